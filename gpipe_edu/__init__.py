@@ -1,0 +1,41 @@
+"""Learn pipeline parallelism by running it: one schedule, several engines, one timeline, one picture.
+
+Importing this loads neither torch nor matplotlib nor widgets; they load on first use.
+"""
+
+from .schedule import (
+    Op,
+    Problem,
+    Schedule,
+    ScheduleError,
+    gpipe,
+    interleaved,
+    naive,
+    one_f_one_b,
+    zero_bubble,
+)
+from .split import balance_by_cost, balance_uniform, join_batch, split_batch
+from .timeline import Costs, Span, Timeline, formulas, simulate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Costs",
+    "Op",
+    "Problem",
+    "Schedule",
+    "ScheduleError",
+    "Span",
+    "Timeline",
+    "balance_by_cost",
+    "balance_uniform",
+    "formulas",
+    "gpipe",
+    "interleaved",
+    "join_batch",
+    "naive",
+    "one_f_one_b",
+    "simulate",
+    "split_batch",
+    "zero_bubble",
+]

@@ -1,0 +1,20 @@
+"""Schedules: plain data that says which device runs which op in which order."""
+
+from .doctor import CODES, Problem, ScheduleError
+from .op import KINDS, Op
+from .recipes import gpipe, interleaved, naive, one_f_one_b, zero_bubble
+from .schedule import Schedule
+
+__all__ = [
+    "CODES",
+    "KINDS",
+    "Op",
+    "Problem",
+    "Schedule",
+    "ScheduleError",
+    "gpipe",
+    "interleaved",
+    "naive",
+    "one_f_one_b",
+    "zero_bubble",
+]

@@ -1,0 +1,207 @@
+"""Why a schedule cannot run, in sentences for people who wrote it by hand.
+
+Rules are tried in the order of `CODES`, and what an early rule finds makes later ones moot: there is no use in a
+deadlock's chain when an op is missing. So the first problem is the one to fix first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from .needs import Cell
+from .op import KINDS, Op
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+CODES: Final[dict[str, str]] = {
+    "unreadable": "a word of the written form is not an op",
+    "empty": "there is no op at all, or a device has none",
+    "out-of-range": "micro-batches or stages are not numbered 0, 1, 2, ... without gaps",
+    "split-stage": "a stage has ops on two devices",
+    "duplicate": "the same op is there twice",
+    "mixed": "a micro-batch is finished on a stage in two ways at once",
+    "missing": "a micro-batch lacks its forward, or what finishes it, on a stage",
+    "order": "a device runs an op before another of its own ops that it needs",
+    "deadlock": "ops on several devices wait for each other in a circle",
+}
+"""Every problem code and what it means, in the order in which the rules are tried."""
+
+_LEGAL: Final = frozenset(frozenset(kinds) for kinds in ("FB", "FRB", "FC", "FIW", "FRIW"))
+_WAYS: Final = "B, R and B, C, I and W, or R, I and W"
+
+_REASONS: Final[dict[tuple[str, str], str]] = {
+    ("R", "F"): "a recompute needs the input that its forward stored",
+    ("B", "F"): "a backward needs the activations of its forward",
+    ("C", "F"): "a checkpointed backward needs the input that its forward stored",
+    ("I", "F"): "an input gradient needs the activations of its forward",
+    ("B", "R"): "a backward needs the activations that the recompute brings back",
+    ("I", "R"): "an input gradient needs the activations that the recompute brings back",
+    ("W", "I"): "a weight gradient needs what the input gradient's pass leaves behind",
+    ("F", "F"): "a forward needs the output of the stage in front",
+}
+_GRADIENT_REASON: Final = "a backward needs the gradient from the next stage"
+
+
+class Problem(NamedTuple):
+    """One broken rule: its code (a key of `CODES`), a sentence for the learner, and the op to look at, if any."""
+
+    code: str
+    message: str
+    op: Op | None
+
+
+class ScheduleError(ValueError):
+    """A schedule that cannot run. `.problems` holds all broken rules; the message is the first one's."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems[0].message)
+        self.problems = list(problems)
+
+    def __reduce__(self) -> tuple[type[ScheduleError], tuple[list[Problem]]]:
+        return type(self), (self.problems,)
+
+
+def diagnose(schedule: Schedule) -> list[Problem]:
+    """Every broken rule of the first kind of rule that is broken; [] for a schedule that can run."""
+    for rule in (_empty, _out_of_range, _split_stage, _duplicate, _incomplete, _order, _deadlock):
+        problems = list(rule(schedule))
+        if problems:
+            return problems
+    return []
+
+
+def _empty(schedule: Schedule) -> Iterator[Problem]:
+    if not any(schedule.rows):
+        yield Problem("empty", "the schedule has no ops; give every device a row such as F0 B0", None)
+        return
+    for device, row in enumerate(schedule.rows):
+        if not row:
+            message = f"device {device} has no ops; give it a stage, or leave its row out"
+            yield Problem("empty", message, None)
+
+
+def _out_of_range(schedule: Schedule) -> Iterator[Problem]:
+    for field, what in ((1, "micro-batch"), (2, "stage")):
+        named = {op[field] for row in schedule.rows for op in row}
+        gap = next((index for index in range(len(named)) if index not in named), None)
+        if gap is None:
+            continue
+        for device, row in enumerate(schedule.rows):
+            for op in row:
+                if op[field] > gap:
+                    message = (
+                        f"{op} on device {device} is {what} {op[field]}, but no op is {what} {gap}: "
+                        f"{what}es are numbered 0, 1, 2, ... without gaps"
+                    ).replace("stagees", "stages")
+                    yield Problem("out-of-range", message, op)
+
+
+def _split_stage(schedule: Schedule) -> Iterator[Problem]:
+    counts: dict[int, Counter[int]] = defaultdict(Counter)
+    for device, row in enumerate(schedule.rows):
+        for op in row:
+            counts[op[2]][device] += 1
+    # Where a stage is split, the device with most of its ops is taken for its home and the others for slips.
+    homes = {stage: devices.most_common(1)[0][0] for stage, devices in counts.items() if len(devices) > 1}
+    if not homes:
+        return
+    for device, row in enumerate(schedule.rows):
+        for op in row:
+            home = homes.get(op[2], device)
+            if home != device:
+                message = (
+                    f"{op} is on device {device}, but stage {op.stage} is on device {home}: "
+                    f"all ops of a stage run where its weights are"
+                )
+                yield Problem("split-stage", message, op)
+
+
+def _duplicate(schedule: Schedule) -> Iterator[Problem]:
+    for device, row in enumerate(schedule.rows):
+        if len(set(row)) < len(row):
+            for op, times in Counter(row).items():
+                if times > 1:
+                    message = f"{op} is on device {device} {times} times; every op runs exactly once"
+                    yield Problem("duplicate", message, op)
+
+
+def _incomplete(schedule: Schedule) -> Iterator[Problem]:
+    cells: dict[Cell, set[str]] = defaultdict(set)
+    for row in schedule.rows:
+        for kind, micro_batch, stage in row:
+            cells[micro_batch, stage].add(kind)
+    mixed, missing = [], []
+    for micro_batch in range(schedule.micro_batches):
+        for stage in range(schedule.stages):
+            kinds = cells.get((micro_batch, stage), set())
+            if kinds in _LEGAL:
+                continue
+            problem = _judge_cell(kinds, micro_batch, stage, schedule.device_of_stage[stage])
+            (mixed if problem.code == "mixed" else missing).append(problem)
+    yield from mixed or missing
+
+
+def _judge_cell(kinds: set[str], micro_batch: int, stage: int, device: int) -> Problem:
+    def op(kind: str) -> Op:
+        return Op(kind, micro_batch, stage)
+
+    if not any(kinds | {"F"} <= legal for legal in _LEGAL):
+        present = [kind for kind in KINDS if kind in kinds and kind != "F"]
+        ops = " and ".join(str(op(kind)) for kind in present)
+        reason = "C recomputes by itself, so no R stands beside it; " if {"R", "C"} <= kinds else ""
+        message = f"device {device} has {ops}: {reason}a micro-batch is finished on a stage by {_WAYS}"
+        return Problem("mixed", message, op(present[-1]))
+    if "F" not in kinds:
+        absent, why = "F", "every micro-batch passes forward through every stage"
+    elif "W" in kinds:
+        absent, why = "I", "a weight gradient needs its input gradient's pass first"
+    elif "I" in kinds:
+        absent, why = "W", "after I the stage's weights still lack their gradient from this micro-batch"
+    else:
+        absent, why = "B", f"every micro-batch is finished on every stage, by {_WAYS}"
+    return Problem("missing", f"{op(absent)} is missing on device {device}: {why}", op(absent))
+
+
+def _order(schedule: Schedule) -> Iterator[Problem]:
+    if len(schedule.steps) == sum(map(len, schedule.rows)):
+        return
+    for device, row in enumerate(schedule.rows):
+        position = {op: index for index, op in enumerate(row)}
+        for index, op in enumerate(row):
+            for need in schedule.needs(op):
+                if position.get(need, -1) > index:
+                    reason = _REASONS.get((op.kind, need.kind), _GRADIENT_REASON)
+                    yield Problem("order", f"device {device} runs {op} before {need}, but {reason}", op)
+
+
+def _deadlock(schedule: Schedule) -> Iterator[Problem]:
+    done = {op for _, op, _ in schedule.steps}
+    heads = {
+        device: op
+        for device, row in enumerate(schedule.rows)
+        if (op := next((op for op in row if op not in done), None)) is not None
+    }
+    if not heads:
+        return
+    # Every head waits for an op on another device that stands behind that device's own head, so following the
+    # waits from any head must come back to a head already seen: that circle is the deadlock.
+    chain: list[int] = [min(heads)]
+    waits: dict[int, Op] = {}
+    while True:
+        device = chain[-1]
+        waits[device] = next(need for need in schedule.needs(heads[device]) if need not in done)
+        neighbour = schedule.device_of_stage[waits[device].stage]
+        if neighbour in chain:
+            circle = chain[chain.index(neighbour) :]
+            break
+        chain.append(neighbour)
+    links = []
+    for device, neighbour in zip(circle, circle[1:] + circle[:1], strict=True):
+        links.append(
+            f"{heads[device]} on device {device} waits for {waits[device]}, "
+            f"which device {neighbour} runs after {heads[neighbour]}"
+        )
+    yield Problem("deadlock", "deadlock: " + "; ".join(links), heads[circle[0]])

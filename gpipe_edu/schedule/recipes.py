@@ -1,0 +1,126 @@
+"""Well-known schedules, each written as the idea it is.
+
+Every recipe is a rule for one device; the schedule is that rule for all devices. K stages, M micro-batches,
+V stages per device, indices from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .op import Op
+from .schedule import Schedule
+
+
+def naive(K: int, M: int) -> Schedule:
+    """Model parallelism without a pipeline: one micro-batch at a time goes all the way forward and back.
+
+    Only one device works at any moment. Raises ValueError unless K >= 1 and M >= 1.
+    """
+
+    def device(k: int) -> Iterable[Op]:
+        for m in range(M):
+            yield Op("F", m, k)
+            yield Op("B", m, k)
+
+    return _build("naive", K, M, device)
+
+
+def gpipe(K: int, M: int, recompute: str | None = None) -> Schedule:
+    """GPipe: every forward, then every backward in the paper's order M-1..0 (arXiv 1811.06965, figure 2).
+
+    recompute: None keeps all activations; "late" re-materializes when the gradient has come (C); "early" does it
+    while the gradient is on its way (R, then B). Raises ValueError for another value, K < 1 or M < 1.
+    """
+    ways = {None: ["B"], "late": ["C"], "early": ["R", "B"]}
+    if recompute not in ways:
+        raise ValueError(f'recompute is {recompute!r}; it must be None, "late" or "early"')
+
+    def device(k: int) -> Iterable[Op]:
+        yield from (Op("F", m, k) for m in range(M))
+        for m in reversed(range(M)):
+            yield from (Op(kind, m, k) for kind in ways[recompute])
+
+    return _build("gpipe" if recompute is None else f"gpipe {recompute} recompute", K, M, device)
+
+
+def one_f_one_b(K: int, M: int) -> Schedule:
+    """1F1B: as soon as a micro-batch can go back, it does, so device k holds at most min(M, K-k) of them.
+
+    Raises ValueError unless K >= 1 and M >= 1.
+    """
+
+    def device(k: int) -> Iterable[Op]:
+        warm_up = min(M, K - 1 - k)
+        yield from (Op("F", m, k) for m in range(warm_up))
+        for m in range(M):
+            if warm_up + m < M:
+                yield Op("F", warm_up + m, k)
+            yield Op("B", m, k)
+
+    return _build("1f1b", K, M, device)
+
+
+def interleaved(K: int, M: int, V: int) -> Schedule:
+    """Interleaved 1F1B: device k holds the V stages k, K+k, 2K+k, ...; K is the number of devices.
+
+    Micro-batches travel in groups of K: a group passes through one stage of each device, then through the next, so
+    a device is never far from work. The warm-up is Megatron-LM's (Narayanan et al. 2021, arXiv 2104.04473).
+    The bubble is V times smaller than that of 1F1B and V times as many boundaries are sent. Where M is no multiple
+    of K, the last group is a full one with the micro-batches that do not exist left out.
+
+    Raises ValueError unless K, M and V are at least 1.
+    """
+    _at_least_one(K=K, M=M, V=V)
+    full = -(-M // K) * K
+    groups = [range(first, first + K) for first in range(0, full, K)]
+    forwards = [(m, v) for group in groups for v in range(V) for m in group]
+    backwards = [(m, v) for group in groups for v in reversed(range(V)) for m in group]
+
+    def device(k: int) -> Iterable[Op]:
+        warm_up = min(V * full, 2 * (K - 1 - k) + (V - 1) * K)
+        forward = [Op("F", m, v * K + k) for m, v in forwards]
+        backward = [Op("B", m, v * K + k) for m, v in backwards]
+        yield from forward[:warm_up]
+        for index, op in enumerate(backward):
+            yield from forward[warm_up + index : warm_up + index + 1]
+            yield op
+
+    return _build(f"interleaved V={V}", K, full, device).first(M)
+
+
+def zero_bubble(K: int, M: int) -> Schedule:
+    """ZB-H1: B split into I, which the stage in front waits for, and W, which nobody waits for.
+
+    Device k puts off its weight gradients by k micro-batches, so they fill the end of the step where 1F1B idles.
+    Every device then holds at most min(M, K) micro-batches, as device 0 of 1F1B does (Qi et al., arXiv 2401.10241).
+
+    Raises ValueError unless K >= 1 and M >= 1.
+    """
+
+    def device(k: int) -> Iterable[Op]:
+        warm_up = min(M, K - 1 - k)
+        yield from (Op("F", m, k) for m in range(warm_up))
+        for m in range(M):
+            if warm_up + m < M:
+                yield Op("F", warm_up + m, k)
+            yield Op("I", m, k)
+            if m >= k:
+                yield Op("W", m - k, k)
+        yield from (Op("W", m, k) for m in range(max(0, M - k), M))
+
+    return _build("zero bubble", K, M, device)
+
+
+def _build(name: str, K: int, M: int, device: Callable[[int], Iterable[Op]]) -> Schedule:
+    """The rule `device` for each of K devices. The name carries what tells one schedule from another."""
+    _at_least_one(K=K, M=M)
+    return Schedule((device(k) for k in range(K)), name=name)
+
+
+def _at_least_one(**counts: int) -> None:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int):
+            raise TypeError(f"{name} is {count!r}; it must be a whole number of at least 1")
+        if count < 1:
+            raise ValueError(f"{name} is {count}; it must be at least 1")

@@ -1,0 +1,138 @@
+"""Who does what, in which order: the plain data that everything else in this package reads.
+
+A schedule stores only the order of the ops on each device. It stores no times and no idle slots: those follow from
+how long ops take, so they belong to a timeline. That is why one schedule can be simulated, drawn and run for real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from .doctor import Problem, ScheduleError, diagnose
+from .needs import Needs
+from .op import Op
+from .order import Step, run_order
+from .text import format_rows, parse_rows
+
+
+class Schedule:
+    """`Schedule(rows, name="")`: one sequence of `Op` per device, in running order. Immutable.
+
+    Building one checks only that it is made of ops; `problems()` and `check()` tell whether it can run.
+
+    Raises TypeError if `rows` is not a sequence of sequences of `Op`.
+    """
+
+    def __init__(self, rows: Iterable[Iterable[Op]], name: str = "") -> None:
+        if isinstance(rows, str):
+            raise TypeError("Schedule rows came as text; use Schedule.parse(text) for the written form")
+        try:
+            self.rows: tuple[tuple[Op, ...], ...] = tuple(tuple(row) for row in rows)
+        except TypeError:
+            raise TypeError(
+                f"Schedule rows must hold one sequence of Op per device, such as "
+                f'[[Op("F", 0, 0), Op("B", 0, 0)]]; got {rows!r}'
+            ) from None
+        for device, row in enumerate(self.rows):
+            for position, op in enumerate(row):
+                if not isinstance(op, Op):
+                    raise TypeError(
+                        f'Schedule rows[{device}][{position}] is {op!r}; it must be an Op, such as Op("F", 0, {device})'
+                    )
+        self.name = name
+
+    @property
+    def devices(self) -> int:
+        """How many devices run this: the number of rows."""
+        return len(self.rows)
+
+    @cached_property
+    def stages(self) -> int:
+        """K, the number of stages: one more than the highest stage named by an op."""
+        return 1 + max((op.stage for row in self.rows for op in row), default=-1)
+
+    @cached_property
+    def micro_batches(self) -> int:
+        """M, the number of micro-batches: one more than the highest one named by an op."""
+        return 1 + max((op.micro_batch for row in self.rows for op in row), default=-1)
+
+    @cached_property
+    def device_of_stage(self) -> dict[int, int]:
+        """The device that runs each stage; of an illegal schedule, the first that names it."""
+        homes: dict[int, int] = {}
+        for device, row in enumerate(self.rows):
+            for op in row:
+                homes.setdefault(op.stage, device)
+        return homes
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What each op waits for, besides its turn on its device."""
+        return Needs(op for row in self.rows for op in row)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """One order in which all ops can run one after another, as (device, op, ops it waited for).
+
+        Ops that can never run are left out, so check the schedule first.
+        """
+        return run_order(self.rows, self.needs)
+
+    @cached_property
+    def _problems(self) -> tuple[Problem, ...]:
+        return tuple(diagnose(self))
+
+    def problems(self) -> list[Problem]:
+        """Every broken rule as `Problem(code, message, op)`, the first broken rule first; [] if it can run."""
+        return list(self._problems)
+
+    def check(self) -> Schedule:
+        """Return self if this can run. Raises ScheduleError with the first problem's message if not."""
+        if self._problems:
+            raise ScheduleError(self._problems)
+        return self
+
+    def first(self, micro_batches: int) -> Schedule:
+        """The same schedule for only the first `micro_batches` micro-batches; a legal one stays legal.
+
+        Engines use it when a mini-batch has fewer samples than the schedule has micro-batches. Raises ValueError
+        unless 1 <= micro_batches.
+        """
+        if micro_batches < 1:
+            raise ValueError(f"micro_batches is {micro_batches}; a schedule needs at least 1")
+        if micro_batches >= self.micro_batches:
+            return self
+        rows = ((op for op in row if op.micro_batch < micro_batches) for row in self.rows)
+        return Schedule(rows, name=self.name)
+
+    @classmethod
+    def parse(cls, text: str, name: str = "") -> Schedule:
+        """Read the written form: a line per device, ops separated by blanks, such as "F0 F1 B1 B0".
+
+        An op without "@" belongs to the stage with the number of its line; "F0@2" names stage 2. A line "-" is a
+        device without ops. Blank lines and whatever follows "#" are skipped. `str(schedule)` is the inverse.
+
+        Raises ScheduleError naming line and word for anything else.
+        """
+        return cls(parse_rows(text), name=name)
+
+    def __str__(self) -> str:
+        return format_rows(self.rows)
+
+    def __repr__(self) -> str:
+        name = f"{self.name}, " if self.name else ""
+        return f"Schedule({name}devices={self.devices}, stages={self.stages}, micro_batches={self.micro_batches})"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when every device does the same in the same order, whatever the names."""
+        return isinstance(other, Schedule) and self.rows == other.rows
+
+    def __hash__(self) -> int:
+        return hash(self.rows)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
+        """In a notebook: the Gantt chart with default costs, or the first problem if this cannot run."""
+        from gpipe_edu.view.notebook import schedule_bundle  # a view reads schedules: loaded only to draw one
+
+        return schedule_bundle(self)

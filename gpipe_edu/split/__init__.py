@@ -1,0 +1,6 @@
+"""Cutting: batches into micro-batches, layers into stages."""
+
+from .microbatch import join_batch, split_batch
+from .partition import balance_by_cost, balance_uniform
+
+__all__ = ["balance_by_cost", "balance_uniform", "join_batch", "split_batch"]

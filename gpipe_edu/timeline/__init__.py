@@ -1,0 +1,8 @@
+"""Timelines: when each op ran, or is planned to run, and the figures that follow from it."""
+
+from . import formulas
+from .costs import Costs
+from .simulate import replay, simulate
+from .timeline import Span, Timeline
+
+__all__ = ["Costs", "Span", "Timeline", "formulas", "replay", "simulate"]

@@ -1,0 +1,118 @@
+"""The closed forms of pipeline parallelism: what a stopwatch on paper says before anything is simulated.
+
+K stages on K devices, M micro-batches, F, B, R, I, W: time of one op; stages are uniform and sending costs nothing,
+unless a function says otherwise. Every function is checked against `simulate` in the tests. Two sources: [G] Huang et
+al. 2019, GPipe (arXiv 1811.06965), [Z] Qi et al. 2023, Zero Bubble (arXiv 2401.10241); the rest follows from counting
+slots in the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def bubble_fraction(K: int, M: int) -> float:
+    """Idle time / all device time of F-then-B and of 1F1B: (K-1) / (M+K-1) [G, section 2.3]."""
+    _counts(K=K, M=M)
+    return (K - 1) / (M + K - 1)
+
+
+def bubble_over_ideal(K: int, M: int) -> float:
+    """Idle time / ideal time, (K-1) / M: what Megatron-LM quotes, another quantity than `bubble_fraction`."""
+    _counts(K=K, M=M)
+    return (K - 1) / M
+
+
+def utilization(K: int, M: int) -> float:
+    """Busy time / all device time: M / (M+K-1) = 1 - bubble_fraction."""
+    return 1 - bubble_fraction(K, M)
+
+
+def speedup(K: int, M: int) -> float:
+    """One device's time / the pipeline's time, both without recompute: K M / (M+K-1)."""
+    return K * utilization(K, M)
+
+
+def makespan(K: int, M: int, F: float = 1, B: float = 2) -> float:
+    """Time of a step without recompute, F-then-B or 1F1B: (M+K-1) (F+B)."""
+    _counts(K=K, M=M)
+    return (M + K - 1) * (F + B)
+
+
+def makespan_naive(K: int, M: int, F: float = 1, B: float = 2) -> float:
+    """Time of a step when one device works at a time: K M (F+B)."""
+    _counts(K=K, M=M)
+    return K * M * (F + B)
+
+
+def makespan_late(K: int, M: int, F: float = 1, B: float = 2, R: float | None = None) -> float:
+    """Time of a step with late recompute, which waits for the gradient: (M+K-1) (F+R+B); R defaults to F."""
+    return makespan(K, M, F, (F if R is None else R) + B)
+
+
+def makespan_early(K: int, M: int, F: float = 1, B: float = 2, R: float | None = None) -> float:
+    """Time of a step with early recompute, hidden in the wait for the gradient: M (F+R+B) + (K-1) (F+B).
+
+    (K-1) R less than `makespan_late`. R defaults to F.
+    """
+    return makespan(K, M, F, B) + M * (F if R is None else R)
+
+
+def bubble_fraction_early(K: int, M: int, F: float = 1, B: float = 2, R: float | None = None) -> float:
+    """Idle share of a step with early recompute: (K-1) (F+B) / [M (F+R+B) + (K-1) (F+B)]; R defaults to F."""
+    return (K - 1) * (F + B) / makespan_early(K, M, F, B, R)
+
+
+def makespan_zero_bubble(K: int, M: int, F: float = 1, I: float = 1, W: float = 1) -> float:  # noqa: E741
+    """Time of a step of ZB-H1 for M >= K and F = I = W: M (F+I+W) + (K-1) (F+I-W) [Z, table 1]."""
+    _counts(K=K, M=M)
+    if K > M:
+        raise ValueError(f"the closed form of ZB-H1 holds for M >= K, not for K={K}, M={M}; simulate it instead")
+    return M * (F + I + W) + (K - 1) * (F + I - W)
+
+
+def makespan_interleaved(K: int, M: int, V: int, F: float = 1, B: float = 2) -> float:
+    """Time of a step of interleaved 1F1B, V stages on each of K devices, M a multiple of K: the bubble over V.
+
+    F and B are the times of one stage, of which there are K V: (M V + K-1) (F+B).
+    """
+    _counts(K=K, M=M, V=V)
+    if M % K:
+        raise ValueError(f"the closed form of interleaved 1F1B holds for M a multiple of K, not for K={K}, M={M}")
+    return (M * V + K - 1) * (F + B)
+
+
+def peak_in_flight(K: int, M: int, k: int) -> int:
+    """Micro-batches that device k holds at the peak of 1F1B: min(M, K-k). Under F-then-B every device holds M."""
+    _counts(K=K, M=M)
+    if not 0 <= k < K:
+        raise ValueError(f"k is {k}; the devices are 0 to {K - 1}")
+    return min(M, K - k)
+
+
+def utilization_bound(costs: Sequence[float]) -> float:
+    """With uneven stages the slowest sets the rate: utilization is at most sum(c) / (K max c), whatever M is."""
+    if not costs or max(costs) <= 0:
+        raise ValueError(f"costs are {costs!r}; give one positive time per stage")
+    return sum(costs) / (len(costs) * max(costs))
+
+
+def peak_memory(L: int, K: int, M: int, boundary: float = 1, layer: float = 1) -> float:
+    """Peak activation memory of a device under F-then-B with re-materialization: boundary + (L/K) layer / M.
+
+    boundary: bytes of a stage's input for the whole mini-batch, stored for every micro-batch; layer: bytes that one
+    layer stores for the whole mini-batch. Only the second term shrinks with M [G, section 2.3: O(N + (L/K) (N/M))].
+    """
+    _counts(L=L, K=K, M=M)
+    return boundary + L / K * layer / M
+
+
+def recompute_overhead(F: float = 1, B: float = 2) -> float:
+    """Extra work of re-materialization, F / (F+B): a third if B = 2 F. As a share of the new step: F / (2F+B)."""
+    return F / (F + B)
+
+
+def _counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} is {count}; it must be at least 1")

@@ -1,0 +1,70 @@
+"""Activation memory over time: what each device holds while a timeline runs, from sizes on paper.
+
+A micro-batch brings a boundary input (what came from the stage in front) and an interior (what the layers of the stage
+store for backward). Without re-materialization both stay until the micro-batch is finished. With it, the interior is
+dropped at the end of the forward and comes back with the recompute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpipe_edu.schedule.op import FINISHES
+
+from .timeline import Timeline
+
+Size = float | Sequence[float]
+"""One number for all stages, or one per stage."""
+
+
+def memory_over_time(timeline: Timeline, boundary: Size = 0, interior: Size = 1) -> list[list[tuple[float, float]]]:
+    """Per device: (time, activations held from then on), one entry for every change.
+
+    boundary, interior: size of one micro-batch's stage input and of what the stage's layers store for backward, in
+    any unit. With the defaults the result counts micro-batches whose interior is there.
+
+    Raises ValueError if a sequence does not have one value per stage.
+    """
+    stages = 1 + max(span.op.stage for span in timeline.spans)
+    inputs, insides = _sizes("boundary", boundary, stages), _sizes("interior", interior, stages)
+    levels = []
+    for device in range(timeline.devices):
+        changes: list[tuple[float, float]] = []
+        for span in timeline.row(device):
+            kind, micro_batch, stage = span.op
+            thrown_away = timeline.needs.rematerializes(micro_batch, stage)
+            if kind == "F":
+                changes.append((span.start, inputs[stage] + insides[stage]))
+                if thrown_away:
+                    changes.append((span.end, -insides[stage]))
+            elif kind in "RC":
+                changes.append((span.start, insides[stage]))
+            if kind in FINISHES:
+                changes.append((span.end, -inputs[stage] - insides[stage]))
+        levels.append(_accumulate(changes))
+    return levels
+
+
+def peak_memory(timeline: Timeline, boundary: Size = 0, interior: Size = 1) -> tuple[float, ...]:
+    """Per device: the most it holds at one time; arguments as in `memory_over_time`."""
+    return tuple(
+        max((held for _, held in level), default=0) for level in memory_over_time(timeline, boundary, interior)
+    )
+
+
+def _accumulate(changes: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Changes at one time as one step: what ends frees its memory before what starts takes some."""
+    steps: dict[float, float] = {}
+    held = 0.0
+    for time, change in sorted(changes):
+        held += change
+        steps[time] = held
+    return list(steps.items())
+
+
+def _sizes(name: str, size: Size, stages: int) -> Sequence[float]:
+    if not isinstance(size, Sequence):
+        return (size,) * stages
+    if len(size) != stages:
+        raise ValueError(f"{name} has {len(size)} values, but the timeline has {stages} stages")
+    return size

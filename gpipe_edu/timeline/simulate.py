@@ -1,0 +1,57 @@
+"""When every op runs if ops take the given times: a schedule becomes a planned timeline.
+
+    device 0   F0 F1 F2 F3                   B3 B2 B1 B0
+    device 1      F0 F1 F2 F3          B3 B2 B1 B0
+    device 2         F0 F1 F2 F3 B3 B2 B1 B0
+
+A device runs its ops in the given order and starts each as soon as it is free and the op's inputs are there. There is
+no choice to make, so there are no ties to break: the same schedule and costs always give the same timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpipe_edu.schedule import Op, Schedule
+
+from .costs import Costs
+from .timeline import Span, Timeline
+
+DEFAULT = Costs()
+
+
+def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
+    """The planned timeline of `schedule`, in the unit of `costs`, in time linear in the number of ops.
+
+    Raises ScheduleError if the schedule cannot run, ValueError if a cost per stage does not fit the stages.
+    """
+    table = costs.table(schedule.check().stages)
+    return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send)
+
+
+def replay(
+    schedule: Schedule,
+    duration: Callable[[Op], float],
+    send: float = 0,
+    source: str = "planned",
+    unit: str = "",
+) -> Timeline:
+    """Like `simulate`, with a duration for every single op: for durations that were measured one by one.
+
+    Raises ScheduleError if the schedule cannot run.
+    """
+    device_of_stage = schedule.check().device_of_stage
+    free = [0.0] * schedule.devices
+    ended: dict[Op, float] = {}
+    spans = []
+    for device, op, needs in schedule.steps:
+        start = free[device]
+        for need in needs:
+            there = ended[need]
+            if send and device_of_stage[need[2]] != device:
+                there += send
+            if there > start:
+                start = there
+        free[device] = ended[op] = end = start + duration(op)
+        spans.append(Span(device, op, start, end))
+    return Timeline(spans, schedule.devices, name=schedule.name, source=source, unit=unit, send=send)

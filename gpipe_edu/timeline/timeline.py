@@ -1,0 +1,196 @@
+"""When each op ran, or is planned to run, on which device: what every engine returns and every picture shows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gpipe_edu.schedule import Op
+from gpipe_edu.schedule.needs import Needs
+from gpipe_edu.schedule.op import FINISHES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SOURCES: Final = {
+    "planned": "every op takes the time that a cost model gives it",
+    "replayed": "op times were measured one after another, then laid out as if every device ran by itself",
+    "measured": "start and end of every op were measured while all devices ran",
+}
+"""Where the times of a timeline can come from."""
+
+
+class Span(NamedTuple):
+    """One op on one device, from start to end: seconds if measured, cost units if planned."""
+
+    device: int
+    op: Op
+    start: float
+    end: float
+
+
+class Timeline:
+    """`Timeline(spans, devices)`: the spans of one step on `devices` devices, in order of their start. Immutable.
+
+    source is a key of `SOURCES`; unit is "s" for seconds or "" for cost units; send is the transfer time that was
+    planned between devices. Raises ValueError for no spans, an unknown source, a span of a device that does not
+    exist, or one that ends before it starts.
+    """
+
+    def __init__(
+        self,
+        spans: Iterable[Span],
+        devices: int,
+        *,
+        name: str = "",
+        source: str = "planned",
+        unit: str = "",
+        send: float = 0,
+    ) -> None:
+        # Ops of no duration share their start; their end and then the order they came in keep a device's order.
+        self.spans: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.start, span.end, span.device)))
+        self.devices, self.name, self.source, self.unit, self.send = devices, name, source, unit, send
+        if source not in SOURCES:
+            raise ValueError(f"Timeline source is {source!r}; it must be one of {', '.join(SOURCES)}")
+        if not self.spans:
+            raise ValueError("a Timeline needs at least one span")
+        for span in self.spans:
+            if not 0 <= span.device < devices or span.end < span.start:
+                raise ValueError(f"{span} does not fit {devices} devices numbered from 0, or ends before it starts")
+
+    @property
+    def measured(self) -> bool:
+        """True if starts and ends were measured while all devices ran."""
+        return self.source == "measured"
+
+    @cached_property
+    def start(self) -> float:
+        """When the first op starts."""
+        return self.spans[0].start
+
+    @cached_property
+    def end(self) -> float:
+        """When the last op ends."""
+        return max(span.end for span in self.spans)
+
+    @property
+    def makespan(self) -> float:
+        """Time from the start of the first op to the end of the last one."""
+        return self.end - self.start
+
+    def row(self, device: int) -> list[Span]:
+        """The spans of one device in order."""
+        return list(self._rows[device])
+
+    def busy(self, device: int) -> float:
+        """Time in which `device` runs ops."""
+        return sum(span.end - span.start for span in self._rows[device])
+
+    def idle(self, device: int) -> float:
+        """Time in which `device` waits: the makespan less its busy time."""
+        return self.makespan - self.busy(device)
+
+    @property
+    def bubble_fraction(self) -> float:
+        """The share of all device time that is idle: sum of idle / (devices * makespan); 0 for a makespan of 0."""
+        total = self.devices * self.makespan
+        return sum(self.idle(device) for device in range(self.devices)) / total if total else 0.0
+
+    @cached_property
+    def in_flight(self) -> list[list[tuple[float, int]]]:
+        """Per device: (time, how many micro-batches it holds from then on), from the first forward on.
+
+        A micro-batch is held from the start of its forward to the end of the op that finishes it (B, C or W). A
+        device with several stages counts a micro-batch once for every stage that holds it.
+        """
+        levels = []
+        for spans in self._rows:
+            # (end of one, start of the next) at the same time: what is freed first makes room for what comes.
+            changes = [(span.start, 1) for span in spans if span.op.kind == "F"]
+            changes += [(span.end, -1) for span in spans if span.op.kind in FINISHES]
+            held, level = 0, []
+            for time, change in sorted(changes):
+                held += change
+                level.append((time, held))
+            levels.append(level)
+        return levels
+
+    @property
+    def peak_in_flight(self) -> tuple[int, ...]:
+        """Per device: the largest number of micro-batches whose activations it holds at one time."""
+        return tuple(max((held for _, held in level), default=0) for level in self.in_flight)
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What each op waited for, besides its turn on its device."""
+        return Needs(span.op for span in self.spans)
+
+    def critical_path(self) -> list[Span]:
+        """The chain of ops that sets the makespan: each one is what its successor waited for longest.
+
+        In a planned timeline every op of the chain starts the moment the one before it has ended (and was sent).
+        """
+        span_of = {span.op: span for span in self.spans}
+        before = {
+            after.op: span for row in self._rows for span, after in itertools.pairwise(row)
+        }  # the span that stood in front on the same device
+
+        def ready(span: Span, waiting: Span) -> float:
+            return span.end + (self.send if span.device != waiting.device else 0)
+
+        path = [max(self.spans, key=lambda span: span.end)]
+        while True:
+            here = path[-1]
+            causes = [span_of[need] for need in self.needs(here.op) if need in span_of]
+            if here.op in before:
+                causes.append(before[here.op])
+            if not causes:
+                return path[::-1]
+            path.append(max(causes, key=lambda span: ready(span, here)))
+
+    @cached_property
+    def _rows(self) -> Sequence[Sequence[Span]]:
+        rows: list[list[Span]] = [[] for _ in range(self.devices)]
+        for span in self.spans:
+            rows[span.device].append(span)
+        return rows
+
+    def to_svg(self, **options: Any) -> str:
+        """The Gantt chart as a self-contained SVG; options as in `gpipe_edu.view.svg.render`."""
+        from gpipe_edu.view.svg import (
+            render,
+        )  # a view reads timelines, so it is loaded only when one is drawn
+
+        return render(self, **options)
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the Gantt chart with matplotlib, on `ax` or a new figure; options as in `view.figures.draw`."""
+        from gpipe_edu.view.figures import draw
+
+        return draw(self, ax, **options)
+
+    def save_trace(self, path: str | Path) -> Path:
+        """Write the timeline as a Chrome trace, which chrome://tracing and Perfetto open; returns the path."""
+        from .chrome import save
+
+        return save(self, Path(path))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
+        from gpipe_edu.view.notebook import timeline_bundle
+
+        return timeline_bundle(self)
+
+    def __repr__(self) -> str:
+        name = f"{self.name}, " if self.name else ""
+        return f"Timeline({name}{self.source}, devices={self.devices}, makespan={self.makespan:g}{self.unit})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Timeline):
+            return NotImplemented
+        return (self.spans, self.devices, self.source) == (other.spans, other.devices, other.source)
+
+    def __hash__(self) -> int:
+        return hash((self.spans, self.devices, self.source))
