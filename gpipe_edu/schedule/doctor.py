@@ -84,18 +84,18 @@ def _empty(schedule: Schedule) -> Iterator[Problem]:
 
 
 def _out_of_range(schedule: Schedule) -> Iterator[Problem]:
-    for field, what in ((1, "micro-batch"), (2, "stage")):
-        named = {op[field] for row in schedule.rows for op in row}
+    for field, what, plural in ((1, "micro-batch", "micro-batches"), (2, "stage", "stages")):
+        named = {int(op[field]) for row in schedule.rows for op in row}
         gap = next((index for index in range(len(named)) if index not in named), None)
         if gap is None:
             continue
         for device, row in enumerate(schedule.rows):
             for op in row:
-                if op[field] > gap:
+                if int(op[field]) > gap:
                     message = (
                         f"{op} on device {device} is {what} {op[field]}, but no op is {what} {gap}: "
-                        f"{what}es are numbered 0, 1, 2, ... without gaps"
-                    ).replace("stagees", "stages")
+                        f"{plural} are numbered 0, 1, 2, ... without gaps"
+                    )
                     yield Problem("out-of-range", message, op)
 
 
@@ -133,7 +133,8 @@ def _incomplete(schedule: Schedule) -> Iterator[Problem]:
     for row in schedule.rows:
         for kind, micro_batch, stage in row:
             cells[micro_batch, stage].add(kind)
-    mixed, missing = [], []
+    mixed: list[Problem] = []
+    missing: list[Problem] = []
     for micro_batch in range(schedule.micro_batches):
         for stage in range(schedule.stages):
             kinds = cells.get((micro_batch, stage), set())
@@ -200,8 +201,7 @@ def _deadlock(schedule: Schedule) -> Iterator[Problem]:
         chain.append(neighbour)
     links = []
     for device, neighbour in zip(circle, circle[1:] + circle[:1], strict=True):
-        links.append(
-            f"{heads[device]} on device {device} waits for {waits[device]}, "
-            f"which device {neighbour} runs after {heads[neighbour]}"
-        )
+        wait, head = waits[device], heads[neighbour]
+        where = f" on device {neighbour}" if wait == head else f", which device {neighbour} runs after {head}"
+        links.append(f"{heads[device]} on device {device} waits for {wait}{where}")
     yield Problem("deadlock", "deadlock: " + "; ".join(links), heads[circle[0]])

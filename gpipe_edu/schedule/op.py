@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from gpipe_edu.validate import whole
+
 KINDS: Final[dict[str, str]] = {
     "F": "forward",
     "B": "backward",
@@ -43,12 +45,12 @@ class Op(_Fields):
     __slots__ = ()
 
     def __new__(cls, kind: str, micro_batch: int, stage: int) -> Op:  # noqa: D102 (the class docstring is its)
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             known = ", ".join(f'"{letter}" {name}' for letter, name in KINDS.items())
             raise ValueError(f"Op kind is {kind!r}; it must be one of {known}")
         # `type(...) is int` first: it is the common case, and schedules have tens of thousands of ops.
         if not (type(micro_batch) is int and type(stage) is int):
-            micro_batch, stage = _index("micro_batch", micro_batch), _index("stage", stage)
+            micro_batch, stage = whole("Op micro_batch", micro_batch, 0), whole("Op stage", stage, 0)
         if micro_batch < 0 or stage < 0:
             name, value = ("micro_batch", micro_batch) if micro_batch < 0 else ("stage", stage)
             raise ValueError(f"Op {name} is {value}; indices count from 0, so use 0 or more")
@@ -61,10 +63,3 @@ class Op(_Fields):
 
     def __str__(self) -> str:
         return f"{self.kind}{self.micro_batch}@{self.stage}"
-
-
-def _index(name: str, value: object) -> int:
-    """`value` as an int, NumPy integers included; True and 1.0 are slips, not indices."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"Op {name} is {value!r}; it must be an integer such as 0, 1 or 2")
-    return int(value.__index__())

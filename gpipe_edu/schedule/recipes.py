@@ -7,6 +7,10 @@ V stages per device, indices from 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+from gpipe_edu.validate import whole
 
 from .op import Op
 from .schedule import Schedule
@@ -17,13 +21,14 @@ def naive(K: int, M: int) -> Schedule:
 
     Only one device works at any moment. Raises ValueError unless K >= 1 and M >= 1.
     """
+    K, M = whole("K", K, 1), whole("M", M, 1)
 
     def device(k: int) -> Iterable[Op]:
         for m in range(M):
             yield Op("F", m, k)
             yield Op("B", m, k)
 
-    return _build("naive", K, M, device)
+    return _build("naive", K, device)
 
 
 def gpipe(K: int, M: int, recompute: str | None = None) -> Schedule:
@@ -33,15 +38,16 @@ def gpipe(K: int, M: int, recompute: str | None = None) -> Schedule:
     while the gradient is on its way (R, then B). Raises ValueError for another value, K < 1 or M < 1.
     """
     ways = {None: ["B"], "late": ["C"], "early": ["R", "B"]}
-    if recompute not in ways:
+    if not (recompute is None or isinstance(recompute, str)) or recompute not in ways:
         raise ValueError(f'recompute is {recompute!r}; it must be None, "late" or "early"')
+    K, M = whole("K", K, 1), whole("M", M, 1)
 
     def device(k: int) -> Iterable[Op]:
         yield from (Op("F", m, k) for m in range(M))
         for m in reversed(range(M)):
             yield from (Op(kind, m, k) for kind in ways[recompute])
 
-    return _build("gpipe" if recompute is None else f"gpipe {recompute} recompute", K, M, device)
+    return _build("gpipe" if recompute is None else f"gpipe {recompute} recompute", K, device)
 
 
 def one_f_one_b(K: int, M: int) -> Schedule:
@@ -49,6 +55,7 @@ def one_f_one_b(K: int, M: int) -> Schedule:
 
     Raises ValueError unless K >= 1 and M >= 1.
     """
+    K, M = whole("K", K, 1), whole("M", M, 1)
 
     def device(k: int) -> Iterable[Op]:
         warm_up = min(M, K - 1 - k)
@@ -58,7 +65,7 @@ def one_f_one_b(K: int, M: int) -> Schedule:
                 yield Op("F", warm_up + m, k)
             yield Op("B", m, k)
 
-    return _build("1f1b", K, M, device)
+    return _build("1f1b", K, device)
 
 
 def interleaved(K: int, M: int, V: int) -> Schedule:
@@ -71,7 +78,7 @@ def interleaved(K: int, M: int, V: int) -> Schedule:
 
     Raises ValueError unless K, M and V are at least 1.
     """
-    _at_least_one(K=K, M=M, V=V)
+    K, M, V = whole("K", K, 1), whole("M", M, 1), whole("V", V, 1)
     full = -(-M // K) * K
     groups = [range(first, first + K) for first in range(0, full, K)]
     forwards = [(m, v) for group in groups for v in range(V) for m in group]
@@ -86,7 +93,7 @@ def interleaved(K: int, M: int, V: int) -> Schedule:
             yield from forward[warm_up + index : warm_up + index + 1]
             yield op
 
-    return _build(f"interleaved V={V}", K, full, device).first(M)
+    return _build(f"interleaved V={V}", K, device).first(M)
 
 
 def zero_bubble(K: int, M: int) -> Schedule:
@@ -97,6 +104,7 @@ def zero_bubble(K: int, M: int) -> Schedule:
 
     Raises ValueError unless K >= 1 and M >= 1.
     """
+    K, M = whole("K", K, 1), whole("M", M, 1)
 
     def device(k: int) -> Iterable[Op]:
         warm_up = min(M, K - 1 - k)
@@ -109,18 +117,28 @@ def zero_bubble(K: int, M: int) -> Schedule:
                 yield Op("W", m - k, k)
         yield from (Op("W", m, k) for m in range(max(0, M - k), M))
 
-    return _build("zero bubble", K, M, device)
+    return _build("zero bubble", K, device)
 
 
-def _build(name: str, K: int, M: int, device: Callable[[int], Iterable[Op]]) -> Schedule:
+def _build(name: str, K: int, device: Callable[[int], Iterable[Op]]) -> Schedule:
     """The rule `device` for each of K devices. The name carries what tells one schedule from another."""
-    _at_least_one(K=K, M=M)
     return Schedule((device(k) for k in range(K)), name=name)
 
 
-def _at_least_one(**counts: int) -> None:
-    for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int):
-            raise TypeError(f"{name} is {count!r}; it must be a whole number of at least 1")
-        if count < 1:
-            raise ValueError(f"{name} is {count}; it must be at least 1")
+RECIPES: Final[dict[str, Callable[[int, int], Schedule]]] = {
+    "naive": naive,
+    "gpipe": gpipe,
+    "gpipe-late": partial(gpipe, recompute="late"),
+    "gpipe-early": partial(gpipe, recompute="early"),
+    "1f1b": one_f_one_b,
+    "interleaved": partial(interleaved, V=2),
+    "zero_bubble": zero_bubble,
+}
+"""The recipes by the names that command lines and engines take; each builds a schedule from K and M."""
+
+
+def by_name(name: str, K: int, M: int) -> Schedule:
+    """The recipe of that name for K devices and M micro-batches. Raises ValueError for an unknown name."""
+    if name not in RECIPES:
+        raise ValueError(f"schedule is {name!r}; it must be one of {', '.join(RECIPES)}")
+    return RECIPES[name](K, M)

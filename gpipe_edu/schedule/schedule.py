@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from gpipe_edu.validate import whole
+
 from .doctor import Problem, ScheduleError, diagnose
 from .needs import Needs
 from .op import Op
@@ -28,7 +30,10 @@ class Schedule:
         if isinstance(rows, str):
             raise TypeError("Schedule rows came as text; use Schedule.parse(text) for the written form")
         try:
-            self.rows: tuple[tuple[Op, ...], ...] = tuple(tuple(row) for row in rows)
+            given = tuple(rows)
+            if any(isinstance(row, Op) for row in given):  # an op is a tuple too, but no row
+                raise TypeError
+            self.rows: tuple[tuple[Op, ...], ...] = tuple(tuple(row) for row in given)
         except TypeError:
             raise TypeError(
                 f"Schedule rows must hold one sequence of Op per device, such as "
@@ -99,8 +104,7 @@ class Schedule:
         Engines use it when a mini-batch has fewer samples than the schedule has micro-batches. Raises ValueError
         unless 1 <= micro_batches.
         """
-        if micro_batches < 1:
-            raise ValueError(f"micro_batches is {micro_batches}; a schedule needs at least 1")
+        micro_batches = whole("micro_batches", micro_batches, 1)
         if micro_batches >= self.micro_batches:
             return self
         rows = ((op for op in row if op.micro_batch < micro_batches) for row in self.rows)
@@ -113,7 +117,7 @@ class Schedule:
         An op without "@" belongs to the stage with the number of its line; "F0@2" names stage 2. A line "-" is a
         device without ops. Blank lines and whatever follows "#" are skipped. `str(schedule)` is the inverse.
 
-        Raises ScheduleError naming line and word for anything else.
+        Raises ScheduleError naming line and word for anything else, TypeError for what is not text.
         """
         return cls(parse_rows(text), name=name)
 

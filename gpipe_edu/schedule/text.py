@@ -29,6 +29,8 @@ def format_rows(rows: Sequence[Sequence[Op]]) -> str:
 
 def parse_rows(text: str) -> list[list[Op]]:
     """The inverse of `format_rows`. Raises ScheduleError naming the line and the word that cannot be read."""
+    if not isinstance(text, str):
+        raise TypeError(f'Schedule.parse takes text such as "F0 F1 B1 B0", a line per device; got {text!r}')
     rows: list[list[Op]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from gpipe_edu.validate import whole
 
 
 def split_batch(batch: Any, M: int) -> list[Any]:
@@ -20,10 +22,7 @@ def split_batch(batch: Any, M: int) -> list[Any]:
 
     Raises TypeError for something without a first axis, ValueError for M < 1 or a tuple whose parts differ in N.
     """
-    if isinstance(M, bool) or not hasattr(M, "__index__"):
-        raise TypeError(f"M is {M!r}; the number of micro-batches is a whole number of at least 1")
-    if M < 1:
-        raise ValueError(f"M is {M}; a batch is cut into at least 1 micro-batch")
+    M = whole("M", M, 1)
     if isinstance(batch, tuple):
         if not batch:
             raise ValueError("the batch is an empty tuple; give an array, or a tuple of arrays")
@@ -40,6 +39,8 @@ def join_batch(pieces: Sequence[Any]) -> Any:
 
     Raises ValueError if there is no piece or pieces are tuples of different lengths, TypeError for other types.
     """
+    if not isinstance(pieces, Iterable) or hasattr(pieces, "shape"):
+        raise TypeError(f"join_batch takes a list of pieces, as split_batch returns it; got {type(pieces).__name__}")
     pieces = list(pieces)
     if not pieces:
         raise ValueError("there are no pieces to join; give at least one")

@@ -7,9 +7,11 @@ small as possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import accumulate, pairwise
+
+from gpipe_edu.validate import numbers, whole
 
 
 def balance_uniform(L: int, K: int) -> tuple[int, ...]:
@@ -17,11 +19,11 @@ def balance_uniform(L: int, K: int) -> tuple[int, ...]:
 
     Raises ValueError unless 1 <= K <= L.
     """
-    _check(L, K)
+    L, K = _check(L, K)
     return tuple(L // K + (k < L % K) for k in range(K))
 
 
-def balance_by_cost(costs: Sequence[float], K: int) -> tuple[int, ...]:
+def balance_by_cost(costs: Iterable[float], K: int) -> tuple[int, ...]:
     """K layer counts, each at least 1, whose largest stage cost is the smallest possible. Exact.
 
     costs: one number per layer, finite and at least 0 (time, bytes, parameters; any unit). Among the best cuts, the
@@ -33,8 +35,7 @@ def balance_by_cost(costs: Sequence[float], K: int) -> tuple[int, ...]:
     Raises TypeError for costs that are not numbers, ValueError for negative or infinite ones, or unless 1 <= K <= L.
     """
     sums = [0, *accumulate(_exact(costs))]
-    L = len(sums) - 1
-    _check(L, K)
+    L, K = _check(len(sums) - 1, K)
     largest: list[int] = sums  # largest[n]: the smallest possible largest stage of the first n layers
     cuts: list[list[int]] = []  # cuts[k][n]: where the last of k + 2 stages starts, for the first n layers
     for used in range(1, K):
@@ -59,32 +60,17 @@ def balance_by_cost(costs: Sequence[float], K: int) -> tuple[int, ...]:
     return tuple(end - start for start, end in pairwise(bounds))
 
 
-def _exact(costs: Sequence[float]) -> list[int]:
+def _exact(costs: Iterable[float]) -> list[int]:
     """The costs as integers of one common unit: floats are fractions, so no sum needs to be rounded."""
-    for layer, cost in enumerate(costs):
-        if isinstance(cost, bool) or not isinstance(cost, (int, float)):
-            try:
-                cost = float(cost)
-            except (TypeError, ValueError):
-                raise TypeError(f"the cost of layer {layer} is {cost!r}; it must be a number") from None
-        if not 0 <= cost < math.inf:
-            raise ValueError(f"the cost of layer {layer} is {cost}; a cost is finite and at least 0")
-    fractions = [Fraction(cost) for cost in map(_number, costs)]
+    fractions = [Fraction(cost) for cost in numbers("costs", costs)]
     unit = math.lcm(*(fraction.denominator for fraction in fractions))
     return [int(fraction * unit) for fraction in fractions]
 
 
-def _number(cost: float) -> int | float:
-    return cost if isinstance(cost, int) else float(cost)
-
-
-def _check(L: int, K: int) -> None:
-    for name, value in (("L (layers)", L), ("K (stages)", K)):
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise TypeError(f"{name} is {value!r}; it must be a whole number")
-    if K < 1:
-        raise ValueError(f"K is {K}; layers are cut into at least 1 stage")
+def _check(L: int, K: int) -> tuple[int, int]:
+    L, K = whole("L (layers)", L, 1), whole("K (stages)", K, 1)
     if L < K:
         raise ValueError(
             f"{L} layers cannot fill {K} stages, because every stage needs at least one layer; use K <= {L}"
         )
+    return L, K

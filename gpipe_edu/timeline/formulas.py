@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpipe_edu.validate import number, numbers, whole
+
 
 def bubble_fraction(K: int, M: int) -> float:
     """Idle time / all device time of F-then-B and of 1F1B: (K-1) / (M+K-1) [G, section 2.3]."""
@@ -36,17 +38,20 @@ def speedup(K: int, M: int) -> float:
 def makespan(K: int, M: int, F: float = 1, B: float = 2) -> float:
     """Time of a step without recompute, F-then-B or 1F1B: (M+K-1) (F+B)."""
     _counts(K=K, M=M)
+    _times(F=F, B=B)
     return (M + K - 1) * (F + B)
 
 
 def makespan_naive(K: int, M: int, F: float = 1, B: float = 2) -> float:
     """Time of a step when one device works at a time: K M (F+B)."""
     _counts(K=K, M=M)
+    _times(F=F, B=B)
     return K * M * (F + B)
 
 
 def makespan_late(K: int, M: int, F: float = 1, B: float = 2, R: float | None = None) -> float:
     """Time of a step with late recompute, which waits for the gradient: (M+K-1) (F+R+B); R defaults to F."""
+    _times(F=F, B=B, R=F if R is None else R)
     return makespan(K, M, F, (F if R is None else R) + B)
 
 
@@ -55,19 +60,30 @@ def makespan_early(K: int, M: int, F: float = 1, B: float = 2, R: float | None =
 
     (K-1) R less than `makespan_late`. R defaults to F.
     """
+    _times(R=F if R is None else R)
     return makespan(K, M, F, B) + M * (F if R is None else R)
 
 
 def bubble_fraction_early(K: int, M: int, F: float = 1, B: float = 2, R: float | None = None) -> float:
     """Idle share of a step with early recompute: (K-1) (F+B) / [M (F+R+B) + (K-1) (F+B)]; R defaults to F."""
-    return (K - 1) * (F + B) / makespan_early(K, M, F, B, R)
+    total = makespan_early(K, M, F, B, R)
+    if not total:
+        raise ValueError("F, B and R are all 0, so there is no time to take a share of; give at least one time")
+    return (K - 1) * (F + B) / total
 
 
 def makespan_zero_bubble(K: int, M: int, F: float = 1, I: float = 1, W: float = 1) -> float:  # noqa: E741
-    """Time of a step of ZB-H1 for M >= K and F = I = W: M (F+I+W) + (K-1) (F+I-W) [Z, table 1]."""
+    """Time of a step of ZB-H1 for M >= K and W no longer than F or I: M (F+I+W) + (K-1) (F+I-W) [Z, table 1].
+
+    Raises ValueError outside that range, where only simulation tells.
+    """
     _counts(K=K, M=M)
-    if K > M:
-        raise ValueError(f"the closed form of ZB-H1 holds for M >= K, not for K={K}, M={M}; simulate it instead")
+    _times(F=F, I=I, W=W)
+    if K > M or min(F, I) < W:
+        raise ValueError(
+            f"the closed form of ZB-H1 holds for M >= K, W <= F and W <= I, not for K={K}, M={M}, F={F}, I={I}, W={W}; "
+            f"simulate it instead"
+        )
     return M * (F + I + W) + (K - 1) * (F + I - W)
 
 
@@ -77,6 +93,7 @@ def makespan_interleaved(K: int, M: int, V: int, F: float = 1, B: float = 2) -> 
     F and B are the times of one stage, of which there are K V: (M V + K-1) (F+B).
     """
     _counts(K=K, M=M, V=V)
+    _times(F=F, B=B)
     if M % K:
         raise ValueError(f"the closed form of interleaved 1F1B holds for M a multiple of K, not for K={K}, M={M}")
     return (M * V + K - 1) * (F + B)
@@ -85,16 +102,17 @@ def makespan_interleaved(K: int, M: int, V: int, F: float = 1, B: float = 2) -> 
 def peak_in_flight(K: int, M: int, k: int) -> int:
     """Micro-batches that device k holds at the peak of 1F1B: min(M, K-k). Under F-then-B every device holds M."""
     _counts(K=K, M=M)
-    if not 0 <= k < K:
+    if whole("k", k, 0) >= K:
         raise ValueError(f"k is {k}; the devices are 0 to {K - 1}")
     return min(M, K - k)
 
 
 def utilization_bound(costs: Sequence[float]) -> float:
     """With uneven stages the slowest sets the rate: utilization is at most sum(c) / (K max c), whatever M is."""
-    if not costs or max(costs) <= 0:
-        raise ValueError(f"costs are {costs!r}; give one positive time per stage")
-    return sum(costs) / (len(costs) * max(costs))
+    times = numbers("costs", costs)
+    if not any(times):
+        raise ValueError(f"costs are {costs!r}; give one time per stage, at least one of them above 0")
+    return sum(times) / (len(times) * max(times))
 
 
 def peak_memory(L: int, K: int, M: int, boundary: float = 1, layer: float = 1) -> float:
@@ -104,15 +122,23 @@ def peak_memory(L: int, K: int, M: int, boundary: float = 1, layer: float = 1) -
     layer stores for the whole mini-batch. Only the second term shrinks with M [G, section 2.3: O(N + (L/K) (N/M))].
     """
     _counts(L=L, K=K, M=M)
+    _times(boundary=boundary, layer=layer)
     return boundary + L / K * layer / M
 
 
 def recompute_overhead(F: float = 1, B: float = 2) -> float:
     """Extra work of re-materialization, F / (F+B): a third if B = 2 F. As a share of the new step: F / (2F+B)."""
+    _times(F=F, B=B)
+    if not F + B:
+        raise ValueError("F and B are both 0, so there is no work to compare with; give at least one time")
     return F / (F + B)
 
 
 def _counts(**counts: int) -> None:
     for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} is {count}; it must be at least 1")
+        whole(name, count, 1)
+
+
+def _times(**times: float) -> None:
+    for name, time in times.items():
+        number(name, time)

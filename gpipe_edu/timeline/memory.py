@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpipe_edu.schedule.op import FINISHES
+from gpipe_edu.validate import per_stage
 
 from .timeline import Timeline
 
@@ -23,10 +24,12 @@ def memory_over_time(timeline: Timeline, boundary: Size = 0, interior: Size = 1)
     boundary, interior: size of one micro-batch's stage input and of what the stage's layers store for backward, in
     any unit. With the defaults the result counts micro-batches whose interior is there.
 
-    Raises ValueError if a sequence does not have one value per stage.
+    Raises ValueError for a negative size or a list that has not one value per stage, TypeError for other types.
     """
+    if not isinstance(timeline, Timeline):
+        raise TypeError(f"timeline is {timeline!r}; it must be a Timeline, such as simulate(schedule)")
     stages = 1 + max(span.op.stage for span in timeline.spans)
-    inputs, insides = _sizes("boundary", boundary, stages), _sizes("interior", interior, stages)
+    inputs, insides = per_stage("boundary", boundary, stages), per_stage("interior", interior, stages)
     levels = []
     for device in range(timeline.devices):
         changes: list[tuple[float, float]] = []
@@ -60,11 +63,3 @@ def _accumulate(changes: list[tuple[float, float]]) -> list[tuple[float, float]]
         held += change
         steps[time] = held
     return list(steps.items())
-
-
-def _sizes(name: str, size: Size, stages: int) -> Sequence[float]:
-    if not isinstance(size, Sequence):
-        return (size,) * stages
-    if len(size) != stages:
-        raise ValueError(f"{name} has {len(size)} values, but the timeline has {stages} stages")
-    return size

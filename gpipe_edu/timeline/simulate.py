@@ -23,9 +23,12 @@ DEFAULT = Costs()
 def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
     """The planned timeline of `schedule`, in the unit of `costs`, in time linear in the number of ops.
 
-    Raises ScheduleError if the schedule cannot run, ValueError if a cost per stage does not fit the stages.
+    Raises ScheduleError if the schedule cannot run, ValueError if a cost per stage does not fit the stages,
+    TypeError for arguments of other types.
     """
-    table = costs.table(schedule.check().stages)
+    if not isinstance(costs, Costs):
+        raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
+    table = costs.table(_checked(schedule).stages)
     return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send)
 
 
@@ -40,7 +43,7 @@ def replay(
 
     Raises ScheduleError if the schedule cannot run.
     """
-    device_of_stage = schedule.check().device_of_stage
+    device_of_stage = _checked(schedule).device_of_stage
     free = [0.0] * schedule.devices
     ended: dict[Op, float] = {}
     spans = []
@@ -55,3 +58,9 @@ def replay(
         free[device] = ended[op] = end = start + duration(op)
         spans.append(Span(device, op, start, end))
     return Timeline(spans, schedule.devices, name=schedule.name, source=source, unit=unit, send=send)
+
+
+def _checked(schedule: Schedule) -> Schedule:
+    if not isinstance(schedule, Schedule):
+        raise TypeError(f"schedule is {schedule!r}; it must be a Schedule, such as gpipe(4, 8) or Schedule.parse(text)")
+    return schedule.check()

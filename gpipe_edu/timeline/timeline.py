@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.needs import Needs
 from gpipe_edu.schedule.op import FINISHES
+from gpipe_edu.validate import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +22,10 @@ SOURCES: Final = {
     "measured": "start and end of every op were measured while all devices ran",
 }
 """Where the times of a timeline can come from."""
+
+
+UNITS: Final = ("s", "")
+"""Seconds, or the unit of the costs a plan was made with."""
 
 
 class Span(NamedTuple):
@@ -50,15 +55,21 @@ class Timeline:
         unit: str = "",
         send: float = 0,
     ) -> None:
+        spans = tuple(spans) if isinstance(spans, Iterable) else (spans,)
+        if not all(isinstance(span, Span) for span in spans):
+            raise TypeError("a Timeline is made of Span(device, op, start, end); got something else among its spans")
         # Ops of no duration share their start; their end and then the order they came in keep a device's order.
         self.spans: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.start, span.end, span.device)))
-        self.devices, self.name, self.source, self.unit, self.send = devices, name, source, unit, send
+        self.devices = whole("devices", devices, 1)
+        self.name, self.source, self.unit, self.send = name, source, unit, send
         if source not in SOURCES:
             raise ValueError(f"Timeline source is {source!r}; it must be one of {', '.join(SOURCES)}")
+        if unit not in UNITS:
+            raise ValueError(f"Timeline unit is {unit!r}; it must be 's' for seconds or '' for cost units")
         if not self.spans:
             raise ValueError("a Timeline needs at least one span")
         for span in self.spans:
-            if not 0 <= span.device < devices or span.end < span.start:
+            if not (0 <= span.device < devices and span.start <= span.end):
                 raise ValueError(f"{span} does not fit {devices} devices numbered from 0, or ends before it starts")
 
     @property
@@ -82,12 +93,14 @@ class Timeline:
         return self.end - self.start
 
     def row(self, device: int) -> list[Span]:
-        """The spans of one device in order."""
+        """The spans of one device in order. Raises ValueError for a device that does not exist."""
+        if not 0 <= device < self.devices:
+            raise ValueError(f"device is {device}; the devices are 0 to {self.devices - 1}")
         return list(self._rows[device])
 
     def busy(self, device: int) -> float:
         """Time in which `device` runs ops."""
-        return sum(span.end - span.start for span in self._rows[device])
+        return sum(span.end - span.start for span in self.row(device))
 
     def idle(self, device: int) -> float:
         """Time in which `device` waits: the makespan less its busy time."""
@@ -108,11 +121,16 @@ class Timeline:
         """
         levels = []
         for spans in self._rows:
-            # (end of one, start of the next) at the same time: what is freed first makes room for what comes.
-            changes = [(span.start, 1) for span in spans if span.op.kind == "F"]
-            changes += [(span.end, -1) for span in spans if span.op.kind in FINISHES]
+            # At one time, what was held before is freed, what starts is taken, and what takes no time is freed again.
+            starts = {span.op[1:]: span.start for span in spans if span.op.kind == "F"}
+            changes = [(start, 1, 1) for start in starts.values()]
+            changes += [
+                (span.end, 0 if starts.get(span.op[1:], span.end) < span.end else 2, -1)
+                for span in spans
+                if span.op.kind in FINISHES
+            ]
             held, level = 0, []
-            for time, change in sorted(changes):
+            for time, _, change in sorted(changes):
                 held += change
                 level.append((time, held))
             levels.append(level)
@@ -144,9 +162,11 @@ class Timeline:
         path = [max(self.spans, key=lambda span: span.end)]
         while True:
             here = path[-1]
-            causes = [span_of[need] for need in self.needs(here.op) if need in span_of]
+            causes = [span_of[need] for need in self.needs(here.op)]
             if here.op in before:
                 causes.append(before[here.op])
+            # Spans that were made up may contradict the rules; a chain never goes forward in time or in a circle.
+            causes = [cause for cause in causes if cause.start <= here.start and cause not in path]
             if not causes:
                 return path[::-1]
             path.append(max(causes, key=lambda span: ready(span, here)))

@@ -1,0 +1,41 @@
+# What one types: make lab, make test, make demo. Everything is installed into .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8888
+
+.PHONY: lab demo test lint clean
+
+# Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "gpipe_edu needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/learner: requirements.txt pyproject.toml | $(BIN)/python
+	@echo "Installing the course into $(VENV) (once; a few minutes) ..."
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+$(VENV)/developer: requirements-dev.txt $(VENV)/learner
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+lab: $(VENV)/learner  ## open the course in JupyterLab
+	@echo "JupyterLab starts; the address to open is printed below. Stop it with Ctrl-C, twice."
+	$(BIN)/jupyter-lab --port=$(PORT) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
+
+demo: $(VENV)/learner  ## one screen: train on the digits with 4 stages and 8 micro-batches
+	@$(BIN)/python -m gpipe_edu train --partitions 4 --micro-batches 8
+
+test: $(VENV)/developer  ## unit tests and all notebooks
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(VENV)/developer  ## style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:  ## remove what make installed
+	rm -rf $(VENV)

@@ -1,0 +1,100 @@
+"""How long the doctor and the simulator take, from classroom sizes to those of a real cluster.
+
+Why: the widget simulates again at every move of a slider, so a schedule of lesson size has to be checked and timed
+well within one frame (16 ms), and checking has to stay linear in the number of ops: learners paste large schedules
+too. Time per op is the column to watch; it should hardly grow with the size.
+
+    python benchmarks/simulate.py
+
+`check` is Schedule.check() on a schedule that was never checked, `simulate` is simulate() on one that was, `both` is
+simulate() on a fresh one. Every figure is a median over several fresh schedules, with the interquartile range.
+Building the schedule is not counted. The garbage collector runs before, not during, each measurement.
+"""
+
+from __future__ import annotations
+
+import gc
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import gpipe_edu as ge
+
+SIZES = [(4, 8), (8, 32), (16, 64), (64, 512)]
+RECIPES: dict[str, Callable[[int, int], ge.Schedule]] = {
+    "gpipe": ge.gpipe,
+    "gpipe early": lambda K, M: ge.gpipe(K, M, recompute="early"),
+    "1f1b": ge.one_f_one_b,
+    "zero bubble": ge.zero_bubble,
+    "interleaved V=2": lambda K, M: ge.interleaved(K, M, 2),
+}
+OPS_PER_CASE = 300_000
+"""Small schedules are measured more often: about so many ops for each case, but 5 to 60 rounds."""
+
+
+def fresh(schedule: ge.Schedule) -> ge.Schedule:
+    """The same schedule without anything that an earlier check has remembered."""
+    return ge.Schedule(schedule.rows, name=schedule.name)
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    gc.collect()
+    gc.disable()
+    try:
+        began = time.perf_counter()
+        work()
+        return 1e3 * (time.perf_counter() - began)
+    finally:
+        gc.enable()
+
+
+def rounds(schedule: ge.Schedule, count: int) -> dict[str, list[float]]:
+    """Check, simulate and both, one after another in every round, so that a slow moment hits all of them."""
+    found: dict[str, list[float]] = {"check": [], "simulate": [], "both": []}
+    for _ in range(count):
+        one, two = fresh(schedule), fresh(schedule)
+        found["check"].append(milliseconds(one.check))
+        found["simulate"].append(milliseconds(lambda one=one: ge.simulate(one)))
+        found["both"].append(milliseconds(lambda two=two: ge.simulate(two)))
+    return found
+
+
+def spread(values: list[float]) -> str:
+    """Median and interquartile range."""
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{middle:8.3f} ({high - low:6.3f})"
+
+
+def cpu() -> str:
+    """The processor's name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def main() -> None:
+    print(f"Python {platform.python_version()}, {cpu()}, {datetime.now(UTC):%Y-%m-%d}")
+    print("median (interquartile range) in ms; us/op: median of both / ops\n")
+    print(f"{'schedule':<16} {'K':>3} {'M':>4} {'ops':>7} {'rounds':>6}", end=" ")
+    print(f"{'check':>17} {'simulate':>17} {'both':>17} {'us/op':>6}")
+    for name, recipe in RECIPES.items():
+        for K, M in SIZES:
+            schedule = recipe(K, M)
+            ops = sum(map(len, schedule.rows))
+            count = min(60, max(5, OPS_PER_CASE // ops))
+            found = rounds(schedule, count)
+            per_op = 1e3 * statistics.median(found["both"]) / ops
+            figures = " ".join(spread(values) for values in found.values())
+            print(f"{name:<16} {K:>3} {M:>4} {ops:>7} {count:>6} {figures} {per_op:6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m gpipe_edu`: the command line."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,65 @@
+"""What commands share: bad arguments as one sentence, schedules by name or file, pictures by file name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.recipes import RECIPES, by_name
+from gpipe_edu.timeline import Timeline
+
+PICTURES = (".svg", ".png")
+
+
+@contextmanager
+def bad_arguments() -> Iterator[None]:
+    """Around work on what the user typed: its ValueError, TypeError and OSError are the user's to mend."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise typer.TyperException(str(error)) from error
+    except OSError as error:
+        raise typer.TyperException(f"{error.filename}: {error.strerror}") from error
+
+
+def find_schedule(what: str, partitions: int, micro_batches: int) -> Schedule:
+    """The recipe called `what`, or else the schedule written in the file `what`.
+
+    Raises ValueError if it is neither, ScheduleError if the file cannot be read as a schedule.
+    """
+    if what in RECIPES:
+        return by_name(what, partitions, micro_batches)
+    path = Path(what)
+    if not path.is_file():
+        raise ValueError(f"schedule is {what!r}; it must be one of {', '.join(RECIPES)}, or an existing file")
+    try:
+        return Schedule.parse(path.read_text(encoding="utf-8"), name=path.stem)
+    except UnicodeDecodeError:
+        raise ValueError(f"{what} is no text file; a schedule has a line per device, such as F0 F1 B1 B0") from None
+
+
+def check_targets(trace: Path | None, figure: Path | None) -> None:
+    """Refuse, before any work is done, files that could not be written after it."""
+    if figure is not None and figure.suffix not in PICTURES:
+        raise ValueError(f"figure is {str(figure)!r}; its name must end in {' or '.join(PICTURES)}")
+    for path in (trace, figure):
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"the folder of {str(path)!r} does not exist; create it first")
+
+
+def write(timeline: Timeline, trace: Path | None, figure: Path | None) -> list[Path]:
+    """Write what was asked for; returns the paths written."""
+    if trace is not None:
+        timeline.save_trace(trace)
+    if figure is not None:
+        if figure.suffix == ".svg":
+            figure.write_text(timeline.to_svg(), encoding="utf-8")
+        else:
+            from gpipe_edu.view.figures import to_png  # loads matplotlib
+
+            figure.write_bytes(to_png(timeline))
+    return [path for path in (trace, figure) if path is not None]

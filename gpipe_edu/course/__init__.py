@@ -1,0 +1,1 @@
+"""What makes a package a course: the environment check; exercises and their checks come here."""

@@ -1,0 +1,29 @@
+"""The NumPy engine: a whole pipeline that can be read in an hour. Start with pipeline.py, then stage.py."""
+
+from .layer import Layer
+from .layers import BatchNorm, Dropout, LayerNorm, Linear, ReLU, Tanh
+from .losses import cross_entropy, mse
+from .models import mlp
+from .pipeline import Entry, Result, train_pipeline
+from .sequential import predict, train_sequential
+from .sgd import SGD, accumulate_grads
+
+__all__ = [
+    "SGD",
+    "BatchNorm",
+    "Dropout",
+    "Entry",
+    "Layer",
+    "LayerNorm",
+    "Linear",
+    "ReLU",
+    "Result",
+    "Tanh",
+    "accumulate_grads",
+    "cross_entropy",
+    "mlp",
+    "mse",
+    "predict",
+    "train_pipeline",
+    "train_sequential",
+]

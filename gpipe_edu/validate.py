@@ -1,0 +1,54 @@
+"""Arguments that people type: checked in one place, so that every refusal names what was given and what is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Set
+from numbers import Real
+from typing import Any, cast
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """`value` as an int, NumPy integers included; True and 1.0 are slips, not counts.
+
+    Raises TypeError for what is no whole number, ValueError for less than `least`.
+    """
+    if type(value) is not int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+        value = int(value.__index__())
+    if value < least:
+        raise ValueError(f"{name} is {value}; it must be at least {least}")
+    return int(value)
+
+
+def number(name: str, value: Any) -> float:
+    """`value`, which must be finite and at least 0. Raises TypeError for what is no number, ValueError for others."""
+    # NumPy's and PyTorch's single numbers become Python's: those never overflow and keep their exactness.
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value
+    if isinstance(plain, bool) or not isinstance(plain, Real):
+        raise TypeError(f"{name} is {value!r}; it must be a number")
+    amount = cast(float, plain)
+    if not 0 <= amount < math.inf:
+        raise ValueError(f"{name} is {value!r}; it must be finite and at least 0")
+    return amount
+
+
+def numbers(name: str, values: Any) -> tuple[float, ...]:
+    """`values` as a tuple of such numbers. Raises TypeError for what has no order (a dict, a set) or is text."""
+    if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} is {values!r}; it must be a list of numbers")
+    return tuple(number(f"{name}[{index}]", value) for index, value in enumerate(values))
+
+
+def per_stage(name: str, value: Any, stages: int) -> tuple[float, ...]:
+    """One number for all stages, or a list of one per stage, as a tuple. Raises ValueError if the list does not fit."""
+    if isinstance(value, Real):
+        return (number(name, value),) * stages
+    values = numbers(name, value)
+    if len(values) != stages:
+        raise ValueError(
+            f"{name} has {len(values)} values, but there are {stages} stages; give one number for all stages or "
+            f"{stages} of them"
+        )
+    return values

@@ -1,0 +1,1 @@
+"""Pictures of schedules and timelines. Nothing is loaded here, so schedules do not wait for a plotting library."""

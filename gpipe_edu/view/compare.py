@@ -1,0 +1,47 @@
+"""Timelines under each other on one time axis: only then does the eye see which step is shorter.
+
+A chart stretched to the full width hides its makespan, and a bubble alone misleads: a schedule that recomputes can idle
+less and still take longer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpipe_edu.timeline import Timeline
+
+from .layout import layout
+from .notebook import bundle, summary
+from .shapes import Layout
+from .svg import paint
+
+
+class Comparison(NamedTuple):
+    """Several timelines as one picture; shows itself in a notebook."""
+
+    timelines: tuple[Timeline, ...]
+    layout: Layout
+
+    def to_svg(self) -> str:
+        """The picture as the text of a self-contained SVG file."""
+        return paint(self.layout)
+
+    def to_png(self, dpi: float = 150) -> bytes:
+        """The picture as a PNG file of width * dpi / 100 pixels. Needs matplotlib."""
+        from .figures import png  # matplotlib is optional, so it is loaded only for a PNG
+
+        return png(self.layout, dpi)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(summary, self.timelines))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
+        return bundle(self.layout, repr(self), self.timelines)
+
+
+def compare(*timelines: Timeline, width: float = 1000, memory: bool = False, critical_path: bool = False) -> Comparison:
+    """Draw `timelines` stacked on one time axis, figures beside each; options as in `layout`.
+
+    Raises ValueError for no timeline or for timelines in different units.
+    """
+    return Comparison(timelines, layout(*timelines, width=width, memory=memory, critical_path=critical_path))

@@ -1,0 +1,198 @@
+"""The same picture with matplotlib: for PNG files, papers and figures with other plots beside it.
+
+It paints the layout that the SVG paints, in its pixels, so the axes of a drawn chart count pixels, not time.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+
+from gpipe_edu.timeline import Timeline
+
+from .layout import layout
+from .palette import FAINT, HATCH, INK, PAINTS, PAPER, STORE, label_colour
+from .shapes import Box, Layout, Part, Point, Words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PER_INCH: Final = 100
+"""Layout pixels per inch of figure."""
+
+_ALIGN: Final[dict[str, Literal["left", "center", "right"]]] = {"start": "left", "middle": "center", "end": "right"}
+_WIDEST: Final = 1000.0
+
+
+def draw(
+    timeline: Timeline,
+    ax: Axes | None = None,
+    *,
+    width: float | None = None,
+    memory: bool = False,
+    title: str | None = None,
+    critical_path: bool = False,
+) -> Axes:
+    """Draw the Gantt chart on `ax`, or on a new pyplot figure of fitting size; returns the axes.
+
+    width is in pixels of 1/100 inch: if not given, what fits `ax`, or 1000 for a new figure. The other options are
+    those of `gpipe_edu.view.layout.layout`. Raises ValueError as it does.
+    """
+    if width is None:
+        width = _WIDEST if ax is None else max(480.0, _inches(ax)[0] * _PER_INCH)
+    picture = layout(timeline, width=width, memory=memory, title=title, critical_path=critical_path)
+    if ax is not None:
+        # On axes too short for the lanes everything shrinks; a wider layout then still fills them from side to side.
+        shrunk = picture.height / (_inches(ax)[1] * _PER_INCH)
+        if shrunk > 1:
+            width *= shrunk
+            picture = layout(timeline, width=width, memory=memory, title=title, critical_path=critical_path)
+    if ax is None:
+        from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
+
+        ax = _fill(pyplot.figure(figsize=_figsize(picture)))
+    return paint(picture, ax)
+
+
+def to_png(
+    timeline: Timeline,
+    *,
+    width: float = _WIDEST,
+    memory: bool = False,
+    title: str | None = None,
+    critical_path: bool = False,
+    dpi: float = 150,
+) -> bytes:
+    """The chart as a PNG file of width * dpi / 100 pixels; the other options as in `layout`."""
+    picture = layout(timeline, width=width, memory=memory, title=title, critical_path=critical_path)
+    return png(picture, dpi)
+
+
+def png(picture: Layout, dpi: float = 150) -> bytes:
+    """`picture` as a PNG file. No pyplot: nothing has to be closed, and a thread or a server may do it."""
+    figure = Figure(figsize=_figsize(picture))
+    FigureCanvasAgg(figure)
+    paint(picture, _fill(figure))
+    file = io.BytesIO()
+    with mpl.rc_context({"savefig.bbox": "standard"}):
+        figure.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
+    return file.getvalue()
+
+
+def paint(picture: Layout, ax: Axes) -> Axes:
+    """Paint `picture` on `ax`, as large as fits, in its own proportions."""
+    inches = _inches(ax)
+    points = min(inches[0] / picture.width, inches[1] / picture.height) * 72
+    ax.set(xlim=(0, picture.width), ylim=(picture.height, 0), facecolor=PAPER)
+    ax.set_aspect("equal", anchor="NW")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    _paint_areas(picture, ax, points)
+    _paint_lines(picture, ax, points)
+    for words in picture.words:
+        _write(ax, words, points)
+    for box in picture.boxes:
+        if box.label:
+            _write_label(ax, box, points)
+    return ax
+
+
+def _figsize(picture: Layout) -> tuple[float, float]:
+    return picture.width / _PER_INCH, picture.height / _PER_INCH
+
+
+def _fill(figure: Figure) -> Axes:
+    figure.set_facecolor(PAPER)
+    return figure.add_axes((0, 0, 1, 1))
+
+
+def _inches(ax: Axes) -> tuple[float, float]:
+    figure = ax.get_figure(root=True)
+    box = ax.get_window_extent()
+    dpi = figure.dpi if figure is not None else _PER_INCH
+    return box.width / dpi, box.height / dpi
+
+
+def _corners(x: float, y: float, width: float, height: float) -> list[Point]:
+    return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
+
+
+def _paint_areas(picture: Layout, ax: Axes, points: float) -> None:
+    """One collection per kind, so a large chart takes no longer than a small one takes to be noticed."""
+    bubbles = [_corners(idle.x, idle.y, idle.width, idle.height) for idle in picture.idles]
+    bubbles += [_corners(s.x, s.y, s.width, s.height) for s in picture.swatches if s.kind == "bubble"]
+    hatch = PolyCollection(bubbles, facecolor=PAPER, edgecolor=HATCH, linewidth=0, hatch="///", label="bubble")
+    ax.add_collection(hatch, autolim=False)
+    pieces: dict[str, list[list[Point]]] = defaultdict(list)
+    frames: list[list[Point]] = []
+    thinnest = min((part.width for box in picture.boxes for part in box.parts), default=0)
+    rows: list[tuple[tuple[Part, ...], float, float]] = [(b.parts, b.y, b.height) for b in picture.boxes]
+    rows += [(swatch.parts, swatch.y, swatch.height) for swatch in picture.swatches]
+    for parts, y, height in rows:
+        for part in parts:
+            pieces[part.kind].append(_corners(part.x, y, part.width, height))
+        if len(parts) > 1:
+            frames.append(_corners(parts[0].x, y, sum(part.width for part in parts), height))
+    thin = thinnest < 5
+    line = (0.4 if thin else 1.0) * points
+    for kind, shapes in pieces.items():
+        look = PAINTS[kind]
+        area = PolyCollection(shapes, facecolor=look.fill, edgecolor=look.edge, linewidth=line, label=kind)
+        if look.dotted and not thin:  # no dot fits in a thin box, and a thousand dotted ones take seconds
+            area.set(hatch="..", linestyle=(0, (3, 2)))
+        ax.add_collection(area, autolim=False)
+    ax.add_collection(
+        PolyCollection(frames, facecolor="none", edgecolor=INK, linewidth=line, label="frame"), autolim=False
+    )
+    bars = [_corners(bar.x, bar.top, bar.width, bar.bottom - bar.top) for bar in picture.bars]
+    ax.add_collection(PolyCollection(bars, facecolor=INK, linewidth=0, label="flush"), autolim=False)
+
+
+def _paint_lines(picture: Layout, ax: Axes, points: float) -> None:
+    stores = [list(strip.points) for strip in picture.strips]
+    stores += [_corners(s.x, s.y, s.width, s.height) for s in picture.swatches if s.kind == "memory"]
+    ax.add_collection(PolyCollection(stores, facecolor=STORE, edgecolor=INK, linewidth=points), autolim=False)
+    routes: list[Sequence[Point]] = list(picture.routes)
+    for swatch in picture.swatches:
+        if swatch.kind == "path":
+            y = swatch.y + swatch.height / 2
+            routes.append([(swatch.x, y), (swatch.x + swatch.width, y)])
+    _strokes(ax, routes, PAPER, 5.5 * points)
+    _strokes(ax, routes, INK, 3 * points)
+    y = picture.axis[0][1]
+    _strokes(ax, [picture.axis, *([(x, y), (x, y + 5)] for x in picture.ticks)], INK, points)
+
+
+def _strokes(ax: Axes, lines: Iterable[Sequence[Point]], colour: str, thickness: float) -> None:
+    strokes = LineCollection(list(lines), colors=colour, linewidths=thickness, joinstyle="round")
+    ax.add_collection(strokes, autolim=False)
+
+
+def _write_label(ax: Axes, box: Box, points: float) -> None:
+    part = box.parts[-1]
+    text = ax.text(part.x + part.width / 2, box.y + box.height / 2, box.label, fontsize=box.font * points)
+    text.set(ha="center", va="center_baseline", color=label_colour(box.op.kind))
+    if PAINTS[part.kind].dotted:  # letters among dots are hard to read: clear the ground under them
+        text.set_bbox({"facecolor": PAINTS[part.kind].fill, "edgecolor": "none", "pad": points})
+
+
+def _write(ax: Axes, words: Words, points: float) -> None:
+    ax.text(
+        words.x,
+        words.y,
+        words.text,
+        fontsize=words.font * points,
+        ha=_ALIGN[words.anchor],
+        va="center_baseline",
+        color=FAINT if words.role in ("tick", "note") else INK,
+        weight="bold" if words.role == "heading" else "normal",
+    )

@@ -1,0 +1,259 @@
+"""Where everything stands in a picture: a pure function from timelines to pixels.
+
+Every drawer paints this and adds nothing, so the SVG and the matplotlib figure cannot drift apart, and what a picture
+shows can be tested without looking at one. Several timelines share one time axis: only then do lengths compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from gpipe_edu.schedule import KINDS, Op
+from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.memory import memory_over_time
+
+from .lettering import label_font, text_width, wrap
+from .measures import Clock, clock, figures, gaps, heading, recompute_time, stages_of, ticks
+from .shapes import Bar, Box, Idle, Layout, Part, Point, Strip, Swatch, Words
+
+LEAST_WIDTH: Final = 320
+"""Pixels; below this the margins would leave no room for the chart."""
+
+_EDGE: Final = 12
+_HEADING, _FIGURES, _LANE, _NOTE = 17, 14, 14, 13
+_STRIP: Final = 26
+_TICK_ROOM: Final = 64
+
+
+@dataclass
+class _Sheet:
+    """The picture while it grows: where the next line goes, and what is there so far."""
+
+    width: float
+    left: float
+    right: float
+    origin: float
+    scale: float
+    y: float = _EDGE
+    boxes: list[Box] = field(default_factory=list)
+    idles: list[Idle] = field(default_factory=list)
+    strips: list[Strip] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    routes: list[tuple[Point, ...]] = field(default_factory=list)
+    swatches: list[Swatch] = field(default_factory=list)
+    words: list[Words] = field(default_factory=list)
+
+    def x(self, time: float) -> float:
+        """Where `time` stands on the axis that all timelines share."""
+        return self.left + (time - self.origin) * self.scale
+
+
+def layout(
+    *timelines: Timeline,
+    width: float = 1000,
+    memory: bool = False,
+    title: str | None = None,
+    critical_path: bool = False,
+) -> Layout:
+    """The picture of one or several timelines, `width` pixels wide and as high as it needs to be.
+
+    memory: under every lane, the micro-batches whose activations are there. title: instead of the timeline's name
+    (with several timelines: instead of every name). critical_path: draw the chain of ops that sets the makespan.
+
+    Raises ValueError for no timeline, a width below 320, or timelines in different units.
+    """
+    _refuse(timelines, width)
+    longest = max(timeline.makespan for timeline in timelines)
+    shown = clock(timelines[0].unit, longest)
+    left = _EDGE + max(text_width(line, font) for line, font in _lane_names(timelines)) + 8
+    right = width - _EDGE - text_width("peak in flight", _NOTE) - 20
+    sheet = _Sheet(width, left, right, 0, (right - left) / longest if longest else 0)
+    for timeline in timelines:
+        sheet.origin = timeline.start
+        _headings(sheet, timeline, shown, title)
+        _lanes(sheet, timeline, memory)
+        if critical_path:
+            sheet.routes.append(_route(sheet, timeline))
+    axis, marks = _axis(sheet, longest, shown)
+    _legend(sheet, timelines, memory, critical_path)
+    summary = "; ".join(_summary(timeline, shown) for timeline in timelines)
+    return Layout(
+        width,
+        sheet.y + _EDGE / 2,
+        summary,
+        tuple(sheet.boxes),
+        tuple(sheet.idles),
+        tuple(sheet.strips),
+        tuple(sheet.bars),
+        tuple(sheet.routes),
+        axis,
+        marks,
+        tuple(sheet.swatches),
+        tuple(sheet.words),
+    )
+
+
+def _refuse(timelines: Sequence[Timeline], width: float) -> None:
+    if not timelines:
+        raise ValueError("there is no timeline to draw; give at least one")
+    if width < LEAST_WIDTH:
+        raise ValueError(f"width is {width}; a chart needs at least {LEAST_WIDTH} pixels")
+    units = sorted({timeline.unit for timeline in timelines})
+    if len(units) > 1:
+        names = " and ".join(Clock(1, unit).words for unit in units)
+        raise ValueError(
+            f"the timelines are in {names}, which do not share a time axis; simulate with costs in seconds and build "
+            f'the planned timeline with unit="s", or draw them one by one'
+        )
+
+
+def _lane_names(timelines: Sequence[Timeline]) -> list[tuple[str, float]]:
+    names: list[tuple[str, float]] = []
+    for timeline in timelines:
+        for device, stages in enumerate(stages_of(timeline)):
+            note = _stage_note(device, stages)
+            names += [(f"device {device}", _LANE), (f"{device}: {note}" if _thin(timeline) else note, _NOTE)]
+    return names
+
+
+def _thin(timeline: Timeline) -> bool:
+    """True if there are so many lanes that each gets one line of text, or the picture outgrows a screen."""
+    return timeline.devices > 8
+
+
+def _stage_note(device: int, stages: Sequence[int]) -> str:
+    """The stages of a device, where its number does not say them already."""
+    if list(stages) in ([], [device]):
+        return ""
+    listed = ", ".join(map(str, stages)) if len(stages) <= 4 else f"{stages[0]}, {stages[1]}, … {stages[-1]}"
+    return f"stage{'s' * (len(stages) > 1)} {listed}"
+
+
+def _headings(sheet: _Sheet, timeline: Timeline, shown: Clock, title: str | None) -> None:
+    if sheet.boxes:
+        sheet.y += 14
+    room = sheet.width - 2 * _EDGE
+    for line in wrap(heading(timeline, shown, title), _HEADING * 1.1, room):
+        sheet.words.append(Words("heading", _EDGE, sheet.y + _HEADING / 2, line, _HEADING))
+        sheet.y += _HEADING * 1.4
+    for line in wrap(figures(timeline, shown), _FIGURES, room):
+        sheet.words.append(Words("figures", _EDGE, sheet.y + _FIGURES / 2, line, _FIGURES))
+        sheet.y += _FIGURES * 1.4
+
+
+def _lanes(sheet: _Sheet, timeline: Timeline, memory: bool) -> None:
+    height, space = (22, 3) if _thin(timeline) else (34, 5)
+    end = sheet.x(timeline.end)
+    sheet.words.append(Words("note", end + 7, sheet.y + 9, "update", _NOTE, "end"))
+    sheet.words.append(Words("note", sheet.width - _EDGE, sheet.y + 9, "peak in flight", _NOTE, "end"))
+    sheet.y += 20
+    top, stages, peaks = sheet.y, stages_of(timeline), timeline.peak_in_flight
+    recomputes = recompute_time(timeline)
+    levels = memory_over_time(timeline) if memory else []
+    tallest = max((held for level in levels for _, held in level), default=0)
+    for device in range(timeline.devices):
+        _lane_words(sheet, device, stages[device], height, _thin(timeline))
+        sheet.words.append(Words("lane", sheet.width - _EDGE, sheet.y + height / 2, str(peaks[device]), _LANE, "end"))
+        _row(sheet, timeline, device, height, recomputes)
+        sheet.y += height
+        if memory:
+            sheet.strips.append(_strip(sheet, timeline, device, levels[device], tallest))
+            sheet.y += _STRIP + 4
+        sheet.y += space
+    sheet.y -= space
+    sheet.bars.append(Bar(end + 1, top - 3, sheet.y + 3, 6))
+
+
+def _lane_words(sheet: _Sheet, device: int, stages: Sequence[int], height: float, thin: bool) -> None:
+    middle, x = sheet.y + height / 2, sheet.left - 8
+    note = _stage_note(device, stages)
+    if note and thin:
+        sheet.words.append(Words("lane", x, middle, f"{device}: {note}", _NOTE, "end"))
+        return
+    sheet.words.append(Words("lane", x, middle - (8 if note else 0), f"device {device}", _LANE, "end"))
+    if note:
+        sheet.words.append(Words("note", x, middle + 8, note, _NOTE, "end"))
+
+
+def _row(sheet: _Sheet, timeline: Timeline, device: int, height: float, recomputes: Mapping[Span, float]) -> None:
+    boxes = []
+    for span in timeline.row(device):
+        x, width = sheet.x(span.start), (span.end - span.start) * sheet.scale
+        parts = _parts(span.op.kind, x, width, recomputes.get(span, 0) * sheet.scale)
+        font = label_font(span.op.label, parts[-1].width)
+        label = span.op.label if font else ""
+        boxes.append(Box(span.op, device, span.start, span.end, x, sheet.y, width, height, parts, label, font))
+    # One size per lane and kind: letters that shrink and grow along a lane look like a message.
+    fonts: dict[str, float] = {}
+    for box in boxes:
+        if box.label:
+            fonts[box.op.kind] = min(box.font, fonts.get(box.op.kind, box.font))
+    sheet.boxes += [box._replace(font=fonts[box.op.kind]) if box.label else box for box in boxes]
+    for start, end in gaps(timeline, device):
+        sheet.idles.append(Idle(device, start, end, sheet.x(start), sheet.y, (end - start) * sheet.scale, height))
+
+
+def _parts(kind: str, x: float, width: float, recompute: float) -> tuple[Part, ...]:
+    if kind != "C":
+        return (Part(kind, x, width),)
+    return Part("R", x, recompute), Part("B", x + recompute, width - recompute)
+
+
+def _strip(
+    sheet: _Sheet, timeline: Timeline, device: int, level: Sequence[tuple[float, float]], tallest: float
+) -> Strip:
+    base, unit = sheet.y + _STRIP, (_STRIP - 3) / tallest if tallest else 0
+    steps = [(timeline.start, 0.0), *level, (timeline.end, 0.0)]
+    points = [(sheet.left, base)]
+    for (_, before), (time, held) in pairwise(steps):
+        x = sheet.x(time)
+        points += [(x, base - before * unit), (x, base - held * unit)]
+    peak = max((held for _, held in level), default=0)
+    sheet.words.append(Words("note", sheet.left - 8, sheet.y + _STRIP / 2, f"holds ≤ {peak:g}", _NOTE, "end"))
+    return Strip(device, base, tuple(points))
+
+
+def _route(sheet: _Sheet, timeline: Timeline) -> tuple[Point, ...]:
+    """The critical path runs near the lower edge of its boxes, under their labels."""
+    box_of: dict[Op, Box] = {box.op: box for box in sheet.boxes[-len(timeline.spans) :]}
+    boxes = [box_of[span.op] for span in timeline.critical_path()]
+    return tuple(point for b in boxes for point in ((b.x, b.y + b.height - 5), (b.x + b.width, b.y + b.height - 5)))
+
+
+def _axis(sheet: _Sheet, longest: float, shown: Clock) -> tuple[tuple[Point, Point], tuple[float, ...]]:
+    sheet.y += 8
+    line = ((sheet.left, sheet.y), (sheet.right, sheet.y))
+    marks = []
+    for time in ticks(longest * shown.scale, max(2, int((sheet.right - sheet.left) / _TICK_ROOM))):
+        x = sheet.left + time / shown.scale * sheet.scale
+        marks.append(x)
+        sheet.words.append(Words("tick", x, sheet.y + 15, f"{time:.6g}", _NOTE, "middle"))
+    sheet.words.append(Words("tick", sheet.width - _EDGE, sheet.y + 15, shown.unit or "time", _NOTE, "end"))
+    sheet.y += 34
+    return line, tuple(marks)
+
+
+def _legend(sheet: _Sheet, timelines: Sequence[Timeline], memory: bool, critical_path: bool) -> None:
+    present = {span.op.kind for timeline in timelines for span in timeline.spans}
+    names = [(kind, f"{kind} {name}") for kind, name in KINDS.items() if kind in present]
+    names += [("bubble", "bubble: the device is idle")] * bool(sheet.idles)
+    names += [("memory", "activations held, in micro-batches")] * memory
+    names += [("path", "critical path")] * critical_path
+    x, width, height = float(_EDGE), 24.0, 15.0
+    for kind, name in names:
+        length = width + 6 + text_width(name, _NOTE) + 12
+        if x > _EDGE and x + length > sheet.width:
+            x, sheet.y = _EDGE, sheet.y + 22
+        parts = _parts(kind, x, width, width / 3) if kind in KINDS else ()
+        sheet.swatches.append(Swatch(kind, x, sheet.y, width, height, parts))
+        sheet.words.append(Words("note", x + width + 6, sheet.y + height / 2, name, _NOTE))
+        x += length
+    sheet.y += height + 6
+
+
+def _summary(timeline: Timeline, shown: Clock) -> str:
+    peaks = ", ".join(map(str, timeline.peak_in_flight))
+    return ", ".join([*heading(timeline, shown), *figures(timeline, shown), f"peak in flight per device {peaks}"])

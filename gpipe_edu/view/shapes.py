@@ -1,0 +1,106 @@
+"""What a picture is made of: plain data in pixels, y downwards, that says where things are and not how to paint them.
+
+Nothing else stands between the arithmetic of the layout and the drawers, so a drawer has no numbers of its own to get
+wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from gpipe_edu.schedule import Op
+
+Point = tuple[float, float]
+Role = Literal["heading", "figures", "lane", "note", "tick"]
+
+
+class Part(NamedTuple):
+    """A piece of a box that is painted as one kind: a checkpointed backward has an R part and a B part."""
+
+    kind: str
+    x: float
+    width: float
+
+
+class Box(NamedTuple):
+    """One op on its lane; label is "" where it would not fit, font its size."""
+
+    op: Op
+    device: int
+    start: float
+    end: float
+    x: float
+    y: float
+    width: float
+    height: float
+    parts: tuple[Part, ...]
+    label: str
+    font: float
+
+
+class Idle(NamedTuple):
+    """A bubble: `device` waits from start to end."""
+
+    device: int
+    start: float
+    end: float
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class Words(NamedTuple):
+    """A line of text; y is its middle."""
+
+    role: Role
+    x: float
+    y: float
+    text: str
+    font: float
+    anchor: Literal["start", "middle", "end"] = "start"
+
+
+class Strip(NamedTuple):
+    """The memory of one device under its lane: a stepped line from left to right above the base line."""
+
+    device: int
+    base: float
+    points: tuple[Point, ...]
+
+
+class Bar(NamedTuple):
+    """The flush: the weights are updated here, and no device starts the next step before it."""
+
+    x: float
+    top: float
+    bottom: float
+    width: float
+
+
+class Swatch(NamedTuple):
+    """A sample of the legend; kind is an op kind or "bubble", parts as in a box."""
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+    parts: tuple[Part, ...]
+
+
+class Layout(NamedTuple):
+    """A whole picture."""
+
+    width: float
+    height: float
+    summary: str
+    boxes: tuple[Box, ...]
+    idles: tuple[Idle, ...]
+    strips: tuple[Strip, ...]
+    bars: tuple[Bar, ...]
+    routes: tuple[tuple[Point, ...], ...]
+    axis: tuple[Point, Point]
+    ticks: tuple[float, ...]
+    swatches: tuple[Swatch, ...]
+    words: tuple[Words, ...]

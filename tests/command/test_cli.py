@@ -1,0 +1,133 @@
+"""The command line as a person meets it: what it prints, what it writes, how it refuses."""
+
+import json
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from gpipe_edu.cli import main
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run the command line in this process; returns (exit code, stdout, stderr)."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return call
+
+
+def test_train_learns_and_shows_what_happened(run):
+    code, out, _ = run("train", "--partitions", "3", "--micro-batches", "5", "--epochs", "4", "--schedule", "1f1b")
+    assert code == 0
+    accuracies = [float(share) for share in re.findall(r"test accuracy ([\d.]+)%", out)]
+    assert len(accuracies) == 4
+    assert accuracies[-1] > 85
+    assert "28.6% of all device time is idle" in out  # (K-1)/(M+K-1) = 2/7
+    assert float(re.search(r"differ from one-device training by (\S+)", out)[1]) < 1e-12
+    assert all(f"device {device}" in out for device in range(3))
+
+
+def test_train_writes_trace_and_pictures(run, tmp_path):
+    for picture in ("step.svg", "step.png"):
+        code, out, _ = run(
+            "train", "--epochs", "1", "--trace", str(tmp_path / "t.json"), "--figure", str(tmp_path / picture)
+        )
+        assert code == 0
+        assert f"wrote {tmp_path / picture}" in out.replace("\n", "")
+    trace = json.loads((tmp_path / "t.json").read_text())
+    assert sum(event["ph"] == "X" for event in trace["traceEvents"]) == 2 * 4 * 8
+    assert ElementTree.parse(tmp_path / "step.svg").getroot().tag.endswith("svg")
+    assert (tmp_path / "step.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_forty_layers_on_a_schedule_of_ones_own(run, tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("F0 F1 B0 B1\nF0 B0 F1 B1  # the last stage goes back at once\n")
+    code, out, _ = run("train", "--layers", "40", "--epochs", "1", "--schedule", str(path))
+    assert code == 0
+    assert "79 layers on 2 devices" in out
+
+
+def test_schedule_draws_the_plan_and_prints_the_written_form(run):
+    code, out, _ = run("schedule", "gpipe", "--partitions", "4", "--micro-batches", "8")
+    assert code == 0
+    assert "33" in out
+    assert "27.3%" in out
+    code, out, _ = run("schedule", "1f1b", "--partitions", "2", "--micro-batches", "2", "--text")
+    assert (code, out) == (0, "F0 F1 B0 B1\nF0 B0 F1 B1\n")
+
+
+def test_schedule_names_what_is_wrong_with_a_written_one_and_exits_with_1(run, tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("F0 B0\nB0 F0\n")
+    code, out, _ = run("schedule", str(path))
+    assert code == 1
+    assert out.startswith("order: device 1 runs B0@1 before F0@1")
+
+
+def test_doctor_finds_the_course_ready_here(run):
+    code, out, _ = run("doctor")
+    assert code == 0
+    assert "Ready: the course runs here." in out
+
+
+def test_doctor_exits_with_1_where_something_is_missing(run, monkeypatch):
+    monkeypatch.setattr("gpipe_edu.course.environment._installed", lambda name: "" if name == "jupyterlab" else "99")
+    code, out, _ = run("doctor")
+    assert code == 1
+    assert "Missing: jupyterlab >= 4.2." in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train", "--partitions", "0"], "--partitions"),
+        (["train", "--partitions", "four"], "--partitions"),
+        (["train", "--partitions", "40"], "15 layers cannot fill 40 stages"),
+        (["train", "--schedule", "gpip"], "schedule is 'gpip'.*naive, gpipe"),
+        (["train", "--learning-rate", "0"], "learning_rate is 0"),
+        (["train", "--figure", "step.pdf"], "must end in .svg or .png"),
+        (["train", "--trace", "no/such/folder/t.json"], "folder of 'no/such/folder/t.json' does not exist"),
+        (["schedule", "gpipe", "--forward", "-1"], "Costs F is -1.0; it must be finite and at least 0"),
+        (["schedule"], "Missing argument .*"),
+        (["trian"], "trian"),
+    ],
+)
+def test_bad_arguments_are_one_sentence_and_exit_code_2(run, arguments, says):
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert re.fullmatch(rf"error: .*{says}.*\n", err)
+
+
+def test_files_that_are_no_schedule_are_refused_in_a_sentence(run, tmp_path):
+    for name, content, says in (
+        ("words.txt", b"hello world", 'line 1: cannot read "hello"'),
+        ("empty.txt", b"", "no ops"),
+        ("picture.png", b"\x89PNG\xff\xfe", "no text file"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        code, _, err = run("train", "--schedule", str(tmp_path / name))
+        assert code == 2
+        assert says in err
+        assert err.count("\n") == 1
+
+
+def test_python_m_runs_it_in_a_process_of_its_own():
+    done = subprocess.run(
+        [sys.executable, "-m", "gpipe_edu", "schedule", "naive", "--partitions", "2", "--micro-batches", "1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "50.0%" in done.stdout

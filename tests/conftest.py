@@ -1,0 +1,5 @@
+"""No test opens a window."""
+
+import os
+
+os.environ.setdefault("MPLBACKEND", "agg")

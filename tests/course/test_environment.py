@@ -1,0 +1,41 @@
+"""The environment check: true here, honest where something is missing or too old, the same ranges as pyproject.toml."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from gpipe_edu.course import environment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_everything_the_tests_run_with_is_found():
+    assert [finding.name for finding in environment.look() if finding.required and not finding.ok] == []
+
+
+def test_a_missing_or_old_package_is_named_with_the_way_to_get_it(monkeypatch):
+    versions = {"numpy": "1.25.9", "matplotlib": ""}
+    monkeypatch.setattr(environment, "_installed", lambda name: versions.get(name, "99.0"))
+    bad = {finding.name: finding for finding in environment.look() if finding.required and not finding.ok}
+    assert set(bad) == {"numpy >= 1.26", "matplotlib >= 3.8"}
+    assert bad["numpy >= 1.26"].found == "1.25.9"
+    assert bad["matplotlib >= 3.8"].cure == 'python -m pip install "matplotlib>=3.8"'
+
+
+def test_versions_compare_as_numbers(monkeypatch):
+    for found, ok in (("2.9.1", False), ("2.11.0+cu130", True), ("2.13.0", True), ("3.0rc1", True)):
+        monkeypatch.setattr(environment, "_installed", lambda name, found=found: found if name == "torch" else "99")
+        torch = next(finding for finding in environment.look() if finding.name.startswith("torch"))
+        assert torch.ok is ok, found
+
+
+def test_the_ranges_are_those_of_pyproject_and_the_pins_lie_inside():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    stated = [*project["dependencies"], *(r for extra in project["optional-dependencies"].values() for r in extra)]
+    ranges = dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups() for requirement in stated)
+    assert ranges == {name: oldest for name, oldest, _, _ in environment._PACKAGES}
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    assert pins.keys() == ranges.keys()
+    for name, pin in pins.items():
+        assert environment._numbers(pin) >= environment._numbers(ranges[name]), name

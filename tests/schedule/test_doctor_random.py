@@ -1,0 +1,226 @@
+"""The doctor against the oracle on thousands of broken schedules: none accepted, and no healthy one refused."""
+
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from gpipe_edu import Op, Schedule
+from tests.oracle import expected_code, inputs, plain, play
+from tests.recipes import recompute_and_split, small_schedules
+
+LEGAL = [*small_schedules(3, 4), *(recompute_and_split(K, M) for K in (1, 2, 3) for M in (1, 2, 3))]
+EDITS = 10_000
+
+
+def build(rows):
+    return Schedule([Op(*op) for op in row] for row in rows)
+
+
+def spots(rows):
+    return [(device, position) for device, row in enumerate(rows) for position in range(len(row))]
+
+
+def drop(rows, rng):
+    device, position = rng.choice(spots(rows))
+    return rows[device].pop(position)
+
+
+def duplicate(rows, rng):
+    device, position = rng.choice(spots(rows))
+    op = rows[device][position]
+    rows[device].insert(rng.randrange(len(rows[device]) + 1), op)
+    return op
+
+
+def swap(rows, rng):
+    device, first = rng.choice(spots(rows))
+    row = rows[device]
+    second = rng.randrange(len(row))
+    row[first], row[second] = row[second], row[first]
+
+
+def swap_neighbours(rows, rng):
+    device, position = rng.choice(spots(rows))
+    row = rows[device]
+    row[position - 1 : position + 1] = row[position - 1 : position + 1][::-1]
+
+
+def shift(rows, rng):
+    device, position = rng.choice(spots(rows))
+    op = rows[device].pop(position)
+    rows[device].insert(rng.randrange(len(rows[device]) + 1), op)
+
+
+def move(rows, rng):
+    device, position = rng.choice(spots(rows))
+    op = rows[device].pop(position)
+    goal = rng.choice(rows)
+    goal.insert(rng.randrange(len(goal) + 1), op)
+
+
+def swap_devices(rows, rng):
+    first, second = rng.randrange(len(rows)), rng.randrange(len(rows))
+    rows[first], rows[second] = rows[second], rows[first]
+
+
+def retag(rows, rng):
+    device, position = rng.choice(spots(rows))
+    kind, m, k = rows[device][position]
+    rows[device][position] = rng.choice(
+        [(rng.choice("FBRCIW"), m, k), (kind, rng.randrange(5), k), (kind, m, rng.randrange(4))]
+    )
+
+
+def merge_recompute(rows, rng):
+    """R and B of one micro-batch become C, or B becomes R, B or I, W: another legal way to finish, perhaps."""
+    device, position = rng.choice(spots(rows))
+    kind, m, k = rows[device][position]
+    ways = {"B": [["C"], ["R", "B"], ["I", "W"], ["R", "I", "W"]], "C": [["B"], ["R", "B"]], "I": [["B"], ["R", "I"]]}
+    rows[device][position : position + 1] = [(new, m, k) for new in rng.choice(ways.get(kind, [[kind]]))]
+
+
+ALL_EDITS = [drop, duplicate, swap, swap_neighbours, swap_neighbours, shift, move, swap_devices, retag, merge_recompute]
+
+
+def edited(rng):
+    rows = plain(rng.choice(LEGAL))
+    for _ in range(rng.randint(1, 3)):
+        if any(rows):
+            rng.choice(ALL_EDITS)(rows, rng)
+    return rows
+
+
+def test_the_doctor_agrees_with_the_oracle_on_ten_thousand_edits_and_on_the_first_broken_rule():
+    rng = random.Random(20181116)
+    seen: Counter = Counter()
+    for _ in range(EDITS):
+        rows = edited(rng)
+        expected = expected_code(rows)
+        problems = build(rows).problems()
+        assert (problems[0].code if problems else None) == expected, "\n" + str(build(rows))
+        seen[expected] += 1
+    assert seen[None] > EDITS / 10
+    assert EDITS - seen[None] > EDITS / 10
+    assert set(seen) == {
+        None, "empty", "out-of-range", "split-stage", "duplicate", "mixed", "missing", "order", "deadlock"
+    }  # fmt: skip
+    assert min(seen.values()) >= 5
+
+
+def test_every_problem_names_an_op_that_is_there_or_one_that_is_missing():
+    rng = random.Random(7)
+    for _ in range(1500):
+        rows = edited(rng)
+        there = {op for row in rows for op in row}
+        for problem in build(rows).problems():
+            if problem.code == "empty":
+                assert problem.op is None
+                continue
+            assert (tuple(problem.op) in there) == (problem.code != "missing"), problem
+            assert str(problem.op) in problem.message
+            assert re.search(r"device \d", problem.message)
+
+
+LINK = re.compile(r"(\S+) on device (\d+) waits for ([^\s,]+), which device (\d+) runs after ([^\s,;]+)")
+
+
+def read(word):
+    kind, m, k = re.fullmatch(r"(\w)(\d+)@(\d+)", word).groups()
+    return kind, int(m), int(k)
+
+
+def test_every_link_of_every_deadlock_is_true():
+    rng = random.Random(11)
+    deadlocks, longest = 0, 0
+    while deadlocks < 200:
+        rows = plain(rng.choice(LEGAL))
+        for _ in range(rng.randint(2, 4)):
+            rng.choice([swap, shift])(rows, rng)
+        if expected_code(rows) != "deadlock":
+            continue
+        deadlocks += 1
+        (problem,) = build(rows).problems()
+        links = problem.message.removeprefix("deadlock: ").split("; ")
+        longest = max(longest, len(links))
+        there, ran = {op for row in rows for op in row}, set(play(rows))
+        stages = 1 + max(k for _, _, k in there)
+        for link, following in zip(links, links[1:] + links[:1], strict=True):
+            match = LINK.match(link)
+            if match is None:  # "which is next on device 1" and the like: the awaited op is itself at the head
+                waiting, device, awaited, neighbour = re.match(
+                    r"(\S+) on device (\d+) waits for ([^\s,]+).* device (\d+)", link
+                ).groups()
+                assert following.startswith(f"{awaited} on device {neighbour}")
+            else:
+                waiting, device, awaited, neighbour, before = match.groups()
+                row = rows[int(neighbour)]
+                assert row.index(read(awaited)) > row.index(read(before)), "an op does not stand behind itself: " + link
+                assert following.startswith(f"{before} on device {neighbour}")
+                assert read(before) not in ran
+            assert read(waiting) in rows[int(device)]
+            assert read(awaited) in inputs(read(waiting), there, stages)
+            assert not {read(waiting), read(awaited)} & ran
+        assert tuple(problem.op) == read(links[0].split()[0])
+    assert longest >= 3
+
+
+@pytest.mark.parametrize("schedule", LEGAL, ids=lambda s: f"{s.name} {s.devices}x{s.micro_batches}")
+def test_every_legal_schedule_is_accepted_by_doctor_and_oracle(schedule):
+    assert schedule.problems() == []
+    assert expected_code(plain(schedule)) is None
+
+
+def test_a_dropped_op_is_missing_unless_its_absence_leaves_another_legal_schedule_or_gap():
+    for schedule in LEGAL:
+        if schedule.devices < 2 or schedule.micro_batches < 2:
+            continue  # there a drop can empty a device or leave a number unused
+        for device, position in spots(schedule.rows):
+            rows = plain(schedule)
+            kind, m, k = rows[device].pop(position)
+            problems = build(rows).problems()
+            if kind == "R":
+                assert problems == [], "without its R a micro-batch simply is not recomputed"
+                continue
+            assert [problem.code for problem in problems] == ["missing"]
+            # A finisher that is gone is asked for by its plainest name: nobody knows which one was meant.
+            wanted = {"C": "B", "I": "I", "W": "W"}.get(kind, kind)
+            assert problems[0].op == Op(wanted, m, k)
+
+
+def test_an_op_that_is_there_twice_is_a_duplicate_wherever_the_second_one_stands():
+    for schedule in LEGAL:
+        for device, position in spots(schedule.rows):
+            for place in (0, len(schedule.rows[device])):
+                rows = plain(schedule)
+                op = rows[device][position]
+                rows[device].insert(place, op)
+                assert [(p.code, p.op) for p in build(rows).problems()] == [("duplicate", Op(*op))]
+
+
+def test_an_op_moved_to_another_device_splits_its_stage():
+    for schedule in LEGAL:
+        for device, position in spots(schedule.rows):
+            for other in range(schedule.devices):
+                rows = plain(schedule)
+                if other == device or sum(op[2] == rows[device][position][2] for op in rows[device]) < 2:
+                    continue
+                op = rows[device].pop(position)
+                rows[other].append(op)
+                problems = build(rows).problems()
+                assert {problem.code for problem in problems} == {"split-stage"}
+                if sum(op[2] == other_op[2] for other_op in rows[device]) > 1:
+                    assert [problem.op for problem in problems] == [Op(*op)]
+
+
+def test_a_backward_before_its_forward_is_an_order_problem():
+    for schedule in LEGAL:
+        for device, row in enumerate(plain(schedule)):
+            for position, (kind, m, k) in enumerate(row):
+                if kind in "BCI":
+                    rows = plain(schedule)
+                    rows[device].insert(0, rows[device].pop(position))
+                    problems = build(rows).problems()
+                    assert problems[0].code == "order"
+                    assert problems[0].op == Op(kind, m, k)

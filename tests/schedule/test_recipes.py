@@ -1,0 +1,221 @@
+"""The recipes: legal at every size, and with the properties that make each of them worth a name."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import gpipe_edu as ge
+from tests.oracle import expected_code, plain
+from tests.recipes import RECIPES
+
+SIZES = [(K, M) for K in range(1, 9) for M in range(1, 13)]
+F1B2 = ge.Costs(F=1, B=2)
+
+
+def ops(row, kind):
+    return [op.micro_batch for op in row if op.kind == kind]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
+    V = int(name[-1]) if name.startswith("interleaved") else 1
+    for K, M in SIZES:
+        schedule = RECIPES[name](K, M)
+        assert schedule.problems() == [], (K, M)
+        assert expected_code(plain(schedule)) is None, (K, M)
+        assert (schedule.devices, schedule.stages, schedule.micro_batches) == (K, K * V, M)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_device_k_holds_stage_k_and_then_every_kth_one(name):
+    schedule = RECIPES[name](3, 5)
+    assert all(stage % 3 == device for stage, device in schedule.device_of_stage.items())
+
+
+def test_the_naive_recipe_keeps_one_device_busy_at_a_time():
+    for K, M in SIZES:
+        spans = ge.simulate(ge.naive(K, M)).spans
+        assert all(before.end <= after.start for before, after in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize(("recompute", "kinds"), [(None, "B"), ("late", "C"), ("early", "RB")])
+def test_gpipe_runs_all_forwards_then_the_backwards_in_the_papers_order(recompute, kinds):
+    for K, M in SIZES:
+        for k, row in enumerate(ge.gpipe(K, M, recompute).rows):
+            expected = [("F", m, k) for m in range(M)]
+            expected += [(kind, m, k) for m in range(M - 1, -1, -1) for kind in kinds]
+            assert [tuple(op) for op in row] == expected
+
+
+def test_gpipe_holds_every_micro_batch_on_every_device():
+    for K, M in SIZES:
+        assert ge.simulate(ge.gpipe(K, M)).peak_in_flight == (M,) * K
+
+
+def test_1f1b_holds_at_most_k_minus_k_micro_batches_on_device_k_but_takes_as_long_as_gpipe():
+    for K, M in SIZES:
+        timeline = ge.simulate(ge.one_f_one_b(K, M), F1B2)
+        assert timeline.peak_in_flight == tuple(min(M, K - k) for k in range(K))
+        assert timeline.makespan == ge.simulate(ge.gpipe(K, M), F1B2).makespan == (M + K - 1) * 3
+
+
+def test_1f1b_alternates_once_it_has_warmed_up():
+    for K, M in SIZES:
+        for k, row in enumerate(ge.one_f_one_b(K, M).rows):
+            warm_up = min(M, K - 1 - k)
+            kinds = "".join(op.kind for op in row)
+            assert kinds == "F" * warm_up + "FB" * (M - warm_up) + "B" * warm_up
+            assert ops(row, "F") == ops(row, "B") == list(range(M))
+
+
+def test_the_facts_about_four_devices_and_eight_micro_batches():
+    both = [ge.simulate(recipe(4, 8), F1B2) for recipe in (ge.gpipe, ge.one_f_one_b)]
+    assert [timeline.makespan for timeline in both] == [33, 33]
+    assert [round(100 * timeline.bubble_fraction, 1) for timeline in both] == [27.3, 27.3]
+    assert [timeline.peak_in_flight for timeline in both] == [(8, 8, 8, 8), (4, 3, 2, 1)]
+
+
+@pytest.mark.parametrize(("M", "percent"), [(8, 27.3), (4, 42.9), (32, 8.6), (1, 75.0)])
+def test_the_bubble_of_four_devices_in_the_facts(M, percent):
+    assert round(100 * ge.simulate(ge.gpipe(4, M)).bubble_fraction, 1) == percent
+
+
+def test_four_micro_batches_on_four_devices_take_fourteen_slots_if_f_equals_b_not_thirty_two():
+    costs = ge.Costs(F=1, B=1)
+    assert ge.simulate(ge.gpipe(4, 4), costs).makespan == 14
+    assert ge.simulate(ge.naive(4, 4), costs).makespan == 32
+
+
+@pytest.mark.parametrize("costs", [(1, 2, 1), (2, 3, 1), (1, 1, 3), (3, 5, 4), (1, 2, 0)])
+def test_early_recompute_saves_exactly_k_minus_1_recomputes(costs):
+    F, B, R = costs
+    for K, M in SIZES:
+        late = ge.simulate(ge.gpipe(K, M, "late"), ge.Costs(F=F, B=B, R=R)).makespan
+        early = ge.simulate(ge.gpipe(K, M, "early"), ge.Costs(F=F, B=B, R=R)).makespan
+        assert late == (M + K - 1) * (F + R + B)
+        assert late - early == (K - 1) * R
+
+
+@pytest.mark.parametrize(("K", "early", "without"), [(2, 8.6, 11.1), (4, 12.3, 15.8), (8, 14.1, 17.9)])
+def test_the_bubble_with_four_micro_batches_per_device_in_the_facts(K, early, without):
+    assert round(100 * ge.simulate(ge.gpipe(K, 4 * K, "early"), F1B2).bubble_fraction, 1) == early
+    assert round(100 * ge.simulate(ge.gpipe(K, 4 * K), F1B2).bubble_fraction, 1) == without
+
+
+def test_zero_bubble_idles_a_third_of_what_1f1b_idles_and_holds_no_more_on_any_device():
+    costs = ge.Costs(F=1, I=1, W=1, B=2)
+    for K, M in SIZES:
+        timeline, old = ge.simulate(ge.zero_bubble(K, M), costs), ge.simulate(ge.one_f_one_b(K, M), costs)
+        assert max(timeline.peak_in_flight) == max(old.peak_in_flight) == min(M, K)
+        if M >= K:
+            for device in range(K):
+                assert 3 * timeline.idle(device) == old.idle(device) == 3 * (K - 1)
+
+
+def test_zero_bubble_is_never_slower_than_1f1b():
+    times = [(1, 1, 1), (1, 2, 1), (2, 1, 1), (3, 2, 1), (1, 1, 2)]
+    for (K, M), (forward, inputs, weights) in itertools.product(SIZES, times):
+        costs = ge.Costs(F=forward, B=inputs + weights, I=inputs, W=weights)
+        split = ge.simulate(ge.zero_bubble(K, M), costs).makespan
+        assert split <= ge.simulate(ge.one_f_one_b(K, M), costs).makespan, (K, M, costs)
+
+
+@pytest.mark.parametrize("V", [1, 2, 3])
+def test_interleaving_divides_the_idle_time_by_v_where_m_is_a_multiple_of_k(V):
+    # A device's layers are the same, cut into V stages: each takes a V-th of the time.
+    for K, M in SIZES:
+        if M % K == 0:
+            timeline = ge.simulate(ge.interleaved(K, M, V), ge.Costs(F=6 / V, B=12 / V))
+            for device in range(K):
+                assert timeline.idle(device) * V == (K - 1) * 18
+
+
+def test_interleaving_with_one_stage_per_device_is_as_fast_as_1f1b():
+    for K, M in SIZES:
+        if M % K == 0:
+            assert ge.simulate(ge.interleaved(K, M, 1)).makespan == ge.simulate(ge.one_f_one_b(K, M)).makespan
+
+
+def test_interleaving_never_takes_longer_than_1f1b_on_ragged_groups_of_two_stages_or_more():
+    for K, M in SIZES:
+        plain_time = ge.simulate(ge.one_f_one_b(K, M), ge.Costs(F=6, B=12)).makespan
+        for V in (2, 3):
+            ragged = ge.simulate(ge.interleaved(K, M, V), ge.Costs(F=6 / V, B=12 / V)).makespan
+            assert ragged <= plain_time, (K, M, V)
+
+
+@pytest.mark.parametrize("V", [1, 2, 3])
+def test_interleaving_warms_up_no_longer_than_megatron_does(V):
+    # Warm-up forwards and one more, then always a backward before the next forward.
+    for K, M in SIZES:
+        if M % K == 0:
+            expected = tuple(min(M * V, 2 * (K - 1 - k) + (V - 1) * K + 1) for k in range(K))
+            assert ge.simulate(ge.interleaved(K, M, V)).peak_in_flight == expected
+            for row, most in zip(ge.interleaved(K, M, V).rows, expected, strict=True):
+                assert [op.kind for op in row].index("B") == most
+
+
+def test_interleaving_sends_v_times_as_many_boundaries():
+    def boundaries(schedule):
+        home = schedule.device_of_stage
+        return sum(
+            home[need.stage] != device
+            for device, row in enumerate(schedule.rows)
+            for op in row
+            for need in schedule.needs(op)
+        )
+
+    K, M = 4, 8
+    assert boundaries(ge.interleaved(K, M, 1)) == 2 * M * (K - 1)
+    assert boundaries(ge.interleaved(K, M, 3)) == 2 * M * (3 * K - 1)
+
+
+def test_the_names_tell_recipes_apart():
+    names = {recipe(2, 2).name for recipe in RECIPES.values()}
+    assert len(names) == len(RECIPES)
+    assert "" not in names
+
+
+@pytest.mark.parametrize("count", ["4", None, 2.0, True, [2], np.float64(2)])
+@pytest.mark.parametrize("name", ["K", "M", "V"])
+def test_a_count_that_is_no_whole_number_is_a_type_error_with_its_name(name, count):
+    arguments = {"K": 2, "M": 2, "V": 2, name: count}
+    with pytest.raises(TypeError) as error:
+        ge.interleaved(**arguments)
+    assert f"{name} is {count!r}" in str(error.value)
+    if name != "V":
+        del arguments["V"]
+        for recipe in (ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble):
+            with pytest.raises(TypeError, match=f"{name} is "):
+                recipe(**arguments)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+@pytest.mark.parametrize("name", ["K", "M", "V"])
+def test_a_count_below_one_is_a_value_error_with_its_name(name, count):
+    arguments = {"K": 2, "M": 2, "V": 2, name: count}
+    with pytest.raises(ValueError, match=f"{name} is {count}; it must be at least 1"):
+        ge.interleaved(**arguments)
+    if name != "V":
+        del arguments["V"]
+        for recipe in (ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble):
+            with pytest.raises(ValueError, match=f"{name} is {count}"):
+                recipe(**arguments)
+
+
+@pytest.mark.parametrize("recipe", [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble])
+def test_recipes_take_numpy_integers_as_ops_do(recipe):
+    assert recipe(np.int64(2), np.int32(3)) == recipe(2, 3)
+
+
+@pytest.mark.parametrize("recompute", ["Late", "none", True, False, 0, 1])
+def test_an_unknown_way_to_recompute_is_refused_with_the_known_ones(recompute):
+    with pytest.raises(ValueError, match='None, "late" or "early"') as error:
+        ge.gpipe(2, 2, recompute)
+    assert repr(recompute) in str(error.value)
+
+
+def test_a_way_to_recompute_that_cannot_be_hashed_gets_the_same_sentence():
+    with pytest.raises((TypeError, ValueError), match='None, "late" or "early"'):
+        ge.gpipe(2, 2, ["late"])

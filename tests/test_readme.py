@@ -1,0 +1,41 @@
+"""What the README and the other pages claim is true: links, commands, the picture, the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import gpipe_edu as ge
+
+from .reference.equality import assert_same_grads
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md")))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_to_a_file(page):
+    links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+    inside = [link for link in links if "://" not in link]
+    assert [link for link in inside if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+def test_the_picture_is_what_the_package_draws_today():
+    drawn = ge.simulate(ge.gpipe(4, 8)).to_svg()
+    assert (ROOT / "docs/pictures/gpipe.svg").read_text(encoding="utf-8") == drawn
+
+
+def test_the_code_in_the_readme_runs_and_keeps_its_promise():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) >= 2
+    names: dict = {}
+    for block in blocks:
+        exec(block, names)
+    assert_same_grads(names["result"].grads, names["grads"])
+
+
+def test_the_targets_of_make_that_are_named_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for page in PAGES:
+        for target in re.findall(r"`make ([a-z]+)`|^make ([a-z]+)", (ROOT / page).read_text(encoding="utf-8"), re.M):
+            assert re.search(rf"^{''.join(target)}:", makefile, re.M), target

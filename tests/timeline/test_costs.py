@@ -1,0 +1,119 @@
+"""Costs on paper: defaults stage by stage, and a sentence for what is no cost."""
+
+import decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu import Costs, Op
+
+
+def test_without_arguments_a_backward_takes_twice_as_long_as_a_forward_and_sending_nothing():
+    costs = Costs()
+    assert (costs.F, costs.B, costs.send) == (1, 2, 0)
+    assert {kind: values[0] for kind, values in costs.table(1).items()} == {
+        "F": 1, "B": 2, "R": 1, "C": 3, "I": 1, "W": 1
+    }  # fmt: skip
+
+
+def test_defaults_follow_from_what_is_given_stage_by_stage():
+    table = Costs(F=[1, 4], B=[3, 10]).table(2)
+    assert table == {"F": (1, 4), "B": (3, 10), "R": (1, 4), "C": (4, 14), "I": (1.5, 5), "W": (1.5, 5)}
+
+
+def test_c_defaults_to_the_given_recompute_and_backward():
+    assert Costs(F=1, B=2, R=5).table(1)["C"] == (7,)
+    assert Costs(F=1, B=2, R=5, C=6).table(1)["C"] == (6,)
+
+
+def test_a_given_zero_is_a_cost_and_not_a_default():
+    table = Costs(F=1, B=2, R=0, I=0, W=2).table(1)
+    assert (table["R"], table["C"], table["I"], table["W"]) == ((0,), (2,), (0,), (2,))
+
+
+def test_one_number_holds_for_all_stages_beside_one_per_stage():
+    table = Costs(F=3, B=[1, 2, 3]).table(3)
+    assert table["F"] == (3, 3, 3)
+    assert table["B"] == (1, 2, 3)
+
+
+@pytest.mark.parametrize("values", [[1, 2], (1, 2), np.array([1, 2]), range(1, 3)])
+def test_a_cost_per_stage_may_be_any_sequence_and_later_changes_do_not_reach_it(values):
+    costs = Costs(F=values)
+    if isinstance(values, list):
+        values.append(3)
+    assert costs.table(2)["F"] == (1, 2)
+
+
+@pytest.mark.parametrize("number", [2, 2.0, Fraction(2), np.int64(2), np.float32(2)])
+def test_every_real_number_is_a_cost(number):
+    assert Costs(F=number).table(1)["F"] == (2,)
+    assert Costs(send=number).send == 2
+
+
+def test_equal_costs_are_equal_and_costs_cannot_be_changed():
+    assert Costs(F=[1, 2]) == Costs(F=(1, 2))
+    assert hash(Costs(F=[1, 2])) == hash(Costs(F=(1, 2)))
+    with pytest.raises(AttributeError):
+        Costs().F = 3
+
+
+def test_the_cost_of_one_op_is_looked_up_by_kind_and_stage():
+    schedule = ge.gpipe(3, 1, "late")
+    assert Costs(F=[1, 2, 3], B=[1, 1, 5]).of(Op("C", 0, 2), schedule) == 8
+    assert Costs(F=[1, 2, 3]).of(Op("F", 0, 1), schedule) == 2
+
+
+KINDS_AND_SEND = ["F", "B", "R", "C", "I", "W", "send"]
+
+
+@pytest.mark.parametrize("name", KINDS_AND_SEND)
+@pytest.mark.parametrize("value", ["1", "", True, 1j, object(), decimal.Decimal(1)])
+def test_what_is_no_number_is_a_type_error_with_the_name_of_the_cost(name, value):
+    with pytest.raises(TypeError, match=f"Costs {name}"):
+        Costs(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["F", "B", "send"])
+def test_none_is_a_default_only_where_there_is_one(name):
+    with pytest.raises(TypeError, match=f"Costs {name} is None"):
+        Costs(**{name: None})
+
+
+@pytest.mark.parametrize("name", KINDS_AND_SEND[:-1])
+@pytest.mark.parametrize("value", [["1"], [1, None], [[1]], (1, True)])
+def test_a_sequence_with_something_else_than_numbers_is_a_type_error(name, value):
+    with pytest.raises(TypeError, match=f"Costs {name}"):
+        Costs(**{name: value})
+
+
+@pytest.mark.parametrize("name", KINDS_AND_SEND)
+@pytest.mark.parametrize("value", [-1, -0.5, float("inf"), float("nan"), np.float64(-2)])
+def test_a_negative_or_endless_cost_is_a_value_error_that_shows_it(name, value):
+    with pytest.raises(ValueError, match=f"Costs {name} ") as error:
+        Costs(**{name: value})
+    assert repr(value) in str(error.value)
+
+
+def test_a_negative_cost_is_found_in_a_sequence_too():
+    with pytest.raises(ValueError, match=r"Costs B.1. is -1"):
+        Costs(B=[1, -1])
+
+
+def test_one_time_of_sending_holds_for_all_boundaries():
+    with pytest.raises(TypeError, match="Costs send"):
+        Costs(send=[1, 2])
+
+
+@pytest.mark.parametrize("values", [[], [1], [1, 2, 3, 4]])
+def test_another_number_of_values_than_stages_names_both(values):
+    with pytest.raises(ValueError, match=f"Costs B has {len(values)} values, but there are 3 stages"):
+        ge.simulate(ge.gpipe(3, 2), Costs(B=values))
+
+
+@pytest.mark.parametrize("value", [{0: 5, 1: 7}, {5, 7}])
+def test_a_mapping_or_a_set_is_no_sequence_because_its_order_would_be_a_guess(value):
+    with pytest.raises(TypeError, match="Costs F"):
+        Costs(F=value)

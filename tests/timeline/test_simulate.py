@@ -1,0 +1,121 @@
+"""The simulator against the oracle's times, exactly, on integers."""
+
+import random
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu import Costs, Op, Schedule
+from gpipe_edu.timeline import replay
+from tests.oracle import expected_code, plain, times
+from tests.recipes import random_costs, recompute_and_split, small_schedules
+
+LEGAL = [*small_schedules(4, 5), *(recompute_and_split(K, M) for K in (1, 2, 3) for M in (1, 2, 3))]
+
+
+def as_times(timeline):
+    return {tuple(span.op): (span.start, span.end) for span in timeline.spans}
+
+
+def test_every_start_and_end_is_the_oracles_under_uneven_costs_and_sending():
+    rng = random.Random(3)
+    for schedule in LEGAL * 2:
+        costs, table, send = random_costs(rng, schedule.stages)
+        expected = times(plain(schedule), lambda op, table=table: table[op[0]][op[2]], send)
+        assert as_times(ge.simulate(schedule, costs)) == expected, (schedule.name, costs)
+
+
+def test_shuffled_but_legal_schedules_agree_with_the_oracle_too():
+    rng = random.Random(4)
+    legal = 0
+    while legal < 150:
+        rows = plain(rng.choice(LEGAL))
+        for _ in range(4):
+            row = rng.choice(rows)
+            position = rng.randrange(len(row))
+            row[position - 1 : position + 1] = row[position - 1 : position + 1][::-1]
+        if expected_code(rows):
+            continue
+        legal += 1
+        schedule = Schedule([Op(*op) for op in row] for row in rows)
+        costs, table, send = random_costs(rng, schedule.stages)
+        expected = times(rows, lambda op, table=table: table[op[0]][op[2]], send)
+        assert as_times(ge.simulate(schedule, costs)) == expected
+
+
+def test_every_op_has_one_span_on_its_own_device_and_devices_keep_their_order():
+    for schedule in LEGAL:
+        for costs in (Costs(), Costs(F=0), Costs(F=0, B=0)):
+            timeline = ge.simulate(schedule, costs)
+            assert [[span.op for span in timeline.row(device)] for device in range(schedule.devices)] == [
+                list(row) for row in schedule.rows
+            ]
+
+
+def test_the_same_schedule_and_costs_always_give_the_same_timeline():
+    rng = random.Random(5)
+    for schedule in rng.sample(LEGAL, 30):
+        costs, _, _ = random_costs(rng, schedule.stages)
+        again = Schedule([list(row) for row in schedule.rows])
+        assert ge.simulate(schedule, costs) == ge.simulate(again, costs)
+        assert ge.simulate(schedule, costs).spans == ge.simulate(again, costs).spans
+
+
+def test_the_smallest_pipeline_by_hand():
+    spans = ge.simulate(ge.gpipe(2, 1)).spans
+    assert [(span.device, str(span.op), span.start, span.end) for span in spans] == [
+        (0, "F0@0", 0, 1),
+        (1, "F0@1", 1, 2),
+        (1, "B0@1", 2, 4),
+        (0, "B0@0", 4, 6),
+    ]
+
+
+def test_sending_delays_the_use_on_another_device_only_and_keeps_no_device_busy():
+    # Forward over 2 boundaries and back over 2.
+    assert ge.simulate(ge.naive(3, 1), Costs(send=10)).makespan == 9 + 4 * 10
+    assert ge.simulate(ge.naive(1, 5), Costs(send=10)).makespan == 15
+    two_stages_on_one_device = Schedule.parse("F0@0 F0@1 B0@1 B0@0")
+    assert ge.simulate(two_stages_on_one_device, Costs(send=10)).makespan == 6
+    timeline = ge.simulate(ge.gpipe(3, 4), Costs(send=10))
+    assert [timeline.busy(device) for device in range(3)] == [12, 12, 12]
+
+
+def test_ops_that_cost_nothing_take_no_time():
+    for schedule in LEGAL:
+        timeline = ge.simulate(schedule, Costs(F=0, B=0))
+        assert timeline.makespan == 0
+        assert timeline.bubble_fraction == 0
+        assert len(timeline.spans) == sum(map(len, schedule.rows))
+
+
+def test_a_planned_timeline_says_so_and_carries_the_name_and_the_time_of_sending():
+    timeline = ge.simulate(ge.gpipe(2, 2), Costs(send=3))
+    assert (timeline.source, timeline.measured, timeline.unit) == ("planned", False, "")
+    assert (timeline.name, timeline.send, timeline.devices) == ("gpipe", 3, 2)
+
+
+def test_replay_takes_a_duration_for_every_single_op():
+    schedule = ge.one_f_one_b(3, 4)
+    rng = random.Random(6)
+    durations = {op: rng.randrange(10) for row in schedule.rows for op in row}
+    timeline = replay(schedule, durations.__getitem__, send=2, source="replayed", unit="s")
+    assert as_times(timeline) == times(plain(schedule), lambda op: durations[op], 2)
+    assert (timeline.source, timeline.measured, timeline.unit) == ("replayed", False, "s")
+
+
+def test_replay_refuses_what_cannot_run():
+    with pytest.raises(ge.ScheduleError, match="B0@0 is missing"):
+        replay(Schedule.parse("F0"), lambda op: 1)
+
+
+@pytest.mark.parametrize("thing", ["F0 B0", None, ge.gpipe, [[Op("F", 0, 0), Op("B", 0, 0)]], 3])
+def test_what_is_no_schedule_is_a_type_error_that_says_what_came(thing):
+    with pytest.raises(TypeError, match=r"(?i)schedule"):
+        ge.simulate(thing)
+
+
+@pytest.mark.parametrize("thing", [2, None, {"F": 1}, [1, 2], "1"])
+def test_what_are_no_costs_is_a_type_error_that_says_what_came(thing):
+    with pytest.raises(TypeError, match=r"(?i)costs"):
+        ge.simulate(ge.gpipe(2, 2), thing)

@@ -1,0 +1,48 @@
+"""Figures in words, checked by counting slots."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu.view.measures import clock, ticks, useful_fraction
+
+
+@pytest.mark.parametrize(
+    ("unit", "time", "words"),
+    [
+        ("", 33, "33"),
+        ("", 79.75, "79.75"),
+        ("", 0.1 + 0.2, "0.3"),
+        ("s", 2.5, "2.5 s"),
+        ("s", 0.0361, "36.1 ms"),
+        ("s", 0.00001234, "12.3 µs"),
+        ("s", 1234.5, "1234 s"),
+    ],
+)
+def test_times_in_words(unit, time, words):
+    assert clock(unit, time).show(time) == words
+
+
+@pytest.mark.parametrize("recompute", ["late", "early"])
+def test_recompute_is_busy_but_not_useful(recompute):
+    timeline = ge.simulate(ge.gpipe(4, 4, recompute=recompute), ge.Costs(F=1, B=2))
+    assert useful_fraction(timeline) == pytest.approx(4 * 4 * 3 / (4 * timeline.makespan))
+    assert 1 - timeline.bubble_fraction - useful_fraction(timeline) == pytest.approx(16 / (4 * timeline.makespan))
+
+
+@pytest.mark.parametrize("schedule", [ge.gpipe(4, 8), ge.one_f_one_b(4, 8), ge.zero_bubble(4, 8)])
+def test_without_recompute_all_busy_time_is_useful(schedule):
+    timeline = ge.simulate(schedule)
+    assert useful_fraction(timeline) == pytest.approx(1 - timeline.bubble_fraction)
+
+
+@pytest.mark.parametrize("longest", [0.003, 0.7, 1, 9.99, 33, 100, 237, 12345])
+@pytest.mark.parametrize("most", [2, 5, 13])
+def test_ticks_are_round_few_and_reach_the_end(longest, most):
+    marks = ticks(longest, most)
+    step = marks[1]
+    assert len(marks) <= most + 1
+    assert marks[0] == 0
+    assert longest - step < marks[-1] <= longest * (1 + 1e-9)
+    assert f"{step:e}"[0] in "125"
