@@ -3,6 +3,8 @@
 Importing this loads neither torch nor matplotlib nor widgets; they load on first use.
 """
 
+from typing import Any
+
 from .schedule import (
     Op,
     Problem,
@@ -29,6 +31,7 @@ __all__ = [
     "Timeline",
     "balance_by_cost",
     "balance_uniform",
+    "compare",
     "formulas",
     "gpipe",
     "interleaved",
@@ -39,3 +42,12 @@ __all__ = [
     "split_batch",
     "zero_bubble",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`compare` draws, so it loads when it is first used."""
+    if name == "compare":
+        from .view.compare import compare
+
+        return compare
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 _PACKAGES: Final = [
     # (name, oldest that works, required, what for); pyproject.toml states the same ranges, and a test compares them.
     ("numpy", "1.26", True, "the reference engine"),
+    ("threadpoolctl", "3.5", True, "the reference engine"),
     ("rich", "13", True, "the command line"),
     ("typer", "0.29", True, "the command line"),
     ("matplotlib", "3.8", True, "pictures"),

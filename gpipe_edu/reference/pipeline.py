@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import balance_uniform, split_batch
@@ -117,18 +119,20 @@ def train_pipeline(
     memory: list[list[Entry]] = [[] for _ in range(schedule.devices)]
     peaks = [0] * schedule.devices
     stages_on = [sorted({op.stage for op in row}) for row in schedule.rows]
-    for device, op, _ in schedule.steps:
-        before = sum(stages[k].held_bytes for k in stages_on[device] if k != op.stage)
-        stages[op.stage].peak_bytes = 0
-        started = perf_counter()
-        try:
-            run(*op)
-        except Exception as error:
-            error.add_note(f"in {op} on device {device}: stage {op.stage}, micro-batch {op.micro_batch}")
-            raise
-        seconds[op] = perf_counter() - started
-        peaks[device] = max(peaks[device], before + stages[op.stage].peak_bytes)
-        memory[device].append(Entry(op, before + stages[op.stage].held_bytes))
+    # One BLAS thread: an op stands for the work of one device, and threads that fight for cores spoil its time.
+    with _blas().limit(limits=1, user_api="blas"):
+        for device, op, _ in schedule.steps:
+            before = sum(stages[k].held_bytes for k in stages_on[device] if k != op.stage)
+            stages[op.stage].peak_bytes = 0
+            started = perf_counter()
+            try:
+                run(*op)
+            except Exception as error:
+                error.add_note(f"in {op} on device {device}: stage {op.stage}, micro-batch {op.micro_batch}")
+                raise
+            seconds[op] = perf_counter() - started
+            peaks[device] = max(peaks[device], before + stages[op.stage].peak_bytes)
+            memory[device].append(Entry(op, before + stages[op.stage].held_bytes))
 
     return Result(
         loss=float(losses.sum()),
@@ -138,6 +142,12 @@ def train_pipeline(
         peak_memory=tuple(peaks),
         statistics=[sums for stage in stages for sums in stage.statistics],
     )
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries in this process; to look for them takes longer than a small step."""
+    return ThreadpoolController()
 
 
 def _balance(layers: Sequence[Layer], K: int, balance: Sequence[int] | None) -> tuple[int, ...]:

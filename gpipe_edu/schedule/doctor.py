@@ -124,7 +124,8 @@ def _duplicate(schedule: Schedule) -> Iterator[Problem]:
         if len(set(row)) < len(row):
             for op, times in Counter(row).items():
                 if times > 1:
-                    message = f"{op} is on device {device} {times} times; every op runs exactly once"
+                    often = "twice" if times == 2 else f"{times} times"
+                    message = f"{op} stands {often} on device {device}; every op runs exactly once"
                     yield Problem("duplicate", message, op)
 
 
@@ -135,17 +136,19 @@ def _incomplete(schedule: Schedule) -> Iterator[Problem]:
             cells[micro_batch, stage].add(kind)
     mixed: list[Problem] = []
     missing: list[Problem] = []
+    # Who writes only F and B needs no list of the other ways.
+    plain = not any(kinds - {"F", "B"} for kinds in cells.values())
     for micro_batch in range(schedule.micro_batches):
         for stage in range(schedule.stages):
             kinds = cells.get((micro_batch, stage), set())
             if kinds in _LEGAL:
                 continue
-            problem = _judge_cell(kinds, micro_batch, stage, schedule.device_of_stage[stage])
+            problem = _judge_cell(kinds, micro_batch, stage, schedule.device_of_stage[stage], plain)
             (mixed if problem.code == "mixed" else missing).append(problem)
     yield from mixed or missing
 
 
-def _judge_cell(kinds: set[str], micro_batch: int, stage: int, device: int) -> Problem:
+def _judge_cell(kinds: set[str], micro_batch: int, stage: int, device: int, plain: bool) -> Problem:
     def op(kind: str) -> Op:
         return Op(kind, micro_batch, stage)
 
@@ -162,7 +165,8 @@ def _judge_cell(kinds: set[str], micro_batch: int, stage: int, device: int) -> P
     elif "I" in kinds:
         absent, why = "W", "after I the stage's weights still lack their gradient from this micro-batch"
     else:
-        absent, why = "B", f"every micro-batch is finished on every stage, by {_WAYS}"
+        ways = "" if plain else f", by {_WAYS}"
+        absent, why = "B", f"every micro-batch is finished on every stage{ways}"
     return Problem("missing", f"{op(absent)} is missing on device {device}: {why}", op(absent))
 
 

@@ -20,7 +20,7 @@ EXAMPLES = [
     ("split-stage", "F0 B0\nF0 B0 F1 B1 F1@0 B1@0", None, ["stage 0"]),
     ("split-stage", "F0 F1 B1\nF0 F1 B1 B0 B0@0", "B0@0", ["B0@0", "device 1", "device 0", "stage 0"]),
     ("split-stage", "F0 B0\nF0@0 B0@0", None, ["stage 0", "device 0", "device 1"]),
-    ("duplicate", "F0 F1 F0 B1 B0\nF0 F1 B1 B0", "F0@0", ["F0@0", "device 0", "2 times"]),
+    ("duplicate", "F0 F1 F0 B1 B0\nF0 F1 B1 B0", "F0@0", ["F0@0", "device 0", "twice"]),
     ("duplicate", "F0 B0\nF0 B0 B0 B0", "B0@1", ["B0@1", "device 1", "3 times"]),
     ("mixed", "F0 R0 C0", "C0@0", ["R0@0", "C0@0", "device 0"]),
     ("mixed", "F0 B0 C0", None, ["B0@0", "C0@0", "device 0"]),
