@@ -1,0 +1,77 @@
+"""`make lab` serves the first notebook: JupyterLab is started as the Makefile starts it, asked, and stopped."""
+
+import json
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+START_LIMIT = 60
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def command_of_make_lab(port):
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlab:")[2].partition("\n\n")[0]
+    line = next(line for line in recipe.splitlines() if "/jupyter-lab" in line)
+    words = shlex.split(line.replace("$(PORT)", str(port)).replace("$(ROOT)", "--allow-root"))
+    return [str(Path(sys.executable).with_name("jupyter-lab")), *words[1:]]
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The address of a running JupyterLab whose settings and caches are in a temporary folder."""
+    port, token = free_port(), "course"
+    folders = {
+        name: str(tmp_path / name)
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "HOME")
+    }
+    extra = ["--no-browser", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
+    log = (tmp_path / "log").open("wb")
+    process = subprocess.Popen(
+        [*command_of_make_lab(port), *extra], cwd=ROOT, env={"PATH": "/usr/bin:/bin", **folders}, stdout=log, stderr=log
+    )
+    try:
+        deadline = time.monotonic() + START_LIMIT
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/status?token={token}", timeout=5)
+                break
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.2)
+        else:
+            pytest.fail((tmp_path / "log").read_text())
+        yield f"http://127.0.0.1:{port}", token, tmp_path / "log"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        log.close()
+
+
+def test_the_first_notebook_is_served_and_its_address_is_printed(server):
+    address, token, log = server
+    with urllib.request.urlopen(f"{address}/api/contents/notebooks/00_start_here.ipynb?token={token}") as answer:
+        notebook = json.load(answer)
+    assert notebook["type"] == "notebook"
+    assert notebook["content"]["cells"][0]["source"].startswith("# Start here")
+    with urllib.request.urlopen(f"{address}/lab/tree/notebooks/00_start_here.ipynb?token={token}") as page:
+        assert page.status == 200
+    printed = log.read_text()
+    assert re.search(rf"{address}\S*/notebooks/00_start_here.ipynb", printed), printed
