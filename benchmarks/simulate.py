@@ -4,7 +4,7 @@ Why: the widget simulates again at every move of a slider, so a schedule of less
 well within one frame (16 ms), and checking has to stay linear in the number of ops: learners paste large schedules
 too. Time per op is the column to watch; it should hardly grow with the size.
 
-    python benchmarks/simulate.py
+    python -m benchmarks.simulate
 
 `check` is Schedule.check() on a schedule that was never checked, `simulate` is simulate() on one that was, `both` is
 simulate() on a fresh one. Every figure is a median over several fresh schedules, with the interquartile range.
@@ -13,18 +13,11 @@ Building the schedule is not counted. The garbage collector runs before, not dur
 
 from __future__ import annotations
 
-import gc
-import platform
 import statistics
-import sys
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import gpipe_edu as ge
+from benchmarks.measuring import machine, milliseconds, spread
 
 SIZES = [(4, 8), (8, 32), (16, 64), (64, 512)]
 RECIPES: dict[str, Callable[[int, int], ge.Schedule]] = {
@@ -43,17 +36,6 @@ def fresh(schedule: ge.Schedule) -> ge.Schedule:
     return ge.Schedule(schedule.rows, name=schedule.name)
 
 
-def milliseconds(work: Callable[[], object]) -> float:
-    gc.collect()
-    gc.disable()
-    try:
-        began = time.perf_counter()
-        work()
-        return 1e3 * (time.perf_counter() - began)
-    finally:
-        gc.enable()
-
-
 def rounds(schedule: ge.Schedule, count: int) -> dict[str, list[float]]:
     """Check, simulate and both, one after another in every round, so that a slow moment hits all of them."""
     found: dict[str, list[float]] = {"check": [], "simulate": [], "both": []}
@@ -65,23 +47,8 @@ def rounds(schedule: ge.Schedule, count: int) -> dict[str, list[float]]:
     return found
 
 
-def spread(values: list[float]) -> str:
-    """Median and interquartile range."""
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{middle:8.3f} ({high - low:6.3f})"
-
-
-def cpu() -> str:
-    """The processor's name, where the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
 def main() -> None:
-    print(f"Python {platform.python_version()}, {cpu()}, {datetime.now(UTC):%Y-%m-%d}")
+    print(machine())
     print("median (interquartile range) in ms; us/op: median of both / ops\n")
     print(f"{'schedule':<16} {'K':>3} {'M':>4} {'ops':>7} {'rounds':>6}", end=" ")
     print(f"{'check':>17} {'simulate':>17} {'both':>17} {'us/op':>6}")

@@ -12,6 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from gpipe_edu.schedule.recipes import RECIPES
+from gpipe_edu.schedule.recompute import CHECKPOINTS
+
 from .command import doctor, schedule, train
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
@@ -22,11 +25,14 @@ MicroBatches = Annotated[int, typer.Option(min=1, help="M: how many micro-batche
 
 @app.command("train")
 def train_command(
+    engine: Annotated[str, typer.Option(help=f"One of {', '.join(train.ENGINES)}.")] = "numpy",
     partitions: Partitions = 4,
     micro_batches: MicroBatches = 8,
     layers: Annotated[int, typer.Option(min=1, help="Linear layers of the model, each with tanh but the last.")] = 8,
     hidden_dim: Annotated[int, typer.Option(min=1, help="Width of the hidden layers.")] = 64,
-    schedule: Annotated[str, typer.Option(help=f"One of {', '.join(train.RECIPES)}, or a schedule file.")] = "gpipe",
+    schedule: Annotated[str, typer.Option(help=f"One of {', '.join(RECIPES)}, or a schedule file.")] = "gpipe",
+    checkpoint: Annotated[str, typer.Option(help=f"What recomputes: {', '.join(CHECKPOINTS)}.")] = "never",
+    device: Annotated[str, typer.Option(help="Of the torch engine: auto, cpu or cuda.")] = "auto",
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training set.")] = 5,
     batch: Annotated[int, typer.Option(min=1, help="N: samples in a mini-batch.")] = 128,
     learning_rate: Annotated[
@@ -36,19 +42,27 @@ def train_command(
     trace: Annotated[Path | None, typer.Option(help="Write the last step as a Chrome trace (JSON).")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write the last step as a picture (.svg or .png).")] = None,
 ) -> None:
-    """Train on the handwritten digits with the NumPy pipeline, and show what happened."""
-    train.run(
-        train.Job(partitions, micro_batches, layers, hidden_dim, schedule, epochs, batch, learning_rate, seed),
-        trace=trace,
-        figure=figure,
+    """Train on the handwritten digits with a pipeline, and show what happened."""
+    job = train.Job(
+        engine=engine,
+        partitions=partitions,
+        micro_batches=micro_batches,
+        layers=layers,
+        hidden_dim=hidden_dim,
+        schedule=schedule,
+        checkpoint=checkpoint,
+        device=device,
+        epochs=epochs,
+        batch=batch,
+        learning_rate=learning_rate,
+        seed=seed,
     )
+    train.run(job, trace=trace, figure=figure)
 
 
 @app.command("schedule")
 def schedule_command(
-    what: Annotated[
-        str, typer.Argument(metavar="SCHEDULE", help=f"One of {', '.join(train.RECIPES)}, or a schedule file.")
-    ],
+    what: Annotated[str, typer.Argument(metavar="SCHEDULE", help=f"One of {', '.join(RECIPES)}, or a schedule file.")],
     partitions: Partitions = 4,
     micro_batches: MicroBatches = 8,
     forward: Annotated[float, typer.Option(help="Time of a forward.")] = 1,

@@ -36,6 +36,25 @@ def test_train_learns_and_shows_what_happened(run):
     assert all(f"device {device}" in out for device in range(3))
 
 
+def test_train_on_pytorch_measures_what_it_says(run):
+    pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+    code, out, _ = run(
+        "train", "--engine", "torch", "--partitions", "2", "--layers", "4", "--epochs", "4", "--checkpoint", "always"
+    )
+    assert code == 0
+    assert float(re.findall(r"test accuracy ([\d.]+)%", out)[-1]) > 85
+    assert float(re.search(r"differ from one-device training by (\S+)", out)[1]) < 1e-10
+    for row in (
+        "samples/s",
+        "times as fast",
+        "bubble, planned",
+        "bubble, measured",
+        "as scheduled",
+        "never recomputed",
+    ):
+        assert row in out
+
+
 def test_train_writes_trace_and_pictures(run, tmp_path):
     for picture in ("step.svg", "step.png"):
         code, out, _ = run(
@@ -97,6 +116,10 @@ def test_doctor_exits_with_1_where_something_is_missing(run, monkeypatch):
         (["train", "--learning-rate", "0"], "learning_rate is 0"),
         (["train", "--figure", "step.pdf"], "must end in .svg or .png"),
         (["train", "--trace", "no/such/folder/t.json"], "folder of 'no/such/folder/t.json' does not exist"),
+        (["train", "--engine", "jax"], "engine is 'jax'.*numpy, torch"),
+        (["train", "--checkpoint", "sometimes"], "checkpoint is 'sometimes'.*always, except_last, never"),
+        (["train", "--schedule", "gpipe-late", "--checkpoint", "always"], "by R or C ops"),
+        (["train", "--device", "cuda"], "device is 'cuda'; the NumPy engine runs on the CPU only"),
         (["schedule", "gpipe", "--forward", "-1"], "Costs F is -1.0; it must be finite and at least 0"),
         (["schedule"], "Missing argument .*"),
         (["trian"], "trian"),

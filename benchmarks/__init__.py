@@ -1,0 +1,1 @@
+"""Measurements, run from the project's folder as `python -m benchmarks.NAME`."""

@@ -1,0 +1,60 @@
+"""`train --engine numpy`: the reference engine, one op at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpipe_edu import reference as ref
+from gpipe_edu.reference.layer import Params
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.split import balance_uniform
+from gpipe_edu.timeline import Timeline, simulate
+
+from .train import Array, Job, Labels, kib, same
+
+
+class NumpyTrainer:
+    """An MLP on the NumPy pipeline; see `train.Trainer`."""
+
+    def __init__(self, job: Job, schedule: Schedule) -> None:
+        if job.device not in ("auto", "cpu"):
+            raise ValueError(f"device is {job.device!r}; the NumPy engine runs on the CPU only")
+        self.schedule = schedule
+        self.layers = ref.mlp([64, *[job.hidden_dim] * (job.layers - 1), 10], "tanh", seed=job.seed)
+        self.balance = balance_uniform(len(self.layers), schedule.stages)
+        self.optimizer = ref.SGD(self.layers, job.rate, momentum=0.9)
+
+    def step(self, x: Array, y: Labels, number: int) -> float:
+        """Train on one mini-batch; returns its loss."""
+        self.result = ref.train_pipeline(self.layers, x, y, self.schedule, self.balance, step=number)
+        self.optimizer.step(self.result.grads)
+        return self.result.loss
+
+    def accuracy(self, x: Array, y: Labels) -> float:
+        """The share of samples that the model reads right."""
+        return float(np.mean(ref.predict(self.layers, x).argmax(axis=1) == y))
+
+    def timeline(self) -> Timeline:
+        """Of the last step: ops timed one by one, laid out on the devices."""
+        return self.result.timeline
+
+    def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
+        """Bubble, memory and equality."""
+        plan = simulate(self.schedule)
+        again = ref.train_pipeline(self.layers, x, y, self.schedule, self.balance)
+        _, expected = ref.train_sequential(self.layers, x, y)
+        return [
+            ("bubble, planned", f"{plan.bubble_fraction:.1%} of all device time is idle (F=1, B=2)"),
+            ("bubble, replayed", f"{self.timeline().bubble_fraction:.1%} with op times measured one by one"),
+            ("peak activations", f"{kib(self.result.peak_memory)}, measured"),
+            same(_difference(again.grads, expected)),
+        ]
+
+
+def _difference(grads: Sequence[Params], expected: Sequence[Params]) -> float:
+    """The largest difference of any value, as a share of the largest gradient."""
+    pairs = [(a[name], b[name]) for a, b in zip(grads, expected, strict=True) for name in b]
+    largest = max(float(np.abs(b).max()) for _, b in pairs)
+    return max(float(np.abs(a - b).max()) for a, b in pairs) / largest

@@ -1,0 +1,164 @@
+"""`train --engine torch`: the PyTorch engine, measured against one device in the same run."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+
+import torch
+from torch import Tensor, nn
+
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.recompute import with_recompute
+from gpipe_edu.split import balance_uniform, split_batch
+from gpipe_edu.timeline import Timeline, calibrate, simulate
+
+from .train import Array, Job, Labels, kib, same
+
+ROUNDS = 7
+"""Steps timed of each variant, in turn; medians are shown."""
+
+
+class TorchTrainer:
+    """An MLP on the PyTorch pipeline; see `train.Trainer`."""
+
+    def __init__(self, job: Job, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.devices = _devices(job.device)
+        torch.manual_seed(job.seed)
+        sizes = [64, *[job.hidden_dim] * (job.layers - 1), 10]
+        layers: list[nn.Module] = []
+        for inputs, outputs in pairwise(sizes):
+            linear = nn.Linear(inputs, outputs)
+            nn.init.xavier_normal_(linear.weight)
+            layers += [linear, nn.Tanh()]
+        net = nn.Sequential(*layers[:-1])
+        self.balance = balance_uniform(len(net), schedule.stages)
+        self.pipe = self._pipe(net, schedule)
+        self.optimizer = torch.optim.SGD(net.parameters(), lr=job.rate, momentum=0.9)
+        self.net, self.loss = net, nn.CrossEntropyLoss()
+
+    def step(self, x: Array, y: Labels, number: int) -> float:
+        """Train on one mini-batch; returns its loss."""
+        self.optimizer.zero_grad()
+        loss = self.pipe.step(*_tensors(x, y), self.loss)
+        self.optimizer.step()
+        return loss.item()
+
+    def accuracy(self, x: Array, y: Labels) -> float:
+        """The share of samples that the model reads right."""
+        inputs, labels = _tensors(x, y)
+        with torch.no_grad():
+            guesses = self.pipe(inputs).cpu().argmax(dim=1)
+        return float((guesses == labels).double().mean())
+
+    def timeline(self) -> Timeline:
+        """Of the last step, measured."""
+        return self.pipe.timeline
+
+    def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
+        """Time, bubble, memory and equality."""
+        inputs, labels = _tensors(x, y)
+        single, M = self._single(), min(self.schedule.micro_batches, len(x))
+
+        def one_device() -> None:
+            # On a CPU a device is one worker's share of the cores, here as in the pipeline.
+            cores = torch.get_num_threads()
+            torch.set_num_threads(max(1, cores // self.schedule.devices))
+            for piece, target in zip(split_batch(inputs, M), split_batch(labels, M), strict=True):
+                weight = len(piece) / len(inputs)
+                (self.loss(single(piece.to(self.devices[0])), target.to(self.devices[0])) * weight).backward()
+            torch.set_num_threads(cores)
+
+        def pipeline() -> None:
+            self.pipe.step(inputs, labels, self.loss)
+
+        piped, alone = _in_turn([pipeline, one_device], [self.pipe, single])
+        timeline = self.timeline()
+        plan = simulate(self.schedule.first(len(x)), calibrate(timeline))
+        return [
+            ("step", f"{piped * 1e3:.1f} ms, {len(x) / piped:,.0f} samples/s, measured (median of {ROUNDS})"),
+            ("one device", f"{alone * 1e3:.1f} ms: the pipeline is {alone / piped:.2f} times as fast, measured"),
+            ("bubble, planned", f"{plan.bubble_fraction:.1%}, with this step's mean time of each op"),
+            ("bubble, measured", f"{timeline.bubble_fraction:.1%} of all device time is idle"),
+            ("step, planned", f"{plan.makespan / timeline.makespan - 1:+.1%} against the measured step"),
+            *self._memory(inputs, labels),
+            same(self._difference(inputs, labels)),
+        ]
+
+    def _pipe(self, net: nn.Sequential, schedule: Schedule, measure_memory: bool = False) -> GPipe:
+        return GPipe(
+            net,
+            schedule.stages,
+            schedule.micro_batches,
+            balance=self.balance,
+            devices=self.devices,
+            schedule=schedule,
+            measure_memory=measure_memory,
+        )
+
+    def _single(self) -> nn.Module:
+        return copy.deepcopy(self.net).to(self.devices[0])
+
+    def _memory(self, x: Tensor, y: Tensor) -> list[tuple[str, str]]:
+        """Peak activations as scheduled, and with everything recomputed where nothing is, or the other way round."""
+        rows = []
+        variants = {"as scheduled": self.schedule}
+        if not any(op.kind in "RC" for row in self.schedule.rows for op in row):
+            variants["checkpoint always"] = with_recompute(self.schedule, "always")
+        else:
+            variants["never recomputed"] = _without_recompute(self.schedule)
+        for name, schedule in variants.items():
+            pipe = self._pipe(copy.deepcopy(self.net), schedule, measure_memory=True)
+            pipe.step(x, y, self.loss)
+            rows.append(("peak activations", f"{kib(pipe.peak_memory)}, {name}, measured"))
+        return rows
+
+    def _difference(self, x: Tensor, y: Tensor) -> float:
+        """The largest difference of any gradient value from one device's, as a share of the largest; in float64."""
+        single = self._single().double()
+        self.loss(single(x.double().to(self.devices[0])), y.to(self.devices[0])).backward()
+        pipe = self._pipe(copy.deepcopy(self.net).double(), self.schedule)
+        pipe.step(x.double(), y, self.loss)
+        pairs = [(a.grad, b.grad) for a, b in zip(pipe.parameters(), single.parameters(), strict=True)]
+        largest = max(b.abs().max().item() for _, b in pairs if b is not None)
+        return (
+            max((a.cpu() - b.cpu()).abs().max().item() for a, b in pairs if a is not None and b is not None) / largest
+        )
+
+
+def _devices(name: str) -> list[str]:
+    gpus = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    if name == "cuda" and not gpus:
+        raise ValueError("device is 'cuda', but PyTorch finds no GPU here; use --device cpu")
+    choices = {"auto": gpus or ["cpu"], "cpu": ["cpu"], "cuda": gpus}
+    if name not in choices:
+        raise ValueError(f"device is {name!r}; it must be one of {', '.join(choices)}")
+    return choices[name]
+
+
+def _tensors(x: Array, y: Labels) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(x).float(), torch.from_numpy(y)
+
+
+def _without_recompute(schedule: Schedule) -> Schedule:
+    rows = ([op._replace(kind="B") if op.kind == "C" else op for op in row if op.kind != "R"] for row in schedule.rows)
+    return Schedule(rows, name=schedule.name)
+
+
+def _in_turn(jobs: list[Callable[[], None]], models: list[nn.Module]) -> list[float]:
+    """Median seconds of each job. They take turns, so that whatever else the machine does hits all of them."""
+    seconds: list[list[float]] = [[] for _ in jobs]
+    for _ in range(ROUNDS + 1):
+        for job, model, times in zip(jobs, models, seconds, strict=True):
+            model.zero_grad()
+            started = perf_counter()
+            job()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            times.append(perf_counter() - started)
+    return [median(times[1:]) for times in seconds]

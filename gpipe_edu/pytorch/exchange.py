@@ -1,0 +1,49 @@
+"""How workers hand values to each other, and how all of them learn that one has failed.
+
+Every worker has one inbox, a queue of C speed. A worker that needs a message takes from its inbox until the message
+comes and keeps the others for later. A failure is a message too, sent to all: so no worker waits for ever.
+"""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+
+class Address(NamedTuple):
+    """What a message is: a value going forward ("F") or a gradient going back ("G"), of which micro-batch and way."""
+
+    kind: str
+    micro_batch: int
+    way: int
+
+
+class Aborted(Exception):
+    """Another worker has failed."""
+
+
+class Exchange:
+    """The inboxes of one step, one per worker."""
+
+    def __init__(self, workers: int) -> None:
+        self._inboxes: list[SimpleQueue[tuple[Address | None, Any]]] = [SimpleQueue() for _ in range(workers)]
+        self._waiting: list[dict[Address, Any]] = [{} for _ in range(workers)]
+
+    def send(self, worker: int, address: Address, value: Any) -> None:
+        """Put a message into the inbox of `worker`."""
+        self._inboxes[worker].put((address, value))
+
+    def receive(self, worker: int, address: Address) -> Any:
+        """The message at `address`, for `worker` only; waits until it is there. Raises Aborted after `abort`."""
+        waiting = self._waiting[worker]
+        while address not in waiting:
+            arrived, value = self._inboxes[worker].get()
+            if arrived is None:
+                raise Aborted
+            waiting[arrived] = value
+        return waiting.pop(address)
+
+    def abort(self) -> None:
+        """Wake every worker that waits, now or later, with Aborted."""
+        for inbox in self._inboxes:
+            inbox.put((None, None))

@@ -1,0 +1,245 @@
+"""GPipe: an nn.Sequential that trains as a pipeline, transparently or by a schedule of your own.
+
+pipe = GPipe(net, partitions=4, micro_batches=8)
+loss_fn(pipe(x), y).backward()            # like net, but each stage on its own device
+loss = pipe.step(x, y, loss_fn)           # a whole schedule, forwards and backwards interleaved
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.split import balance_uniform, join_batch, split_batch
+from gpipe_edu.timeline import Timeline
+from gpipe_edu.validate import whole
+
+from .gradients import all_or_nothing
+from .place import make_places
+from .plan import build
+from .run import LossFunction, Run, make_heads
+from .skip import Way, skip_ways
+from .stage import MAIN, Stage
+from .values import Value, check, tensors
+from .worker import Workers
+
+
+class GPipe(nn.Module):
+    """`net` cut into `partitions` stages, run as a pipeline.
+
+    net: an nn.Sequential; its layers are moved to their devices, its state_dict keys stay. partitions: K, the number
+    of stages. micro_batches: M; fewer samples are cut into one micro-batch each. balance: layers per stage, by default
+    as even as possible. devices: one per row of the schedule, taken in turn if there are fewer; by default every CUDA
+    device, else the CPU, with one thread per row. schedule: "naive", "gpipe", "1f1b", "zero_bubble" or a Schedule.
+    checkpoint: "always", "except_last" (default) or "never": which micro-batches keep only their stage inputs and
+    recompute the rest before backward; a Schedule says so itself. deferred_batch_norm: running statistics are updated
+    once per mini-batch, from all its samples (see batchnorm.py). measure_memory: fill `peak_memory`.
+
+    Raises TypeError or ValueError for arguments that do not fit, ScheduleError for a schedule that cannot run.
+    """
+
+    def __init__(
+        self,
+        net: nn.Sequential,
+        partitions: int,
+        micro_batches: int,
+        balance: Sequence[int] | None = None,
+        devices: Sequence[torch.device | str] | None = None,
+        schedule: str | Schedule = "gpipe",
+        checkpoint: str | None = None,
+        deferred_batch_norm: bool = False,
+        measure_memory: bool = False,
+    ) -> None:
+        super().__init__()
+        K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
+        self._schedule = build(schedule, K, M, checkpoint)
+        groups = _cut(net, K, balance)
+        skips = skip_ways(groups)
+        self._ways = [*(Way(MAIN, k - 1, k) for k in range(K + 1)), *skips]
+        self._places = make_places(devices, self._schedule.devices)
+        self._stages = []
+        for k, layers in enumerate(groups):
+            device = self._places[self._schedule.device_of_stage[k]].device
+            for layer in layers:
+                layer.to(device)
+            stashes = [way.name for way in skips if way.source == k]
+            last = k == K - 1
+            self._stages.append(Stage(k, layers, device, stashes=stashes, deferred=deferred_batch_norm, last=last))
+        self._measure_memory = measure_memory
+        self._workers: Workers | None = None
+        self._last: Run | None = None
+        # The same dictionary of children: parameters, state_dict keys, train() and eval() are those of `net`.
+        self._modules = net._modules  # type: ignore[assignment]
+
+    def forward(self, x: Value) -> Value:
+        """The output of `net` for x, tensors of shape (N, ...); its backward runs through the pipeline, too.
+
+        Gradients go to `.grad` of weights and of x. In eval mode or under no_grad no graph is built and nothing is
+        recomputed. Raises what a layer raises, with a note that names stage, micro-batch and op.
+        """
+        trains = self.training and torch.is_grad_enabled()
+        run = self._start(x, trains)
+        if not trains:
+            return self._forward(run)
+        # Autograd calls a Function's backward only if an input of it requires a gradient; weights are no inputs here.
+        anchor = torch.empty(0, requires_grad=True)
+        outputs: Value = _Pipeline.apply(self, run, anchor, *tensors(x))  # type: ignore[no-untyped-call]
+        return outputs
+
+    def step(self, x: Value, y: Any, loss_fn: LossFunction, reduction: str | Sequence[float] = "mean") -> Tensor:
+        """Run the whole schedule for one mini-batch, add the gradients to `.grad`, return the mini-batch's loss.
+
+        x, y: tensors of shape (N, ...) or tuples of them. loss_fn: (output, target) -> a tensor with one value, for a
+        micro-batch. reduction: "mean" if loss_fn averages over samples, so that micro-batch m counts n_m / N; "sum"
+        if it sums; or one weight per micro-batch. Raises what a layer or loss_fn raises, with a note that names stage,
+        micro-batch and op; the gradients that were there before are then unchanged.
+        """
+        run = self._start(x, True, loss_fn=loss_fn, y=y, reduction=reduction)
+        try:
+            with all_or_nothing(self.parameters()):
+                run.go(lambda op: True)
+        except BaseException:
+            self._forget()
+            raise
+        loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
+        self._finish_forward()
+        wanted = [
+            (part, gradient)
+            for part, gradient in zip(tensors(x), run.input_gradients(), strict=True)
+            if part.requires_grad and gradient is not None
+        ]
+        if wanted:
+            parts, gradients = zip(*wanted, strict=True)
+            torch.autograd.backward(parts, gradients)
+        return loss
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule that runs, with its recompute ops."""
+        return self._schedule
+
+    @property
+    def timeline(self) -> Timeline:
+        """When every op of the last step ran, in measured seconds. Raises RuntimeError before the first step."""
+        return self._last_run().interpreter.clock.timeline(self._schedule.name)
+
+    @property
+    def peak_memory(self) -> tuple[int, ...]:
+        """Per device, the most bytes of saved activations in the last training step, stage inputs included.
+
+        Counted as autograd saves them on a CPU; on CUDA the allocator's figure for the whole GPU. Raises RuntimeError
+        before the first training step, or unless measure_memory=True was given.
+        """
+        peaks = self._last_run().peak_memory()
+        if peaks is None:
+            raise RuntimeError("memory was not measured; give measure_memory=True to GPipe and run a training step")
+        return peaks
+
+    def _last_run(self) -> Run:
+        if self._last is None:
+            raise RuntimeError("nothing has run yet; call the pipeline or its step() first")
+        return self._last
+
+    def _start(self, x: Value, trains: bool, **loss: Any) -> Run:
+        check(x, "the input")
+        parts = tensors(x)
+        sizes = [part.shape[0] if part.dim() else 0 for part in parts]
+        if len(set(sizes)) > 1 or sizes[0] == 0:
+            raise ValueError(
+                f"the input has {sizes} samples; it needs at least one, and all its tensors the same number"
+            )
+        schedule = self._schedule.first(sizes[0])
+        pieces = split_batch(x, schedule.micro_batches)
+        heads = make_heads(**loss, pieces=pieces, device=self._stages[-1].device) if loss else ()
+        if self._workers is None:
+            on_cpu = all(place.device.type == "cpu" for place in self._places)
+            # One share of the cores each, so that the threads of their matrix products do not fight.
+            threads = max(1, torch.get_num_threads() // len(self._places)) if on_cpu else None
+            self._workers = Workers(len(self._places), threads)
+        self._last = Run(
+            pieces,
+            schedule,
+            self._stages,
+            self._ways,
+            self._places,
+            self._workers,
+            trains=trains,
+            heads=heads,
+            measure_memory=self._measure_memory,
+        )
+        return self._last
+
+    def _forward(self, run: Run) -> Value:
+        """All forwards; returns the joined output."""
+        try:
+            run.go(lambda op: op.kind == "F")
+        except BaseException:
+            self._forget()
+            raise
+        self._finish_forward()
+        return cast(Value, join_batch(run.outputs()))
+
+    def _finish_forward(self) -> None:
+        for stage in self._stages:
+            stage.batch_norms.commit()
+
+    def _forget(self) -> None:
+        for stage in self._stages:
+            stage.batch_norms.forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Threads and measurements are not part of a copy.
+        return {**self.__dict__, "_workers": None, "_last": None}
+
+
+class _Pipeline(torch.autograd.Function):
+    """The whole pipeline as one node of the user's graph."""
+
+    @staticmethod
+    def forward(ctx: Any, pipe: GPipe, run: Run, anchor: Tensor, *x: Tensor) -> Value:
+        ctx.run = run
+        return pipe._forward(run)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        run, ctx.run = ctx.run, None
+        if run is None:
+            raise RuntimeError(
+                "this output's backward has run already, and its activations are gone; run forward again"
+            )
+        run.backward(gradients)
+        return (None, None, None, *run.input_gradients())
+
+
+def _cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[nn.Module]]:
+    """The layers of each stage. Raises as GPipe does."""
+    if not isinstance(net, nn.Sequential):
+        raise TypeError(
+            f"net is a {type(net).__name__}; it must be an nn.Sequential, whose layers can be cut into stages"
+        )
+    layers = [layer for layer in net._modules.values() if layer is not None]
+    if balance is not None and not isinstance(balance, Sequence):
+        raise TypeError(f"balance is {balance!r}; it must be a list of layer counts, one per stage")
+    counts = balance_uniform(len(layers), K) if balance is None else [whole("balance", n, 1) for n in balance]
+    if len(counts) != K or sum(counts) != len(layers):
+        raise ValueError(
+            f"balance is {tuple(counts)}, which places {sum(counts)} layers on {len(counts)} stages; net has "
+            f"{len(layers)} layers, and partitions is {K}"
+        )
+    ends = [sum(counts[: k + 1]) for k in range(K)]
+    groups = [layers[end - count : end] for end, count in zip(ends, counts, strict=True)]
+    homes: dict[int, int] = {}
+    for k, group in enumerate(groups):
+        for layer in group:
+            for name, thing in [*layer.named_modules(), *layer.named_parameters()]:
+                if homes.setdefault(id(thing), k) != k:
+                    what = "parameter" if isinstance(thing, nn.Parameter) else "module"
+                    raise ValueError(
+                        f"the {what} {name or type(thing).__name__!r} is used in stage {homes[id(thing)]} and in stage "
+                        f"{k}; a stage's weights live on one device, so move the cut or give each stage its own"
+                    )
+    return groups

@@ -1,0 +1,94 @@
+"""What a worker does: its row of the schedule, op by op, taking values from its inbox and sending them on.
+
+stage 0   F0 F1 F2          B2 B1 B0
+stage 1      F0 F1 F2 B2 B1 B0            a row is run in order; waiting for a message is the bubble
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpipe_edu.schedule import Op
+
+from .clock import Clock
+from .exchange import Aborted, Address, Exchange
+from .place import Parcel, Place
+from .skip import Way
+from .stage import Gradients, Stage, Step, Values
+
+
+class Interpreter:
+    """Runs the ops of one step, for all workers of the step. Stages -1 and K stand for the world outside."""
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        ways: Sequence[Way],
+        places: Sequence[Place],
+        device_of_stage: dict[int, int],
+        step: Step,
+    ) -> None:
+        self.stages, self.ways, self.places, self.step = stages, ways, places, step
+        self.outside = len(places)
+        self.inbox_of_stage = {**device_of_stage, -1: self.outside, len(stages): self.outside}
+        self.exchange = Exchange(len(places) + 1)
+        self.clock = Clock(places)
+        self.inputs = [[i for i, way in enumerate(ways) if way.target == k] for k in range(len(stages))]
+        self.outputs = [[i for i, way in enumerate(ways) if way.source == k] for k in range(len(stages))]
+
+    def run_row(self, device: int, ops: Iterable[Op]) -> None:
+        """All of `ops` in order. If one fails, the other workers are woken and the exception names the op."""
+        with self.places[device].here():
+            for op in ops:
+                try:
+                    self.run(device, op)
+                except Aborted:
+                    return
+                except BaseException as error:
+                    error.add_note(f"in {op} on device {device}: stage {op.stage}, micro-batch {op.micro_batch}")
+                    self.exchange.abort()
+                    raise
+
+    def run(self, device: int, op: Op) -> None:
+        """One op: wait for what it needs, run it, send on what it gives."""
+        kind, m, k = op
+        stage, step, now = self.stages[k], self.step, self.places[device].now
+        if kind == "F":
+            inputs = self._receive_values(device, m, k)
+            start = now()
+            outputs = stage.forward(step, m, inputs)
+            self.clock.note(device, op, start)
+            self._send_values(device, m, k, outputs)
+        elif kind in "RW":
+            start = now()
+            (stage.recompute if kind == "R" else stage.weight_gradient)(step, m)
+            self.clock.note(device, op, start)
+        else:
+            gradients = self._receive_gradients(device, m, k)
+            start = now()
+            if kind == "C":
+                stage.recompute(step, m)
+            back = (stage.input_gradient if kind == "I" else stage.backward)(step, m, gradients)
+            self.clock.note(device, op, start)
+            self._send_gradients(device, m, k, back)
+
+    def _receive(self, device: int, kind: str, m: int, way: int) -> Parcel:
+        return self.places[device].unpack(self.exchange.receive(device, Address(kind, m, way)))
+
+    def _receive_values(self, device: int, m: int, k: int) -> Values:
+        return {self.ways[i].name: self._receive(device, "F", m, i).value() for i in self.inputs[k]}
+
+    def _receive_gradients(self, device: int, m: int, k: int) -> Gradients:
+        if self.step.heads and k == len(self.stages) - 1:
+            return {}  # the last stage's output is the loss, which needs none
+        return {self.ways[i].name: self._receive(device, "G", m, i).tensors for i in self.outputs[k]}
+
+    def _send_values(self, device: int, m: int, k: int, values: Values) -> None:
+        for i in self.outputs[k]:
+            parcel = self.places[device].pack(values[self.ways[i].name])
+            self.exchange.send(self.inbox_of_stage[self.ways[i].target], Address("F", m, i), parcel)
+
+    def _send_gradients(self, device: int, m: int, k: int, gradients: Gradients) -> None:
+        for i in self.inputs[k]:
+            parcel = self.places[device].pack(gradients[self.ways[i].name])
+            self.exchange.send(self.inbox_of_stage[self.ways[i].source], Address("G", m, i), parcel)

@@ -1,0 +1,173 @@
+"""One mini-batch on its way through the pipeline: cut, fed in, run, and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.split import split_batch
+
+from .exchange import Address
+from .gradients import all_or_nothing
+from .interpreter import Interpreter
+from .memory import Allocator, Ledger
+from .place import CudaPlace, Parcel, Place, fetch, outside
+from .randomness import Randomness
+from .skip import Way
+from .stage import Head, Stage, Step
+from .values import Value, change, check, tensors
+from .worker import Workers
+
+LossFunction = Callable[[Any, Any], Tensor]
+
+
+class Run:
+    """A mini-batch cut into `pieces`, and everything its step shares. Holds no tensor once it is over."""
+
+    def __init__(
+        self,
+        pieces: Sequence[Value],
+        schedule: Schedule,
+        stages: Sequence[Stage],
+        ways: Sequence[Way],
+        places: Sequence[Place],
+        workers: Workers,
+        *,
+        trains: bool,
+        heads: Sequence[Head] = (),
+        measure_memory: bool = False,
+    ) -> None:
+        self.schedule, self.stages, self.places, self.workers = schedule, stages, places, workers
+        self.sizes = sizes_of(pieces)
+        homes = schedule.device_of_stage
+        self._meters: list[Ledger | Allocator] = []
+        ledgers: list[Ledger] = []
+        if measure_memory and trains:
+            self._meters = [self._meter(device) for device in range(len(places))]
+            if all(isinstance(meter, Ledger) for meter in self._meters):
+                ledgers = [self._meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
+        step = Step(
+            trains=trains,
+            rematerializes=schedule.needs.rematerializes if trains else lambda m, k: False,
+            autocasts=_autocasts(),
+            randomness=Randomness(),
+            heads=heads,
+            ledgers=ledgers,
+        )
+        for place in places:
+            place.begin()
+        self.interpreter = Interpreter(stages, ways, places, homes, step)
+        for m, piece in enumerate(pieces):
+            self._post(0, "F", m, 0, piece)
+
+    def go(self, wanted: Callable[[Op], bool]) -> None:
+        """Run the wanted ops of every row, each row on its worker."""
+        rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
+        jobs = [partial(self.interpreter.run_row, device, row) for device, row in enumerate(rows)]
+        try:
+            self.workers.run(jobs, self.interpreter.exchange.abort)
+        finally:
+            for place in self.places:
+                place.finish()
+
+    def outputs(self) -> list[Value]:
+        """What left the last stage, for every micro-batch."""
+        return [parcel.value() for parcel in self._collect("F", len(self.stages))]
+
+    def backward(self, gradients: Sequence[Tensor | None]) -> None:
+        """Run everything but the forwards, given the gradients of the joined outputs."""
+        cut = [[None] * len(self.sizes) if g is None else torch.split(g, self.sizes) for g in gradients]
+        for m, pieces in enumerate(zip(*cut, strict=True)):
+            self._post(len(self.stages) - 1, "G", m, len(self.stages), pieces)
+        with all_or_nothing(weight for stage in self.stages for weight in stage.layers.parameters()):
+            if any(isinstance(place, CudaPlace) for place in self.places):
+                self._backward_in_this_thread()
+            else:
+                self.go(lambda op: op.kind != "F")
+
+    def input_gradients(self) -> list[Tensor | None]:
+        """For every tensor of the input its gradient, put together again."""
+        pieces = zip(*(parcel.tensors for parcel in self._collect("G", 0)), strict=True)
+        return [torch.cat(parts) if all(p is not None for p in parts) else None for parts in pieces]
+
+    def peak_memory(self) -> tuple[int, ...] | None:
+        """Per device, the most bytes of saved activations; None if they were not measured."""
+        return tuple(meter.peak for meter in self._meters) or None
+
+    def _backward_in_this_thread(self) -> None:
+        # The thread that asks for these ops is the autograd thread of a GPU, in the middle of a custom Function. The
+        # workers' own backwards would need that very thread, so waiting for them here would wait for ever. But from
+        # this thread a backward may be called again, and since it only queues kernels, the GPU still overlaps stages.
+        try:
+            for device, op, _ in self.schedule.steps:
+                if op.kind != "F":
+                    self.interpreter.run_row(device, [op])
+        finally:
+            for place in self.places:
+                place.finish()
+
+    def _meter(self, device: int) -> Ledger | Allocator:
+        place = self.places[device]
+        if isinstance(place, CudaPlace):
+            return Allocator(place.device)
+        mine = (stage for stage in self.stages if self.schedule.device_of_stage[stage.index] == device)
+        return Ledger(weight for stage in mine for weight in stage.layers.parameters())
+
+    def _post(self, stage: int, kind: str, m: int, way: int, value: Any) -> None:
+        inbox = self.interpreter.inbox_of_stage[stage]
+        self.interpreter.exchange.send(inbox, Address(kind, m, way), outside(value))
+
+    def _collect(self, kind: str, way: int) -> list[Parcel]:
+        exchange, inbox = self.interpreter.exchange, self.interpreter.outside
+        return [fetch(exchange.receive(inbox, Address(kind, m, way))) for m in range(len(self.sizes))]
+
+
+def sizes_of(pieces: Sequence[Value]) -> list[int]:
+    """Samples in each micro-batch."""
+    return [tensors(piece)[0].shape[0] for piece in pieces]
+
+
+def make_heads(
+    loss_fn: LossFunction, y: Any, reduction: str | Sequence[float], pieces: Sequence[Value], device: torch.device
+) -> list[Head]:
+    """For every micro-batch the function from the last stage's output to its share of the mini-batch's loss.
+
+    Raises ValueError for a reduction that is none, or weights that are not one per micro-batch.
+    """
+    sizes = sizes_of(pieces)
+    M, N = len(sizes), sum(sizes)
+    if reduction == "mean":
+        weights = [size / N for size in sizes]
+    elif reduction == "sum":
+        weights = [1.0] * M
+    elif isinstance(reduction, Sequence) and not isinstance(reduction, str) and len(reduction) == M:
+        weights = list(reduction)
+    else:
+        raise ValueError(f'reduction is {reduction!r}; it must be "mean", "sum", or {M} weights, one per micro-batch')
+
+    def head(target: Any, weight: float, output: Value) -> Tensor:
+        loss = loss_fn(output, target)
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value")
+        return loss.reshape(()) * weight
+
+    targets = split_batch(check(y, "y"), M)
+    if sizes_of(targets) != sizes:
+        raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")
+    moved = [change(lambda part: part.to(device, non_blocking=True), target) for target in targets]
+    return [partial(head, target, weight) for target, weight in zip(moved, weights, strict=True)]
+
+
+def _autocasts() -> list[Callable[[], torch.autocast]]:
+    """The autocast settings of this thread, to be entered by others."""
+    return [
+        partial(torch.autocast, kind, torch.get_autocast_dtype(kind), cache_enabled=torch.is_autocast_cache_enabled())
+        for kind in ("cpu", "cuda")
+        if torch.is_autocast_enabled(kind)
+    ]

@@ -1,0 +1,196 @@
+"""One stage on its device: each op of a schedule is one method, as in the NumPy engine.
+
+What a stage holds of a micro-batch is a `Cell`: the inputs as leaves of an autograd graph of its own, and the outputs
+from which backward starts. Because no graph crosses a boundary, the backward of each stage is a call of its own, which
+its worker can make while other workers make theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .batchnorm import BatchNorms
+from .memory import Ledger
+from .randomness import Randomness
+from .skip import Stash, Take, shelf
+from .split_backward import input_gradient
+from .values import Value, change, check, tensors
+
+MAIN = ""
+"""The name of the way from layer to layer; skips have names of their own."""
+
+Values = dict[str, Value]
+"""What enters or leaves a stage: the main value and skips, by name."""
+
+Gradients = dict[str, Sequence[Tensor | None]]
+"""For every tensor of such a value its gradient, or None."""
+
+Head = Callable[[Value], Tensor]
+"""From the last stage's output of a micro-batch to its share of the loss."""
+
+
+@dataclass
+class Cell:
+    """What a stage holds of one micro-batch."""
+
+    leaves: Values
+    outputs: Values = field(default_factory=dict)
+    weight_gradient: Callable[[], None] | None = None
+
+    def inputs(self) -> list[Tensor]:
+        """All input tensors."""
+        return [tensor for value in self.leaves.values() for tensor in tensors(value)]
+
+    def input_gradients(self) -> Gradients:
+        """Their gradients, by name."""
+        return {name: [tensor.grad for tensor in tensors(value)] for name, value in self.leaves.items()}
+
+
+@dataclass
+class Step:
+    """What all stages share in one step. Ends with it, and all its tensors with it."""
+
+    trains: bool  # False: nothing is kept for backward
+    rematerializes: Callable[[int, int], bool]
+    autocasts: Sequence[Callable[[], torch.autocast]]
+    randomness: Randomness
+    heads: Sequence[Head] = ()
+    ledgers: Sequence[Ledger] = ()  # one per stage, or none at all
+    cells: dict[tuple[int, int], Cell] = field(default_factory=dict)
+
+
+class Stage:
+    """Consecutive layers on one device. `stashes`: names of the skips that leave for other stages; `last`: the loss is
+    computed from this stage's output."""
+
+    def __init__(
+        self,
+        index: int,
+        layers: Sequence[nn.Module],
+        device: torch.device,
+        *,
+        stashes: Sequence[str],
+        deferred: bool,
+        last: bool,
+    ) -> None:
+        self.index, self.device, self.stashes, self.last = index, device, stashes, last
+        self.layers = nn.ModuleList(layers)
+        self.batch_norms = BatchNorms(self.layers, deferred)
+        self._has_skips = any(isinstance(module, (Stash, Take)) for module in self.layers.modules())
+        self.weights = [weight for weight in self.layers.parameters() if weight.requires_grad]
+
+    def forward(self, step: Step, m: int, inputs: Values) -> Values:
+        """F: the outputs, detached, for the stages that wait for them."""
+        cell = Cell({name: change(_leaf, value) for name, value in inputs.items()})
+        keeps_graph = step.trains and not step.rematerializes(m, self.index)
+        outputs = self._run(step, m, cell, graph=keeps_graph, first=True)
+        # Whether the next stage needs a gradient for its input must be known even where this forward keeps no graph.
+        wants = step.trains and (bool(self.weights) or any(tensor.requires_grad for tensor in cell.inputs()))
+        if step.trains:
+            step.cells[m, self.index] = cell
+            cell.outputs = outputs if keeps_graph else {}
+            if step.ledgers:
+                step.ledgers[self.index].add((m, self.index), cell.inputs())
+
+        def sent(tensor: Tensor) -> Tensor:
+            needs = tensor.requires_grad if keeps_graph else wants and tensor.is_floating_point()
+            return tensor.detach().requires_grad_(needs)
+
+        return {name: change(sent, value) for name, value in outputs.items()}
+
+    def recompute(self, step: Step, m: int) -> None:
+        """R: the forward again, this time with its graph."""
+        cell = step.cells[m, self.index]
+        cell.outputs = self._run(step, m, cell, graph=True, first=False)
+
+    def backward(self, step: Step, m: int, gradients: Gradients) -> Gradients:
+        """B: the weights' gradients go to `.grad`; returns those of the inputs."""
+        cell = self._finish(step, m)
+        roots, given = _roots(cell, gradients)
+        if roots:
+            torch.autograd.backward(roots, given)
+        return cell.input_gradients()
+
+    def input_gradient(self, step: Step, m: int, gradients: Gradients) -> Gradients:
+        """I: the gradients of the inputs; the weights' are left for W."""
+        cell = step.cells[m, self.index]
+        roots, given = _roots(cell, gradients)
+        if roots:
+            cell.weight_gradient = input_gradient(roots, given, cell.inputs(), self.weights)
+        return cell.input_gradients()
+
+    def weight_gradient(self, step: Step, m: int) -> None:
+        """W: what I left."""
+        finish = self._finish(step, m).weight_gradient
+        if finish is not None:
+            finish()
+
+    def _run(self, step: Step, m: int, cell: Cell, graph: bool, first: bool) -> Values:
+        with ExitStack() as around:
+            around.enter_context(torch.set_grad_enabled(graph))
+            for autocast in step.autocasts:
+                around.enter_context(autocast())
+            # Most stages need none of what follows, and each costs microseconds per op.
+            if step.randomness.may_draw(self.index):
+                around.enter_context(step.randomness.of(m, self.index, self.device))
+            if self.batch_norms.modules:
+                around.enter_context(self.batch_norms.forward(first))
+            if step.ledgers and graph:
+                around.enter_context(step.ledgers[self.index].watch((m, self.index)))
+            skips: dict[str, Any] = {}
+            if self._has_skips:
+                received = {name: value for name, value in cell.leaves.items() if name != MAIN}
+                skips = around.enter_context(shelf(received))
+            outputs: Values = {MAIN: self._through_layers(cell)}
+            outputs |= {name: skips.pop(name) for name in self.stashes}
+            if step.heads and self.last:
+                outputs[MAIN] = step.heads[m](outputs[MAIN])
+        return outputs
+
+    def _through_layers(self, cell: Cell) -> Value:
+        x = cell.leaves[MAIN]
+        versions = [tensor._version for tensor in cell.inputs()]
+        try:
+            for layer in self.layers:
+                x = layer(x)
+        except RuntimeError as error:
+            if "leaf Variable" in str(error) and "in-place" in str(error):
+                raise ValueError(_IN_PLACE) from error
+            raise
+        if [tensor._version for tensor in cell.inputs()] != versions:
+            raise ValueError(_IN_PLACE)
+        return check(x, "the output of a stage")
+
+    def _finish(self, step: Step, m: int) -> Cell:
+        if step.ledgers:
+            step.ledgers[self.index].free((m, self.index))
+        return step.cells.pop((m, self.index))
+
+
+_IN_PLACE = (
+    "a layer changes the input of its stage in place, but the stage in front and a recompute need it as it was; use "
+    "the layer's out-of-place form (inplace=False) or move the cut"
+)
+
+
+def _leaf(tensor: Tensor) -> Tensor:
+    return tensor.detach().requires_grad_(tensor.requires_grad)
+
+
+def _roots(cell: Cell, gradients: Gradients) -> tuple[list[Tensor], list[Tensor | None]]:
+    """The outputs that backward starts from, with their gradients. A loss gets none: its gradient is 1."""
+    roots: list[Tensor] = []
+    given: list[Tensor | None] = []
+    for name, value in cell.outputs.items():
+        for index, tensor in enumerate(tensors(value)):
+            gradient = gradients[name][index] if name in gradients else None
+            if tensor.requires_grad and (gradient is not None or name not in gradients):
+                roots.append(tensor)
+                given.append(gradient)
+    return roots, given

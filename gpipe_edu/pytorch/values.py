@@ -1,0 +1,35 @@
+"""What travels between stages: a tensor or a tuple of tensors, as in nn.Sequential."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Value = Tensor | tuple[Tensor, ...]
+
+
+def tensors(value: Value) -> tuple[Tensor, ...]:
+    """The tensors of a value, one or several."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def like(value: Value, parts: tuple[Tensor, ...]) -> Value:
+    """`parts` in the form of `value`."""
+    return parts if isinstance(value, tuple) else parts[0]
+
+
+def change(function: Callable[[Tensor], Tensor], value: Value) -> Value:
+    """`function` on every tensor of a value."""
+    return like(value, tuple(function(part) for part in tensors(value)))
+
+
+def check(value: object, what: str) -> Value:
+    """`value` if it can travel. Raises TypeError that says what `what` gave instead of tensors."""
+    parts = value if isinstance(value, tuple) else (value,)
+    if parts and all(isinstance(part, torch.Tensor) for part in parts):
+        return value  # type: ignore[return-value]
+    inside = ", ".join(type(part).__name__ for part in parts)
+    got = f"a tuple of ({inside})" if isinstance(value, tuple) else type(value).__name__
+    raise TypeError(f"{what} is {got}; it must be a tensor or a tuple of tensors")

@@ -1,0 +1,74 @@
+"""The threads that run a pipeline: one per device, started once, kept for all steps.
+
+Each worker calls the backward of its own stages. On a CPU PyTorch runs a backward in the thread that asks for it, so
+this is what makes the backwards of different stages run at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+
+import torch
+
+Job = Callable[[], None]
+
+
+class Workers:
+    """`Workers(n, threads)`: n threads, each with `threads` BLAS threads, or None to leave that alone.
+
+    They end with this object, and are daemons so that they never keep a program from ending.
+    """
+
+    def __init__(self, n: int, threads: int | None) -> None:
+        self._jobs: list[SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]] | None]] = []
+        for index in range(n):
+            jobs: SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]] | None] = SimpleQueue()
+            thread = threading.Thread(target=_work, args=(jobs, threads), name=f"stage worker {index}", daemon=True)
+            thread.start()
+            self._jobs.append(jobs)
+        weakref.finalize(self, _stop, self._jobs)
+
+    def run(self, jobs: Sequence[Job], abort: Job) -> None:
+        """Run one job on each worker and wait for all. Raises the exception of the first one that failed, if any.
+
+        abort: makes all jobs end soon; called if the waiting itself is interrupted, by Ctrl-C say.
+        """
+        done: SimpleQueue[BaseException | None] = SimpleQueue()
+        for queue, job in zip(self._jobs, jobs, strict=True):
+            queue.put((job, done))
+        errors: list[BaseException | None] = []
+        try:
+            while len(errors) < len(jobs):
+                errors.append(done.get())
+        except BaseException:
+            abort()
+            for _ in range(len(jobs) - len(errors)):
+                done.get()
+            raise
+        for error in errors:
+            if error is not None:
+                raise error
+
+
+def _work(jobs: SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]] | None], threads: int | None) -> None:
+    if threads is not None:
+        torch.set_num_threads(threads)  # of this thread: OpenMP and MKL keep the number per thread
+    while (task := jobs.get()) is not None:
+        job, done = task
+        error: BaseException | None = None
+        try:
+            job()
+        except BaseException as caught:
+            error = caught
+        # Let go of the job before saying so: whoever waits may rely on its tensors being gone.
+        del job, task
+        done.put(error)
+        del done, error
+
+
+def _stop(queues: list[SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]] | None]]) -> None:
+    for queue in queues:
+        queue.put(None)

@@ -1,0 +1,36 @@
+"""Re-materialization as a property of the schedule: which micro-batches recompute, and when."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .op import Op
+from .schedule import Schedule
+
+CHECKPOINTS: Final = ("always", "except_last", "never")
+
+
+def with_recompute(schedule: Schedule, checkpoint: str) -> Schedule:
+    """`schedule` with an R before the backward of every micro-batch ("always"), of all but the last, or of none.
+
+    The recompute stands right before its backward, so a device does it while the gradient is on its way. Raises
+    ValueError for an unknown mode or a schedule that recomputes already.
+    """
+    if checkpoint not in CHECKPOINTS:
+        raise ValueError(f"checkpoint is {checkpoint!r}; it must be one of {', '.join(CHECKPOINTS)}")
+    if checkpoint == "never":
+        return schedule
+    if any(op.kind in "RC" for row in schedule.rows for op in row):
+        raise ValueError(
+            f"checkpoint is {checkpoint!r}, but the schedule says by R or C ops what is recomputed; leave one out"
+        )
+    count = schedule.micro_batches - (checkpoint == "except_last")
+    rows = []
+    for row in schedule.rows:
+        ops: list[Op] = []
+        for op in row:
+            if op.kind in "BI" and op.micro_batch < count:
+                ops.append(Op("R", op.micro_batch, op.stage))
+            ops.append(op)
+        rows.append(ops)
+    return Schedule(rows, name=f"{schedule.name}, checkpoint {checkpoint}")

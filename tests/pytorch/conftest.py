@@ -1,0 +1,14 @@
+"""Every test here runs in float64, on one BLAS thread, and leaves torch as it was."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def float64_on_one_thread():
+    torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch: pip install 'gpipe_edu[torch]'")
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(dtype)
+    torch.set_num_threads(threads)

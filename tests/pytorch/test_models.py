@@ -1,0 +1,170 @@
+"""Models that are more than a chain of matrices: attention, tuples, tied weights, odd types and shapes."""
+
+import copy
+
+import pytest
+
+from . import bench
+
+torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+from torch import nn  # noqa: E402
+
+from gpipe_edu.pytorch import GPipe  # noqa: E402
+
+every_way = pytest.mark.parametrize("way", ["step", "transparent"])
+every_variant = pytest.mark.parametrize("options", list(bench.variants(2, 3)))
+
+
+class On(nn.Module):
+    """A function of all tensors of a tuple, as a layer."""
+
+    def __init__(self, function, *modules):
+        super().__init__()
+        self.function, self.inner = function, nn.ModuleList(modules)
+
+    def forward(self, x):
+        return self.function(*self.inner, *(x if isinstance(x, tuple) else (x,)))
+
+
+@every_way
+@every_variant
+def test_transformer_layers(options, way):
+    torch.manual_seed(0)
+    layers = [nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True) for _ in range(4)]
+    x = torch.randn(7, 5, 4, generator=torch.Generator().manual_seed(2))
+    bench.compare(nn.Sequential(nn.Linear(4, 4), *layers), x, torch.zeros_like(x), way=way, **options)
+
+
+@every_way
+@every_variant
+def test_tuples_with_masks_that_pass_through(options, way):
+    """(values, attention mask, integer positions): only the first needs a gradient."""
+    torch.manual_seed(0)
+
+    def attend(module, x, mask, place):
+        bias = torch.zeros_like(mask).masked_fill(mask > 0, -1e9)
+        return module(x, x, x, key_padding_mask=bias, need_weights=False)[0] + place.unsqueeze(-1), mask, place
+
+    layers = [On(attend, nn.MultiheadAttention(4, 2, batch_first=True)) for _ in range(4)]
+    net = nn.Sequential(*layers, On(lambda x, mask, place: x))
+    N = 7
+    x = torch.randn(N, 5, 4), (torch.arange(5).expand(N, 5) > 3).double(), torch.arange(5).repeat(N, 1)
+    bench.compare(net, x, torch.zeros(N, 5, 4), way=way, **options)
+
+
+@every_way
+@every_variant
+def test_two_tensors_that_both_learn_and_two_outputs(options, way):
+    torch.manual_seed(0)
+
+    def cross(a, b, x, y):
+        return torch.tanh(a(x) + y), b(y) * x
+
+    net = nn.Sequential(*(On(cross, nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(4)))
+    x, y = bench.data(7), bench.data(7, seed=5)
+    bench.compare(net, x, y, lambda out, want: bench.mse(out[0], want[0]) + bench.mse(out[1], want[1]), way, **options)
+
+
+@every_way
+@every_variant
+def test_the_same_tensor_twice_at_a_boundary(options, way):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), On(lambda x: (x, x)), On(lambda a, b: (a * b, b)), On(lambda a, b: a + b))
+    bench.compare(net, *bench.data(7), way=way, **options)
+
+
+@every_way
+@every_variant
+def test_weights_tied_inside_a_stage(options, way):
+    torch.manual_seed(0)
+    shared = nn.Linear(4, 4)
+    first = nn.Sequential(shared, nn.Tanh(), shared)
+    other = nn.Linear(4, 4)
+    other.weight = nn.Parameter(torch.randn(4, 4))
+    twin = nn.Linear(4, 4)
+    twin.weight = other.weight
+    net = nn.Sequential(first, nn.Sequential(other, nn.Tanh(), twin), nn.Linear(4, 4), nn.Tanh())
+    bench.compare(net, *bench.data(7), way=way, **options)
+
+
+@every_way
+def test_embedding_with_sparse_gradients_over_two_steps(way):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Embedding(9, 4, sparse=True), nn.Linear(4, 4))
+    plain, pipe = copy.deepcopy(net), GPipe(net, 2, 3)
+    tokens, y = torch.arange(7), torch.zeros(7, 4)
+    for _ in range(2):
+        bench.mse(plain(tokens), y).backward()
+        bench.train(pipe, tokens, y, bench.mse, way)
+    for ours, theirs in zip(net.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad.to_dense(), theirs.grad.to_dense())
+
+
+@every_way
+@pytest.mark.parametrize("mode", bench.MODES)
+def test_a_complex_tensor_at_a_boundary_carries_its_gradient(mode, way):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), On(torch.fft.fft), On(lambda x: torch.fft.ifft(x).real), nn.Linear(4, 4))
+    bench.compare(net, *bench.data(7), way=way, checkpoint=mode)
+
+
+def test_an_output_with_more_rows_than_the_input():
+    """As a language model that returns (samples * tokens, vocabulary) does."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.Unflatten(1, (3, 2)), nn.Linear(2, 5), nn.Flatten(0, 1))
+    bench.compare(net, torch.randn(7, 4), torch.randn(21, 5), way="transparent")
+
+
+@every_way
+def test_an_output_that_nobody_uses_gives_no_gradient(way):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), On(lambda a, b, x: (a(x), b(x)), nn.Linear(4, 4), nn.Linear(4, 4)))
+    bench.compare(net, *bench.data(7), loss_fn=lambda out, y: bench.mse(out[0], y), way=way)
+
+
+@every_way
+def test_an_input_that_only_some_micro_batches_use(way):
+    class Sometimes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return x * self.weight if x[0, 0] > 0 else self.weight.expand_as(x) * 1
+
+    x, y = bench.data(6)
+    x[:, 0] = torch.tensor([5.0, 5, -5, -5, 5, 5])
+    x.requires_grad_()
+    bench.train(GPipe(nn.Sequential(Sometimes(), nn.Linear(4, 4)), 2, 3), x, y, bench.mse, way)
+    assert x.grad is not None, "the gradient of two of three micro-batches was lost"
+    assert [bool(row.any()) for row in x.grad] == [True, True, False, False, True, True]
+
+
+@every_way
+@pytest.mark.parametrize("mode", ["always", "never"])
+@pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
+def test_weights_frozen_and_unfrozen_after_wrapping(schedule, mode, way):
+    for begins in (True, False):
+        net = bench.mlp()
+        net[0].requires_grad_(begins)
+        net[2].requires_grad_(begins)
+        pipe = GPipe(net, 2, 4, schedule=schedule, checkpoint=mode)
+        net[0].requires_grad_(not begins)
+        net[2].requires_grad_(not begins)
+        plain = copy.deepcopy(net)
+        x, y = bench.data(7)
+        bench.mse(plain(x), y).backward()
+        bench.train(pipe, x, y, bench.mse, way)
+        bench.assert_same(bench.grads(net), bench.grads(plain))
+
+
+@every_way
+@pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
+def test_weights_exchanged_by_load_state_dict(schedule, way):
+    pipe = GPipe(bench.mlp(), 2, 4, schedule=schedule)
+    plain = bench.mlp(seed=8)
+    pipe.load_state_dict({key: value.clone() for key, value in plain.state_dict().items()}, assign=True)
+    x, y = bench.data(7)
+    bench.mse(plain(x), y).backward()
+    bench.train(pipe, x, y, bench.mse, way)
+    bench.assert_same(bench.grads(pipe), bench.grads(plain))
