@@ -27,7 +27,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 lab: $(VENV)/learner  ## open the course in JupyterLab
 	@echo "JupyterLab starts; the address to open is printed below. Stop it with Ctrl-C, twice."
-	$(BIN)/jupyter-lab --port=$(PORT) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ROOT)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-lab --port=$(PORT) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ROOT)
 
 demo: $(VENV)/learner  ## one screen: train on the digits with 4 stages and 8 micro-batches
 	@$(BIN)/python -m gpipe_edu train --partitions 4 --micro-batches 8

@@ -19,8 +19,12 @@ from .command import doctor, schedule, train
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
-Partitions = Annotated[int, typer.Option(min=1, help="K: how many devices the layers are cut over.")]
-MicroBatches = Annotated[int, typer.Option(min=1, help="M: how many micro-batches a mini-batch is cut into.")]
+Partitions = Annotated[
+    int, typer.Option(min=1, help="K: how many devices the layers are cut over. A schedule file says so itself.")
+]
+MicroBatches = Annotated[
+    int, typer.Option(min=1, help="M: how many micro-batches a mini-batch is cut into. A schedule file says so itself.")
+]
 
 
 @app.command("train")
@@ -88,7 +92,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code: Any = app(arguments, prog_name="gpipe_edu", standalone_mode=False)
     except typer.TyperException as error:
-        print(f"error: {error.format_message()}", file=sys.stderr)
+        if error.format_message():  # without arguments the help has been printed, and nothing is left to say
+            print(f"error: {error.format_message()}", file=sys.stderr)
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.recipes import RECIPES, by_name
+from gpipe_edu.schedule.recipes import RECIPES, by_name, recipe_name
 from gpipe_edu.timeline import Timeline
 
 PICTURES = (".svg", ".png")
@@ -31,7 +31,7 @@ def find_schedule(what: str, partitions: int, micro_batches: int) -> Schedule:
 
     Raises ValueError if it is neither, ScheduleError if the file cannot be read as a schedule.
     """
-    if what in RECIPES:
+    if recipe_name(what):
         return by_name(what, partitions, micro_batches)
     path = Path(what)
     if not path.is_file():

@@ -33,7 +33,7 @@ def run(plan: Plan, *, text: bool, trace: Path | None, figure: Path | None) -> i
         costs = Costs(F=plan.forward, B=plan.backward, send=plan.send)
     problems = schedule.problems()
     for problem in problems:
-        console.print(f"{problem.code}: {problem.message}", style="bold red", markup=False)
+        console.print(problem.message, style="bold red", markup=False)
     if problems:
         return 1
     if text:

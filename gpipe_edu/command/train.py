@@ -58,8 +58,11 @@ class Trainer(Protocol):
     def accuracy(self, x: Array, y: Labels) -> float:
         """The share of samples that the model reads right."""
 
+    def measure(self, x: Array, y: Labels) -> None:
+        """Run one mini-batch without an update, for `timeline`."""
+
     def timeline(self) -> Timeline:
-        """Of the last step."""
+        """Of what `measure` ran."""
 
     def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
         """What is worth knowing, measured on one mini-batch: names and sentences."""
@@ -77,7 +80,7 @@ def run(job: Job, *, trace: Path | None, figure: Path | None) -> None:
         f"{trainer.schedule.devices} devices as {', '.join(map(str, trainer.balance))}; {trainer.schedule!r}."
     )
     x, y = _train(job, data, trainer, console)
-    trainer.step(x, y, job.epochs)
+    trainer.measure(x, y)
     timeline = trainer.timeline()
     console.print()
     console.print(render_text(timeline, width=console.width, color=True))

@@ -20,6 +20,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.schedule.schedule import checked
 from gpipe_edu.split import balance_uniform, split_batch
 from gpipe_edu.timeline import Timeline, replay
 
@@ -79,7 +80,7 @@ def train_pipeline(
     N = len(x) if x.ndim else 0
     if N == 0 or len(y) != N:
         raise ValueError(f"x has {N} samples and y has {len(y)}; give the same number of both, at least one")
-    schedule = schedule.check().first(N)
+    schedule = checked(schedule).first(N)
     K, M = schedule.stages, schedule.micro_batches
     counts = _balance(layers, K, balance)
     loss_fn = find_loss(loss, reduction)

@@ -60,6 +60,10 @@ class ScheduleError(ValueError):
         super().__init__(problems[0].message)
         self.problems = list(problems)
 
+    def _render_traceback_(self) -> list[str]:
+        """In a notebook the sentence is what helps, not the calls that led to it."""
+        return [f"ScheduleError: {self}"]
+
     def __reduce__(self) -> tuple[type[ScheduleError], tuple[list[Problem]]]:
         return type(self), (self.problems,)
 

@@ -139,6 +139,13 @@ RECIPES: Final[dict[str, Callable[[int, int], Schedule]]] = {
 
 def by_name(name: str, K: int, M: int) -> Schedule:
     """The recipe of that name for K devices and M micro-batches. Raises ValueError for an unknown name."""
-    if name not in RECIPES:
+    found = recipe_name(name)
+    if found is None:
         raise ValueError(f"schedule is {name!r}; it must be one of {', '.join(RECIPES)}")
-    return RECIPES[name](K, M)
+    return RECIPES[found](K, M)
+
+
+def recipe_name(name: str) -> str | None:
+    """The key of `RECIPES` that is meant: capitals don't matter, nor whether words are joined by - or _."""
+    meant = name.lower().replace("_", "-")
+    return next((known for known in RECIPES if known.replace("_", "-") == meant), None)

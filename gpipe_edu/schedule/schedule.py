@@ -140,3 +140,10 @@ class Schedule:
         from gpipe_edu.view.notebook import schedule_bundle  # a view reads schedules: loaded only to draw one
 
         return schedule_bundle(self)
+
+
+def checked(schedule: Schedule) -> Schedule:
+    """`schedule`, if it is one and can run. Raises TypeError or ScheduleError if not."""
+    if not isinstance(schedule, Schedule):
+        raise TypeError(f"schedule is {schedule!r}; it must be a Schedule, such as gpipe(4, 8) or Schedule.parse(text)")
+    return schedule.check()

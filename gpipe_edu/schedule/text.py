@@ -47,7 +47,7 @@ def _parse(word: str, line: int, device: int) -> Op:
     letters = ", ".join(KINDS)
     message = (
         f'line {line}: cannot read "{word}"; write a letter ({letters}) and a micro-batch, such as F0, '
-        f"or with its stage, F0@2"
+        f"or with its stage, F0@2, and blanks between ops"
     )
     if word.upper() != word and _WORD.fullmatch(word.upper()):
         message += f'; letters are capitals: "{word.upper()}"'

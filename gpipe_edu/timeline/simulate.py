@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.schedule.schedule import checked
 
 from .costs import Costs
 from .timeline import Span, Timeline
@@ -28,7 +29,7 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
     """
     if not isinstance(costs, Costs):
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
-    table = costs.table(_checked(schedule).stages)
+    table = costs.table(checked(schedule).stages)
     return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send)
 
 
@@ -43,7 +44,7 @@ def replay(
 
     Raises ScheduleError if the schedule cannot run.
     """
-    device_of_stage = _checked(schedule).device_of_stage
+    device_of_stage = checked(schedule).device_of_stage
     free = [0.0] * schedule.devices
     ended: dict[Op, float] = {}
     spans = []
@@ -58,9 +59,3 @@ def replay(
         free[device] = ended[op] = end = start + duration(op)
         spans.append(Span(device, op, start, end))
     return Timeline(spans, schedule.devices, name=schedule.name, source=source, unit=unit, send=send)
-
-
-def _checked(schedule: Schedule) -> Schedule:
-    if not isinstance(schedule, Schedule):
-        raise TypeError(f"schedule is {schedule!r}; it must be a Schedule, such as gpipe(4, 8) or Schedule.parse(text)")
-    return schedule.check()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpipe_edu.timeline import Timeline
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.timeline import Timeline, simulate
 
 from .layout import layout
 from .notebook import bundle, summary
@@ -39,9 +40,16 @@ class Comparison(NamedTuple):
         return bundle(self.layout, repr(self), self.timelines)
 
 
-def compare(*timelines: Timeline, width: float = 1000, memory: bool = False, critical_path: bool = False) -> Comparison:
-    """Draw `timelines` stacked on one time axis, figures beside each; options as in `layout`.
+def compare(
+    *timelines: Timeline | Schedule, width: float = 1000, memory: bool = False, critical_path: bool = False
+) -> Comparison:
+    """Draw timelines stacked on one time axis, figures beside each; options as in `layout`.
 
-    Raises ValueError for no timeline or for timelines in different units.
+    A Schedule stands for its plan with default costs. Raises ValueError for nothing to draw or for timelines in
+    different units, TypeError for something else than timelines and schedules.
     """
-    return Comparison(timelines, layout(*timelines, width=width, memory=memory, critical_path=critical_path))
+    for given in timelines:
+        if not isinstance(given, (Timeline, Schedule)):
+            raise TypeError(f"compare draws timelines and schedules; got {given!r}")
+    drawn = tuple(simulate(given) if isinstance(given, Schedule) else given for given in timelines)
+    return Comparison(drawn, layout(*drawn, width=width, memory=memory, critical_path=critical_path))

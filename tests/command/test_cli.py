@@ -90,7 +90,7 @@ def test_schedule_names_what_is_wrong_with_a_written_one_and_exits_with_1(run, t
     path.write_text("F0 B0\nB0 F0\n")
     code, out, _ = run("schedule", str(path))
     assert code == 1
-    assert out.startswith("order: device 1 runs B0@1 before F0@1")
+    assert out.startswith("device 1 runs B0@1 before F0@1")
 
 
 def test_doctor_finds_the_course_ready_here(run):

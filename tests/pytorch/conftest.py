@@ -1,10 +1,10 @@
-"""Every test here runs in float64, on one BLAS thread, and leaves torch as it was."""
+"""For tests in float64 on one BLAS thread, which leave torch as it was."""
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def float64_on_one_thread():
+@pytest.fixture
+def float64():
     torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch: pip install 'gpipe_edu[torch]'")
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     torch.set_num_threads(1)

@@ -13,6 +13,8 @@ from torch import nn  # noqa: E402
 
 from gpipe_edu.pytorch import GPipe  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("float64")
+
 WAYS = ("step", "transparent")
 
 

@@ -11,6 +11,8 @@ from torch import nn  # noqa: E402
 
 from gpipe_edu.pytorch import GPipe  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("float64")
+
 every_way = pytest.mark.parametrize("way", ["step", "transparent"])
 every_variant = pytest.mark.parametrize("options", list(bench.variants(2, 3)))
 

@@ -35,3 +35,10 @@ def test_it_shows_itself_in_a_notebook():
 def test_nothing_to_compare_is_refused():
     with pytest.raises(ValueError, match="at least one"):
         compare()
+
+
+def test_a_schedule_stands_for_its_plan_and_other_things_are_refused():
+    plans = [ge.simulate(ge.gpipe(2, 2)), ge.simulate(ge.naive(2, 2))]
+    assert compare(ge.gpipe(2, 2), plans[1]).to_svg() == compare(*plans).to_svg()
+    with pytest.raises(TypeError, match="got 'gpipe'"):
+        compare("gpipe")

@@ -1,0 +1,165 @@
+"""Arguments that cannot work: one clear sentence each."""
+
+import pytest
+
+from . import bench
+
+torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+from torch import nn  # noqa: E402
+
+import gpipe_edu as ge  # noqa: E402
+from gpipe_edu.pytorch import GPipe  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+SHARED = nn.Linear(4, 4)
+
+
+def tied():
+    net = bench.mlp(2)
+    net[2].weight = net[0].weight
+    return net
+
+
+def doubled(N=None):
+    return ge.gpipe(2, 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "telling", "make"),
+    [
+        (TypeError, "nn.Sequential", lambda: GPipe(nn.Linear(4, 4), 1, 2)),
+        (TypeError, "nn.Sequential", lambda: GPipe([nn.Linear(4, 4)], 1, 2)),
+        (ValueError, "stage 0 and in stage 1", lambda: GPipe(nn.Sequential(SHARED, nn.Tanh(), SHARED), 3, 2)),
+        (ValueError, "used in stage 0", lambda: GPipe(nn.Sequential(SHARED, SHARED), 2, 2)),
+        (ValueError, "parameter", lambda: GPipe(tied(), 2, 2)),
+        (ValueError, "8 layers", lambda: GPipe(bench.mlp(), 2, 2, balance=[4, 3])),
+        (ValueError, "8 layers", lambda: GPipe(bench.mlp(), 2, 2, balance=[4, 2, 2])),
+        (ValueError, "balance", lambda: GPipe(bench.mlp(), 2, 2, balance=[8, 0])),
+        (ValueError, "balance", lambda: GPipe(bench.mlp(), 2, 2, balance=[9, -1])),
+        (TypeError, "balance", lambda: GPipe(bench.mlp(), 2, 2, balance=[4.0, 4.0])),
+        (ValueError, "3", lambda: GPipe(bench.mlp(1), 3, 2)),
+        (ValueError, "layers", lambda: GPipe(nn.Sequential(), 1, 2)),
+        (ValueError, "partitions", lambda: GPipe(bench.mlp(), 0, 2)),
+        (TypeError, "partitions", lambda: GPipe(bench.mlp(), 2.0, 2)),
+        (ValueError, "micro_batches", lambda: GPipe(bench.mlp(), 2, 0)),
+        (TypeError, "micro_batches", lambda: GPipe(bench.mlp(), 2, "4")),
+        (ValueError, "1f1b", lambda: GPipe(bench.mlp(), 2, 2, schedule="pipedream")),
+        ((ValueError, TypeError), "schedule", lambda: GPipe(bench.mlp(), 2, 2, schedule=None)),
+        (ValueError, "except_last", lambda: GPipe(bench.mlp(), 2, 2, checkpoint="sometimes")),
+        ((ValueError, TypeError), "except_last", lambda: GPipe(bench.mlp(), 2, 2, checkpoint=True)),
+        (ValueError, "checkpoint", lambda: GPipe(bench.mlp(), 2, 4, schedule=doubled(), checkpoint="always")),
+        (ValueError, "checkpoint", lambda: GPipe(bench.mlp(), 2, 4, schedule=doubled(), checkpoint="except_last")),
+        (ValueError, "partitions", lambda: GPipe(bench.mlp(), 3, 4, schedule=doubled())),
+        (ValueError, "micro_batches", lambda: GPipe(bench.mlp(), 2, 5, schedule=doubled())),
+        (ValueError, "B0@1", lambda: GPipe(bench.mlp(), 2, 1, schedule=ge.Schedule.parse("F0 B0\nB0 F0"))),
+        (ValueError, "devices", lambda: GPipe(bench.mlp(), 2, 2, devices=[])),
+        (ValueError, "meta", lambda: GPipe(bench.mlp(), 2, 2, devices=["meta"])),
+        ((ValueError, TypeError), r"\['cpu'\]", lambda: GPipe(bench.mlp(), 2, 2, devices="cpu")),
+    ],
+)
+def test_what_the_constructor_refuses(kind, telling, make):
+    with pytest.raises(kind, match=telling) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+X, Y = torch.zeros(8, 4), torch.zeros(8, 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "telling", "x", "y", "loss_fn", "more"),
+    [
+        (TypeError, "list", [1.0, 2.0], Y, bench.mse, {}),
+        (TypeError, "dict", {"x": X}, Y, bench.mse, {}),
+        (TypeError, "NoneType", None, Y, bench.mse, {}),
+        (TypeError, "int", (X, 3), Y, bench.mse, {}),
+        (TypeError, "tuple", (), Y, bench.mse, {}),
+        (ValueError, "samples", torch.zeros(0, 4), Y[:0], bench.mse, {}),
+        (ValueError, "samples", torch.zeros(()), Y, bench.mse, {}),
+        (ValueError, "samples", (X, X[:7]), Y, bench.mse, {}),
+        (ValueError, "8 samples and y has 7", X, Y[:7], bench.mse, {}),
+        (ValueError, "y has 16", X, torch.zeros(16, 4), bench.mse, {}),
+        (TypeError, "y is NoneType", X, None, bench.mse, {}),
+        (TypeError, "y is list", X, [0] * 8, bench.mse, {}),
+        (TypeError, "one value", X, Y, lambda o, y: o - y, {}),
+        (TypeError, "float", X, Y, lambda o, y: 1.0, {}),
+        (TypeError, "NoneType", X, Y, lambda o, y: None, {}),
+        (ValueError, "avg", X, Y, bench.mse, {"reduction": "avg"}),
+        (ValueError, "4 weights", X, Y, bench.mse, {"reduction": [1.0, 2.0]}),
+        ((ValueError, TypeError), "reduction", X, Y, bench.mse, {"reduction": None}),
+    ],
+)
+def test_what_a_step_refuses(kind, telling, x, y, loss_fn, more):
+    pipe = GPipe(bench.mlp(), 2, 4)
+    with pytest.raises(kind, match=telling):
+        bench.within(5, lambda: pipe.step(x, y, loss_fn, **more))
+    assert all(p.grad is None for p in pipe.parameters())
+    bench.within(5, lambda: pipe.step(X, Y, bench.mse))
+
+
+@pytest.mark.parametrize("x", [[1.0], None, {"x": X}, (X, 1), torch.zeros(0, 4), torch.zeros(()), (X, X[:7])])
+def test_what_a_forward_refuses(x):
+    pipe = GPipe(bench.mlp(), 2, 4)
+    for train in (True, False):
+        with pytest.raises((TypeError, ValueError), match="input"):
+            pipe.train(train)(x)
+
+
+class Give(nn.Module):
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+
+    def forward(self, x):
+        return self.what(x)
+
+
+@pytest.mark.parametrize("mode", bench.MODES)
+@pytest.mark.parametrize(
+    ("what", "telling"),
+    [
+        (lambda x: None, "NoneType"),
+        (lambda x: [x], "list"),
+        (lambda x: {"x": x}, "dict"),
+        (lambda x: (x, (x, x)), "tuple"),
+        (lambda x: (), "tuple"),
+        (lambda x: (x, 1), "int"),
+    ],
+)
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_stage_that_returns_no_tensor(stage, what, telling, mode):
+    layers = [nn.Linear(4, 4), Give(what)]
+    net = nn.Sequential(*(layers if stage == 1 else [layers[1], nn.Linear(4, 4)]))
+    pipe = GPipe(net, 2, 4, checkpoint=mode)
+    for call in (lambda: pipe(X), lambda: pipe.step(X, Y, bench.mse)):
+        with pytest.raises(TypeError, match=telling) as caught:
+            bench.within(5, call)
+        assert "output of a stage" in str(caught.value)
+        assert f"stage {stage}" in " ".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("mode", bench.MODES)
+@pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_boundary_tensor_that_is_changed_in_place(frozen, schedule, mode):
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4))
+    net[0].requires_grad_(not frozen)
+    pipe = GPipe(net, 2, 4, balance=[1, 2], schedule=schedule, checkpoint=mode)
+    for call in (lambda: pipe(X), lambda: pipe.step(X, Y, bench.mse)):
+        with pytest.raises(ValueError, match="in place") as caught:
+            bench.within(5, call)
+        assert "stage 1" in " ".join(caught.value.__notes__)
+    bench.compare(nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4)), X, Y, balance=[2, 1])
+
+
+def test_nothing_measured_yet():
+    pipe = GPipe(bench.mlp(), 2, 2)
+    with pytest.raises(RuntimeError, match="step"):
+        _ = pipe.timeline
+    with pytest.raises(RuntimeError, match="step"):
+        _ = pipe.peak_memory
+    pipe.step(X, Y, bench.mse)
+    with pytest.raises(RuntimeError, match="measure_memory"):
+        _ = pipe.peak_memory
