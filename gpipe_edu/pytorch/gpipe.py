@@ -18,7 +18,9 @@ from gpipe_edu.split import balance_uniform, join_batch, split_batch
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.validate import whole
 
+from .clock import Clock
 from .gradients import all_or_nothing
+from .memory import Allocator, Ledger
 from .place import make_places
 from .plan import build
 from .run import LossFunction, Run, make_heads
@@ -71,7 +73,8 @@ class GPipe(nn.Module):
             self._stages.append(Stage(k, layers, device, stashes=stashes, deferred=deferred_batch_norm, last=last))
         self._measure_memory = measure_memory
         self._workers: Workers | None = None
-        self._last: Run | None = None
+        self._clock: Clock | None = None
+        self._meters: Sequence[Ledger | Allocator] = ()
         # The same dictionary of children: parameters, state_dict keys, train() and eval() are those of `net`.
         self._modules = net._modules  # type: ignore[assignment]
 
@@ -106,7 +109,7 @@ class GPipe(nn.Module):
             self._forget()
             raise
         loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
-        self._finish_forward()
+        self._finish_forward(run)
         wanted = [
             (part, gradient)
             for part, gradient in zip(tensors(x), run.input_gradients(), strict=True)
@@ -125,7 +128,9 @@ class GPipe(nn.Module):
     @property
     def timeline(self) -> Timeline:
         """When every op of the last step ran, in measured seconds. Raises RuntimeError before the first step."""
-        return self._last_run().interpreter.clock.timeline(self._schedule.name)
+        if self._clock is None:
+            raise RuntimeError("nothing has run yet; call the pipeline or its step() first")
+        return self._clock.timeline(self._schedule.name)
 
     @property
     def peak_memory(self) -> tuple[int, ...]:
@@ -134,15 +139,9 @@ class GPipe(nn.Module):
         Counted as autograd saves them on a CPU; on CUDA the allocator's figure for the whole GPU. Raises RuntimeError
         before the first training step, or unless measure_memory=True was given.
         """
-        peaks = self._last_run().peak_memory()
-        if peaks is None:
+        if not self._meters:
             raise RuntimeError("memory was not measured; give measure_memory=True to GPipe and run a training step")
-        return peaks
-
-    def _last_run(self) -> Run:
-        if self._last is None:
-            raise RuntimeError("nothing has run yet; call the pipeline or its step() first")
-        return self._last
+        return tuple(meter.peak for meter in self._meters)
 
     def _start(self, x: Value, trains: bool, **loss: Any) -> Run:
         check(x, "the input")
@@ -160,7 +159,7 @@ class GPipe(nn.Module):
             # One share of the cores each, so that the threads of their matrix products do not fight.
             threads = max(1, torch.get_num_threads() // len(self._places)) if on_cpu else None
             self._workers = Workers(len(self._places), threads)
-        self._last = Run(
+        return Run(
             pieces,
             schedule,
             self._stages,
@@ -171,7 +170,6 @@ class GPipe(nn.Module):
             heads=heads,
             measure_memory=self._measure_memory,
         )
-        return self._last
 
     def _forward(self, run: Run) -> Value:
         """All forwards; returns the joined output."""
@@ -180,12 +178,14 @@ class GPipe(nn.Module):
         except BaseException:
             self._forget()
             raise
-        self._finish_forward()
+        self._finish_forward(run)
         return cast(Value, join_batch(run.outputs()))
 
-    def _finish_forward(self) -> None:
+    def _finish_forward(self, run: Run) -> None:
         for stage in self._stages:
             stage.batch_norms.commit()
+        # Not the run itself: it would keep the step's tensors.
+        self._clock, self._meters = run.interpreter.clock, run.meters
 
     def _forget(self) -> None:
         for stage in self._stages:
@@ -193,7 +193,7 @@ class GPipe(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # Threads and measurements are not part of a copy.
-        return {**self.__dict__, "_workers": None, "_last": None}
+        return {**self.__dict__, "_workers": None, "_clock": None, "_meters": ()}
 
 
 class _Pipeline(torch.autograd.Function):
@@ -202,6 +202,7 @@ class _Pipeline(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, pipe: GPipe, run: Run, anchor: Tensor, *x: Tensor) -> Value:
         ctx.run = run
+        ctx.set_materialize_grads(False)
         return pipe._forward(run)
 
     @staticmethod

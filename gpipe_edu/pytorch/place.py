@@ -122,6 +122,8 @@ def make_places(devices: Sequence[torch.device | str] | None, count: int) -> lis
     """
     if devices is None:
         devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
+    if isinstance(devices, str):
+        raise ValueError(f"devices is {devices!r}; it must be a list, such as ['cpu']")
     if not devices:
         raise ValueError("devices is empty; give at least one, such as ['cpu'], or leave it out")
     try:

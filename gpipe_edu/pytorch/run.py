@@ -27,7 +27,7 @@ LossFunction = Callable[[Any, Any], Tensor]
 
 
 class Run:
-    """A mini-batch cut into `pieces`, and everything its step shares. Holds no tensor once it is over."""
+    """A mini-batch cut into `pieces`, and everything its step shares; `meters`: per device, if memory is measured."""
 
     def __init__(
         self,
@@ -44,13 +44,14 @@ class Run:
     ) -> None:
         self.schedule, self.stages, self.places, self.workers = schedule, stages, places, workers
         self.sizes = sizes_of(pieces)
+        self._output_sizes: list[list[int]] = []  # per output tensor, its rows in each micro-batch
         homes = schedule.device_of_stage
-        self._meters: list[Ledger | Allocator] = []
+        self.meters: list[Ledger | Allocator] = []
         ledgers: list[Ledger] = []
         if measure_memory and trains:
-            self._meters = [self._meter(device) for device in range(len(places))]
-            if all(isinstance(meter, Ledger) for meter in self._meters):
-                ledgers = [self._meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
+            self.meters = [self._meter(device) for device in range(len(places))]
+            if all(isinstance(meter, Ledger) for meter in self.meters):
+                ledgers = [self.meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
         step = Step(
             trains=trains,
             rematerializes=schedule.needs.rematerializes if trains else lambda m, k: False,
@@ -77,11 +78,17 @@ class Run:
 
     def outputs(self) -> list[Value]:
         """What left the last stage, for every micro-batch."""
-        return [parcel.value() for parcel in self._collect("F", len(self.stages))]
+        values = [parcel.value() for parcel in self._collect("F", len(self.stages))]
+        rows = zip(*(tensors(value) for value in values), strict=True)
+        self._output_sizes = [[part.shape[0] if part.dim() else 1 for part in parts] for parts in rows]
+        return values
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
         """Run everything but the forwards, given the gradients of the joined outputs."""
-        cut = [[None] * len(self.sizes) if g is None else torch.split(g, self.sizes) for g in gradients]
+        cut = [
+            [None] * len(sizes) if gradient is None else torch.split(gradient, sizes)
+            for gradient, sizes in zip(gradients, self._output_sizes, strict=True)
+        ]
         for m, pieces in enumerate(zip(*cut, strict=True)):
             self._post(len(self.stages) - 1, "G", m, len(self.stages), pieces)
         with all_or_nothing(weight for stage in self.stages for weight in stage.layers.parameters()):
@@ -92,12 +99,16 @@ class Run:
 
     def input_gradients(self) -> list[Tensor | None]:
         """For every tensor of the input its gradient, put together again."""
-        pieces = zip(*(parcel.tensors for parcel in self._collect("G", 0)), strict=True)
-        return [torch.cat(parts) if all(p is not None for p in parts) else None for parts in pieces]
+        columns = zip(*(parcel.tensors for parcel in self._collect("G", 0)), strict=True)
+        return [self._join(column) for column in columns]
 
-    def peak_memory(self) -> tuple[int, ...] | None:
-        """Per device, the most bytes of saved activations; None if they were not measured."""
-        return tuple(meter.peak for meter in self._meters) or None
+    def _join(self, column: Sequence[Tensor | None]) -> Tensor | None:
+        """None only if no micro-batch used that input; where some did, the others count as zero."""
+        like = next((gradient for gradient in column if gradient is not None), None)
+        if like is None:
+            return None
+        sizes = zip(column, self.sizes, strict=True)
+        return torch.cat([like.new_zeros(n, *like.shape[1:]) if part is None else part for part, n in sizes])
 
     def _backward_in_this_thread(self) -> None:
         # The thread that asks for these ops is the autograd thread of a GPU, in the middle of a custom Function. The
@@ -141,12 +152,13 @@ def make_heads(
     """
     sizes = sizes_of(pieces)
     M, N = len(sizes), sum(sizes)
-    if reduction == "mean":
+    named = reduction if isinstance(reduction, str) else None
+    if named == "mean":
         weights = [size / N for size in sizes]
-    elif reduction == "sum":
+    elif named == "sum":
         weights = [1.0] * M
-    elif isinstance(reduction, Sequence) and not isinstance(reduction, str) and len(reduction) == M:
-        weights = list(reduction)
+    elif hasattr(reduction, "__len__") and not isinstance(reduction, str) and len(reduction) == M:
+        weights = [float(weight) for weight in reduction]
     else:
         raise ValueError(f'reduction is {reduction!r}; it must be "mean", "sum", or {M} weights, one per micro-batch')
 
@@ -157,7 +169,9 @@ def make_heads(
             raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value")
         return loss.reshape(()) * weight
 
-    targets = split_batch(check(y, "y"), M)
+    if any(part.requires_grad for part in tensors(check(y, "y"))):
+        raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
+    targets = split_batch(y, M)
     if sizes_of(targets) != sizes:
         raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")
     moved = [change(lambda part: part.to(device, non_blocking=True), target) for target in targets]

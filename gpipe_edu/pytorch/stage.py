@@ -83,7 +83,6 @@ class Stage:
         self.layers = nn.ModuleList(layers)
         self.batch_norms = BatchNorms(self.layers, deferred)
         self._has_skips = any(isinstance(module, (Stash, Take)) for module in self.layers.modules())
-        self.weights = [weight for weight in self.layers.parameters() if weight.requires_grad]
 
     def forward(self, step: Step, m: int, inputs: Values) -> Values:
         """F: the outputs, detached, for the stages that wait for them."""
@@ -91,7 +90,7 @@ class Stage:
         keeps_graph = step.trains and not step.rematerializes(m, self.index)
         outputs = self._run(step, m, cell, graph=keeps_graph, first=True)
         # Whether the next stage needs a gradient for its input must be known even where this forward keeps no graph.
-        wants = step.trains and (bool(self.weights) or any(tensor.requires_grad for tensor in cell.inputs()))
+        wants = step.trains and not keeps_graph and self._wants_gradient(cell)
         if step.trains:
             step.cells[m, self.index] = cell
             cell.outputs = outputs if keeps_graph else {}
@@ -99,7 +98,7 @@ class Stage:
                 step.ledgers[self.index].add((m, self.index), cell.inputs())
 
         def sent(tensor: Tensor) -> Tensor:
-            needs = tensor.requires_grad if keeps_graph else wants and tensor.is_floating_point()
+            needs = tensor.requires_grad if keeps_graph else wants and _differentiable(tensor)
             return tensor.detach().requires_grad_(needs)
 
         return {name: change(sent, value) for name, value in outputs.items()}
@@ -122,7 +121,8 @@ class Stage:
         cell = step.cells[m, self.index]
         roots, given = _roots(cell, gradients)
         if roots:
-            cell.weight_gradient = input_gradient(roots, given, cell.inputs(), self.weights)
+            weights = [weight for weight in self.layers.parameters() if weight.requires_grad]
+            cell.weight_gradient = input_gradient(roots, given, cell.inputs(), weights)
         return cell.input_gradients()
 
     def weight_gradient(self, step: Step, m: int) -> None:
@@ -167,6 +167,10 @@ class Stage:
             raise ValueError(_IN_PLACE)
         return check(x, "the output of a stage")
 
+    def _wants_gradient(self, cell: Cell) -> bool:
+        # Asked anew each time: weights may be frozen, or exchanged, between two steps.
+        return any(tensor.requires_grad for tensor in (*cell.inputs(), *self.layers.parameters()))
+
     def _finish(self, step: Step, m: int) -> Cell:
         if step.ledgers:
             step.ledgers[self.index].free((m, self.index))
@@ -177,6 +181,10 @@ _IN_PLACE = (
     "a layer changes the input of its stage in place, but the stage in front and a recompute need it as it was; use "
     "the layer's out-of-place form (inplace=False) or move the cut"
 )
+
+
+def _differentiable(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _leaf(tensor: Tensor) -> Tensor:

@@ -9,11 +9,38 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 import torch
 
 Job = Callable[[], None]
+
+
+_POLL_SECONDS = 0.1
+
+
+class Done:
+    """What the jobs of one run came to: an exception or None for each that has ended."""
+
+    def __init__(self) -> None:
+        self.errors: list[BaseException | None] = []
+        self._news: SimpleQueue[None] = SimpleQueue()
+
+    def add(self, error: BaseException | None) -> None:
+        """One more job has ended."""
+        self.errors.append(error)
+        self._news.put(None)
+
+    def wait(self, count: int) -> None:
+        """Until `count` jobs have ended. May be interrupted anywhere, by Ctrl-C, and called again.
+
+        So it counts what has ended, not what it was told: news that an interrupt swallows must not be waited for. And
+        it looks up now and then, since a signal that another thread received does not wake this one.
+        """
+        while len(self.errors) < count:
+            with suppress(Empty):
+                self._news.get(timeout=_POLL_SECONDS)
 
 
 class Workers:
@@ -23,9 +50,9 @@ class Workers:
     """
 
     def __init__(self, n: int, threads: int | None) -> None:
-        self._jobs: list[SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]] | None]] = []
+        self._jobs: list[SimpleQueue[tuple[Job, Done] | None]] = []
         for index in range(n):
-            jobs: SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]] | None] = SimpleQueue()
+            jobs: SimpleQueue[tuple[Job, Done] | None] = SimpleQueue()
             thread = threading.Thread(target=_work, args=(jobs, threads), name=f"stage worker {index}", daemon=True)
             thread.start()
             self._jobs.append(jobs)
@@ -36,24 +63,22 @@ class Workers:
 
         abort: makes all jobs end soon; called if the waiting itself is interrupted, by Ctrl-C say.
         """
-        done: SimpleQueue[BaseException | None] = SimpleQueue()
+        done = Done()
         for queue, job in zip(self._jobs, jobs, strict=True):
             queue.put((job, done))
-        errors: list[BaseException | None] = []
         try:
-            while len(errors) < len(jobs):
-                errors.append(done.get())
+            done.wait(len(jobs))
         except BaseException:
             abort()
-            for _ in range(len(jobs) - len(errors)):
-                done.get()
+            done.wait(len(jobs))
             raise
+        errors = list(done.errors)
         for error in errors:
             if error is not None:
                 raise error
 
 
-def _work(jobs: SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]] | None], threads: int | None) -> None:
+def _work(jobs: SimpleQueue[tuple[Job, Done] | None], threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)  # of this thread: OpenMP and MKL keep the number per thread
     while (task := jobs.get()) is not None:
@@ -65,10 +90,10 @@ def _work(jobs: SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]] | None
             error = caught
         # Let go of the job before saying so: whoever waits may rely on its tensors being gone.
         del job, task
-        done.put(error)
+        done.add(error)
         del done, error
 
 
-def _stop(queues: list[SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]] | None]]) -> None:
+def _stop(queues: list[SimpleQueue[tuple[Job, Done] | None]]) -> None:
     for queue in queues:
         queue.put(None)

@@ -22,7 +22,7 @@ def tied():
     return net
 
 
-def doubled(N=None):
+def four():
     return ge.gpipe(2, 4)
 
 
@@ -31,7 +31,7 @@ def doubled(N=None):
     [
         (TypeError, "nn.Sequential", lambda: GPipe(nn.Linear(4, 4), 1, 2)),
         (TypeError, "nn.Sequential", lambda: GPipe([nn.Linear(4, 4)], 1, 2)),
-        (ValueError, "stage 0 and in stage 1", lambda: GPipe(nn.Sequential(SHARED, nn.Tanh(), SHARED), 3, 2)),
+        (ValueError, "stage 0 and in stage 2", lambda: GPipe(nn.Sequential(SHARED, nn.Tanh(), SHARED), 3, 2)),
         (ValueError, "used in stage 0", lambda: GPipe(nn.Sequential(SHARED, SHARED), 2, 2)),
         (ValueError, "parameter", lambda: GPipe(tied(), 2, 2)),
         (ValueError, "8 layers", lambda: GPipe(bench.mlp(), 2, 2, balance=[4, 3])),
@@ -49,10 +49,10 @@ def doubled(N=None):
         ((ValueError, TypeError), "schedule", lambda: GPipe(bench.mlp(), 2, 2, schedule=None)),
         (ValueError, "except_last", lambda: GPipe(bench.mlp(), 2, 2, checkpoint="sometimes")),
         ((ValueError, TypeError), "except_last", lambda: GPipe(bench.mlp(), 2, 2, checkpoint=True)),
-        (ValueError, "checkpoint", lambda: GPipe(bench.mlp(), 2, 4, schedule=doubled(), checkpoint="always")),
-        (ValueError, "checkpoint", lambda: GPipe(bench.mlp(), 2, 4, schedule=doubled(), checkpoint="except_last")),
-        (ValueError, "partitions", lambda: GPipe(bench.mlp(), 3, 4, schedule=doubled())),
-        (ValueError, "micro_batches", lambda: GPipe(bench.mlp(), 2, 5, schedule=doubled())),
+        (ValueError, "checkpoint", lambda: GPipe(bench.mlp(), 2, 4, schedule=four(), checkpoint="always")),
+        (ValueError, "checkpoint", lambda: GPipe(bench.mlp(), 2, 4, schedule=four(), checkpoint="except_last")),
+        (ValueError, "partitions", lambda: GPipe(bench.mlp(), 3, 4, schedule=four())),
+        (ValueError, "micro_batches", lambda: GPipe(bench.mlp(), 2, 5, schedule=four())),
         (ValueError, "B0@1", lambda: GPipe(bench.mlp(), 2, 1, schedule=ge.Schedule.parse("F0 B0\nB0 F0"))),
         (ValueError, "devices", lambda: GPipe(bench.mlp(), 2, 2, devices=[])),
         (ValueError, "meta", lambda: GPipe(bench.mlp(), 2, 2, devices=["meta"])),
@@ -65,7 +65,7 @@ def test_what_the_constructor_refuses(kind, telling, make):
     assert "\n" not in str(caught.value)
 
 
-X, Y = torch.zeros(8, 4), torch.zeros(8, 4)
+X, Y = torch.zeros(2, 8, 4, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """A failing forward, recompute or backward anywhere: the user's own exception once, soon, and nothing is broken."""
 
 import copy
+import gc
 import itertools
+import os
 import signal
 import threading
 import time
@@ -97,6 +99,7 @@ def test_a_failure_anywhere(name, way):
         layer.seen = []
     bench.train(pipe, x, y, bench.mse, way)
     good = bench.grads(net)
+    gc.collect()
     bystanders = threading.active_count()
     cells = list(itertools.product("FRB" if kinds & set("RC") else "FB", range(K), range(M)))
     for kind, k, m in cells:
@@ -125,7 +128,7 @@ def test_a_failure_anywhere(name, way):
     net.zero_grad()
     bench.train(pipe, x, y, bench.mse, way)
     bench.assert_same(bench.grads(net), good, tolerance=0)
-    assert threading.active_count() == bystanders
+    assert threading.active_count() <= bystanders
 
 
 def test_a_failure_before_the_first_gradient_leaves_none():
@@ -172,18 +175,30 @@ def test_unusual_exceptions_come_through(kind):
         bench.within(5, lambda: pipe.step(*bench.data(4), bench.mse))
 
 
+def send_signal():
+    """As the terminal does: the process gets it, which wakes its main thread."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def raise_signal():
+    """In a thread of its own: the main thread notices when a worker's report wakes it, before it has counted that."""
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.timeout(8)
+@pytest.mark.parametrize("interrupt", [send_signal, raise_signal])
 @every_way
-def test_control_c_while_a_step_runs(way):
+def test_control_c_while_a_step_runs(way, interrupt):
     net = nn.Sequential(nn.Linear(4, 4), bench.Sleep(0.1), nn.Linear(4, 4), bench.Sleep(0.1))
     pipe, (x, y) = GPipe(net, 2, 4), bench.data(8)
     bench.train(pipe, x, y, bench.mse, way)
     good, objects = bench.grads(net), [p.grad for p in net.parameters()]
-    timer = threading.Timer(0.15, signal.raise_signal, [signal.SIGINT])
+    timer = threading.Timer(0.15, interrupt)
     began = time.perf_counter()
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         bench.train(pipe, x, y, bench.mse, way)
-    assert time.perf_counter() - began < 1
+    assert time.perf_counter() - began < (1 if interrupt is send_signal else 3)
     timer.join()
     assert all(p.grad is before for p, before in zip(net.parameters(), objects, strict=True))
     bench.assert_same(bench.grads(net), good, tolerance=0)
