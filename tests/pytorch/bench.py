@@ -1,6 +1,9 @@
 """What the tests of this folder share: models, schedules, and plain one-device training to compare with."""
 
 import copy
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 
@@ -35,8 +38,6 @@ def with_c(schedule, which):
     return replaced(schedule, lambda o: [Op("C", *o[1:])] if o.kind == "B" and which(*o[1:]) else [o])
 
 
-
-
 HAND_WRITTEN = {
     "gpipe, kept": ge.gpipe,
     "gpipe, late": lambda K, M: ge.gpipe(K, M, recompute="late"),
@@ -50,8 +51,8 @@ HAND_WRITTEN = {
         with_c(ge.one_f_one_b(K, M), lambda m, k: (m + k) % 3 == 1), lambda m, k: (m + k) % 3 == 0
     ),
 }
-NAMED = [(name, mode) for name in ("naive", "gpipe", "1f1b", "zero_bubble") for mode in ("always", "except_last", "never")]
 MODES = ("always", "except_last", "never")
+NAMED = [(name, mode) for name in ("naive", "gpipe", "1f1b", "zero_bubble") for mode in MODES]
 
 
 def variants(K, M):
@@ -172,3 +173,19 @@ def within(seconds, function):
     if error is not None:
         raise error
     return value
+
+
+def run_python(script, seconds):
+    """What a Python program of its own prints; fails if it takes longer or does not end well."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"still running after {seconds} s: a deadlock")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

@@ -42,7 +42,8 @@ def test_a_weight_per_micro_batch():
     net, (x, y) = bench.mlp(), bench.data(7)
     plain = copy.deepcopy(net)
     weights = [0.5, 2.0, -1.0]
-    loss = sum(w * bench.mse(plain(a), b) for w, a, b in zip(weights, x.split([3, 2, 2]), y.split([3, 2, 2]), strict=True))
+    pieces = zip(weights, x.split([3, 2, 2]), y.split([3, 2, 2]), strict=True)
+    loss = sum(weight * bench.mse(plain(a), b) for weight, a, b in pieces)
     loss.backward()
     got = GPipe(net, 2, 3).step(x, y, bench.mse, reduction=weights)
     torch.testing.assert_close(got, loss.detach())

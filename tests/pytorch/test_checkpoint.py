@@ -1,0 +1,264 @@
+"""Re-materialization: how often a layer runs, what random numbers it sees, and what stays behind after a step."""
+
+import gc
+import weakref
+
+import pytest
+
+from . import bench
+
+torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+from torch import nn  # noqa: E402
+
+from gpipe_edu.pytorch import GPipe  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+every_way = pytest.mark.parametrize("way", ["step", "transparent"])
+
+
+class Reading(nn.Module):
+    """Notes the dropout mask of every call, with the number of the micro-batch that its input carries."""
+
+    def __init__(self):
+        super().__init__()
+        self.masks = []
+
+    def forward(self, x):
+        mask = nn.functional.dropout(torch.ones_like(x), 0.5, self.training)
+        self.masks.append(mask)
+        return x * mask
+
+
+def noisy(stages=3):
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), Reading()) for _ in range(stages)))
+
+
+@every_way
+def test_calls_per_layer(way):
+    for N in (2, 3, 7, 8):
+        for options in bench.variants(2, 4):
+            stages = options["partitions"]
+            net = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), bench.Counter()) for _ in range(stages)))
+            pipe = GPipe(net, **options)
+            M = min(N, 4)
+            bench.train(pipe, *bench.data(N), bench.mse, way)
+            again = [0] * stages
+            for row in pipe.schedule.rows:
+                for kind, m, k in row:
+                    again[k] += kind in "RC" and m < M
+            if options.get("checkpoint") == "except_last":
+                again = [M - 1] * stages
+            calls = [layer[1].calls for layer in net]
+            assert calls == [M + more for more in again], (N, options)
+            pipe.eval()(bench.data(N)[0])
+            assert [layer[1].calls for layer in net] == [had + M for had in calls]
+            with torch.no_grad():
+                pipe.train()(bench.data(N)[0])
+            assert [layer[1].calls for layer in net] == [had + 2 * M for had in calls]
+
+
+@every_way
+def test_dropout_gradients_do_not_depend_on_what_is_recomputed(way):
+    first = None
+    for options in [o for o in bench.variants(2, 3) if o["partitions"] == 2]:
+        net = noisy(2)
+        pipe = GPipe(net, **options)
+        torch.manual_seed(5)
+        for _ in range(2):
+            bench.train(pipe, *bench.data(7), bench.mse, way)
+        first = first or bench.grads(net)
+        bench.assert_same(bench.grads(net), first, tolerance=1e-12)
+
+
+@every_way
+def test_masks_are_drawn_again_by_a_recompute_and_differ_everywhere_else(way):
+    net = noisy()
+    pipe = GPipe(net, 3, 3, checkpoint="always")
+    seen = []
+    for _ in range(2):
+        bench.train(pipe, torch.randn(60, 4), torch.randn(60, 4), bench.mse, way)
+        for layer in net:
+            forwards, again = layer[1].masks[:3], layer[1].masks[3:]
+            assert len(again) == 3
+            for mask in again:
+                assert sum(torch.equal(mask, other) for other in forwards) == 1
+            seen += forwards
+            layer[1].masks.clear()
+    assert not any(torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
+    assert 0.3 < float((torch.cat(seen) > 0).double().mean()) < 0.7
+
+
+@every_way
+def test_the_seed_rules_the_masks_and_the_generator_afterwards(way):
+    def run(seed):
+        net = noisy()
+        torch.manual_seed(seed)
+        bench.train(GPipe(net, 3, 3), *bench.data(7), bench.mse, way)
+        return torch.cat([mask.flatten() for layer in net for mask in layer[1].masks[:3]]), torch.rand(3)
+
+    (masks, after), (masks2, after2), (masks3, _) = run(1), run(1), run(2)
+    assert torch.equal(masks, masks2)
+    assert torch.equal(after, after2)
+    assert not torch.equal(masks, masks3)
+
+
+def test_a_layer_that_draws_only_for_some_micro_batches():
+    """As a dropped block or a mixture of experts does: the first micro-batch says nothing about the others."""
+
+    class Sometimes(nn.Module):
+        def forward(self, x):
+            return nn.functional.dropout(x, 0.5) if x[0, 0] > 0 else x
+
+    x, y = bench.data(8)
+    x[:, 0] = torch.tensor([-5.0, -5, 5, 5, 5, 5, 5, 5])
+    results = []
+    for mode in ("never", "always"):
+        torch.manual_seed(0)
+        net = nn.Sequential(Sometimes(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+        pipe = GPipe(net, 2, 4, checkpoint=mode)
+        torch.manual_seed(3)
+        pipe.step(x, y, bench.mse)
+        results.append(bench.grads(net))
+    bench.assert_same(results[1], results[0])
+
+
+def test_evaluation_draws_no_random_number():
+    pipe = GPipe(bench.mlp(), 2, 2).eval()
+    before = torch.get_rng_state()
+    pipe(bench.data(4)[0])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_stages_with_dropout_run_at_the_same_time():
+    """A lock that is held while a layer runs would take the forwards of a Transformer one by one."""
+    net = nn.Sequential(*(nn.Sequential(bench.Sleep(0.02), nn.Dropout(0.1)) for _ in range(3)))
+    pipe, (x, y) = GPipe(net, 3, 6, checkpoint="never"), bench.data(12)
+    pipe.step(x, y, bench.mse)
+    spans = [span for span in pipe.timeline.spans if span.op.kind == "F"]
+    took = max(s.end for s in spans) - min(s.start for s in spans)
+    assert took < 0.7 * sum(s.end - s.start for s in spans)
+
+
+@pytest.mark.parametrize("inside", ["loss", "layer"])
+def test_a_pipe_inside_another(inside):
+    """A teacher that is a pipe, called by the loss function; or a layer that is one."""
+
+    class Layer(nn.Module):
+        def __init__(self, pipe):
+            super().__init__()
+            self.pipe = pipe
+
+        def forward(self, x):
+            return self.pipe(x)
+
+    script = bench.run_python(
+        f"""
+        import copy, torch
+        from torch import nn
+        from gpipe_edu.pytorch import GPipe
+        mse, x, y = nn.functional.mse_loss, torch.randn(8, 4), torch.randn(8, 4)
+        teacher = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        inner = GPipe(copy.deepcopy(teacher), 2, 2)
+        if {inside!r} == "loss":
+            inner.eval()
+            loss = GPipe(net, 2, 2).step(x, y, lambda out, y: mse(out, inner(y)))
+            assert torch.allclose(loss, mse(net(x), teacher(y)))
+        else:
+            loss = GPipe(nn.Sequential(net, inner), 2, 2).step(x, y, mse)
+            assert torch.allclose(loss, mse(teacher(net(x)), y))
+        print("right")
+    """,
+        seconds=10,
+    )
+    assert script == "right"
+
+
+class Watched(nn.Module):
+    """Keeps weak references to what it returns, which the next layer saves for its backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = []
+
+    def forward(self, x):
+        out = x * 2
+        self.made.append(weakref.ref(out))
+        return out
+
+
+class Fails(nn.Module):
+    on = False
+
+    def forward(self, x):
+        if self.on:
+            raise KeyError("now")
+        return x
+
+
+def watched():
+    def block():
+        return nn.Sequential(nn.Linear(4, 4), Watched(), nn.Linear(4, 4), Watched())
+
+    return nn.Sequential(block(), block(), Fails())
+
+
+def alive(net):
+    gc.collect()
+    made = [ref for layer in (*net[0], *net[1]) if isinstance(layer, Watched) for ref in layer.made]
+    return sum(ref() is not None for ref in made)
+
+
+@pytest.mark.parametrize("options", list(bench.variants(2, 3))[::3])
+def test_nothing_of_a_step_is_kept(options):
+    options = {**options, "micro_batches": 3}
+    if options["partitions"] != 2:
+        pytest.skip("the model here has two stages")
+    net = watched()
+    pipe = GPipe(net, balance=[1, 2], **options)
+    x, y = bench.data(7)
+    inputs = [weakref.ref(x), weakref.ref(y)]
+    pipe.step(x, y, bench.mse)
+    del x, y
+    assert alive(net) == 0
+    assert [ref() for ref in inputs] == [None, None], "the batch lives on after its step"
+    loss = bench.mse(pipe(bench.data(7)[0]), bench.data(7)[1])
+    loss.backward()
+    assert alive(net) == 0, "after backward, before the loss is deleted"
+    del loss
+    pipe.eval()(bench.data(7)[0])
+    assert alive(net) == 0
+    pipe.train()
+
+
+@pytest.mark.parametrize("mode", bench.MODES)
+def test_nothing_is_kept_of_a_forward_without_backward_or_of_a_failed_step(mode):
+    net = watched()
+    pipe = GPipe(net, 2, 3, balance=[1, 2], checkpoint=mode)
+    x, y = bench.data(7)
+    output = pipe(x)
+    held = alive(net)
+    assert (held > 0) == (mode != "always")
+    del output
+    assert alive(net) == 0, "its output is gone, so no backward can come"
+    net[2].on = True
+    with pytest.raises(KeyError):
+        pipe.step(x, y, bench.mse)
+    assert alive(net) == 0
+
+
+def test_activations_go_as_the_backward_proceeds():
+    """After its backward a micro-batch is released, not at the end of the step."""
+    counts = []
+
+    class Count(nn.Module):
+        def forward(self, x):
+            counts.append(sum(ref() is not None for ref in net[0][1].made))
+            return x
+
+    net = nn.Sequential(nn.Sequential(nn.Linear(4, 4), Watched(), nn.Linear(4, 4)), Count())
+    GPipe(net, 2, 6, schedule="naive", checkpoint="never").step(*bench.data(12), bench.mse)
+    assert max(counts) <= 1
