@@ -28,7 +28,8 @@ def command_of_make_lab(port):
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlab:")[2].partition("\n\n")[0]
     line = next(line for line in recipe.splitlines() if "/jupyter-lab" in line)
     words = shlex.split(line.replace("$(PORT)", str(port)).replace("$(ROOT)", "--allow-root"))
-    return [str(Path(sys.executable).with_name("jupyter-lab")), *words[1:]]
+    start = next(index for index, word in enumerate(words) if word.endswith("/jupyter-lab"))
+    return [str(Path(sys.executable).with_name("jupyter-lab")), *words[start + 1 :]]
 
 
 @pytest.fixture

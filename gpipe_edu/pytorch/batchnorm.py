@@ -20,49 +20,61 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 class BatchNorms:
-    """The batch normalizations of one stage, while the engine runs it."""
+    """The statistics that the layers of one stage keep, while the engine runs them."""
 
     def __init__(self, layers: nn.Module, deferred: bool) -> None:
-        self.modules = [module for module in layers.modules() if isinstance(module, _BatchNorm)]
-        self.deferred = deferred
-        self._sums: dict[Any, Tensor] = {}  # per module: rows samples, sum and sum of squares per feature
+        self._layers, self._deferred = layers, deferred
+        # Whatever has buffers may update them in a forward, not only what PyTorch calls a batch normalization.
+        self.keeps_statistics = any(True for _ in layers.buffers())
+        self._moments: dict[Any, Tensor] = {}  # per module: rows samples, mean and sum of squared deviations
 
     @contextmanager
     def forward(self, first: bool) -> Iterator[None]:
         """Around a forward: `first` is False for a recompute, which leaves all statistics as they are."""
-        active = [m for m in self.modules if m.training and m.track_running_stats]
-        if not active or (first and not self.deferred):
-            yield
-            return
-        hooks = [module.register_forward_pre_hook(self._note) for module in active] if first else []
-        for module in active:
-            module.track_running_stats = False
+        norms = [module for module in self._layers.modules() if isinstance(module, _BatchNorm)]
+        norms = [norm for norm in norms if norm.training and norm.track_running_stats]
+        hooks = []
+        if first and self._deferred:
+            hooks = [norm.register_forward_pre_hook(self._note) for norm in norms]
+        spared: list[nn.Module] = list(self._layers.modules()) if not first else [*norms] if self._deferred else []
+        # Layers update copies, which are then dropped. Undoing updates in place would disturb autograd.
+        kept = [(module, dict(module._buffers)) for module in spared if module._buffers]
+        for module, buffers in kept:
+            for name, buffer in buffers.items():
+                module._buffers[name] = None if buffer is None else buffer.clone()
         try:
             yield
         finally:
-            for module in active:
-                module.track_running_stats = True
+            for module, buffers in kept:
+                module._buffers.update(buffers)
             for hook in hooks:
                 hook.remove()
 
     @torch.no_grad()
     def _note(self, module: nn.Module, inputs: Sequence[Any]) -> None:
         x = inputs[0].detach().transpose(0, 1).flatten(1).double()  # features first, in float64 for the sums
-        row = torch.stack([torch.full_like(x[:, 0], x.shape[1]), x.sum(1), (x * x).sum(1)])
-        self._sums[module] = self._sums[module] + row if module in self._sums else row
+        mean = x.mean(1)
+        row = torch.stack([torch.full_like(mean, x.shape[1]), mean, ((x - mean[:, None]) ** 2).sum(1)])
+        self._moments[module] = _together(self._moments[module], row) if module in self._moments else row
 
     @torch.no_grad()
     def commit(self) -> None:
         """At the end of a mini-batch: update the running statistics as one forward of the whole batch would."""
-        for module, (count, total, squares) in self._sums.items():
-            mean = total / count
-            variance = (squares / count - mean * mean) * count / (count - 1)
+        for module, (count, mean, deviations) in self._moments.items():
             module.num_batches_tracked += 1
             share = 1.0 / float(module.num_batches_tracked) if module.momentum is None else module.momentum
-            for running, value in ((module.running_mean, mean), (module.running_var, variance)):
+            for running, value in ((module.running_mean, mean), (module.running_var, deviations / (count - 1))):
                 running += share * (value - running)
-        self._sums.clear()
+        self._moments.clear()
 
     def forget(self) -> None:
         """After a failed step: drop what was noted."""
-        self._sums.clear()
+        self._moments.clear()
+
+
+def _together(one: Tensor, other: Tensor) -> Tensor:
+    """The moments of two sets of samples as those of one (Chan et al. 1979); sums of squares fail far from zero."""
+    count = one[0] + other[0]
+    apart = other[1] - one[1]
+    mean = one[1] + apart * other[0] / count
+    return torch.stack([count, mean, one[2] + other[2] + apart**2 * one[0] * other[0] / count])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from gpipe_edu.schedule import Op
 from gpipe_edu.timeline import Span, Timeline
 
@@ -12,11 +14,14 @@ from .place import Place
 
 
 class Clock:
-    """The clock of one step. Every place counts from its own start, taken when all places stand still."""
+    """The clock of one step. All places of a device count from one start, or their spans would not fit together."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
-        self._starts = [place.now() for place in places]
+        self._starts: dict[torch.device, Any] = {}
+        for place in places:
+            if place.device not in self._starts:
+                self._starts[place.device] = place.now()
         self._notes: list[tuple[int, Op, Any, Any]] = []
 
     def note(self, device: int, op: Op, start: Any) -> None:
@@ -27,7 +32,8 @@ class Clock:
         """What was noted so far, in seconds from the start of the first op."""
         spans = []
         for device, op, start, end in self._notes:
-            place, zero = self._places[device], self._starts[device]
+            place = self._places[device]
+            zero = self._starts[place.device]
             spans.append(Span(device, op, place.seconds(zero, start), place.seconds(zero, end)))
         first = min(span.start for span in spans)
         moved = [Span(span.device, span.op, span.start - first, span.end - first) for span in spans]

@@ -59,7 +59,9 @@ class GPipe(nn.Module):
         super().__init__()
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
         self._schedule = build(schedule, K, M, checkpoint)
+        self._asked = schedule, checkpoint
         groups = _cut(net, K, balance)
+        self.training = net.training
         skips = skip_ways(groups)
         self._ways = [*(Way(MAIN, k - 1, k) for k in range(K + 1)), *skips]
         self._places = make_places(devices, self._schedule.devices)
@@ -143,6 +145,13 @@ class GPipe(nn.Module):
             raise RuntimeError("memory was not measured; give measure_memory=True to GPipe and run a training step")
         return tuple(meter.peak for meter in self._meters)
 
+    def _plan(self, samples: int) -> Schedule:
+        """The schedule for a batch of so many samples: "all but the last" means the last one there is."""
+        schedule, checkpoint = self._asked
+        if samples >= self._schedule.micro_batches or isinstance(schedule, Schedule):
+            return self._schedule.first(samples)
+        return build(schedule, self._schedule.stages, samples, checkpoint)
+
     def _start(self, x: Value, trains: bool, **loss: Any) -> Run:
         check(x, "the input")
         parts = tensors(x)
@@ -151,7 +160,7 @@ class GPipe(nn.Module):
             raise ValueError(
                 f"the input has {sizes} samples; it needs at least one, and all its tensors the same number"
             )
-        schedule = self._schedule.first(sizes[0])
+        schedule = self._plan(sizes[0])
         pieces = split_batch(x, schedule.micro_batches)
         heads = make_heads(**loss, pieces=pieces, device=self._stages[-1].device) if loss else ()
         if self._workers is None:
@@ -184,8 +193,10 @@ class GPipe(nn.Module):
     def _finish_forward(self, run: Run) -> None:
         for stage in self._stages:
             stage.batch_norms.commit()
+        run.randomness.finish()
         # Not the run itself: it would keep the step's tensors.
-        self._clock, self._meters = run.interpreter.clock, run.meters
+        self._clock = run.interpreter.clock
+        self._meters = run.meters or self._meters
 
     def _forget(self) -> None:
         for stage in self._stages:

@@ -52,11 +52,12 @@ class Run:
             self.meters = [self._meter(device) for device in range(len(places))]
             if all(isinstance(meter, Ledger) for meter in self.meters):
                 ledgers = [self.meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
+        self.randomness = Randomness()
         step = Step(
             trains=trains,
             rematerializes=schedule.needs.rematerializes if trains else lambda m, k: False,
             autocasts=_autocasts(),
-            randomness=Randomness(),
+            randomness=self.randomness,
             heads=heads,
             ledgers=ledgers,
         )

@@ -71,24 +71,24 @@ def skip_ways(stages: Sequence[Sequence[nn.Module]]) -> list[Way]:
     """
     stashed: dict[str, tuple[int, int]] = {}
     taken: dict[str, tuple[int, int]] = {}
-    layer_number = 0
+    number = 0  # counts modules in the order they run, and a layer may hold several
     for stage, layers in enumerate(stages):
         for layer in layers:
             for module in layer.modules():
+                number += 1
                 if isinstance(module, (Stash, Take)):
                     places = stashed if isinstance(module, Stash) else taken
                     if module.name in places:
                         verb = "stashed" if isinstance(module, Stash) else "taken"
                         raise ValueError(f'the skip "{module.name}" is {verb} twice; give each skip its own name')
-                    places[module.name] = (layer_number, stage)
-            layer_number += 1
+                    places[module.name] = (number, stage)
     for name in stashed.keys() - taken.keys():
         raise ValueError(f'the skip "{name}" is stashed but never taken; add a Take("{name}", ...) behind it')
     for name in taken.keys() - stashed.keys():
         raise ValueError(f'the skip "{name}" is taken but never stashed; add a Stash("{name}") in front of it')
-    for name, (number, _) in stashed.items():
-        if taken[name][0] < number:
-            raise ValueError(f'the skip "{name}" is taken by layer {taken[name][0]}, before layer {number} stashes it')
+    for name, (place, _) in stashed.items():
+        if taken[name][0] < place:
+            raise ValueError(f'the skip "{name}" is taken before it is stashed; put Stash("{name}") in front of it')
     ways = [Way(name, stage, taken[name][1]) for name, (_, stage) in stashed.items()]
     return [way for way in ways if way.source != way.target]
 

@@ -66,6 +66,22 @@ def input_gradient(
     return from_forks
 
 
+def leaves_behind(roots: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Every leaf that gets a gradient from `roots`, except `inputs`: the stage's weights, and those of a loss."""
+    skip, seen, found = {id(tensor) for tensor in inputs}, set(), []
+    stack = [root.grad_fn for root in roots if root.grad_fn is not None]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in skip:
+            found.append(leaf)
+        stack.extend(child for child, _ in node.next_functions if child is not None)
+    return found
+
+
 def _forks(roots: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[list[_Fork], bool]:
     """The forks, and whether every root leads to an input, so that the forks lead to all weights."""
     children: dict[Node, list[Node]] = {}

@@ -19,7 +19,7 @@ from .batchnorm import BatchNorms
 from .memory import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
-from .split_backward import input_gradient
+from .split_backward import input_gradient, leaves_behind
 from .values import Value, change, check, tensors
 
 MAIN = ""
@@ -121,8 +121,8 @@ class Stage:
         cell = step.cells[m, self.index]
         roots, given = _roots(cell, gradients)
         if roots:
-            weights = [weight for weight in self.layers.parameters() if weight.requires_grad]
-            cell.weight_gradient = input_gradient(roots, given, cell.inputs(), weights)
+            inputs = cell.inputs()
+            cell.weight_gradient = input_gradient(roots, given, inputs, leaves_behind(roots, inputs))
         return cell.input_gradients()
 
     def weight_gradient(self, step: Step, m: int) -> None:
@@ -139,7 +139,7 @@ class Stage:
             # Most stages need none of what follows, and each costs microseconds per op.
             if step.randomness.may_draw(self.index):
                 around.enter_context(step.randomness.of(m, self.index, self.device))
-            if self.batch_norms.modules:
+            if self.batch_norms.keeps_statistics:
                 around.enter_context(self.batch_norms.forward(first))
             if step.ledgers and graph:
                 around.enter_context(step.ledgers[self.index].watch((m, self.index)))
@@ -148,7 +148,10 @@ class Stage:
                 received = {name: value for name, value in cell.leaves.items() if name != MAIN}
                 skips = around.enter_context(shelf(received))
             outputs: Values = {MAIN: self._through_layers(cell)}
-            outputs |= {name: skips.pop(name) for name in self.stashes}
+            for name in self.stashes:
+                if name not in skips:
+                    raise ValueError(f'the Stash("{name}") of this stage did not run, and a later stage waits for it')
+                outputs[name] = skips.pop(name)
             if step.heads and self.last:
                 outputs[MAIN] = step.heads[m](outputs[MAIN])
         return outputs

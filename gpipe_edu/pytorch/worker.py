@@ -50,12 +50,18 @@ class Workers:
     """
 
     def __init__(self, n: int, threads: int | None) -> None:
+        cores, started = torch.get_num_threads(), threading.Barrier(n + 1)
         self._jobs: list[SimpleQueue[tuple[Job, Done] | None]] = []
         for index in range(n):
             jobs: SimpleQueue[tuple[Job, Done] | None] = SimpleQueue()
-            thread = threading.Thread(target=_work, args=(jobs, threads), name=f"stage worker {index}", daemon=True)
+            thread = threading.Thread(
+                target=_work, args=(jobs, threads, started), name=f"stage worker {index}", daemon=True
+            )
             thread.start()
             self._jobs.append(jobs)
+        started.wait()
+        # A thread that sets its number also sets the one that later threads start with: that one is the user's.
+        torch.set_num_threads(cores)
         weakref.finalize(self, _stop, self._jobs)
 
     def run(self, jobs: Sequence[Job], abort: Job) -> None:
@@ -78,9 +84,12 @@ class Workers:
                 raise error
 
 
-def _work(jobs: SimpleQueue[tuple[Job, Done] | None], threads: int | None) -> None:
+def _work(jobs: SimpleQueue[tuple[Job, Done] | None], threads: int | None, started: threading.Barrier) -> None:
     if threads is not None:
-        torch.set_num_threads(threads)  # of this thread: OpenMP and MKL keep the number per thread
+        # OpenMP and MKL keep the number per thread. A thread that has not asked yet would later take the process's.
+        torch.get_num_threads()
+        torch.set_num_threads(threads)
+    started.wait()
     while (task := jobs.get()) is not None:
         job, done = task
         error: BaseException | None = None

@@ -189,16 +189,16 @@ def raise_signal():
 @pytest.mark.parametrize("interrupt", [send_signal, raise_signal])
 @every_way
 def test_control_c_while_a_step_runs(way, interrupt):
-    net = nn.Sequential(nn.Linear(4, 4), bench.Sleep(0.1), nn.Linear(4, 4), bench.Sleep(0.1))
+    net = nn.Sequential(nn.Linear(4, 4), bench.Sleep(0.04), nn.Linear(4, 4), bench.Sleep(0.04))
     pipe, (x, y) = GPipe(net, 2, 4), bench.data(8)
     bench.train(pipe, x, y, bench.mse, way)
     good, objects = bench.grads(net), [p.grad for p in net.parameters()]
-    timer = threading.Timer(0.15, interrupt)
+    timer = threading.Timer(0.1, interrupt)
     began = time.perf_counter()
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         bench.train(pipe, x, y, bench.mse, way)
-    assert time.perf_counter() - began < (1 if interrupt is send_signal else 3)
+    assert time.perf_counter() - began < 1
     timer.join()
     assert all(p.grad is before for p, before in zip(net.parameters(), objects, strict=True))
     bench.assert_same(bench.grads(net), good, tolerance=0)

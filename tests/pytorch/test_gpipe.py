@@ -1,0 +1,193 @@
+"""The pipeline as a module: it has the keys, the weights, the modes and the copies that its model has."""
+
+import copy
+import gc
+import io
+import weakref
+
+import pytest
+
+from . import bench
+
+torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+from torch import nn  # noqa: E402
+
+from gpipe_edu.pytorch import GPipe  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+def test_state_dict_and_parameters_are_those_of_the_model():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.BatchNorm1d(4), nn.Tanh()), nn.Linear(4, 4))
+    plain = copy.deepcopy(net)
+    pipe = GPipe(net, 2, 2)
+    assert list(pipe.state_dict()) == list(plain.state_dict())
+    assert [name for name, _ in pipe.named_parameters()] == [name for name, _ in plain.named_parameters()]
+    assert [id(p) for p in pipe.parameters()] == [id(p) for p in net.parameters()]
+    assert [name for name, _ in pipe.named_buffers()] == [name for name, _ in plain.named_buffers()]
+    other = copy.deepcopy(plain)
+    nn.init.ones_(other[0].weight)
+    pipe.load_state_dict(other.state_dict())
+    assert torch.equal(net[0].weight, torch.ones(4, 4))
+    plain.load_state_dict(pipe.state_dict())
+    assert torch.equal(plain[0].weight, torch.ones(4, 4))
+
+
+def test_names_of_an_ordered_model_stay():
+    from collections import OrderedDict
+
+    net = nn.Sequential(OrderedDict(first=nn.Linear(4, 4), second=nn.Linear(4, 4)))
+    assert set(GPipe(net, 2, 2).state_dict()) == {"first.weight", "first.bias", "second.weight", "second.bias"}
+
+
+def test_train_and_eval_reach_every_layer():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Dropout(0.5)))
+    pipe = GPipe(net, 2, 2)
+    pipe.eval()
+    assert not any(module.training for module in net.modules() if module is not net)
+    pipe.train()
+    assert all(module.training for module in net.modules())
+
+
+def test_a_model_in_eval_mode_makes_a_pipe_in_eval_mode():
+    pipe = GPipe(bench.mlp().eval(), 2, 2)
+    assert not pipe.training
+    assert not pipe(bench.data(4)[0]).requires_grad
+
+
+def test_eval_and_no_grad_build_no_graph_and_equal_plain_torch():
+    net, (x, _) = bench.mlp(), bench.data(7)
+    expected = net(x)
+    pipe = GPipe(net, 2, 3)
+    assert pipe(x).requires_grad
+    with torch.no_grad():
+        assert not pipe(x).requires_grad
+        torch.testing.assert_close(pipe(x), expected.detach())
+    pipe.eval()
+    assert not pipe(x).requires_grad
+    torch.testing.assert_close(pipe(x), expected.detach())
+    assert not pipe(x.clone().requires_grad_()).requires_grad
+    with torch.inference_mode():
+        torch.testing.assert_close(pipe(x * 1), expected.detach())
+
+
+def test_grad_mode_inside_layers():
+    modes = []
+
+    class Look(nn.Module):
+        def forward(self, x):
+            modes.append(torch.is_grad_enabled())
+            return x
+
+    pipe = GPipe(nn.Sequential(nn.Linear(4, 4), Look(), nn.Linear(4, 4), Look()), 2, 2, checkpoint="never")
+    x, y = bench.data(4)
+    pipe.step(x, y, bench.mse)
+    assert set(modes) == {True}
+    modes.clear()
+    with torch.no_grad():
+        pipe(x)
+    assert set(modes) == {False}
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("way", ["step", "transparent"])
+@pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), lambda p: torch.optim.AdamW(p)])
+def test_an_optimizer_trains_as_on_one_device(make, way):
+    net = bench.mlp()
+    plain = copy.deepcopy(net)
+    pipe = GPipe(net, 2, 3)
+    ours, theirs = make(pipe.parameters()), make(plain.parameters())
+    for step in range(5):
+        x, y = bench.data(7, seed=step)
+        theirs.zero_grad()
+        bench.mse(plain(x), y).backward()
+        theirs.step()
+        ours.zero_grad()
+        bench.train(pipe, x, y, bench.mse, way)
+        ours.step()
+    for a, b in zip(net.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_a_deep_copy_is_a_pipe_of_its_own():
+    x, y = bench.data(7)
+    for options in bench.variants(2, 3):
+        net = bench.mlp()
+        pipe = GPipe(net, **options)
+        pipe.step(x, y, bench.mse)
+        twin = copy.deepcopy(pipe)
+        assert all(a is not b for a, b in zip(pipe.parameters(), twin.parameters(), strict=True))
+        with torch.no_grad():
+            for weight in pipe.parameters():
+                weight.zero_()
+        twin.zero_grad()
+        twin.step(x, y, bench.mse)
+        plain = bench.mlp()
+        bench.mse(plain(x), y).backward()
+        bench.assert_same(bench.grads(twin), bench.grads(plain))
+
+
+def test_saving_and_loading():
+    pipe, (x, _) = GPipe(bench.mlp(), 2, 2), bench.data(4)
+    expected = pipe.eval()(x)
+    file = io.BytesIO()
+    torch.save(pipe.state_dict(), file)
+    file.seek(0)
+    other = bench.mlp(seed=9)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    torch.testing.assert_close(other(x), expected.detach())
+    file = io.BytesIO()
+    torch.save(pipe, file)
+    file.seek(0)
+    torch.testing.assert_close(torch.load(file, weights_only=False)(x), expected)
+
+
+def test_a_pipe_that_moves_to_another_type():
+    net = bench.mlp()
+    pipe = GPipe(net, 2, 2).float()
+    x, y = (part.float() for part in bench.data(4))
+    assert pipe.step(x, y, bench.mse).dtype == torch.float32
+    assert net[0].weight.grad.dtype == torch.float32
+
+
+def test_a_shorter_last_batch_and_then_a_full_one():
+    net = bench.mlp()
+    plain, pipe = copy.deepcopy(net), GPipe(net, 2, 6)
+    for N in (12, 3, 1, 12, 7):
+        x, y = bench.data(N)
+        bench.mse(plain(x), y).backward()
+        pipe.step(x, y, bench.mse)
+    bench.assert_same(bench.grads(net), bench.grads(plain))
+
+
+def test_grad_tensors_are_added_into_not_exchanged():
+    net, (x, y) = bench.mlp(), bench.data(7)
+    pipe = GPipe(net, 2, 3)
+    for way in ("step", "transparent"):
+        bench.train(pipe, x, y, bench.mse, way)
+        held = [p.grad for p in net.parameters()]
+        bench.train(pipe, x, y, bench.mse, way)
+        assert all(p.grad is grad for p, grad in zip(net.parameters(), held, strict=True))
+
+
+def test_the_result_of_a_step_is_a_plain_number():
+    loss = GPipe(bench.mlp(), 2, 3).step(*bench.data(7), bench.mse)
+    assert loss.shape == ()
+    assert not loss.requires_grad
+
+
+def test_a_dropped_pipe_frees_its_weights():
+    pipe = GPipe(bench.mlp(), 2, 2)
+    pipe.step(*bench.data(4), bench.mse)
+    weight = weakref.ref(next(pipe.parameters()))
+    del pipe
+    gc.collect()
+    assert weight() is None
+
+
+def test_the_backward_of_a_pipe_in_the_thread_of_autograd(monkeypatch):
+    """The way that CUDA takes, run on the CPU: the same gradients, and the same errors."""
+    run = pytest.importorskip("gpipe_edu.pytorch.run")
+    monkeypatch.setattr(run, "CudaPlace", run.Place)
+    for options in bench.variants(2, 3):
+        bench.compare(bench.mlp(), *bench.data(7), way="transparent", steps=2, **options)
