@@ -5,7 +5,7 @@ is micro-batched accumulation on one device, the same work without a pipeline; t
 KM/(M+K-1), without recompute. Two processes and two threads are compared with the same number of BLAS threads: one
 each. The control row says how much of the ideal factor of two the machine gives two threads that never wait.
 
-    python -m benchmarks.engines            # needs torchgpipe==0.0.7 for its rows; about three minutes
+    python -m benchmarks.engines            # needs torchgpipe==0.0.7 for its rows; about two minutes
 
 Every variant makes one step (forward, backward, no update) per round, all in turn, in one process; the distributed ones
 in two waiting processes of their own, which are told when to step.
@@ -30,7 +30,7 @@ from benchmarks.measuring import in_turn, machine, spread
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.worker import Workers
 
-K, M, LAYERS, WIDTH, ROUNDS = 2, 8, 16, 512, 21
+K, M, LAYERS, WIDTH, ROUNDS = 2, 8, 16, 512, 13
 LOSS = nn.CrossEntropyLoss()
 
 
