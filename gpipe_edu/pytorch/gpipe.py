@@ -177,6 +177,7 @@ class GPipe(nn.Module):
             self._workers,
             trains=trains,
             heads=heads,
+            loss_fn=loss.get("loss_fn"),
             measure_memory=self._measure_memory,
         )
 

@@ -54,7 +54,7 @@ class Place:
 
     def unpack(self, parcel: Parcel) -> Parcel:
         """The parcel with its tensors on this device, safe to use here. What requires a gradient still does."""
-        return parcel._replace(tensors=[_move(tensor, self.device) for tensor in parcel.tensors])
+        return Parcel([_move(tensor, self.device) for tensor in parcel.tensors], parcel.several)
 
     def begin(self) -> None:
         """Called by the user's thread before a step: what it has computed so far, the weights above all, is there."""

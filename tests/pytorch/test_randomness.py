@@ -1,0 +1,193 @@
+"""Which layers draw, and that whatever draws is drawn again by a recompute."""
+
+import inspect
+import re
+
+import pytest
+
+from . import bench
+
+torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+from torch import nn  # noqa: E402
+
+from gpipe_edu.pytorch import GPipe  # noqa: E402
+from gpipe_edu.pytorch.randomness import Randomness, may_draw  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+F = nn.functional
+CALLS_WHAT_DRAWS = re.compile(
+    r"dropout\(|rrelu\(|fractional_max|torch\.rand|bernoulli|multi_head_attention|_VF\.(lstm|gru|rnn_tanh|rnn_relu)\("
+)
+
+
+def test_every_layer_of_pytorch_that_draws_is_known():
+    """Read from PyTorch's own source: a layer whose forward calls something that draws."""
+    drawing = {
+        kind
+        for kind in vars(nn).values()
+        if inspect.isclass(kind)
+        and issubclass(kind, nn.Module)
+        and CALLS_WHAT_DRAWS.search(inspect.getsource(kind.forward))
+    }
+    assert {nn.Dropout, nn.RReLU, nn.AlphaDropout, nn.MultiheadAttention} <= drawing
+    for kind in drawing:
+        layer = kind.__new__(kind)
+        nn.Module.__init__(layer)
+        assert may_draw(layer), kind
+
+
+def test_what_is_known_not_to_draw():
+    assert not any(map(may_draw, nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.LayerNorm(2)).modules()))
+    assert not may_draw(nn.CrossEntropyLoss())
+    assert not may_draw(F.mse_loss)
+    assert not may_draw(F.cross_entropy)
+
+
+def test_what_is_not_known():
+    class Own(nn.Linear):
+        pass
+
+    hooked, replaced = nn.Linear(2, 2), nn.Linear(2, 2)
+    hooked.register_forward_hook(lambda layer, x, out: F.dropout(out))
+    replaced.forward = F.dropout
+    for what in (Own(2, 2), hooked, replaced, F.dropout, F.gumbel_softmax, lambda out, y: out.sum()):
+        assert may_draw(what), what
+
+
+class Drawing(nn.Module):
+    """A linear layer with something that draws."""
+
+    def __init__(self, draw):
+        super().__init__()
+        self.linear, self.draw = nn.Linear(4, 4), draw
+
+    def forward(self, x):
+        return self.draw(self.linear(x))
+
+
+def sometimes(x):
+    """As a dropped block does: the first micro-batch says nothing about the others."""
+    return F.dropout(x) if x[0, 0] > 0 else x
+
+
+WAYS_TO_DRAW = {
+    "randn": lambda x: x + torch.randn_like(x),
+    "rrelu": lambda x: F.rrelu(x, training=True),
+    "bernoulli": lambda x: x * torch.bernoulli(torch.full_like(x, 0.5)),
+    "in place": lambda x: x * torch.empty_like(x).uniform_(),
+    "permutation": lambda x: x[:, torch.randperm(4)],
+    "multinomial": lambda x: x[:, torch.multinomial(torch.ones(4), 4)],
+    "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], dropout_p=0.5)[0],
+    "sometimes": sometimes,
+    "twice": lambda x: F.dropout(F.dropout(x, 0.3), 0.3),
+}
+
+
+@pytest.mark.parametrize("name", WAYS_TO_DRAW)
+def test_a_recompute_draws_the_same(name):
+    results = []
+    for mode in ("never", "always", "always"):
+        torch.manual_seed(0)
+        net = nn.Sequential(*(Drawing(WAYS_TO_DRAW[name]) for _ in range(2)))
+        torch.manual_seed(1)
+        pipe = GPipe(net, 2, 4, checkpoint=mode)
+        for _ in range(2):
+            pipe.step(*bench.data(8), F.mse_loss)
+        results.append(bench.grads(net))
+    bench.assert_same(results[1], results[0])
+    bench.assert_same(results[2], results[0])
+
+
+def test_a_loss_that_draws():
+    results = []
+    for mode in ("never", "always"):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        torch.manual_seed(1)
+        GPipe(net, 2, 4, checkpoint=mode).step(*bench.data(8), lambda out, y: F.mse_loss(F.dropout(out), y))
+        results.append(bench.grads(net))
+    bench.assert_same(*results)
+
+
+def test_no_stream_repeats_another():
+    """Not between micro-batches, stages or steps, nor between a layer and the loss after it."""
+    drawn = []
+
+    def draw(x):
+        drawn.append(torch.rand(()).item())
+        return x
+
+    net = nn.Sequential(Drawing(draw), Drawing(draw))
+    pipe = GPipe(net, 2, 3, checkpoint="never")
+    for _ in range(2):
+        pipe.step(*bench.data(6), lambda out, y: F.mse_loss(draw(out), y))
+    assert len(set(drawn)) == len(drawn) == 2 * 3 * 3
+
+
+def test_stages_that_draw_run_at_the_same_time():
+    """A lock that is held while a layer runs would take the forwards of a Transformer one by one."""
+    net = nn.Sequential(*(nn.Sequential(bench.Sleep(0.02), nn.Dropout(0.1)) for _ in range(3)))
+    pipe, (x, y) = GPipe(net, 3, 6, checkpoint="never"), bench.data(12)
+    pipe.step(x, y, bench.mse)
+    spans = [span for span in pipe.timeline.spans if span.op.kind == "F"]
+    took = max(s.end for s in spans) - min(s.start for s in spans)
+    assert took < 0.3, "18 forwards of 20 ms take 360 ms one by one, and 160 ms as a pipeline"
+
+
+@pytest.mark.parametrize("outer", ["always", "never"])
+def test_dropout_in_a_pipe_inside_another(outer):
+    """The inner workers must not draw from the one generator in whatever order they come."""
+
+    def run(inner):
+        torch.manual_seed(0)
+        layers = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)) for _ in range(2)))
+        net = nn.Sequential(nn.Linear(4, 4), GPipe(layers, 2, 4, checkpoint=inner))
+        torch.manual_seed(1)
+        pipe = GPipe(net, 2, 2, checkpoint=outer)
+        for _ in range(2):
+            bench.within(5, lambda: pipe.step(*bench.data(8), bench.mse))
+        return bench.grads(net)
+
+    expected = run("never")
+    for inner in ("never", "always") * 2:
+        bench.assert_same(run(inner), expected)
+
+
+def test_streams_of_a_pipe_inside_another_do_not_repeat():
+    drawn = []
+
+    def draw(x):
+        drawn.append(torch.rand(()).item())
+        return x
+
+    inner = GPipe(nn.Sequential(Drawing(draw), Drawing(draw)), 2, 2, checkpoint="never")
+    pipe = GPipe(nn.Sequential(nn.Linear(4, 4), inner), 2, 3, checkpoint="never")
+    for _ in range(2):
+        bench.within(5, lambda: pipe.step(*bench.data(12), bench.mse))
+    assert len(set(drawn)) == len(drawn) == 2 * 3 * 4
+
+
+def test_a_stream_ends_where_it_is_left():
+    def seed():
+        return Randomness([], None)._seed
+
+    layer, cpu = nn.Dropout(), torch.device("cpu")
+    alone = seed()
+    with Randomness([layer], None).of(0, 0, cpu)[0]:
+        torch.rand(())
+        assert seed() != alone
+    assert seed() == alone
+
+
+def test_the_generator_is_as_before_when_a_draw_fails():
+    def fail(x):
+        return x + torch.randn(-1)
+
+    before = torch.get_rng_state()
+    with pytest.raises(RuntimeError, match="negative dimension"):
+        GPipe(nn.Sequential(Drawing(fail), nn.Linear(4, 4)), 2, 2).step(*bench.data(4), bench.mse)
+    after = torch.get_rng_state()
+    torch.set_rng_state(before)
+    nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))  # what the constructors drew
+    assert torch.equal(torch.get_rng_state(), after)
