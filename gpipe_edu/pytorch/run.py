@@ -19,7 +19,7 @@ from .memory import Allocator, Ledger
 from .place import CudaPlace, Parcel, Place, fetch, outside
 from .randomness import Randomness
 from .skip import Way
-from .stage import Head, Stage, Step
+from .stage import Head, Stage, Step, leaf
 from .values import Value, change, check, tensors
 from .worker import Workers
 
@@ -65,8 +65,10 @@ class Run:
         for place in places:
             place.begin()
         self.interpreter = Interpreter(stages, ways, places, homes, step)
-        for m, piece in enumerate(pieces):
-            self._post(0, "F", m, 0, piece)
+        # A tensor made in inference mode has no version, by which a stage sees a change in place.
+        with torch.inference_mode(False):
+            for m, piece in enumerate(pieces):
+                self._post(0, "F", m, 0, change(leaf, piece))
 
     def go(self, wanted: Callable[[Op], bool]) -> None:
         """Run the wanted ops of every row, each row on its worker."""

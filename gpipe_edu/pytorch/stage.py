@@ -85,8 +85,8 @@ class Stage:
         self._has_skips = any(isinstance(module, (Stash, Take)) for module in self.layers.modules())
 
     def forward(self, step: Step, m: int, inputs: Values) -> Values:
-        """F: the outputs, detached, for the stages that wait for them."""
-        cell = Cell({name: change(_leaf, value) for name, value in inputs.items()})
+        """F: from the inputs, leaves that nobody else holds, to the outputs, leaves for the stages that wait for them."""
+        cell = Cell(inputs)
         keeps_graph = step.trains and not step.rematerializes(m, self.index)
         outputs = self._run(step, m, cell, graph=keeps_graph, first=True)
         # Whether the next stage needs a gradient for its input must be known even where this forward keeps no graph.
@@ -190,7 +190,8 @@ def _differentiable(tensor: Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _leaf(tensor: Tensor) -> Tensor:
+def leaf(tensor: Tensor) -> Tensor:
+    """`tensor` as the start of a graph of its own."""
     return tensor.detach().requires_grad_(tensor.requires_grad)
 
 
