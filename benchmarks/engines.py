@@ -5,7 +5,12 @@ is micro-batched accumulation on one device, the same work without a pipeline; t
 KM/(M+K-1), without recompute. Two processes and two threads are compared with the same number of BLAS threads: one
 each. The control row says how much of the ideal factor of two the machine gives two threads that never wait.
 
-    python -m benchmarks.engines            # needs torchgpipe==0.0.7 for its rows; about two minutes
+    python -m benchmarks.engines            # needs torchgpipe==0.0.7 for its rows; about four minutes
+
+GPipe's order holds all activations at once; glibc gives them back to the system after the step, and the next one pays
+for page faults. To see how much, let it keep the memory, by the environment of the command:
+
+    MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=33554432
 
 Every variant makes one step (forward, backward, no update) per round, all in turn, in one process; the distributed ones
 in two waiting processes of their own, which are told when to step.
@@ -14,6 +19,7 @@ in two waiting processes of their own, which are told when to step.
 from __future__ import annotations
 
 import copy
+import os
 import socket
 import statistics
 from collections.abc import Callable
@@ -30,7 +36,7 @@ from benchmarks.measuring import in_turn, machine, spread
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.worker import Workers
 
-K, M, LAYERS, WIDTH, ROUNDS = 2, 8, 16, 512, 13
+K, M, LAYERS, WIDTH, ROUNDS = 2, 8, 16, 512, 15
 LOSS = nn.CrossEntropyLoss()
 
 
@@ -185,7 +191,8 @@ class Distributed:
 def main() -> None:
     torch.set_num_threads(1)
     ideal = K * M / (M + K - 1)
-    print(f"{machine()}, torch {torch.__version__}, one BLAS thread a worker")
+    allocator = ", ".join(f"{name}={value}" for name, value in os.environ.items() if name.startswith("MALLOC_"))
+    print(f"{machine()}, torch {torch.__version__}, one BLAS thread a worker; allocator: {allocator or 'default'}")
     print(
         f"K={K}, M={M}, {LAYERS} x (Linear({WIDTH}), ReLU); ideal speed-up KM/(M+K-1) = {ideal:.2f} without recompute"
     )

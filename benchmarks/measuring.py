@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -31,11 +32,16 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def in_turn(variants: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 0) -> dict[str, list[float]]:
-    """Milliseconds of every variant, one call each per round, so that a slow moment of the machine hits all of them."""
+    """Milliseconds of every variant, one call each per round, so that a slow moment of the machine hits all of them.
+
+    Every round has an order of its own: a variant that frees much memory makes the next one fetch it anew.
+    """
     found: dict[str, list[float]] = {name: [] for name in variants}
+    order, shuffle = list(variants), random.Random(0).shuffle
     for number in range(-warm_up, rounds):
-        for name, work in variants.items():
-            took = milliseconds(work)
+        shuffle(order)
+        for name in order:
+            took = milliseconds(variants[name])
             if number >= 0:
                 found[name].append(took)
     return found

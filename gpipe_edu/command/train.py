@@ -58,11 +58,8 @@ class Trainer(Protocol):
     def accuracy(self, x: Array, y: Labels) -> float:
         """The share of samples that the model reads right."""
 
-    def measure(self, x: Array, y: Labels) -> None:
-        """Run one mini-batch without an update, for `timeline`."""
-
-    def timeline(self) -> Timeline:
-        """Of what `measure` ran."""
+    def measure(self, x: Array, y: Labels) -> Timeline:
+        """Run one mini-batch without an update; returns when its ops ran."""
 
     def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
         """What is worth knowing, measured on one mini-batch: names and sentences."""
@@ -80,8 +77,7 @@ def run(job: Job, *, trace: Path | None, figure: Path | None) -> None:
         f"{trainer.schedule.devices} devices as {', '.join(map(str, trainer.balance))}; {trainer.schedule!r}."
     )
     x, y = _train(job, data, trainer, console)
-    trainer.measure(x, y)
-    timeline = trainer.timeline()
+    timeline = trainer.measure(x, y)
     console.print()
     console.print(render_text(timeline, width=console.width, color=True))
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -115,9 +111,9 @@ def _train(job: Job, data: Digits, trainer: Trainer, console: Console) -> tuple[
     with Progress(*columns, console=console, transient=True) as progress:
         for epoch in range(job.epochs):
             task = progress.add_task(f"epoch {epoch + 1} of {job.epochs}", total=steps)
-            losses = []
+            losses: list[float] = []
             for x, y in minibatches(data.x_train, data.y_train, job.batch, seed=job.seed + epoch):
-                losses.append(trainer.step(x, y, epoch))
+                losses.append(trainer.step(x, y, epoch * steps + len(losses)))
                 progress.advance(task)
             progress.remove_task(task)
             accuracy = trainer.accuracy(data.x_test, data.y_test)

@@ -28,36 +28,32 @@ class NumpyTrainer:
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss."""
-        self.result = ref.train_pipeline(self.layers, x, y, self.schedule, self.balance, step=number)
-        self.optimizer.step(self.result.grads)
-        return self.result.loss
+        result = ref.train_pipeline(self.layers, x, y, self.schedule, self.balance, step=number)
+        self.optimizer.step(result.grads)
+        return result.loss
 
     def accuracy(self, x: Array, y: Labels) -> float:
         """The share of samples that the model reads right."""
         return float(np.mean(ref.predict(self.layers, x).argmax(axis=1) == y))
 
-    def timeline(self) -> Timeline:
-        """Ops timed one by one, laid out on the devices; of the quickest step, which was disturbed least."""
-        return self.quickest
-
-    def measure(self, x: Array, y: Labels) -> None:
-        """Run the mini-batch several times, without an update, for `timeline`."""
+    def measure(self, x: Array, y: Labels) -> Timeline:
+        """Ops timed one by one, laid out on the devices; of the quickest of five steps, which was disturbed least."""
         runs = (ref.train_pipeline(self.layers, x, y, self.schedule, self.balance) for _ in range(5))
-        self.quickest = min((run.timeline for run in runs), key=lambda timeline: timeline.makespan)
+        self.quickest = min(runs, key=lambda run: run.timeline.makespan)
+        return self.quickest.timeline
 
     def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
         """Bubble, memory and equality."""
         plan = simulate(self.schedule.first(len(x)))
-        again = ref.train_pipeline(self.layers, x, y, self.schedule, self.balance)
         _, expected = ref.train_sequential(self.layers, x, y)
         return [
             ("bubble, planned", f"{plan.bubble_fraction:.1%} of all device time is idle (F=1, B=2)"),
             (
                 "bubble, replayed",
-                f"{self.quickest.bubble_fraction:.1%} with op times measured one by one (tiny, uneven ops)",
+                f"{self.quickest.timeline.bubble_fraction:.1%} with op times measured one by one (tiny, uneven ops)",
             ),
-            ("peak activations", f"{kib(self.result.peak_memory)}, measured"),
-            same(_difference(again.grads, expected)),
+            ("peak activations", f"{kib(self.quickest.peak_memory)}, measured"),
+            same(_difference(self.quickest.grads, expected)),
         ]
 
 

@@ -56,12 +56,9 @@ class TorchTrainer:
             guesses = self.pipe(inputs).cpu().argmax(dim=1)
         return float((guesses == labels).double().mean())
 
-    def measure(self, x: Array, y: Labels) -> None:
-        """Run the mini-batch once more, without an update, for `timeline`."""
+    def measure(self, x: Array, y: Labels) -> Timeline:
+        """Run the mini-batch once more, without an update; returns when its ops ran."""
         self.pipe.step(*_tensors(x, y), self.loss)
-
-    def timeline(self) -> Timeline:
-        """Of the last step, measured."""
         return self.pipe.timeline
 
     def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
@@ -82,7 +79,7 @@ class TorchTrainer:
             self.pipe.step(inputs, labels, self.loss)
 
         piped, alone = _in_turn([pipeline, one_device], [self.pipe, single])
-        timeline = self.timeline()
+        timeline = self.pipe.timeline
         plan = simulate(self.schedule.first(len(x)), calibrate(timeline))
         return [
             ("step", f"{piped * 1e3:.1f} ms, {len(x) / piped:,.0f} samples/s, measured (median of {ROUNDS})"),

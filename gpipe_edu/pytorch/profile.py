@@ -19,7 +19,7 @@ from gpipe_edu.validate import whole
 
 from .memory import Ledger
 from .skip import shelf
-from .values import Value, change, check, tensors
+from .values import Value, change, check, differentiable, tensors
 
 
 class LayerProfile(NamedTuple):
@@ -71,7 +71,7 @@ def _measure(layers: list[nn.Module], sample: Value) -> list[LayerProfile]:
     profiles = []
     with shelf({}):
         for layer in layers:
-            sample = change(lambda part: part.detach().requires_grad_(part.is_floating_point()), sample)
+            sample = change(lambda part: part.detach().requires_grad_(differentiable(part)), sample)
             ledger = Ledger(layer.parameters())
             with ledger.watch((0, 0)):
                 started = _now(sample)

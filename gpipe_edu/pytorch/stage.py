@@ -20,7 +20,7 @@ from .memory import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
 from .split_backward import input_gradient
-from .values import Value, change, check, tensors
+from .values import Value, change, check, differentiable, tensors
 
 MAIN = ""
 """The name of the way from layer to layer; skips have names of their own."""
@@ -98,7 +98,7 @@ class Stage:
                 step.ledgers[self.index].add((m, self.index), cell.inputs())
 
         def sent(tensor: Tensor) -> Tensor:
-            needs = tensor.requires_grad if keeps_graph else wants and _differentiable(tensor)
+            needs = tensor.requires_grad if keeps_graph else wants and differentiable(tensor)
             return tensor.detach().requires_grad_(needs)
 
         return {name: change(sent, value) for name, value in outputs.items()}
@@ -184,10 +184,6 @@ _IN_PLACE = (
     "a layer changes the input of its stage in place, but the stage in front and a recompute need it as it was; use "
     "the layer's out-of-place form (inplace=False) or move the cut"
 )
-
-
-def _differentiable(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def leaf(tensor: Tensor) -> Tensor:

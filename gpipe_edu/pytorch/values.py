@@ -33,3 +33,8 @@ def check(value: object, what: str) -> Value:
     inside = ", ".join(type(part).__name__ for part in parts)
     got = f"a tuple of ({inside})" if isinstance(value, tuple) else type(value).__name__
     raise TypeError(f"{what} is {got}; it must be a tensor or a tuple of tensors")
+
+
+def differentiable(tensor: Tensor) -> bool:
+    """False for whole numbers and truth values, which have no gradient."""
+    return tensor.is_floating_point() or tensor.is_complex()

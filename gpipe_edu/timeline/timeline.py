@@ -160,13 +160,15 @@ class Timeline:
             return span.end + (self.send if span.device != waiting.device else 0)
 
         path = [max(self.spans, key=lambda span: span.end)]
+        passed: set[Op] = set()
         while True:
             here = path[-1]
+            passed.add(here.op)
             causes = [span_of[need] for need in self.needs(here.op)]
             if here.op in before:
                 causes.append(before[here.op])
             # Spans that were made up may contradict the rules; a chain never goes forward in time or in a circle.
-            causes = [cause for cause in causes if cause.start <= here.start and cause not in path]
+            causes = [cause for cause in causes if cause.start <= here.start and cause.op not in passed]
             if not causes:
                 return path[::-1]
             path.append(max(causes, key=lambda span: ready(span, here)))
@@ -180,9 +182,8 @@ class Timeline:
 
     def to_svg(self, **options: Any) -> str:
         """The Gantt chart as a self-contained SVG; options as in `gpipe_edu.view.svg.render`."""
-        from gpipe_edu.view.svg import (
-            render,
-        )  # a view reads timelines, so it is loaded only when one is drawn
+        # A view reads timelines, so it is loaded only when one is drawn.
+        from gpipe_edu.view.svg import render
 
         return render(self, **options)
 
