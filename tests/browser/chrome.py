@@ -1,0 +1,79 @@
+"""Chromium, driven by playwright: a fresh profile, no first-run noise, and an ear for errors and requests."""
+
+import contextlib
+import shutil
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE = 30_000
+"""Milliseconds until a wait for the page fails."""
+
+
+def path():
+    """Where Chromium is, None if it is not installed."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+@contextlib.contextmanager
+def browser(profile, *flags):
+    """A function that opens a page: (width, height, scheme, reduced_motion) -> page, with .problems and .requests."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver, contextlib.ExitStack() as open_ones:
+
+        def open_one(width=1280, height=900, scheme="light", reduced_motion=None):
+            context = driver.chromium.launch_persistent_context(
+                profile / f"{width}-{scheme}",
+                executable_path=path(),
+                args=[*FLAGS, *flags],
+                viewport={"width": width, "height": height},
+                color_scheme=scheme,
+                reduced_motion=reduced_motion,
+            )
+            open_ones.callback(context.close)
+            page = context.pages[0]
+            page.set_default_timeout(PATIENCE)
+            page.problems, page.requests = [], []
+            page.on("pageerror", lambda error: page.problems.append(f"{error}\n{error.stack}"))
+            page.on("request", lambda request: page.requests.append(request.url))
+            return page
+
+        yield open_one
+
+
+def run_all(page, address, name, app="lab"):
+    """Open a notebook of a server and run its cells; returns when all have run. Fails if a cell raises."""
+    from .servers import TOKEN
+
+    way = "doc/tree" if app == "lab" else "notebooks"
+    page.goto(f"{address}/{way}/{name}.ipynb?token={TOKEN}" + ("&reset" if app == "lab" else ""))
+    page.wait_for_function(
+        "() => window.jupyterapp?.shell?.currentWidget?.context?.sessionContext?.session?.kernel?.status === 'idle'"
+    )
+    ran = page.evaluate(
+        """async () => {
+            const panel = window.jupyterapp.shell.currentWidget;
+            await panel.context.ready;
+            await panel.sessionContext.ready;
+            return await window.jupyterapp.commands.execute('notebook:run-all-cells');
+        }"""
+    )
+    assert ran is not False, "a cell raised"
+
+
+def cells(page):
+    """How many cells the open notebook has: a chart that lets keys through makes more or fewer."""
+    return page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length")
+
+
+def our_problems(page):
+    """Errors raised in the widget's own module, which anywidget loads from a blob; a host's own errors are its own."""
+    return [problem for problem in page.problems if "blob:" in problem]

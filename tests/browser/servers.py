@@ -1,0 +1,125 @@
+"""JupyterLab, Notebook 7 and Voila as a user starts them, in folders of their own; each ends with its test.
+
+Nothing of the user's is read or written: configuration, data and history are in a temporary folder.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import nbformat
+
+TOKEN = "classroom"
+START_SECONDS, STOP_SECONDS = 60, 20
+
+NEWS = "@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+FOLDERS = [
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "JUPYTERLAB_SETTINGS_DIR",
+    "JUPYTERLAB_WORKSPACES_DIR",
+    "IPYTHONDIR",
+    "MPLCONFIGDIR",
+    "GPIPE_EDU_HOME",
+]
+
+
+def notebook(folder, name, *cells):
+    """A notebook with these code cells."""
+    document = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    document.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path = folder / f"{name}.ipynb"
+    nbformat.write(document, path)
+    return path
+
+
+@contextlib.contextmanager
+def jupyter(folder, app="lab"):
+    """A server of "lab" or "notebook" on `folder`: gives its address."""
+    options = [
+        "--no-browser",
+        "--ServerApp.ip=127.0.0.1",
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={TOKEN}",
+        "--ServerApp.allow_root=True",
+        f"--ServerApp.root_dir={folder}",
+    ]
+    if app == "lab":
+        options += ["--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"]
+    else:
+        options += ["--JupyterNotebookApp.expose_app_in_browser=True"]
+    with _server(folder, ["jupyter", app, *options], "--ServerApp.port={}", "/api") as address:
+        yield address
+
+
+@contextlib.contextmanager
+def voila(folder, path):
+    """A Voila server of one notebook: gives its address."""
+    with _server(
+        folder, ["voila", str(path), "--no-browser", "--Voila.ip=127.0.0.1"], "--port={}", "/static/"
+    ) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def _server(folder, command, port_option, probe):
+    home = folder / ".home"
+    places = {name: str(home / name.lower()) for name in FOLDERS}
+    for place in places.values():
+        os.makedirs(place, exist_ok=True)
+    news = home / "jupyterlab_settings_dir" / NEWS
+    news.parent.mkdir(parents=True, exist_ok=True)
+    news.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    log = home / "server.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command, port_option.format(port)],
+            cwd=folder,
+            env={**os.environ, **places},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _wait(process, address + probe, log)
+        yield address
+    finally:
+        _stop(process)
+
+
+def _wait(process, address, log):
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode}:\n{log.read_text()[-3000:]}")
+        try:
+            urllib.request.urlopen(address, timeout=2)
+            return
+        except urllib.error.HTTPError:
+            return  # it answers; that this address has nothing to show does not matter
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError(f"no answer in {START_SECONDS} s:\n{log.read_text()[-3000:]}")
+
+
+def _stop(process):
+    """As Ctrl-C, twice; then whatever is left of what it started."""
+    for _ in range(2):
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS / 4)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(STOP_SECONDS)

@@ -1,0 +1,58 @@
+"""The charts in a real JupyterLab: controls, keys, two charts on one axis."""
+
+import pytest
+
+from . import chrome, servers
+
+EXPLORER = "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8))\nw"
+COMPARE = "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8), ge.one_f_one_b(4, 8))\nw"
+
+
+@pytest.fixture(scope="module")
+def lab(folder):
+    if chrome.path() is None:
+        pytest.skip("the browser tests need Chromium: apt-get install chromium")
+    servers.notebook(folder, "explorer", EXPLORER, "")
+    servers.notebook(folder, "compare", COMPARE, "")
+    with servers.jupyter(folder, "lab") as address:
+        yield address
+
+
+def test_a_key_on_a_control_asks_the_kernel_and_redraws(lab, open_page):
+    page = open_page()
+    chrome.run_all(page, lab, "explorer")
+    page.wait_for_selector(".ge-base rect", state="attached")
+    assert "33" in page.inner_text(".ge-figures")
+    page.focus('.ge-controls input[type="range"][data-name="M"]')
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.querySelector('.ge-figures').innerText.includes('36')")
+    assert chrome.our_problems(page) == []
+
+
+def test_what_is_not_allowed_is_said_in_the_widget(lab, open_page):
+    page = open_page()
+    chrome.run_all(page, lab, "explorer")
+    box = page.locator('.ge-controls input[type="number"][data-name="K"]')
+    box.fill("0")
+    box.press("Enter")
+    page.wait_for_selector(".ge-error:not([hidden])")
+    assert "K" in page.inner_text(".ge-error")
+    assert "Traceback" not in page.inner_text("body")
+    assert "33" in page.inner_text(".ge-figures"), "the last chart stays"
+
+
+def test_keys_move_through_the_chart_and_make_no_cells(lab, open_page):
+    page = open_page()
+    chrome.run_all(page, lab, "compare")
+    page.wait_for_selector(".ge-base rect", state="attached")
+    assert page.locator(".ge-panel").count() == 2
+    before = chrome.cells(page)
+    page.focus(".ge-lanes")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text(".ge-explain").strip()
+    for key in ("a", "b", "j", "d", "d"):
+        page.keyboard.press(key)
+    assert chrome.cells(page) == before
+    assert chrome.our_problems(page) == []

@@ -1,0 +1,72 @@
+"""The page that `to_html` writes: opened from a file, it works and asks nobody for anything."""
+
+import pytest
+
+import gpipe_edu as ge
+
+
+@pytest.fixture
+def explorer(tmp_path, open_page):
+    pytest.importorskip("anywidget")
+    path = tmp_path / "explorer.html"
+    ge.gantt(ge.gpipe(4, 8)).to_html(path)
+
+    def show(**options):
+        page = open_page(**options)
+        page.goto(path.as_uri())
+        page.wait_for_selector(".ge-base rect", state="attached")
+        return page
+
+    return show
+
+
+def test_no_request_goes_out_and_nothing_fails(explorer):
+    page = explorer()
+    assert page.requests == [page.url]
+    assert page.problems == []
+
+
+def test_a_key_on_a_control_redraws_from_what_was_computed_in_advance(explorer):
+    page = explorer()
+    assert "33" in page.inner_text(".ge-figures")
+    page.focus('[data-stops="K"]')
+    page.keyboard.press("ArrowRight")
+    timeline = ge.simulate(ge.gpipe(int(page.inner_text('[data-stops="K"] + output')), 8))
+    page.wait_for_function(
+        "text => document.querySelector('.ge-figures').innerText.includes(text)", arg=f"{timeline.makespan:g}"
+    )
+    assert page.problems == []
+
+
+def test_the_table_says_what_the_chart_shows(explorer):
+    page = explorer()
+    page.get_by_label("show as table").check()
+    rows = page.eval_on_selector_all(
+        ".ge-table table:first-of-type tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+    )
+    timeline = ge.simulate(ge.gpipe(4, 8))
+    expected = {
+        (f"{span.op.kind}{span.op.micro_batch}", str(span.device), f"{span.start:g}", f"{span.end:g}")
+        for span in timeline.spans
+    }
+    assert {(row[0], row[1], row[5], row[6]) for row in rows} == expected
+    assert len(rows) == len(expected)
+
+
+def test_every_control_can_be_reached_and_has_a_name(explorer):
+    page = explorer()
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('input, select, button, summary, [tabindex="0"]')].filter(part => {
+            const label = part.getAttribute('aria-label') || part.labels?.[0]?.innerText || part.innerText;
+            return !label?.trim() || part.dataset.lmSuppressShortcuts !== 'true';
+        }).map(part => part.outerHTML)"""
+    )
+    assert nameless == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_cut_off(explorer, scheme):
+    for width in (1280, 1920):
+        page = explorer(width=width, scheme=scheme)
+        wide = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0
