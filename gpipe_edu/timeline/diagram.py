@@ -1,0 +1,82 @@
+"""Diagrams as people draw them: a grid with one time slot per column, checked against the rules.
+
+    F0 F1 .  .  B1 B0      device 0
+    .  F0 F1 B1 B0 .       device 1: a stage may start no micro-batch before the stage in front has finished it
+
+A `Schedule` holds no times, so it cannot even express a box that is drawn too early. A drawing can, and many do. Here
+a drawing becomes a timeline with the times it claims, and `contradictions` says which of them cannot be.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from gpipe_edu.schedule import Schedule, ScheduleError
+from gpipe_edu.schedule.doctor import reason
+from gpipe_edu.schedule.text import parse_rows
+
+from .timeline import Span, Timeline
+
+_IDLE, _LONGER = ".", "-"
+
+
+def read_diagram(text: str, name: str = "") -> Timeline:
+    """The timeline that a drawing claims: a line per device, a word per time slot.
+
+    A word is an op as in `Schedule.parse`, "." for an idle slot, or "-" where the op on its left goes on. Blank lines
+    and whatever follows "#" are skipped.
+
+    Raises ScheduleError for a word that is none of these, ValueError for a "-" with no op on its left or a drawing
+    without ops, TypeError for what is not text.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f'read_diagram takes text such as "F0 . B0", a line per device; got {text!r}')
+    lines = [line.partition("#")[0].split() for line in text.splitlines()]
+    try:
+        ops = parse_rows("\n".join(_only_ops(words) for words in lines))
+    except ScheduleError as error:
+        hint = f'{error}; in a diagram, "{_IDLE}" is an idle slot and "{_LONGER}" goes on with the op on its left'
+        raise ScheduleError([error.problems[0]._replace(message=hint)]) from None
+    spans: list[Span] = []
+    for device, (words, row) in enumerate(zip(filter(None, lines), ops, strict=True)):
+        rest = iter(row)
+        running = False
+        for slot, word in enumerate(words):
+            if word == _LONGER:
+                if not running:
+                    raise ValueError(f'device {device}, slot {slot}: "-" goes on with an op, but none is on its left')
+                spans[-1] = spans[-1]._replace(end=slot + 1)
+            elif word != _IDLE:
+                spans.append(Span(device, next(rest), slot, slot + 1))
+            running = word != _IDLE
+    if not spans:
+        raise ValueError('the diagram has no ops; write a line per device and a word per slot, such as "F0 . B0"')
+    return Timeline(spans, len(ops), name=name)
+
+
+def contradictions(timeline: Timeline) -> list[str]:
+    """What cannot be in `timeline`, in sentences, earliest first; [] if it could happen as drawn.
+
+    First comes what the schedule doctor says about the order of its ops. If that is in order: every op that starts
+    before its device is free, or before something it needs has ended.
+    """
+    schedule = Schedule([[span.op for span in timeline.row(device)] for device in range(timeline.devices)])
+    if problems := schedule.problems():
+        return [problem.message for problem in problems]
+    span_of = {span.op: span for span in timeline.spans}
+    before = {after.op: span for device in range(timeline.devices) for span, after in pairwise(timeline.row(device))}
+    found = []
+    for span in timeline.spans:
+        reasons = {need: reason(span.op, need) for need in schedule.needs(span.op)}
+        if span.op in before:
+            reasons.setdefault(before[span.op].op, "a device runs one op at a time")
+        for need, why in reasons.items():
+            if span_of[need].end > span.start:
+                found.append(f"{span.op} starts at {span.start:g}, but {need} ends at {span_of[need].end:g}: {why}")
+    return found
+
+
+def _only_ops(words: list[str]) -> str:
+    """The line without its times, as `Schedule.parse` reads it, where "-" alone is a device without ops."""
+    ops = [word for word in words if word not in (_IDLE, _LONGER)]
+    return " ".join(ops) if ops else "-" * bool(words)
