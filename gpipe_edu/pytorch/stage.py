@@ -85,7 +85,7 @@ class Stage:
         self._has_skips = any(isinstance(module, (Stash, Take)) for module in self.layers.modules())
 
     def forward(self, step: Step, m: int, inputs: Values) -> Values:
-        """F: from the inputs, leaves that nobody else holds, to the outputs, leaves for the stages that wait for them."""
+        """F: from inputs, leaves that nobody else holds, to outputs, leaves for the stages that wait for them."""
         cell = Cell(inputs)
         keeps_graph = step.trains and not step.rematerializes(m, self.index)
         outputs = self._run(step, m, cell, graph=keeps_graph, first=True)

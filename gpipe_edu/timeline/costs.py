@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Final
 
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.validate import number, numbers, per_stage
@@ -12,15 +13,19 @@ from gpipe_edu.validate import number, numbers, per_stage
 Cost = float | Sequence[float]
 """One number for all stages, or one per stage."""
 
+UNITS: Final = ("", "s")
+"""A unit of your own, or seconds."""
+
 
 @dataclass(frozen=True)
 class Costs:
-    """Time per op kind, in any unit you like: numbers, or one value per stage.
+    """Time per op kind: numbers, or one value per stage; in any unit you like, or in seconds if unit is "s".
 
     R defaults to F, C to R + B, I and W to B / 2 (stage by stage). send is the time from the end of an op to its use
     on another device; no device is busy meanwhile.
 
-    Raises TypeError for what is not a number or a list of numbers, ValueError for a negative or infinite one.
+    Raises TypeError for what is not a number or a list of numbers, ValueError for a negative or infinite one or an
+    unknown unit.
     """
 
     F: Cost = 1
@@ -30,9 +35,12 @@ class Costs:
     I: Cost | None = None  # noqa: E741 (the field's letter for the input gradient)
     W: Cost | None = None
     send: float = 0
+    unit: str = ""
 
     def __post_init__(self) -> None:
         number("Costs send", self.send)
+        if self.unit not in UNITS:
+            raise ValueError(f"Costs unit is {self.unit!r}; it must be 's' for seconds or '' for a unit of your own")
         for kind in "FBRCIW":
             value = getattr(self, kind)
             if isinstance(value, Real):

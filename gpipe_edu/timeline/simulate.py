@@ -30,7 +30,7 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
     if not isinstance(costs, Costs):
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
     table = costs.table(checked(schedule).stages)
-    return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send)
+    return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send, unit=costs.unit)
 
 
 def replay(

@@ -13,6 +13,8 @@ from gpipe_edu.schedule.needs import Needs
 from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.validate import whole
 
+from .costs import UNITS
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -22,10 +24,6 @@ SOURCES: Final = {
     "measured": "start and end of every op were measured while all devices ran",
 }
 """Where the times of a timeline can come from."""
-
-
-UNITS: Final = ("s", "")
-"""Seconds, or the unit of the costs a plan was made with."""
 
 
 class Span(NamedTuple):
@@ -71,6 +69,10 @@ class Timeline:
         for span in self.spans:
             if not (0 <= span.device < devices and span.start <= span.end):
                 raise ValueError(f"{span} does not fit {devices} devices numbered from 0, or ends before it starts")
+
+    def named(self, name: str) -> Timeline:
+        """The same timeline under another name, which is its title in a picture."""
+        return Timeline(self.spans, self.devices, name=name, source=self.source, unit=self.unit, send=self.send)
 
     @property
     def measured(self) -> bool:

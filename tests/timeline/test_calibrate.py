@@ -38,3 +38,15 @@ def test_the_time_of_a_transfer_is_found_where_a_device_waited_for_it():
 def test_half_a_timeline_is_refused():
     with pytest.raises(ValueError, match="forwards and backwards"):
         calibrate(Timeline([Span(0, ge.Op("F", 0, 0), 0, 1)], 1))
+
+
+def test_a_plan_with_the_costs_of_a_run_is_in_its_unit():
+    run = replay(ge.gpipe(2, 3), lambda op: 0.5, source="replayed", unit="s")
+    plan = ge.simulate(ge.gpipe(2, 3), calibrate(run)).named("the plan")
+    assert (plan.unit, plan.name, plan.source) == ("s", "the plan", "planned")
+    assert ge.simulate(ge.gpipe(2, 3)).unit == ""
+
+
+def test_an_unknown_unit_is_refused():
+    with pytest.raises(ValueError, match="unit is 'ms'"):
+        ge.Costs(unit="ms")
