@@ -1,0 +1,156 @@
+"""What a learner has done, in one JSON file that survives restarts and that the learner may read, move or delete.
+
+Each part of the course keeps one section, a dict of plain data. Several notebooks may write at the same time, so a
+change reads the file again under a lock, and a new file takes the place of the old one at once or not at all. A file
+that cannot be read is set aside with its name told, because it may hold hours of work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+HOME: Final = "GPIPE_EDU_HOME"
+"""The environment variable that names another folder for the file."""
+
+_FILE: Final = "progress.json"
+_ABOUT: Final = "Your answers and results in the gpipe_edu course. Delete this file to start anew."
+_PATIENCE: Final = 5.0
+"""Seconds to wait for another notebook's change, which takes milliseconds."""
+
+Section: TypeAlias = dict[str, Any]
+
+
+def path() -> Path:
+    """Where the file is, or will be once there is something to keep."""
+    home = os.environ.get(HOME)
+    return (Path(home).expanduser() if home else _data_folder() / "gpipe_edu") / _FILE
+
+
+def read(section: str) -> Section:
+    """What is kept in `section`, {} if nothing is."""
+    try:
+        return _section(_load(), section)
+    except ValueError:
+        with _locked():
+            return _section(_load_or_set_aside(), section)
+
+
+@contextmanager
+def change(section: str) -> Iterator[Section]:
+    """The section as it is now; whatever it holds when the block ends without an error is kept.
+
+    Raises OSError where nothing can be written, and TypeError for what is no plain data.
+    """
+    with _locked():
+        everything = _load_or_set_aside()
+        kept = everything.setdefault(section, {})
+        yield kept
+        _write({"about": _ABOUT, **everything})
+
+
+def _data_folder() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+
+
+def _load() -> dict[str, Any]:
+    """The whole file; raises ValueError if it does not hold sections."""
+    try:
+        found = json.loads(path().read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except RecursionError:  # thousands of brackets, which nobody's answers have
+        raise ValueError("nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")
+    wrong = [name for name, value in found.items() if name != "about" and not isinstance(value, dict)]
+    if wrong:
+        raise ValueError(f"{wrong[0]} is not a JSON object")
+    return found
+
+
+def _section(everything: dict[str, Any], name: str) -> Section:
+    found: Section = everything.get(name, {})
+    return found
+
+
+def _load_or_set_aside() -> dict[str, Any]:
+    """As `_load`; a file that cannot be understood is renamed first. Call it under the lock."""
+    try:
+        return _load()
+    except ValueError as error:
+        file = path()
+        taken = (file.with_name(f"progress.broken-{number}.json") for number in range(1, sys.maxsize))
+        aside = next(name for name in taken if not name.exists())
+        os.replace(file, aside)
+        warnings.warn(
+            f"{file} could not be understood ({error}). It was renamed to {aside.name}, in the same folder, and a new "
+            f"one is begun; if you mend the old one, rename it back to {file.name}.",
+            stacklevel=5,
+        )
+        return {}
+
+
+def _write(everything: dict[str, Any]) -> None:
+    """Put a new file in the place of the old one: a reader sees all of the one or all of the other."""
+    text = json.dumps(everything, indent=2, ensure_ascii=False) + "\n"
+    descriptor, name = tempfile.mkstemp(prefix="progress.", suffix=".tmp", dir=path().parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())  # or a power cut could leave the new name with nothing in it
+        os.replace(name, path())
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """One change at a time, over all notebooks. The system lets go of the lock when a kernel dies."""
+    path().parent.mkdir(parents=True, exist_ok=True)
+    lock = path().with_name("progress.lock")
+    with open(lock, "ab") as file:
+        until = time.monotonic() + _PATIENCE
+        while not _take(file.fileno()):
+            if time.monotonic() > until:
+                raise TimeoutError(f"another program has held {lock} for {_PATIENCE:g} seconds; restart its kernel")
+            time.sleep(0.01)
+        yield  # closing the file lets go
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(descriptor: int) -> bool:
+        try:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # some network disks know no locks; an answer kept without one is better than none kept
+        return True

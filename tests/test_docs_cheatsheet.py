@@ -1,0 +1,145 @@
+"""Every figure of the cheatsheet, three ways: its formula as written, `ge.formulas`, and the simulator."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import gpipe_edu as ge
+from gpipe_edu.cli import app, main
+from gpipe_edu.course import store
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs/cheatsheet.md").read_text(encoding="utf-8")
+EXAMPLE = {"K": 4, "M": 8, "V": 2, "F": 1, "B": 2, "R": 1, "I": 1, "W": 1, "k": 0, "c": [2, 2, 2, 5], "sum": sum}
+EXAMPLE |= {"L": 16, "boundary": 1, "layer": 1, "max": max, "min": min, "__builtins__": {}}
+
+
+def table(heading):
+    """The rows of the first table under a heading, without its head."""
+    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def number(text):
+    """(27.3 %) as (0.273, 0.0005): the number and half a unit of its last place."""
+    digits = re.match(r"[\d.]+", text)[0]
+    scale = 100 if "%" in text else 1
+    places = len(digits.partition(".")[2])
+    return float(digits) / scale, 0.5 * 10**-places / scale + 1e-12
+
+
+def simulated(**costs):
+    return lambda schedule: ge.simulate(schedule, ge.Costs(**costs))
+
+
+def messages(schedule):
+    """Values that an op needs from another device."""
+    device = schedule.device_of_stage
+    ops = [op for row in schedule.rows for op in row]
+    return sum(device[need.stage] != device[op.stage] for op in ops for need in schedule.needs(op))
+
+
+def idle_over_ideal(timeline):
+    busy = sum(timeline.busy(k) for k in range(timeline.devices))
+    return (timeline.devices * timeline.makespan - busy) / busy
+
+
+def best_utilization(costs):
+    """Uneven stages after very many micro-batches, so that filling and draining hardly count."""
+    schedule = ge.gpipe(len(costs), 4000)
+    return 1 - ge.simulate(schedule, ge.Costs(F=costs, B=costs)).bubble_fraction
+
+
+def stored(L, K, M):
+    """Bytes on the last device when its last micro-batch is recomputed: all inputs, and one micro-batch's inside."""
+    return sum(1 / M for _ in range(M)) + sum(1 / M for _ in range(L // K))
+
+
+plan = simulated(F=1, B=2)
+SIMULATED = {
+    "bubble: idle / all device time": lambda: plan(ge.gpipe(4, 8)).bubble_fraction,
+    "idle / *ideal* time (Megatron's)": lambda: idle_over_ideal(plan(ge.one_f_one_b(4, 8))),
+    "utilization": lambda: 1 - plan(ge.gpipe(4, 8, "late")).bubble_fraction,
+    "speed-up over one device": lambda: simulated(F=4, B=8)(ge.gpipe(1, 8)).makespan / plan(ge.gpipe(4, 8)).makespan,
+    "makespan of a step": lambda: plan(ge.one_f_one_b(4, 8)).makespan,
+    "makespan, naive": lambda: plan(ge.naive(4, 8)).makespan,
+    "makespan, late recompute": lambda: plan(ge.gpipe(4, 8, "late")).makespan,
+    "makespan, early recompute": lambda: plan(ge.gpipe(4, 8, "early")).makespan,
+    "bubble, early recompute": lambda: plan(ge.gpipe(4, 8, "early")).bubble_fraction,
+    "makespan, interleaved": lambda: plan(ge.interleaved(4, 8, 2)).makespan,
+    "makespan, ZB-H1": lambda: plan(ge.zero_bubble(4, 8)).makespan,
+    "in flight at the peak, F-then-B": lambda: plan(ge.gpipe(4, 8)).peak_in_flight[2],
+    "in flight at the peak, 1F1B": lambda: plan(ge.one_f_one_b(4, 8)).peak_in_flight[0],
+    "utilization, uneven stages": lambda: best_utilization([2, 2, 2, 5]),
+    "activations at the peak, re-materialized": lambda: stored(16, 4, 8),
+    "extra work of recompute": lambda: plan(ge.gpipe(1, 8, "late")).makespan / plan(ge.gpipe(1, 8)).makespan - 1,
+    "messages between stages": lambda: messages(ge.gpipe(4, 8)),
+}
+
+
+def test_every_formula_has_a_simulation_to_stand_beside():
+    assert [row[0] for row in table("Formulas")] == list(SIMULATED)
+
+
+@pytest.mark.parametrize("row", table("Formulas"), ids=lambda row: row[0])
+def test_a_formula_its_function_and_the_simulator_agree(row):
+    what, formula, _, example = row
+    value = eval(formula.strip("`"), dict(EXAMPLE))
+    assert SIMULATED[what]() == pytest.approx(value, rel=1e-3 if "uneven" in what else 1e-12)
+    if example:
+        call, stated = re.fullmatch(r"`(.+)` = (.+)", example).groups()
+        assert eval(f"formulas.{call}", {"formulas": ge.formulas}) == pytest.approx(value, rel=1e-12)
+        wanted, precision = number(stated)
+        assert value == pytest.approx(wanted, abs=precision)
+
+
+@pytest.mark.parametrize("row", table("Schedules side by side"), ids=lambda row: row[0])
+def test_a_schedule_has_the_figures_that_stand_beside_it(row):
+    recipe, makespan, bubble, peaks, _ = row
+    schedule = eval(recipe.strip("`"), {"ge": ge})
+    halves = schedule.stages // schedule.devices  # an op of one of a device's stages takes that part of the time
+    timeline = simulated(F=1 / halves, B=2 / halves)(schedule)
+    assert timeline.makespan == pytest.approx(float(makespan))
+    wanted, precision = number(bubble)
+    assert timeline.bubble_fraction == pytest.approx(wanted, abs=precision)
+    assert timeline.peak_in_flight == tuple(map(int, peaks.split(",")))
+
+
+def test_the_knobs_are_arguments():
+    gpipe = pytest.importorskip("gpipe_edu.pytorch", reason="the PyTorch engine needs torch").GPipe
+    names = {name for knob, _, _ in table("Knobs") for name in re.findall(r"`(\w+)`", knob)}
+    assert names <= set(gpipe.__init__.__annotations__)
+    import gpipe_edu.pytorch as engine
+
+    assert all(hasattr(engine, name) for name in re.findall(r"`(balance_by_\w+)`", PAGE))
+
+
+def test_the_rule_of_thumb_says_what_the_formula_says():
+    assert "by the formula 15.8 % of the time are still idle at K = 4" in PAGE
+    assert round(ge.formulas.bubble_fraction(4, 16), 3) == 0.158
+
+
+def commands():
+    return [shlex.split(line, comments=True)[3:] for line in PAGE.splitlines() if line.startswith("python -m")]
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_a_command_has_these_options_and_the_quick_ones_run(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(store.HOME, str(tmp_path))
+    command = typer.main.get_command(app).commands[words[0]]
+    command.make_context(words[0], words[1:])
+    if words[0] == "schedule":
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert stopped.value.code == 0
+
+
+def test_the_code_runs():
+    [block] = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    names: dict = {}
+    exec(block, names)
+    assert names["schedule"].problems() == []
