@@ -33,11 +33,13 @@ __all__ = [
     "balance_uniform",
     "compare",
     "formulas",
+    "gantt",
     "gpipe",
     "interleaved",
     "join_batch",
     "naive",
     "one_f_one_b",
+    "puzzle",
     "simulate",
     "split_batch",
     "zero_bubble",
@@ -45,9 +47,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`compare` draws, so it loads when it is first used."""
+    """`compare`, `gantt` and `puzzle` draw, so they load when they are first used."""
     if name == "compare":
         from .view.compare import compare
 
         return compare
+    if name == "gantt":
+        from .view.gantt import gantt
+
+        return gantt
+    if name == "puzzle":
+        from .view.puzzle import puzzle
+
+        return puzzle
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,7 +29,10 @@ CODES: Final[dict[str, str]] = {
 }
 """Every problem code and what it means, in the order in which the rules are tried."""
 
-_LEGAL: Final = frozenset(frozenset(kinds) for kinds in ("FB", "FRB", "FC", "FIW", "FRIW"))
+WAYS: Final = ("FB", "FRB", "FC", "FIW", "FRIW")
+"""The ops of one micro-batch on one stage: every way to pass and finish it, in the order in which they run."""
+
+_LEGAL: Final = frozenset(frozenset(kinds) for kinds in WAYS)
 _WAYS: Final = "B, R and B, C, I and W, or R, I and W"
 
 _REASONS: Final[dict[tuple[str, str], str]] = {
@@ -43,6 +46,11 @@ _REASONS: Final[dict[tuple[str, str], str]] = {
     ("F", "F"): "a forward needs the output of the stage in front",
 }
 _GRADIENT_REASON: Final = "a backward needs the gradient from the next stage"
+
+
+def reason(op: Op, need: Op) -> str:
+    """Why `op` waits for `need`, one of the ops that it needs, in a clause."""
+    return _REASONS.get((op.kind, need.kind), _GRADIENT_REASON)
 
 
 class Problem(NamedTuple):
@@ -182,8 +190,8 @@ def _order(schedule: Schedule) -> Iterator[Problem]:
         for index, op in enumerate(row):
             for need in schedule.needs(op):
                 if position.get(need, -1) > index:
-                    reason = _REASONS.get((op.kind, need.kind), _GRADIENT_REASON)
-                    yield Problem("order", f"device {device} runs {op} before {need}, but {reason}", op)
+                    message = f"device {device} runs {op} before {need}, but {reason(op, need)}"
+                    yield Problem("order", message, op)
 
 
 def _deadlock(schedule: Schedule) -> Iterator[Problem]:

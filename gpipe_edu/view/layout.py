@@ -65,16 +65,19 @@ def layout(
 
     Raises ValueError for no timeline, a width below 320, or timelines in different units.
     """
-    _refuse(timelines, width)
+    refuse(timelines, width)
     longest = max(timeline.makespan for timeline in timelines)
     shown = clock(timelines[0].unit, longest)
     left = _EDGE + max(text_width(line, font) for line, font in _lane_names(timelines)) + 8
     right = width - _EDGE - text_width("peak in flight", _NOTE) - 20
     sheet = _Sheet(width, left, right, 0, (right - left) / longest if longest else 0)
+    levels = {timeline: memory_over_time(timeline) for timeline in timelines} if memory else {}
+    # One scale for all strips of a picture: strips of the same height would else mean different amounts.
+    tallest = max((held for rows in levels.values() for row in rows for _, held in row), default=0)
     for timeline in timelines:
         sheet.origin = timeline.start
         _headings(sheet, timeline, shown, title)
-        _lanes(sheet, timeline, memory)
+        _lanes(sheet, timeline, levels.get(timeline), tallest)
         if critical_path:
             sheet.routes.append(_route(sheet, timeline))
     axis, marks = _axis(sheet, longest, shown)
@@ -96,7 +99,8 @@ def layout(
     )
 
 
-def _refuse(timelines: Sequence[Timeline], width: float) -> None:
+def refuse(timelines: Sequence[Timeline], width: float = LEAST_WIDTH) -> None:
+    """Raises ValueError for what cannot be drawn: no timeline, too little width, or no common time axis."""
     if not timelines:
         raise ValueError("there is no timeline to draw; give at least one")
     if width < LEAST_WIDTH:
@@ -105,8 +109,8 @@ def _refuse(timelines: Sequence[Timeline], width: float) -> None:
     if len(units) > 1:
         names = " and ".join(Clock(1, unit).words for unit in units)
         raise ValueError(
-            f"the timelines are in {names}, which do not share a time axis; simulate with costs in seconds and build "
-            f'the planned timeline with unit="s", or draw them one by one'
+            f"the timelines are in {names}, which do not share a time axis; plan with calibrate(a measured timeline) "
+            f'or Costs(..., unit="s"), or draw them one by one'
         )
 
 
@@ -144,7 +148,9 @@ def _headings(sheet: _Sheet, timeline: Timeline, shown: Clock, title: str | None
         sheet.y += _FIGURES * 1.4
 
 
-def _lanes(sheet: _Sheet, timeline: Timeline, memory: bool) -> None:
+def _lanes(
+    sheet: _Sheet, timeline: Timeline, levels: Sequence[Sequence[tuple[float, float]]] | None, tallest: float
+) -> None:
     height, space = (22, 3) if _thin(timeline) else (34, 5)
     end = sheet.x(timeline.end)
     sheet.words.append(Words("note", end + 7, sheet.y + 9, "update", _NOTE, "end"))
@@ -152,14 +158,12 @@ def _lanes(sheet: _Sheet, timeline: Timeline, memory: bool) -> None:
     sheet.y += 20
     top, stages, peaks = sheet.y, stages_of(timeline), timeline.peak_in_flight
     recomputes = recompute_time(timeline)
-    levels = memory_over_time(timeline) if memory else []
-    tallest = max((held for level in levels for _, held in level), default=0)
     for device in range(timeline.devices):
         _lane_words(sheet, device, stages[device], height, _thin(timeline))
         sheet.words.append(Words("lane", sheet.width - _EDGE, sheet.y + height / 2, str(peaks[device]), _LANE, "end"))
         _row(sheet, timeline, device, height, recomputes)
         sheet.y += height
-        if memory:
+        if levels is not None:
             sheet.strips.append(_strip(sheet, timeline, device, levels[device], tallest))
             sheet.y += _STRIP + 4
         sheet.y += space

@@ -44,12 +44,11 @@ def recompute_time(timeline: Timeline) -> dict[Span, float]:
     A span does not say where its recompute ends; running the forward again takes as long as the forward took, so that
     forward's duration stands for it.
     """
+    checkpointed = [span for span in timeline.spans if span.op.kind == "C"]
+    if not checkpointed:
+        return {}
     forward = {span.op[1:]: span.end - span.start for span in timeline.spans if span.op.kind == "F"}
-    return {
-        span: min(forward.get(span.op[1:], 0.0), span.end - span.start)
-        for span in timeline.spans
-        if span.op.kind == "C"
-    }
+    return {span: min(forward.get(span.op[1:], 0.0), span.end - span.start) for span in checkpointed}
 
 
 def useful_fraction(timeline: Timeline) -> float:

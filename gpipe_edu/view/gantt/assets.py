@@ -1,0 +1,101 @@
+"""The script and the style that every host gets: the files in view/js as one module, the palette as CSS variables.
+
+The files are small modules that node can test one by one; a notebook and a page each take a single text, so imports
+between them are dropped and they stand one after another, each after those it uses.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from gpipe_edu.view.palette import FAINT, HATCH, INK, PAINTS, PAPER, STORE
+
+_ENTRY: Final = "host.js"
+_IMPORT: Final = re.compile(r'^import \{[^}]*\} from "\./(?P<file>[\w.]+)";\n', re.MULTILINE)
+_EXPORT: Final = re.compile(r"^export (?=const |function |async function |class )", re.MULTILINE)
+
+_LIGHT: Final = {
+    "paper": PAPER,
+    "ink": INK,
+    "faint": FAINT,
+    "store": STORE,
+    "bubble": PAPER,
+    "stripe": HATCH,
+    "rim": PAPER,
+    "edge": HATCH,
+}
+_DARK: Final = {
+    "paper": "#181818",
+    "ink": "#F2F2F2",
+    "faint": "#B8B8B8",
+    "store": "#4A4A4A",
+    "bubble": "#262626",
+    "stripe": "#6E6E6E",
+    "rim": "#E8E8E8",
+    "edge": "#8A8A8A",
+    "line": "#4A4A4A",
+    "panel": "#262626",
+    "accent": "#6FB7FF",
+    "alarm": "#FF8A80",
+}
+"""The page around the ops by night; ops keep their colours, so a legend learned by day still holds."""
+
+
+@cache
+def script(entry: str = _ENTRY) -> str:
+    """The file `entry` of view/js and all it uses, as one module without imports and exports."""
+    order: list[str] = []
+    _collect(entry, order, ())
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", asset(name))) for name in order)
+
+
+def widget_module(entry: str = _ENTRY) -> str:
+    """The module that anywidget loads: the file `entry` exports `render`."""
+    return f"{script(entry)}\nexport default {{ render }};\n"
+
+
+@cache
+def style() -> str:
+    """The style sheet, with the palette in front of it."""
+    light = _variables({**_LIGHT, **_op_colours()})
+    dark = _variables(_DARK)
+    sheet = asset("gantt.css")
+    # A theme that is given wins; then what the notebook says; then, outside of notebooks, what the system says.
+    known = "body[data-jp-theme-light]"
+    return (
+        f".ge-gantt {{ {light} }}\n{sheet}\n@media not print {{\n"
+        f'.ge-gantt[data-theme="dark"], body[data-jp-theme-light="false"] .ge-gantt:not([data-theme="light"]), '
+        f'body.vscode-dark .ge-gantt:not([data-theme="light"]) {{ {dark} color-scheme: dark; }}\n'
+        f"@media (prefers-color-scheme: dark) {{ :where(html:not(:has({known}))) "
+        f'.ge-gantt:not([data-theme="light"]) {{ {dark} color-scheme: dark; }} }}\n}}\n'
+    )
+
+
+def _collect(name: str, order: list[str], path: tuple[str, ...]) -> None:
+    """Put `name` after everything it imports."""
+    if name in path:
+        raise RuntimeError(f"the scripts import each other in a circle: {' -> '.join((*path, name))}")
+    if name in order:
+        return
+    for found in _IMPORT.finditer(asset(name)):
+        _collect(found["file"], order, (*path, name))
+    order.append(name)
+
+
+def asset(name: str) -> str:
+    """The text of a file in view/js."""
+    return files("gpipe_edu.view").joinpath("js", name).read_text(encoding="utf-8")
+
+
+def _op_colours() -> dict[str, str]:
+    colours: dict[str, str] = {}
+    for kind, paint in PAINTS.items():
+        colours |= {kind: paint.fill, f"{kind}-text": paint.text, f"{kind}-edge": paint.edge}
+    return colours
+
+
+def _variables(colours: dict[str, str]) -> str:
+    return " ".join(f"--ge-{name}: {colour};" for name, colour in colours.items())

@@ -1,0 +1,67 @@
+"""What the page is told once, and what it is told after every change: built here for notebooks and for pages alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from gpipe_edu.timeline import Timeline
+
+from .settings import MOST, RECOMPUTES, SCHEDULES, Settings
+from .spec import kind_names, specs, to_json
+from .words import differences
+
+
+def offer(settings: Settings | None, grid: Mapping[str, Sequence[int]] | None = None) -> dict[str, Any]:
+    """The names of ops and, for an explorer, what its controls offer; grid: the sizes a page without a kernel has."""
+    explorer = None
+    if settings is not None:
+        explorer = {
+            "schedules": SCHEDULES,
+            "recomputes": RECOMPUTES,
+            "limits": MOST,
+            "grid": grid,
+            "settings": to_page(settings),
+        }
+    return {"names": kind_names(), "explorer": explorer, "options": {}}
+
+
+def to_page(settings: Settings) -> dict[str, Any]:
+    """The settings as the page keeps them."""
+    return {**vars(settings), "factors": list(settings.factors)}
+
+
+def payload(
+    timelines: Sequence[Timeline],
+    settings: Settings | None = None,
+    *,
+    kept: Settings | None = None,
+    critical_path: bool = False,
+    cap: float | None = None,
+) -> dict[str, Any]:
+    """What the page draws. kept: what the learner compares with, already among the timelines."""
+    return {
+        "error": None,
+        "settings": settings and to_page(settings),
+        "kept": kept and to_page(kept),
+        "specs": specs(timelines, critical_path=critical_path, cap=cap),
+        "words": differences(timelines),
+    }
+
+
+@lru_cache(maxsize=24)
+def explored(settings: Settings, kept: Settings | None, critical_path: bool, cap: float | None) -> str:
+    """The explorer's payload as text; the page asks for some before they are wished, so each is made once."""
+    timelines = [each.timeline() for each in (kept, settings) if each]
+    return to_json(payload(timelines, settings, kept=kept, critical_path=critical_path, cap=cap))
+
+
+def refusal(error: Exception) -> str:
+    """A wish that cannot be granted, in one sentence; the page keeps the chart it has."""
+    return to_json({"error": str(error)})
+
+
+def numbered(answer: str, serial: int) -> str:
+    """The text of an answer with the number of the wish it is for."""
+    return f'{{"serial":{serial},{answer[1:]}'

@@ -1,0 +1,92 @@
+"""The widget as one HTML file: no kernel, no network, no file beside it.
+
+A page cannot simulate. An explorer in a page therefore carries its charts for every point of a grid, packed; what lies
+between the points, and other costs, need a notebook.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from html import escape
+from itertools import product
+from typing import Any, Final
+
+from gpipe_edu.timeline import Timeline
+
+from .assets import script, style
+from .offer import offer, payload, refusal
+from .settings import RECOMPUTES, SCHEDULES, Settings
+from .spec import to_json
+
+GRID: Final[Mapping[str, Sequence[int]]] = {"K": (1, 2, 3, 4, 6, 8), "M": (1, 2, 3, 4, 6, 8, 12, 16)}
+"""Sizes of the charts in a page, each with every schedule and every way to recompute."""
+
+_POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+"""The browser itself refuses whatever would leave the page."""
+
+
+def page(
+    timelines: Sequence[Timeline],
+    settings: Settings | None,
+    options: Mapping[str, Any],
+    cap: float | None,
+) -> str:
+    """The text of the page. options: memory, critical, speed, theme. settings: for an explorer, where it starts."""
+    grid = None if settings is None else _grid(settings)
+    data = offer(settings, grid)
+    data["options"] = dict(options)
+    data["payload"] = {"serial": 0, **payload(timelines, settings, critical_path=True, cap=cap)}
+    data["frames"] = None if settings is None or grid is None else _frames(settings, grid, cap)
+    title = ", ".join(timeline.name or "pipeline" for timeline in timelines)
+    text = to_json(data).replace("<", "\\u003c")
+    note = "" if settings is None else f"<p>{escape(_note(settings))}</p>"
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Gantt: {escape(title)}</title>\n<style>\n{style()}\n{_PAGE_STYLE}</style>\n</head>\n<body>\n"
+        f'<main id="ge-host"></main>\n{note}\n<noscript>{escape(_summary(data["payload"]))}</noscript>\n'
+        f'<script type="application/json" id="ge-data">{text}</script>\n'
+        f'<script type="module">\n{script()}\nboot(document);\n</script>\n</body>\n</html>\n'
+    )
+
+
+_PAGE_STYLE: Final = """:root { color-scheme: light dark; }
+body { margin: 12px; font: 14px/1.4 Helvetica, Arial, sans-serif; }
+@media (prefers-color-scheme: dark) { body { background: #181818; color: #F2F2F2; } }
+@media print { body { background: #fff; color: #000; } }
+"""
+
+
+def _grid(settings: Settings) -> dict[str, list[int]]:
+    """The grid with the sizes that the explorer stands at, which the page must be able to show."""
+    return {name: sorted({*sizes, getattr(settings, name)}) for name, sizes in GRID.items()}
+
+
+def _frames(settings: Settings, grid: Mapping[str, Sequence[int]], cap: float | None) -> str:
+    """What the page answers to every wish, as deflated JSON in base64."""
+    frames: list[str] = []
+    for schedule, recompute, K, M in product(SCHEDULES, RECOMPUTES, grid["K"], grid["M"]):
+        try:
+            here = replace(settings, schedule=schedule, recompute=recompute, K=K, M=M)
+            answer = to_json(payload([here.timeline()], critical_path=True, cap=cap))
+        except ValueError as error:
+            answer = refusal(error)
+        frames.append(f'"{schedule}|{recompute}|{K}|{M}":{answer}')
+    return base64.b64encode(zlib.compress(f"{{{','.join(frames)}}}".encode(), 9)).decode("ascii")
+
+
+def _note(settings: Settings) -> str:
+    costs = f"F = {settings.F:g}, B = {settings.B:g}, R = {settings.R:g}, transfer = {settings.send:g}"
+    uneven = f", stages times {', '.join(f'{factor:g}' for factor in settings.factors)}" if settings.factors else ""
+    return (
+        f"This page works without a kernel: its charts were computed in advance, with the costs {costs}{uneven}. Other "
+        f"sizes and costs: ge.gantt() in a notebook."
+    )
+
+
+def _summary(content: Mapping[str, Any]) -> str:
+    return " ".join("; ".join([*spec["heading"], *spec["figures"]]) + "." for spec in content["specs"])

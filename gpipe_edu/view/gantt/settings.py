@@ -1,0 +1,137 @@
+"""What the explorer's controls are set to, and the timeline that follows: checked here, so the page needs no rules.
+
+A setting comes from a person who types, so every refusal is one sentence that says what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from gpipe_edu.schedule import Op, Schedule, interleaved
+from gpipe_edu.schedule.recipes import RECIPES, by_name
+from gpipe_edu.schedule.recompute import with_recompute
+from gpipe_edu.timeline import Costs, Timeline, simulate
+from gpipe_edu.validate import number, numbers, whole
+
+SCHEDULES: Final = tuple(name for name in RECIPES if not name.startswith("gpipe-"))
+"""The recipes to choose from; recompute is a setting of its own."""
+
+RECOMPUTES: Final = {"none": "none", "late": "late (C)", "early": "early (R, then B)"}
+MOST: Final = {"K": 64, "M": 256, "V": 8, "stages": 64, "cost": 1000}
+"""Upper limits: beyond them a chart is a grey smear, and an op longer than a thousand others hides them."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The explorer's controls. factors: how many times the costs each stage takes, 1 for those not given.
+
+    Raises ValueError or TypeError, in one sentence, for what the controls do not allow.
+    """
+
+    schedule: str = "gpipe"
+    K: int = 4
+    M: int = 8
+    V: int = 2
+    recompute: str = "none"
+    F: float = 1
+    B: float = 2
+    R: float = 1
+    send: float = 0
+    factors: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, known in (("schedule", SCHEDULES), ("recompute", tuple(RECOMPUTES))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
+        for name in ("K", "M", "V"):
+            if whole(name, getattr(self, name), 1) > MOST[name]:
+                raise ValueError(f"{name} is {getattr(self, name)}; the explorer draws 1 to {MOST[name]}")
+        for name in ("F", "B", "R", "send"):
+            _check_cost(name, number(name, getattr(self, name)))
+        object.__setattr__(self, "factors", numbers("factors", self.factors))
+        for index, factor in enumerate(self.factors):
+            _check_cost(f"the factor of stage {index}", factor)
+        if self.stages > MOST["stages"]:
+            raise ValueError(
+                f"K = {self.K} devices with V = {self.V} stages each are {self.stages} stages; the explorer draws up "
+                f"to {MOST['stages']}, so choose a smaller K or V"
+            )
+        if self.schedule == "zero_bubble" and self.recompute == "late":
+            raise ValueError(
+                "zero bubble splits the backward into I and W, so there is no checkpointed backward C; choose early "
+                "recompute or none"
+            )
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> Settings:
+        """The settings that a page asks for; keys that are no setting are left alone. A box may have been emptied."""
+        given = {field.name: request[field.name] for field in fields(cls) if field.name in request}
+        for name, value in given.items():
+            if value is None or (name == "factors" and None in value):
+                raise ValueError(f"{name} is empty; type a number")
+        return cls(**given)
+
+    @property
+    def stages(self) -> int:
+        """How many stages there are: V per device where the schedule is interleaved."""
+        return self.K * (self.V if self.schedule == "interleaved" else 1)
+
+    def build(self) -> Schedule:
+        """The schedule."""
+        if self.schedule == "interleaved":
+            plain = interleaved(self.K, self.M, self.V)
+        else:
+            plain = by_name(self.schedule, self.K, self.M)
+        if self.recompute == "none":
+            return plain
+        rows = with_recompute(plain, "always").rows if self.recompute == "early" else _checkpointed(plain)
+        return Schedule(rows, name=f"{plain.name} {self.recompute} recompute")
+
+    def costs(self) -> Costs:
+        """The cost of every kind of op, per stage where stages are uneven."""
+        if set(self.factors) <= {1}:
+            return Costs(F=self.F, B=self.B, R=self.R, send=self.send)
+        factors = [*self.factors, *[1] * self.stages][: self.stages]
+        F, B, R = ([cost * factor for factor in factors] for cost in (self.F, self.B, self.R))
+        return Costs(F=F, B=B, R=R, send=self.send)
+
+    def timeline(self) -> Timeline:
+        """The planned timeline. Asked for again, as when a control goes back and forth, it is not built again."""
+        return _timeline(self)
+
+
+@lru_cache(maxsize=32)
+def _timeline(settings: Settings) -> Timeline:
+    return simulate(settings.build(), settings.costs())
+
+
+def recognise(schedule: Schedule) -> Settings | None:
+    """The settings that build `schedule`, with default costs; None if it is no recipe within the explorer's limits."""
+    kinds = {op.kind for row in schedule.rows for op in row}
+    recompute = "early" if "R" in kinds else "late" if "C" in kinds else "none"
+    if not (1 <= schedule.devices <= MOST["K"] and 1 <= schedule.micro_batches <= MOST["M"]):
+        return None
+    even = schedule.stages % schedule.devices == 0
+    # The one whose name it bears first: building a large schedule takes longer than comparing it.
+    for name in sorted(SCHEDULES, key=lambda name: not schedule.name.startswith(name.replace("_", " "))):
+        V = schedule.stages // schedule.devices if name == "interleaved" else 1
+        fits = even and V in range(1, MOST["V"] + 1) and schedule.stages == schedule.devices * V
+        if not fits or ("W" in kinds) != (name == "zero_bubble") or (name == "zero_bubble" and recompute == "late"):
+            continue
+        found = Settings(name, schedule.devices, schedule.micro_batches, V, recompute)
+        if found.build() == schedule:
+            return replace(found, V=V if name == "interleaved" else Settings.V)
+    return None
+
+
+def _check_cost(name: str, value: float) -> None:
+    if value > MOST["cost"]:
+        raise ValueError(f"{name} is {value:g}; the explorer takes 0 to {MOST['cost']}")
+
+
+def _checkpointed(schedule: Schedule) -> Iterator[Iterator[Op]]:
+    for row in schedule.rows:
+        yield (Op("C", op.micro_batch, op.stage) if op.kind == "B" else op for op in row)

@@ -1,0 +1,143 @@
+"""What the page gets to draw: one timeline as plain numbers, with every figure and every dependency worked out here.
+
+The page has no rules of pipeline parallelism and no formulas of its own, so what it shows cannot contradict Python.
+Ops are columns, not objects, in the order of the lanes: a step of 30,000 ops is then about a megabyte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from gpipe_edu.schedule import KINDS
+from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.memory import memory_over_time, peak_memory
+from gpipe_edu.view.measures import (
+    Clock,
+    clock,
+    figures,
+    gaps,
+    heading,
+    recompute_time,
+    stages_of,
+    useful_fraction,
+)
+
+FORMAT: Final = 1
+"""Raised when a page of an older version could no longer read what is sent."""
+
+_DIGITS: Final = 9
+"""Times are rounded to a nanosecond, or to the ninth digit of a cost unit."""
+
+
+def specs(
+    timelines: Sequence[Timeline], *, critical_path: bool = False, cap: float | None = None
+) -> list[dict[str, Any]]:
+    """One spec per timeline, all told in the unit that fits the longest."""
+    shown = clock(timelines[0].unit, max(timeline.makespan for timeline in timelines))
+    return [spec(timeline, shown, critical_path=critical_path, cap=cap) for timeline in timelines]
+
+
+def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: float | None = None) -> dict[str, Any]:
+    """`timeline` as numbers, strings and lists; times count from its start. cap: micro-batches a device has room for.
+
+    ops are columns, lane after lane; first[d] is the first op of device d. needs holds for every op the two ops it
+    waited for, -1 for none. An idle time has the op that ends it (next) and what that op waited for last (cause).
+    """
+    spans = [span for device in range(timeline.devices) for span in timeline.row(device)]
+    index = {span.op: number for number, span in enumerate(spans)}
+    needs = [[index[need] for need in timeline.needs(span.op)] for span in spans]
+    start = timeline.start
+    times = [(_round(span.start - start), _round(span.end - start)) for span in spans]
+    first = [0]
+    for device in range(timeline.devices):
+        first.append(first[-1] + len(timeline.row(device)))
+    recomputes = recompute_time(timeline)
+    levels = memory_over_time(timeline)
+    peaks = [max((held for _, held in level), default=0) for level in levels]
+    return {
+        "format": FORMAT,
+        "name": timeline.name or "pipeline",
+        "heading": heading(timeline, shown),
+        "K": timeline.devices,
+        "M": 1 + max(span.op.micro_batch for span in spans),
+        "end": _round(timeline.makespan),
+        "unit": timeline.unit or "step",
+        "source": timeline.source,
+        "shown": list(shown),
+        "send": timeline.send,
+        "stages": stages_of(timeline),
+        "first": first,
+        "kind": "".join(span.op.kind for span in spans),
+        "stage": [span.op.stage for span in spans],
+        "micro_batch": [span.op.micro_batch for span in spans],
+        "start": [begin for begin, _ in times],
+        "stop": [end for _, end in times],
+        "recompute": [_round(recomputes.get(span, 0)) for span in spans] if recomputes else [],
+        "needs": [[row[0] if row else -1 for row in needs], [row[1] if row[1:] else -1 for row in needs]],
+        "idle": _idle(timeline, spans, needs, first),
+        "flush": [_round(timeline.makespan)],
+        "memory": [_columns((_round(time - start), held) for time, held in level) for level in levels],
+        "cap": cap,
+        "peaks": list(timeline.peak_in_flight),
+        "figures": [*figures(timeline, shown), memory_words(timeline, max(peaks))],
+        "stats": {
+            "makespan": timeline.makespan,
+            "bubble_fraction": timeline.bubble_fraction,
+            "useful_fraction": useful_fraction(timeline),
+            "peak_memory": peaks,
+        },
+        "critical": [index[span.op] for span in timeline.critical_path()] if critical_path else [],
+    }
+
+
+def memory_words(timeline: Timeline, peak: float) -> str:
+    """The memory of the fullest device, `peak` micro-batches; where stages recompute, the inputs they keep as well."""
+    words = f"peak memory {peak:g} micro-batch{'es' * (peak != 1)}"
+    if any(span.op.kind in "RC" for span in timeline.spans):
+        inputs = max(peak_memory(timeline, boundary=1, interior=0))
+        words += f" + {inputs:g} stage input{'s' * (inputs != 1)}"
+    return words
+
+
+def to_json(data: object) -> str:
+    """The text that is sent: no blanks, and no infinity or NaN, which browsers refuse."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def kind_names() -> dict[str, str]:
+    """The letter and the name of every kind of op, for the legend and the sentences of the page."""
+    return dict(KINDS)
+
+
+def _round(time: float) -> float:
+    whole = int(time)
+    return whole if whole == time else round(time, _DIGITS)
+
+
+def _idle(
+    timeline: Timeline, spans: Sequence[Span], needs: Sequence[Sequence[int]], first: Sequence[int]
+) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {"device": [], "start": [], "stop": [], "next": [], "cause": []}
+    for device in range(timeline.devices):
+        here, last = first[device], first[device + 1]
+        for start, end in gaps(timeline, device):
+            while here < last and spans[here].start < end:
+                here += 1
+            waited = needs[here] if here < last else ()
+            cause = max(waited, key=lambda number: _there(timeline, spans[number], device), default=-1)
+            row = (device, _round(start - timeline.start), _round(end - timeline.start))
+            for column, value in zip(columns.values(), (*row, here if here < last else -1, cause), strict=True):
+                column.append(value)
+    return columns
+
+
+def _there(timeline: Timeline, span: Span, device: int) -> float:
+    """When what `span` made was on `device`."""
+    return span.end + (timeline.send if span.device != device else 0)
+
+
+def _columns(rows: Iterable[tuple[float, float]]) -> list[list[float]]:
+    pairs = list(rows)
+    return [[time for time, _ in pairs], [held for _, held in pairs]]

@@ -1,0 +1,175 @@
+"""`Gantt`, the widget in a notebook: keeps the timelines, answers the page's wishes, writes files.
+
+A wish and its answer are one message each way. The answer goes as one JSON text, because a widget's state is copied
+and compared piece by piece, which for lists of 30,000 numbers takes longer than drawing them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anywidget
+import traitlets
+
+from gpipe_edu.timeline import Timeline
+from gpipe_edu.view.layout import layout
+from gpipe_edu.view.notebook import summary
+from gpipe_edu.view.svg import paint
+
+from .assets import style, widget_module
+from .offer import explored, numbered, offer, payload, refusal
+from .page import page
+from .settings import Settings
+from .spec import to_json
+
+_MOST_OPS_IN_PNG = 4000
+"""A still picture of more ops takes seconds and shows nothing that its summary does not."""
+
+
+class Gantt(anywidget.AnyWidget):
+    """The interactive chart that `ge.gantt` returns.
+
+    Traits that can be read, set and observed: cursor, selected, zoom, speed, theme, memory, critical_path. cursor is a
+    time from the start of the step; selected an op such as "F3@1", "" for none; zoom is [] for the whole step or
+    [from, to]; theme is "auto", "light" or "dark".
+    """
+
+    _esm: ClassVar[str] = widget_module()
+    _css: ClassVar[str] = style()
+
+    offer = traitlets.Unicode().tag(sync=True)
+    payload = traitlets.Unicode().tag(sync=True)
+    wish = traitlets.Dict().tag(sync=True, echo_update=False)
+    cursor = traitlets.Float(None, allow_none=True).tag(sync=True, echo_update=False)
+    selected = traitlets.Unicode("").tag(sync=True, echo_update=False)
+    zoom = traitlets.List(traitlets.Float(), maxlen=2).tag(sync=True, echo_update=False)
+    speed = traitlets.Float(1.0).tag(sync=True)
+    theme = traitlets.Enum(["auto", "light", "dark"], "auto").tag(sync=True)
+    memory = traitlets.Bool(True).tag(sync=True)
+    critical_path = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(
+        self,
+        timelines: Sequence[Timeline],
+        settings: Settings | None = None,
+        *,
+        cap: float | None = None,
+        **options: Any,
+    ) -> None:
+        self._timelines, self._settings, self._cap = tuple(timelines), settings, cap
+        self._kept: Settings | None = None
+        super().__init__(offer=to_json(offer(settings)), **options)
+        self._draw(0)
+        self.observe(self._grant, "wish")
+        self.observe(lambda change: self._draw(int(self.wish.get("serial", 0))), "critical_path")
+        self.on_msg(self._look_ahead)
+
+    @property
+    def timelines(self) -> tuple[Timeline, ...]:
+        """What is drawn now."""
+        return self._timelines
+
+    @property
+    def settings(self) -> Settings | None:
+        """What the explorer's controls are set to; None where there are no controls."""
+        return self._settings
+
+    def _grant(self, change: Mapping[str, Any]) -> None:
+        """Do what the page wishes, or say why not."""
+        wish = change["new"]
+        serial = int(wish.get("serial", 0))
+        try:
+            wanted, kept = _read(wish)
+            timelines = tuple(each.timeline() for each in (kept, wanted) if each)
+        except (ValueError, TypeError) as error:
+            self.payload = numbered(refusal(error), serial)
+            return
+        self._timelines, self._settings, self._kept = timelines, wanted, kept
+        self._draw(serial)
+
+    def _draw(self, serial: int) -> None:
+        if self._settings is not None:
+            answer = explored(self._settings, self._kept, self.critical_path, self._cap)
+        else:
+            answer = to_json(payload(self._timelines, critical_path=self.critical_path, cap=self._cap))
+        self.payload = numbered(answer, serial)
+
+    def _look_ahead(self, widget: object, content: Mapping[str, Any], buffers: object) -> None:
+        """Answer wishes that may come next, so that the page has the answers when they do."""
+        answers = []
+        for wish in content.get("ahead", ()):
+            try:
+                answers.append(explored(*_read(wish), self.critical_path, self._cap))
+            except (ValueError, TypeError) as error:
+                answers.append(refusal(error))
+        self.send({"ahead": answers, "round": content.get("round")})
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """A self-contained page that needs no kernel and no network; also written to `path` if one is given.
+
+        An explorer's page offers the sizes in `gpipe_edu.view.gantt.page.GRID` with every schedule and way to
+        recompute, at the costs set now.
+        """
+        options = {
+            "memory": self.memory,
+            "critical": self.critical_path,
+            "speed": self.speed,
+            "theme": self.theme,
+        }
+        text = page(self._timelines, self._settings, options, self._cap)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def to_svg(self, path: str | Path | None = None) -> str:
+        """The chart as the text of a self-contained SVG file; also written to `path` if one is given."""
+        text = paint(self._still())
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def to_png(self, path: str | Path | None = None, dpi: float = 150) -> bytes:
+        """The chart as a PNG file; also written to `path` if one is given. Needs matplotlib."""
+        from gpipe_edu.view.figures import png  # matplotlib is optional, so it is loaded only for a PNG
+
+        data = png(self._still(), dpi)
+        if path is not None:
+            Path(path).write_bytes(data)
+        return data
+
+    def save_trace(self, path: str | Path) -> list[Path]:
+        """Write a Chrome trace, which Perfetto opens; of several charts one each, numbered. Returns the paths."""
+        target = Path(path)
+        if len(self._timelines) == 1:
+            return [self._timelines[0].save_trace(target)]
+        return [
+            timeline.save_trace(target.with_stem(f"{target.stem}-{number}"))
+            for number, timeline in enumerate(self._timelines, 1)
+        ]
+
+    def _still(self) -> Any:
+        return layout(*self._timelines, memory=self.memory, critical_path=self.critical_path)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(summary, self._timelines))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        found = super()._repr_mimebundle_(**kwargs)
+        if found is None:
+            return None
+        data, metadata = found if isinstance(found, tuple) else (found, {})
+        data = {**data, "text/plain": repr(self)}
+        if sum(len(timeline.spans) for timeline in self._timelines) <= _MOST_OPS_IN_PNG:
+            with suppress(ImportError):  # without matplotlib the line of text stands for the picture
+                data["image/png"] = base64.b64encode(self.to_png(dpi=100)).decode("ascii")
+        return data, metadata
+
+
+def _read(wish: Mapping[str, Any]) -> tuple[Settings, Settings | None]:
+    """What is wished for, and what it is to be compared with. Raises ValueError or TypeError."""
+    kept = wish.get("kept")
+    return Settings.of(wish), Settings.of(kept) if kept else None

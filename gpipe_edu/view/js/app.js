@@ -1,0 +1,255 @@
+// The whole widget: controls, chart, time, explanation, table. A host (host.js) brings the data and takes the wishes.
+
+import { KEPT } from "./kept.js";
+import { createAnswers } from "./answers.js";
+import { createChart } from "./chart.js";
+import { createControls } from "./controls.js";
+import { createTransport } from "./transport.js";
+import { doingAt, explain, spoken } from "./explain.js";
+import { itemAt } from "./find.js";
+import { escape } from "./lettering.js";
+import { legendMarkup } from "./legend.js";
+import { MOST_ROWS, tableMarkup } from "./table.js";
+
+const REST = 150; // milliseconds without motion, after which the cursor is told to the host and to screen readers
+const HINT = "Point at an op or a bubble, or use the arrow keys: it tells what it waited for and what it unblocks.";
+
+/** A name for the patterns of one widget that no other widget on the page has. */
+export function uniqueMark() {
+  return `ge${Math.random().toString(36).slice(2, 9)}`;
+}
+
+/** data: {names, options, explorer, payload}; tell: {settings(wish), state(name, value), ahead(wishes) or none}. */
+export function createApp(host, data, tell) {
+  const mark = uniqueMark();
+  host.classList.add("ge-gantt");
+  host.dataset.lmSuppressShortcuts = "true";
+  host.innerHTML =
+    `<div class="ge-controls"></div><p class="ge-error" role="alert" hidden></p><div class="ge-chart"></div>` +
+    `<div class="ge-transport"></div><div class="ge-explain"></div><ul class="ge-words" hidden></ul>` +
+    `<div class="ge-legend"></div><div class="ge-table" hidden></div><div class="ge-live" aria-live="polite"></div>`;
+  const part = (name) => host.querySelector(`.ge-${name}`);
+  const { names, options } = data;
+  let serial = 0;
+  let shownSerial = -1;
+  let early = -1; // the wish whose answer was on the screen before the reply to it came
+  let payload = null;
+  let settings = data.explorer?.settings ?? null;
+  let kept = null;
+  const answers = createAnswers(tell.ahead);
+  let resting = 0;
+
+  const chart = createChart(part("chart"), {
+    mark,
+    names,
+    on: {
+      hover: describe,
+      focus: (item) => {
+        describe(item);
+        if (item) say(spoken(chart.specs[item.panel], item, names));
+        if (item) moveTo(item);
+      },
+      select: (item) => {
+        describe(item);
+        tell.state("selected", nameFor(item));
+      },
+      cursor: (time) => {
+        transport.stop();
+        transport.go(time);
+      },
+      zoom: (from, to) => tell.state("zoom", to === null ? [] : [from, to]),
+      key: (event) => event.key === " " && (transport.act("play"), true),
+    },
+  });
+  const transport = createTransport(part("transport"), chart, {
+    speed: options.speed,
+    toggles: options,
+    on: {
+      toggle,
+      zoom: (how) => (how === "all" ? chart.zoom(0, chart.end) : chart.zoomBy(how === "nearer" ? 0.5 : 2)),
+      speed: (value) => tell.state("speed", value),
+      time: rest,
+    },
+  });
+  const controls =
+    data.explorer &&
+    createControls(part("controls"), data.explorer, {
+      settings,
+      on: { change: wish, near, keep, reset: () => (controls.show(data.explorer.settings), wish(data.explorer.settings)) },
+    });
+  part("controls").hidden = !controls;
+  chart.set({ memory: options.memory, critical: options.critical });
+
+  function nameFor(item) {
+    if (item?.type !== "op") return "";
+    const spec = chart.specs[item.panel];
+    return `${spec.kind[item.index]}${spec.micro_batch[item.index]}@${spec.stage[item.index]}`;
+  }
+
+  function wish(next) {
+    settings = next;
+    serial += 1;
+    const asked = { ...settings, kept, serial };
+    tell.settings(asked);
+    const known = answers.get(asked);
+    if (!known) return;
+    show({ ...known, serial });
+    early = serial;
+  }
+
+  function keep(button) {
+    kept = kept ? null : settings;
+    button.textContent = kept ? "Stop comparing" : "Keep this to compare";
+    button.setAttribute("aria-pressed", String(Boolean(kept)));
+    wish(settings);
+  }
+
+  function near(list) {
+    const ops = Math.max(...chart.specs.map(({ kind }) => kind.length));
+    answers.ahead(list.map((each) => ({ ...each, kept })), ops);
+  }
+
+  /** A reply as text. One that is on the screen already is not even read: of a large step that takes milliseconds. */
+  function reply(text) {
+    const [, number] = text.match(/^\{"serial":(\d+),/);
+    if (Number(number) !== early) show(JSON.parse(text));
+    else early = -1;
+  }
+
+  /** What Python made of a wish. Replies to older wishes than the one on the screen are dropped. */
+  function show(next) {
+    if (next.settings) answers.put({ ...next.settings, kept: next.kept }, next);
+    if (next.serial < shownSerial) return;
+    shownSerial = next.serial;
+    part("error").hidden = !next.error;
+    part("error").textContent = next.error ?? "";
+    if (next.error) return;
+    payload = next;
+    if (next.settings && next.serial >= serial) {
+      [serial, settings] = [next.serial, next.settings];
+      controls?.show(settings);
+    }
+    chart.show(next.specs);
+    transport.fit();
+    describe(chart.selected);
+    part("words").hidden = !next.words.length;
+    part("words").innerHTML = next.words.map((words) => `<li>${escape(words)}</li>`).join("");
+    legend();
+    table();
+    if (controls) sayLater(chart.specs.at(-1).figures.join(", "));
+  }
+
+  function describe(item) {
+    const found = item ?? chart.selected;
+    if (!found) {
+      part("explain").innerHTML = `<p class="ge-hint">${HINT}</p>`;
+      return;
+    }
+    const { title, lines } = explain(chart.specs[found.panel], found, names);
+    part("explain").innerHTML = `<p><b>${escape(title)}</b></p>${lines.map((line) => `<p>${escape(line)}</p>`).join("")}`;
+  }
+
+  function moveTo({ panel, type, index }) {
+    const spec = chart.specs[panel];
+    transport.stop();
+    chart.moveCursor(type === "op" ? spec.start[index] : spec.idle.start[index], false);
+    transport.tell();
+    rest();
+  }
+
+  function say(words) {
+    part("live").textContent = words;
+  }
+
+  let saying = 0;
+  function sayLater(words) {
+    clearTimeout(saying);
+    saying = setTimeout(() => say(words), REST);
+  }
+
+  function rest() {
+    clearTimeout(resting);
+    resting = setTimeout(() => {
+      tell.state("cursor", chart.cursor);
+      if (!part("transport").contains(document.activeElement)) return;
+      const spec = chart.specs[0];
+      const running = spec.stages.map((_, device) => itemAt(spec, device, chart.cursor)).map((item) => (item?.type === "op" ? item.index : null));
+      say(doingAt(running, spec, chart.cursor));
+    }, REST);
+  }
+
+  function toggle(name, value) {
+    if (name === "table") {
+      part("table").hidden = !value;
+      table();
+      return;
+    }
+    options[name] = value;
+    if (name === "critical") answers.forget();
+    chart.set({ [name]: value });
+    legend();
+    if (name !== "arrows") tell.state(name === "critical" ? "critical_path" : name, value);
+  }
+
+  function legend() {
+    part("legend").innerHTML = legendMarkup(chart.specs, names, options, `${mark}-l`);
+  }
+
+  function table() {
+    if (part("table").hidden || !payload) return;
+    part("table").innerHTML = payload.specs
+      .map((spec, number) => {
+        const large = spec.kind.length > MOST_ROWS;
+        const choice = spec.stages.map((_, device) => `<option value="${device}">device ${device}</option>`).join("");
+        const chooser = `<label class="ge-field">rows of <select data-table="${number}" ${KEPT}>${choice}</select></label>`;
+        return `${large ? chooser : ""}<div data-rows="${number}">${tableMarkup(spec, names, large ? 0 : null)}</div>`;
+      })
+      .join("");
+  }
+
+  part("table").addEventListener("change", (event) => {
+    const { table: number } = event.target.dataset;
+    const rows = part("table").querySelector(`[data-rows="${number}"]`);
+    rows.innerHTML = tableMarkup(payload.specs[number], names, Number(event.target.value));
+  });
+
+  return {
+    show,
+    reply,
+    got: answers.got,
+    destroy() {
+      transport.stop();
+      clearTimeout(resting);
+      clearTimeout(saying);
+      chart.destroy();
+    },
+    /** State that was set from outside, by name. */
+    state(name, value) {
+      if (name === "theme") host.dataset.theme = value;
+      if (name === "cursor" && value !== null && value !== chart.cursor) {
+        chart.moveCursor(value, true);
+        transport.tell();
+      }
+      if (name === "speed") transport.setSpeed(value);
+      const look = { memory: "memory", critical_path: "critical" }[name];
+      if (look && options[look] !== value) {
+        options[look] = value;
+        chart.set({ [look]: value });
+        transport.setToggle(look, value);
+        legend();
+      }
+      if (name === "zoom") chart.zoom(value.length ? value[0] : 0, value.length ? value[1] : chart.end);
+      if (name === "selected" && value !== nameFor(chart.selected)) chart.select(find(value));
+    },
+  };
+
+  function find(name) {
+    for (let panel = 0; panel < chart.specs.length; panel++) {
+      const { kind } = chart.specs[panel];
+      for (let index = 0; index < kind.length; index++) {
+        if (nameFor({ panel, type: "op", index }) === name) return { panel, type: "op", index };
+      }
+    }
+    return null;
+  }
+}

@@ -1,0 +1,155 @@
+// The explorer's controls: they only say what is wanted. What is allowed, and what comes of it, Python tells.
+
+import { KEPT } from "./kept.js";
+import { escape } from "./lettering.js";
+
+const COSTS = { F: "F forward", B: "B backward", R: "R recompute", send: "transfer" };
+
+function options(entries, chosen) {
+  return entries
+    .map(([value, name]) => `<option value="${escape(value)}" ${value === chosen ? "selected" : ""}>${escape(name)}</option>`)
+    .join("");
+}
+
+function select(name, label, entries, chosen) {
+  return `<label class="ge-field">${label} <select data-name="${name}" ${KEPT}>${options(entries, chosen)}</select></label>`;
+}
+
+/** A slider for the hand and a number for the exact; the slider covers the sizes that can be read. */
+function count(name, label, value, slider, most) {
+  return (
+    `<div class="ge-field ge-count"><span>${label}</span>` +
+    `<input type="range" data-name="${name}" min="1" max="${slider}" value="${value}" aria-label="${label}" ${KEPT}>` +
+    `<input type="number" data-name="${name}" min="1" max="${most}" value="${value}" aria-label="${label}, exactly" ${KEPT}></div>`
+  );
+}
+
+function number(name, label, value, most, index = "") {
+  return (
+    `<label class="ge-field">${label} <input type="number" data-name="${name}" data-index="${index}" min="0" ` +
+    `max="${most}" step="0.5" value="${value}" ${KEPT}></label>`
+  );
+}
+
+/** A choice from a list of sizes, for pages whose charts were computed in advance. */
+function stops(name, label, values, chosen) {
+  return (
+    `<label class="ge-field ge-count">${label} <input type="range" data-stops="${name}" min="0" max="${values.length - 1}" ` +
+    `step="1" value="${values.indexOf(chosen)}" aria-valuetext="${chosen}" ${KEPT}><output>${chosen}</output></label>`
+  );
+}
+
+/** The settings with one changed. Text that is no number goes on as it is: Python says what is wrong with it. */
+export function changed(settings, name, value, index = "") {
+  if (index !== "") {
+    const factors = Array.from({ length: Math.max(Number(index) + 1, settings.factors.length) }, (_, k) => settings.factors[k] ?? 1);
+    factors[Number(index)] = value;
+    return { ...settings, factors };
+  }
+  return { ...settings, [name]: value };
+}
+
+/** How many stages the settings have. */
+export function stagesOf(settings) {
+  return settings.K * (settings.schedule === "interleaved" ? settings.V : 1);
+}
+
+/** The values one key press away from the one that `input` has. */
+export function besides({ type, value, min, max, step, options, selectedIndex }) {
+  if (type === "select-one") {
+    const near = [options[selectedIndex - 1], options[selectedIndex + 1]];
+    return near.filter((option) => option && !option.disabled).map((option) => option.value);
+  }
+  const size = Number(step) || 1;
+  return [Number(value) - size, Number(value) + size].filter((near) => near >= Number(min) && near <= Number(max));
+}
+
+/** Controls in `host`. offer: {schedules, recomputes, limits, grid}; on: {change(settings), near(list of settings), keep(), reset()}. */
+export function createControls(host, offer, { settings, on }) {
+  let now = settings;
+  const { limits, grid } = offer;
+  const sizes = grid
+    ? stops("K", "devices K", grid.K, now.K) + stops("M", "micro-batches M", grid.M, now.M)
+    : count("K", "devices K", now.K, Math.max(16, now.K), limits.K) +
+      count("M", "micro-batches M", now.M, Math.max(64, now.M), limits.M) +
+      `<span class="ge-only-interleaved">${number("V", "stages per device V", now.V, limits.V)}</span>`;
+  const costs = Object.entries(COSTS)
+    .map(([name, label]) => number(name, label, now[name], limits.cost))
+    .join("");
+  host.innerHTML =
+    `<div class="ge-row" role="group" aria-label="Schedule">` +
+    select("schedule", "schedule", offer.schedules.map((name) => [name, name]), now.schedule) +
+    sizes +
+    select("recompute", "recompute", Object.entries(offer.recomputes), now.recompute) +
+    `</div>` +
+    (grid
+      ? ""
+      : `<div class="ge-row" role="group" aria-label="Time of an op"><span class="ge-name">time of</span>${costs}` +
+        `<span class="ge-gap"></span><button type="button" class="ge-word" data-do="keep" aria-pressed="false" ${KEPT}>Keep this to compare</button>` +
+        `<button type="button" class="ge-word" data-do="reset" ${KEPT}>Start again</button></div>` +
+        `<details class="ge-uneven"><summary ${KEPT}>uneven stages</summary><div class="ge-row ge-factors" role="group" ` +
+        `aria-label="How many times the costs each stage takes"></div></details>`);
+  const factorsHost = host.querySelector(".ge-factors");
+  let built = -1;
+
+  /** One box per stage; they stay as they are while only their values change, so that nobody loses the focus. */
+  function factors() {
+    const stages = stagesOf(now);
+    const most = Math.min(16, stages);
+    if (!factorsHost || !(stages >= 1 && stages <= limits.stages)) return;
+    if (built !== stages) {
+      built = stages;
+      const rest = stages > most ? `<span class="ge-name">stages beyond ${most - 1} take the costs once</span>` : "";
+      const box = (_, stage) => number("factors", `stage ${stage}`, now.factors[stage] ?? 1, limits.cost, stage);
+      factorsHost.innerHTML = `<span class="ge-name">times the costs:</span>` + Array.from({ length: most }, box).join("") + rest;
+    }
+  }
+
+  function show(next) {
+    now = next;
+    for (const input of host.querySelectorAll("[data-name]")) {
+      const { name, index } = input.dataset;
+      const value = index ? (now.factors[index] ?? 1) : now[name];
+      const typing = input === document.activeElement && input.type === "number";
+      if (!typing && String(input.value) !== String(value)) input.value = value;
+    }
+    for (const input of host.querySelectorAll("[data-stops]")) {
+      const values = grid[input.dataset.stops];
+      input.value = values.indexOf(now[input.dataset.stops]);
+      input.setAttribute("aria-valuetext", now[input.dataset.stops]);
+      input.nextElementSibling.textContent = now[input.dataset.stops];
+    }
+    const interleaved = host.querySelector(".ge-only-interleaved");
+    if (interleaved) interleaved.hidden = now.schedule !== "interleaved";
+    for (const option of host.querySelectorAll('[data-name="recompute"] option')) {
+      option.disabled = option.value === "late" && now.schedule === "zero_bubble";
+    }
+    factors();
+  }
+
+  host.addEventListener("input", (event) => {
+    const { name, index, stops: list } = event.target.dataset;
+    if (!name && !list) return;
+    const typed = event.target.value;
+    let value = typed;
+    if (list) value = grid[list][Number(typed)];
+    else if (event.target.type !== "select-one") value = typed.trim() === "" ? null : Number(typed);
+    show(changed(now, name ?? list, value, index ?? ""));
+    on.change(now);
+    lookAhead(event);
+  });
+  host.addEventListener("focusin", lookAhead);
+
+  /** The settings that the next key press on this control would lead to. */
+  function lookAhead({ target }) {
+    const { name, index } = target.dataset;
+    if (name) on.near(besides(target).map((value) => changed(now, name, value, index ?? "")));
+  }
+
+  host.addEventListener("click", (event) => {
+    const name = event.target.closest("[data-do]")?.dataset.do;
+    if (name) on[name](event.target);
+  });
+  show(now);
+  return { show };
+}

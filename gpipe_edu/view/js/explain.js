@@ -1,0 +1,99 @@
+// What an op waited for, what it unblocks, and why a device idles, in sentences. The facts are the spec's.
+
+import { deviceOf, labelOf } from "./layout.js";
+import { showTime } from "./lettering.js";
+import { needsOf, unblockedBy } from "./find.js";
+
+/** An op where it is not obvious which one: with its stage and device, unless it is on `device`. */
+export function nameOf(spec, index, device = -1) {
+  const home = deviceOf(spec, index);
+  const stages = spec.stages[home].length > 1 || spec.stages[home][0] !== home;
+  const stage = stages ? ` of stage ${spec.stage[index]}` : "";
+  return labelOf(spec, index) + stage + (home === device ? " here" : ` on device ${home}`);
+}
+
+/** {title, lines} for an item: one short name and a few sentences. names: what the letters of ops stand for. */
+export function explain(spec, item, names) {
+  return item.type === "op" ? explainOp(spec, item.index, names) : explainIdle(spec, item.index);
+}
+
+function listed(parts) {
+  return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
+}
+
+function explainOp(spec, index, names) {
+  const show = (time) => showTime(time, spec.shown);
+  const device = deviceOf(spec, index);
+  const [start, stop] = [spec.start[index], spec.stop[index]];
+  const kind = names[spec.kind[index]];
+  const title = `${labelOf(spec, index)}: ${kind} of micro-batch ${spec.micro_batch[index]}, stage ${spec.stage[index]}`;
+  const lines = [`On device ${device}, from ${show(start)} to ${show(stop)}, so it takes ${show(stop - start)}.`];
+  lines.push(`Waited for: ${waitedFor(spec, index, device, show)}.`);
+  const after = unblockedBy(spec, index);
+  const most = after.map((op) => `${nameOf(spec, op, device)} (starts at ${show(spec.start[op])})`);
+  lines.push(`Unblocks: ${most.length ? listed(most) : "nothing more; the update waits for it as for every op"}.`);
+  return { title, lines };
+}
+
+function waitedFor(spec, index, device, show) {
+  const causes = needsOf(spec, index).map((need) => {
+    const sent = spec.send && deviceOf(spec, need) !== device ? `, and ${show(spec.send)} to be sent` : "";
+    return { at: readyAt(spec, need, device), words: `${nameOf(spec, need, device)} (done at ${show(spec.stop[need])}${sent})` };
+  });
+  const turn = index > spec.first[device] ? index - 1 : -1;
+  if (turn >= 0 && !needsOf(spec, index).includes(turn)) {
+    const words = `its turn after ${labelOf(spec, turn)} (done at ${show(spec.stop[turn])})`;
+    causes.push({ at: spec.stop[turn], words });
+  }
+  if (!causes.length) return "nothing, it is the first op of the step here";
+  const last = Math.max(...causes.map(({ at }) => at));
+  const latest = causes.filter(({ at }) => last - at <= 1e-9 * spec.end);
+  const late = latest.length < causes.length ? `; last came ${listed(latest.map(({ words }) => words.split(" (")[0]))}` : "";
+  return listed(causes.map(({ words }) => words)) + late;
+}
+
+/** When what `need` made is on `device`. */
+function readyAt(spec, need, device) {
+  return spec.stop[need] + (deviceOf(spec, need) === device ? 0 : spec.send);
+}
+
+function explainIdle(spec, index) {
+  const show = (time) => showTime(time, spec.shown);
+  const { device: devices, start: starts, stop: stops, next: nexts, cause: causes } = spec.idle;
+  const [device, start, stop, next, cause] = [devices, starts, stops, nexts, causes].map((column) => column[index]);
+  const title = `Bubble: device ${device} idles`;
+  const lines = [`From ${show(start)} to ${show(stop)}, that is ${show(stop - start)}.`];
+  const near = 1e-6 * (spec.end || 1);
+  if (next < 0) {
+    const all = start <= near ? "It has no work in this step" : "It has done all its work of this step";
+    lines.push(`Why: ${all}; it waits for the update, for which the other devices are not ready.`);
+    return { title, lines };
+  }
+  const ready = cause < 0 ? 0 : readyAt(spec, cause, device);
+  if (ready > start + near) {
+    const sent = spec.send && deviceOf(spec, cause) !== device ? ` and ${show(spec.send)} to be sent` : "";
+    lines.push(
+      `Why: next it runs ${labelOf(spec, next)}, which needs ${nameOf(spec, cause, device)}; that one takes until ` +
+        `${show(spec.stop[cause])}${sent}.`,
+    );
+  } else {
+    lines.push(`Why: ${labelOf(spec, next)} comes next, and all it needs is there already.`);
+  }
+  if (stop > Math.max(ready, start) + near) {
+    const rest = stop - Math.max(ready, start);
+    lines.push(`The last ${show(rest)} are no waiting for data: handing over, waking up, other work of the machine.`);
+  }
+  return { title, lines };
+}
+
+/** One line that a screen reader says: an item without the reasons. */
+export function spoken(spec, item, names) {
+  const { title, lines } = explain(spec, item, names);
+  return `${title}. ${lines.join(" ")}`;
+}
+
+/** What every device does at `time`, for the line beside the cursor; null ops are idle. */
+export function doingAt(running, spec, time) {
+  const busy = running.filter((index) => index !== null).length;
+  return `At ${showTime(time, spec.shown)}: ${busy} of ${spec.K} device${spec.K === 1 ? "" : "s"} busy`;
+}

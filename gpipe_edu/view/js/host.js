@@ -1,0 +1,70 @@
+// The two hosts: a notebook, where a kernel answers, and a page, where the answers were worked out in advance.
+
+import { createApp } from "./app.js";
+
+/** What a notebook calls (anywidget): traits in, traits out. Returns what tidies up. */
+export function render({ model, el }) {
+  const tell = {
+    settings(wish) {
+      model.set("wish", wish);
+      model.save_changes();
+    },
+    state(name, value) {
+      if (String(model.get(name)) === String(value)) return;
+      model.set(name, value);
+      model.save_changes();
+    },
+    ahead: (wishes, round) => model.send({ ahead: wishes, round }),
+  };
+  const data = JSON.parse(model.get("offer"));
+  data.options = {
+    ...data.options,
+    memory: model.get("memory"),
+    critical: model.get("critical_path"),
+    speed: model.get("speed"),
+  };
+  const app = createApp(el, data, tell);
+  const handlers = {
+    "change:payload": () => app.reply(model.get("payload")),
+    "msg:custom": ({ ahead, round }) => ahead && app.got(ahead.map((text) => JSON.parse(text)), round),
+  };
+  for (const name of ["theme", "cursor", "speed", "zoom", "selected", "memory", "critical_path"]) {
+    handlers[`change:${name}`] = () => app.state(name, model.get(name));
+  }
+  for (const [name, handler] of Object.entries(handlers)) model.on(name, handler);
+  app.reply(model.get("payload"));
+  for (const name of ["theme", "zoom", "cursor", "selected"]) app.state(name, model.get(name));
+  return () => {
+    for (const [name, handler] of Object.entries(handlers)) model.off(name, handler);
+    app.destroy();
+  };
+}
+
+/** The key under which a page keeps the answer to a wish. */
+export function frameKey({ schedule, recompute, K, M }) {
+  return [schedule, recompute, K, M].join("|");
+}
+
+/** The text that was packed as deflate and base64. */
+export async function unpack(packed) {
+  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).text();
+}
+
+/** What a self-contained page calls. */
+export function boot(document) {
+  const data = JSON.parse(document.getElementById("ge-data").textContent);
+  const frames = data.frames ? unpack(data.frames).then((text) => JSON.parse(text)) : null;
+  const tell = {
+    async settings(wish) {
+      const payload = frames ? (await frames)[frameKey(wish)] : data.payload;
+      app.show({ ...payload, settings: frames ? wish : undefined, serial: wish.serial });
+    },
+    state() {},
+  };
+  const host = document.getElementById("ge-host");
+  const app = createApp(host, data, tell);
+  app.state("theme", data.options.theme);
+  app.show(data.payload);
+}

@@ -1,0 +1,182 @@
+// Where everything stands: the twin of layout.py, pure functions from specs to pixels.
+// A golden file that both sides' tests read keeps the still picture and the page alike.
+
+import { labelFont, px, textWidth, tickStep } from "./lettering.js";
+
+const EDGE = 12;
+const LANE = 14;
+const NOTE = 13;
+const STRIP = 26;
+const TICK_ROOM = 64;
+
+/** Where lanes begin, before the first one: room for "update" and "peak in flight". */
+const TOP = 20;
+
+/** True if there are so many lanes that each gets one line of text. */
+function thin(spec) {
+  return spec.K > 8;
+}
+
+/** The stages of a device, where its number does not say them already. */
+export function stageNote(device, stages) {
+  if (!stages.length || (stages.length === 1 && stages[0] === device)) return "";
+  const listed = stages.length <= 4 ? stages.join(", ") : `${stages[0]}, ${stages[1]}, … ${stages.at(-1)}`;
+  return `stage${stages.length > 1 ? "s" : ""} ${listed}`;
+}
+
+/** The axis that all specs share. from, to: the part of the time that is in view, all of it if not given. */
+export function frameOf(specs, width, from = 0, to = null) {
+  let names = 0;
+  for (const spec of specs) {
+    spec.stages.forEach((stages, device) => {
+      const note = stageNote(device, stages);
+      names = Math.max(names, textWidth(`device ${device}`, LANE));
+      names = Math.max(names, textWidth(thin(spec) ? `${device}: ${note}` : note, NOTE));
+    });
+  }
+  const longest = Math.max(...specs.map((spec) => spec.end));
+  const left = EDGE + names + 8;
+  const right = width - EDGE - textWidth("peak in flight", NOTE) - 20;
+  const end = to ?? longest;
+  const scale = end > from ? (right - left) / (end - from) : 0;
+  return { width, left, right, longest, from, to: end, scale, edge: EDGE };
+}
+
+/** Where `time` stands. */
+export function xOf(frame, time) {
+  return frame.left + (time - frame.from) * frame.scale;
+}
+
+/** The time that stands at `x`, kept within the step. */
+export function timeAt(frame, x) {
+  if (!frame.scale) return 0;
+  return Math.min(frame.longest, Math.max(0, frame.from + (x - frame.left) / frame.scale));
+}
+
+/**
+ * The lanes of one spec; y counts from the panel's top. most: what the full height of a memory strip stands for, one
+ * number for all specs of a chart, or two strips of the same height would mean different amounts.
+ */
+export function panelOf(spec, frame, memory, most = tallest([spec])) {
+  const height = thin(spec) ? 22 : 34;
+  const space = thin(spec) ? 3 : 5;
+  const pitch = height + (memory ? STRIP + 4 : 0) + space;
+  const lanes = spec.stages.map((stages, device) => ({
+    device,
+    y: TOP + device * pitch,
+    height,
+    strip: memory ? TOP + device * pitch + height : null,
+    note: stageNote(device, stages),
+  }));
+  const end = TOP + spec.K * pitch - space;
+  const panel = { spec, frame, lanes, thin: thin(spec), memory, height: end + 6 };
+  panel.flush = spec.flush.map((time) => ({ x: xOf(frame, time) + 1, top: TOP - 3, bottom: end + 3, width: 6 }));
+  panel.tallest = memory ? most : 0;
+  return panel;
+}
+
+/** The most that any device holds, or may hold. */
+export function tallest(specs) {
+  let most = 0;
+  for (const spec of specs) {
+    most = Math.max(most, spec.cap ?? 0);
+    for (const [, held] of spec.memory) for (const level of held) most = Math.max(most, level);
+  }
+  return most;
+}
+
+/** The box of op number `index`. */
+export function boxOf(panel, index) {
+  const { spec, frame } = panel;
+  const lane = panel.lanes[deviceOf(spec, index)];
+  const x = xOf(frame, spec.start[index]);
+  return { x, y: lane.y, width: (spec.stop[index] - spec.start[index]) * frame.scale, height: lane.height };
+}
+
+/** The box of bubble number `index`. */
+export function idleOf(panel, index) {
+  const { spec, frame } = panel;
+  const { device, start, stop } = spec.idle;
+  const lane = panel.lanes[device[index]];
+  const width = (stop[index] - start[index]) * frame.scale;
+  return { x: xOf(frame, start[index]), y: lane.y, width, height: lane.height };
+}
+
+/** The device that runs op number `index`: ops are stored lane after lane. */
+export function deviceOf(spec, index) {
+  let low = 0;
+  let high = spec.K - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (spec.first[middle] <= index) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** The pieces a box is painted in: a checkpointed backward has a recompute part and a backward part. */
+export function partsOf(panel, index) {
+  const { spec, frame } = panel;
+  const { x, width } = boxOf(panel, index);
+  if (spec.kind[index] !== "C") return [{ kind: spec.kind[index], x, width }];
+  const recompute = spec.recompute[index] * frame.scale;
+  return [
+    { kind: "R", x, width: recompute },
+    { kind: "B", x: x + recompute, width: width - recompute },
+  ];
+}
+
+/** What stands in op number `index`, where it fits. */
+export function labelOf(spec, index) {
+  return spec.kind[index] + spec.micro_batch[index];
+}
+
+/** The label sizes of one lane: per op, 0 where none fits; one size per lane and kind, the smallest that is needed. */
+export function fontsOf(panel, device) {
+  const { spec, frame } = panel;
+  const smallest = {};
+  const fonts = [];
+  for (let index = spec.first[device]; index < spec.first[device + 1]; index++) {
+    const length = spec.stop[index] - spec.start[index] - (spec.kind[index] === "C" ? spec.recompute[index] : 0);
+    const font = labelFont(labelOf(spec, index), length * frame.scale);
+    fonts.push(font);
+    if (font) smallest[spec.kind[index]] = Math.min(font, smallest[spec.kind[index]] ?? font);
+  }
+  return fonts.map((font, number) => (font ? smallest[spec.kind[spec.first[device] + number]] : 0));
+}
+
+/** The memory of one device as a stepped line above the base of its strip. */
+export function stripOf(panel, device) {
+  const { spec, frame, lanes } = panel;
+  const base = lanes[device].strip + STRIP;
+  const unit = stripUnit(panel);
+  const [times, held] = spec.memory[device];
+  const points = [[xOf(frame, 0), base]];
+  let before = 0;
+  for (let index = 0; index <= times.length; index++) {
+    const x = xOf(frame, index < times.length ? times[index] : spec.end);
+    const level = index < times.length ? held[index] : 0;
+    points.push([x, base - before * unit], [x, base - level * unit]);
+    before = level;
+  }
+  return { base, points, peak: held.length ? Math.max(...held) : 0 };
+}
+
+/** Pixels per micro-batch held. */
+export function stripUnit(panel) {
+  return panel.tallest ? (STRIP - 3) / panel.tallest : 0;
+}
+
+/** The marks of the axis in view, in the unit that times are shown in. */
+export function axisOf(frame, shown) {
+  const [scale, unit] = shown;
+  const most = Math.max(2, Math.trunc((frame.right - frame.left) / TICK_ROOM));
+  const step = tickStep((frame.to - frame.from) * scale, most);
+  const marks = [];
+  const first = step ? Math.ceil((frame.from * scale) / step - 1e-9) : 0;
+  const last = step ? Math.floor((frame.to * scale) / step + 1e-9) : 0;
+  for (let number = first; number <= last; number++) {
+    marks.push({ x: xOf(frame, (number * step) / scale), text: String(Number((number * step).toPrecision(6))) });
+  }
+  return { marks, unit: unit || "time", left: px(frame.left), right: px(frame.right) };
+}

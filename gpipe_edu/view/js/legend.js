@@ -1,0 +1,31 @@
+// What the colours and lines mean: only those that are on the screen. Markup only.
+
+import { patterns } from "./draw.js";
+import { escape } from "./lettering.js";
+
+/** names: what the letters of ops stand for. options: {memory, critical}, what else is shown. */
+export function legendMarkup(specs, names, { memory, critical }, mark) {
+  const present = new Set(specs.flatMap(({ kind }) => [...kind]));
+  const kinds = Object.keys(names).filter((kind) => present.has(kind));
+  const items = kinds.map((kind) => sample(swatch(kind, mark), `${kind} ${names[kind]}`));
+  const bubble = `<rect class="ge-bubble ge-edge" x=".5" y=".5" width="25" height="15" fill="url(#hatch-${mark})"/>`;
+  items.push(sample(bubble, "bubble: the device is idle"));
+  const store = `<path class="ge-store" d="M.5 15.5V8H9V2H18V9H25.5V15.5z"/>`;
+  if (memory) items.push(sample(store, "activations held, in micro-batches"));
+  if (memory && specs.some(({ cap }) => cap !== null)) items.push(sample(`<path class="ge-cap" d="M1 8H25"/>`, "memory cap"));
+  if (critical) items.push(sample(`<path class="ge-route" d="M1 8H25"/>`, "critical path"));
+  return `<svg width="0" height="0" aria-hidden="true">${patterns(mark)}</svg><ul>${items.join("")}</ul>`;
+}
+
+function sample(inside, words) {
+  return `<li><svg width="26" height="16" aria-hidden="true">${inside}</svg> ${escape(words)}</li>`;
+}
+
+function swatch(kind, mark) {
+  return kind === "C" ? box("R", 0.5, 9, mark) + box("B", 9.5, 16, mark) : box(kind, 0.5, 25, mark);
+}
+
+function box(kind, x, width, mark) {
+  const fill = kind === "R" ? ` fill="url(#dots-${mark})"` : "";
+  return `<rect class="ge-op ge-${kind}" x="${x}" y=".5" width="${width}" height="15"${fill}/>`;
+}

@@ -1,0 +1,164 @@
+// Play, pause, step, scrub, speed, zoom and what is shown: the row of buttons under the chart.
+
+import { KEPT } from "./kept.js";
+import { eventsOf, nextEvent } from "./find.js";
+import { showTime } from "./lettering.js";
+
+const SECONDS = 10; // a step played at speed 1
+const PAUSE = 600; // milliseconds from event to event where motion is to be reduced
+
+export const SPEEDS = [0.25, 0.5, 1, 2, 4];
+
+const ICONS = {
+  first: "M3 2v12M14 2L6 8l8 6z",
+  back: "M4 2v12M13 2L6 8l7 6z",
+  play: "M3 2l11 6-11 6z",
+  pause: "M3 2h4v12H3zM9 2h4v12H9z",
+  next: "M12 2v12M3 2l7 6-7 6z",
+  nearer: "M8 3v10M3 8h10",
+  further: "M3 8h10",
+  all: "M1 8h14M4 4L1 8l3 4M12 4l3 4-3 4",
+};
+
+/** `time` to a thousandth of `end` or a little finer: nobody reads more of a moving cursor. */
+export function legible(time, end) {
+  const places = end > 0 ? Math.max(0, 3 - Math.floor(Math.log10(end))) : 0;
+  return Math.round(time * 10 ** places) / 10 ** places;
+}
+
+/** Where time stands after `elapsed` milliseconds of play; the end is where it stops. */
+export function advance(time, elapsed, end, speed) {
+  return Math.min(end, time + (elapsed / 1000 / SECONDS) * speed * end);
+}
+
+function button(name, label) {
+  return `<button type="button" class="ge-button" data-do="${name}" aria-label="${label}" title="${label}" ${KEPT}>${icon(name)}</button>`;
+}
+
+function icon(name) {
+  return `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${ICONS[name]}"/></svg>`;
+}
+
+function toggle(name, label, checked) {
+  return `<label class="ge-check"><input type="checkbox" data-toggle="${name}" ${checked ? "checked" : ""} ${KEPT}> ${label}</label>`;
+}
+
+/** on: {toggle(name, value), zoom("nearer" | "further" | "all"), speed(value), time(value)}. */
+export function createTransport(host, chart, { on, speed, toggles }) {
+  const speeds = SPEEDS.map((each) => `<option value="${each}" ${each === speed ? "selected" : ""}>${each}×</option>`).join("");
+  host.innerHTML =
+    `<div class="ge-row" role="group" aria-label="Time"><span class="ge-buttons">${button("first", "To the start")}${button("back", "Previous event")}` +
+    `${button("play", "Play")}${button("next", "Next event")}</span>` +
+    `<input class="ge-scrub" type="range" min="0" step="any" aria-label="Time" ${KEPT}><output class="ge-time"></output>` +
+    `<label class="ge-field">speed <select data-speed ${KEPT}>${speeds}</select></label></div>` +
+    `<div class="ge-row" role="group" aria-label="View"><span class="ge-buttons">${button("further", "Show more time")}` +
+    `${button("nearer", "Show less time")}${button("all", "Show the whole step")}</span>${toggle("memory", "memory", toggles.memory)}` +
+    `${toggle("critical", "critical path", toggles.critical)}${toggle("arrows", "transfers", true)}` +
+    `${toggle("table", "show as table", false)}</div>`;
+  const scrub = host.querySelector(".ge-scrub");
+  const output = host.querySelector(".ge-time");
+  const player = host.querySelector('[data-do="play"]');
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+  let pace = speed;
+  let playing = null; // what stops the play
+
+  function tell() {
+    const shown = chart.specs[0].shown;
+    output.textContent = `${showTime(legible(chart.cursor, chart.end), shown)} of ${showTime(chart.end, shown)}`;
+    scrub.value = chart.cursor;
+    scrub.setAttribute("aria-valuetext", output.textContent);
+  }
+
+  function go(time) {
+    chart.moveCursor(time, true);
+    tell();
+    on.time(chart.cursor);
+  }
+
+  function fit() {
+    const { end } = chart;
+    scrub.max = end;
+    tell();
+  }
+
+  function stop() {
+    playing?.();
+    playing = null;
+    player.innerHTML = icon("play");
+    player.setAttribute("aria-label", "Play");
+    player.title = "Play";
+  }
+
+  function play() {
+    if (chart.cursor >= chart.end) go(0);
+    player.innerHTML = icon("pause");
+    player.setAttribute("aria-label", "Pause");
+    player.title = "Pause";
+    const shown = (time) => {
+      go(time);
+      if (chart.cursor >= chart.end) stop();
+    };
+    if (still.matches) {
+      const timer = setInterval(() => shown(nextEvent(eventsOf(chart.specs), chart.cursor, 1)), PAUSE / pace);
+      playing = () => clearInterval(timer);
+      return;
+    }
+    let before = performance.now();
+    let request = requestAnimationFrame(function frame(now) {
+      request = requestAnimationFrame(frame);
+      shown(advance(chart.cursor, now - before, chart.end, pace));
+      before = now;
+    });
+    playing = () => cancelAnimationFrame(request);
+  }
+
+  const actions = {
+    first: () => go(0),
+    back: () => go(nextEvent(eventsOf(chart.specs), chart.cursor, -1)),
+    next: () => go(nextEvent(eventsOf(chart.specs), chart.cursor, 1)),
+    play: () => (playing ? stop() : play()),
+  };
+
+  function act(name) {
+    if (name !== "play") stop();
+    (actions[name] ?? (() => on.zoom(name)))();
+  }
+
+  host.addEventListener("click", (event) => {
+    const name = event.target.closest("[data-do]")?.dataset.do;
+    if (name) act(name);
+  });
+  host.addEventListener("change", (event) => {
+    const { toggle: name } = event.target.dataset;
+    if (name) on.toggle(name, event.target.checked);
+    if (event.target.matches("[data-speed]")) on.speed((pace = Number(event.target.value)));
+  });
+  scrub.addEventListener("input", () => {
+    stop();
+    go(Number(scrub.value));
+  });
+  // A native range moves by a fixed step, which means nothing here: its arrow keys go from event to event.
+  scrub.addEventListener("keydown", (event) => {
+    const moves = { ArrowLeft: "back", ArrowDown: "back", ArrowRight: "next", ArrowUp: "next", Home: "first", " ": "play" };
+    if (event.key === "End") go(chart.end);
+    else if (moves[event.key] && !event.ctrlKey && !event.altKey && !event.metaKey) act(moves[event.key]);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  return {
+    fit,
+    tell,
+    go,
+    act,
+    setSpeed(value) {
+      pace = value;
+      const option = [...host.querySelectorAll("[data-speed] option")].find((each) => Number(each.value) === value);
+      if (option) option.selected = true;
+    },
+    setToggle(name, value) {
+      host.querySelector(`[data-toggle="${name}"]`).checked = value;
+    },
+    stop,
+  };
+}

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { explain, nameOf } from "../../../gpipe_edu/view/js/explain.js";
+import { idleRows, tableMarkup, tableRows } from "../../../gpipe_edu/view/js/table.js";
+import { needsOf } from "../../../gpipe_edu/view/js/find.js";
+import { NAMES, opOf, specs } from "./specs.mjs";
+
+const op = (spec, ...cell) => explain(spec, { type: "op", index: opOf(spec, ...cell) }, NAMES);
+
+test("an op tells when it runs, what it waited for and what it unblocks", () => {
+  assert.deepEqual(op(specs.gpipe, "B", 6, 1), {
+    title: "B6: backward of micro-batch 6, stage 1",
+    lines: [
+      "On device 1, from 17 to 19, so it takes 2.",
+      "Waited for: F6 here (done at 8), B6 on device 2 (done at 17) and its turn after B7 (done at 17); " +
+        "last came B6 on device 2 and its turn after B7.",
+      "Unblocks: B6 on device 0 (starts at 19).",
+    ],
+  });
+});
+
+test("the first op waited for nothing, the last unblocks nothing", () => {
+  assert.match(op(specs.gpipe, "F", 0, 0).lines[1], /nothing, it is the first op/);
+  assert.match(op(specs.gpipe, "B", 0, 0).lines[2], /nothing more/);
+});
+
+test("a transfer is told where there is one", () => {
+  assert.match(op(specs["uneven, narrow"], "F", 1, 1).lines[1], /F1 on device 0 \(done at 2, and 0.25 to be sent\)/);
+});
+
+test("a stage is named only where the device does not say it", () => {
+  assert.equal(nameOf(specs.gpipe, opOf(specs.gpipe, "F", 2, 3)), "F2 on device 3");
+  assert.equal(nameOf(specs.interleaved, opOf(specs.interleaved, "F", 2, 3), 1), "F2 of stage 3 here");
+});
+
+test("a bubble tells why: what comes next, what that needs, how long that takes", () => {
+  const { idle } = specs.gpipe;
+  const at = (device, start) => idle.device.findIndex((lane, n) => lane === device && idle.start[n] === start);
+  const why = (device, start) => explain(specs.gpipe, { type: "idle", index: at(device, start) }, NAMES).lines;
+  assert.deepEqual(why(1, 9), [
+    "From 9 to 15, that is 6.",
+    "Why: next it runs B7, which needs B7 on device 2; that one takes until 15.",
+  ]);
+  assert.match(why(2, 0)[1], /next it runs F0, which needs F0 on device 1; that one takes until 2\./);
+  assert.match(why(3, 27)[1], /done all its work of this step; it waits for the update/);
+});
+
+test("time that no missing input explains is called by its name", () => {
+  const spec = structuredClone(specs.gpipe);
+  const index = spec.idle.device.findIndex((lane, n) => lane === 1 && spec.idle.start[n] === 9);
+  spec.idle.stop[index] = 15.5;
+  spec.shown = [1, "s"];
+  const { lines } = explain(spec, { type: "idle", index }, NAMES);
+  assert.match(lines[2], /The last 0.5 s are no waiting for data/);
+});
+
+test("every op and bubble of every spec can be explained", () => {
+  for (const spec of Object.values(specs)) {
+    for (let index = 0; index < spec.kind.length; index++) {
+      const { title, lines } = explain(spec, { type: "op", index }, NAMES);
+      assert.equal(lines.length, 3);
+      assert.doesNotMatch(title + lines.join(""), /undefined|NaN|null/);
+    }
+    spec.idle.start.forEach((_, index) => {
+      assert.doesNotMatch(explain(spec, { type: "idle", index }, NAMES).lines.join(""), /undefined|NaN|null/);
+    });
+  }
+});
+
+test("the table has a row for every op and bubble, with the times and needs of the spec", () => {
+  for (const spec of Object.values(specs)) {
+    const rows = tableRows(spec, NAMES);
+    assert.equal(rows.length, spec.kind.length);
+    rows.forEach(([label, device, stage, microBatch, kind, , , waited], index) => {
+      assert.equal(label, spec.kind[index] + spec.micro_batch[index]);
+      assert.deepEqual([stage, microBatch, kind], [spec.stage[index], spec.micro_batch[index], NAMES[spec.kind[index]]]);
+      assert.ok(spec.stages[device].includes(stage));
+      assert.equal(waited ? waited.split(", ").length : 0, needsOf(spec, index).length);
+    });
+    assert.equal(idleRows(spec).length, spec.idle.start.length);
+  }
+  const [row] = tableRows(specs.gpipe, NAMES, 1);
+  assert.deepEqual(row, ["F0", 1, 1, 0, "forward", "1", "2", "F0 on device 0", "F0 on device 2, B0 here"]);
+});
+
+test("one device's table holds that device alone, and names are made harmless", () => {
+  const markup = tableMarkup({ ...specs.gpipe, name: "<b>" }, NAMES, 2);
+  assert.equal(markup.match(/<th scope="row">[FB]\d/g).length, 16);
+  assert.ok(markup.includes("&lt;b&gt;: ops, device 2"));
+  assert.ok(!markup.includes("<b>"));
+});

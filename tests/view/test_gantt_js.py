@@ -1,0 +1,60 @@
+"""The page's pure functions, tested by node; and the one text that the modules become for notebooks and pages."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpipe_edu.view.gantt.assets import script, style, widget_module
+from gpipe_edu.view.palette import PAINTS
+
+NODE = shutil.which("node")
+HERE = Path(__file__).parent
+SOURCES = sorted((HERE.parents[1] / "gpipe_edu/view/js").glob("*.js"))
+
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the JavaScript tests cannot run")
+
+
+@needs_node
+def test_the_javascript_tests_pass():
+    tests = sorted(map(str, (HERE / "js").glob("*.test.mjs")))
+    assert tests
+    done = subprocess.run([NODE, "--test", *tests], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout
+
+
+@needs_node
+@pytest.mark.parametrize("text", [widget_module(), script()], ids=["widget", "page"])
+def test_the_modules_become_one_that_can_be_read(text, tmp_path):
+    file = tmp_path / "one.mjs"
+    file.write_text(text, encoding="utf-8")
+    done = subprocess.run([NODE, "--check", str(file)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_module_is_in_it_once_and_nothing_is_imported():
+    for source in SOURCES:
+        exported = re.findall(r"^export (?:async )?(?:function|const) (\w+)", source.read_text(), re.MULTILINE)
+        for name in exported:
+            assert len(re.findall(rf"^(?:async )?(?:function|const) {name}\b", script(), re.MULTILINE)) == 1
+    assert not re.search(r"^\s*(import|export)\b", script(), re.MULTILINE)
+    assert widget_module().rstrip().endswith("export default { render };")
+
+
+def test_colours_come_from_the_palette_alone():
+    fills = {paint.fill for paint in PAINTS.values()}
+    assert all(fill in style() for fill in fills)
+    for source in SOURCES:
+        assert not re.search(r"#[0-9A-Fa-f]{6}\b", source.read_text()), source.name
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_every_focusable_element_keeps_its_keys_from_the_notebook(source):
+    for tag in re.findall(r"<(?:input|select|button|summary)\b[^>]*>", source.read_text()):
+        assert "${KEPT}" in tag, tag
+    for tag in re.findall(r"<\w+[^>]*tabindex=[^>]*>", source.read_text()):
+        assert "KEPT" in tag or "${number" in tag, tag

@@ -1,0 +1,75 @@
+"""The self-contained page: nothing leaves it, and everything it needs is in it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from itertools import product
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu.view.gantt.page import GRID
+from gpipe_edu.view.gantt.settings import RECOMPUTES, SCHEDULES
+
+pytest.importorskip("anywidget")
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="ge-data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    return ge.gantt(ge.gpipe(5, 8)).to_html()
+
+
+def test_no_address_is_in_it_and_the_browser_is_told_to_ask_nobody(explorer):
+    assert not re.search(r"https?://", explorer)
+    assert not re.search(r"""(?:src|href)\s*=|@import|url\((?!#)""", explorer.replace("url(#", "url(#"))
+    assert "default-src 'none'" in explorer
+    assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|sendBeacon)\b", explorer)
+
+
+def test_an_explorer_has_a_chart_for_every_point_of_its_grid(explorer):
+    data = data_of(explorer)
+    grid = data["explorer"]["grid"]
+    assert grid == {"K": sorted({*GRID["K"], 5}), "M": list(GRID["M"])}
+    frames = json.loads(zlib.decompress(base64.b64decode(data["frames"])))
+    for schedule, recompute, K, M in product(SCHEDULES, RECOMPUTES, grid["K"], grid["M"]):
+        answer = frames[f"{schedule}|{recompute}|{K}|{M}"]
+        if (schedule, recompute) == ("zero_bubble", "late"):
+            assert "no checkpointed backward" in answer["error"]
+            continue
+        (spec,) = answer["specs"]
+        assert (spec["K"], spec["M"]) == (K, M)
+        assert spec["critical"]
+    late = frames["gpipe|late|4|8"]["specs"][0]
+    assert late["stats"]["makespan"] == ge.formulas.makespan_late(4, 8)
+
+
+def test_a_page_is_small_enough_to_mail(explorer):
+    assert len(explorer) < 1_500_000
+
+
+def test_a_comparison_needs_no_grid():
+    data = data_of(ge.gantt(ge.gpipe(2, 2), ge.naive(2, 2), theme="dark").to_html())
+    assert data["frames"] is None
+    assert data["explorer"] is None
+    assert data["options"]["theme"] == "dark"
+    assert [spec["name"] for spec in data["payload"]["specs"]] == ["gpipe", "naive"]
+
+
+def test_a_name_cannot_break_out_of_the_page():
+    evil = "</script><script>alert(1)</script><!--"
+    page = ge.gantt(ge.Schedule.parse("F0 B0 F1 B1\nF0 B0 F1 B1 # x", name=evil).check()).to_html()
+    assert "<script>alert" not in page
+    wrapped = ge.gantt(ge.simulate(ge.Schedule(ge.gpipe(2, 2).rows, name=evil))).to_html()
+    assert "<script>alert" not in wrapped
+    assert data_of(wrapped)["payload"]["specs"][0]["name"] == evil
+
+
+def test_the_same_chart_is_the_same_page():
+    assert ge.gantt(ge.simulate(ge.gpipe(2, 2))).to_html() == ge.gantt(ge.simulate(ge.gpipe(2, 2))).to_html()

@@ -1,0 +1,185 @@
+"""The widget without a browser: what it shows, how it answers, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu.timeline import Span, Timeline
+
+pytest.importorskip("anywidget")
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+WITHOUT = """
+import sys
+sys.modules['anywidget'] = None
+import gpipe_edu as ge
+try:
+    ge.gantt()
+except ImportError as error:
+    print(error)
+"""
+
+
+def in_seconds(timeline, source="measured"):
+    spans = [Span(d, op, a / 100, b / 100) for d, op, a, b in timeline.spans]
+    return Timeline(spans, timeline.devices, name=timeline.name, source=source, unit="s")
+
+
+def drawn(widget):
+    return json.loads(widget.payload)
+
+
+def test_an_output_holds_widget_picture_and_one_stable_line():
+    pytest.importorskip("matplotlib")
+    data, _ = ge.gantt()._repr_mimebundle_()
+    assert set(data) == {VIEW, "image/png", "text/plain"}
+    assert data["text/plain"] == "Gantt(gpipe, K=4, M=8, makespan=33)"
+    assert base64.b64decode(data["image/png"], validate=True)[:4] == b"\x89PNG"
+    assert not re.search(r"0x[0-9a-f]+", repr(ge.gantt()))
+    assert ge.gantt().to_png() == ge.gantt().to_png()
+
+
+def test_a_comparison_has_a_line_each():
+    assert repr(ge.gantt(ge.gpipe(2, 2), ge.naive(2, 2))) == (
+        "Gantt(gpipe, K=2, M=2, makespan=9)\nGantt(naive, K=2, M=2, makespan=12)"
+    )
+
+
+def test_without_anywidget_it_says_what_to_install():
+    out = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True).stdout
+    assert "pip install anywidget" in out
+
+
+def test_nothing_or_a_recipe_is_an_explorer():
+    assert ge.gantt().settings.schedule == "gpipe"
+    assert ge.gantt(K=3, M=2, schedule="1f1b").timelines == (ge.simulate(ge.one_f_one_b(3, 2)),)
+    settings = ge.gantt(ge.gpipe(2, 3, recompute="late"), costs=ge.Costs(F=2, B=3, send=1)).settings
+    assert (settings.recompute, settings.F, settings.B, settings.R, settings.send) == ("late", 2, 3, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "costs"),
+    [
+        (ge.Schedule.parse("F0 F1 B1 B0\nF0 B0 F1 B1"), None),
+        (ge.simulate(ge.gpipe(2, 2)), None),
+        (ge.gpipe(2, 2), ge.Costs(F=[1, 2])),
+        (ge.zero_bubble(2, 2), ge.Costs(W=3)),
+    ],
+)
+def test_what_the_controls_cannot_say_is_shown_without_them(given, costs):
+    widget = ge.gantt(given, costs=costs)
+    assert widget.settings is None
+    assert json.loads(widget.offer)["explorer"] is None
+    plan = given if isinstance(given, Timeline) else ge.simulate(given, costs or ge.Costs())
+    assert widget.timelines == (plan,)
+
+
+def test_a_wish_is_granted_with_its_number():
+    widget = ge.gantt()
+    widget.wish = {"schedule": "1f1b", "K": 3, "M": 5, "B": 3, "serial": 4}
+    answer = drawn(widget)
+    assert (answer["serial"], answer["error"], answer["settings"]["K"]) == (4, None, 3)
+    plan = ge.simulate(ge.one_f_one_b(3, 5), ge.Costs(B=3))
+    assert widget.timelines == (plan,)
+    assert answer["specs"][0]["end"] == plan.makespan
+    assert repr(widget) == f"Gantt(1f1b, K=3, M=5, makespan={plan.makespan:g})"
+
+
+def test_what_is_kept_is_drawn_above_and_the_difference_told():
+    widget = ge.gantt()
+    widget.wish = {"schedule": "naive", "kept": {"schedule": "gpipe"}, "serial": 1}
+    answer = drawn(widget)
+    assert [spec["name"] for spec in answer["specs"]] == ["gpipe", "naive"]
+    assert answer["words"][0] == "“naive” takes 96, 63 (190.9%) longer than “gpipe” with 33."
+    assert answer["kept"]["schedule"] == "gpipe"
+
+
+def test_a_bad_wish_changes_nothing_and_is_answered_in_one_sentence():
+    widget = ge.gantt()
+    before = widget.timelines
+    widget.wish = {"K": 65, "serial": 2}
+    assert drawn(widget) == {"serial": 2, "error": "K is 65; the explorer draws 1 to 64"}
+    assert widget.timelines == before
+    assert widget.settings.K == 4
+    widget.critical_path = True
+    assert drawn(widget)["error"] is None
+
+
+def test_wishes_that_may_come_are_answered_in_their_order(monkeypatch):
+    widget = ge.gantt()
+    sent = []
+    monkeypatch.setattr(widget, "send", sent.append)
+    widget._look_ahead(widget, {"ahead": [{"K": 5}, {"K": -1}], "round": 3}, [])
+    (message,) = sent
+    good, bad = map(json.loads, message["ahead"])
+    assert message["round"] == 3
+    assert good["settings"]["K"] == 5
+    assert bad["error"].startswith("K is -1")
+    assert widget.settings.K == 4
+
+
+def test_the_critical_path_is_sent_on_demand():
+    widget = ge.gantt()
+    assert drawn(widget)["specs"][0]["critical"] == []
+    widget.critical_path = True
+    assert drawn(widget)["specs"][0]["critical"]
+
+
+def test_a_schedule_beside_a_run_is_planned_with_the_costs_of_the_run():
+    run = in_seconds(ge.simulate(ge.gpipe(2, 3), ge.Costs(F=1, B=3, send=0.5)))
+    widget = ge.gantt(ge.gpipe(2, 3), run)
+    plan, measured = widget.timelines
+    assert measured is run
+    assert (plan.source, plan.unit) == ("planned", "s")
+    assert plan.makespan == pytest.approx(run.makespan)
+    assert drawn(widget)["words"][0].endswith("exactly as long as “gpipe, planned”.")
+
+
+def test_files(tmp_path):
+    widget = ge.gantt(ge.gpipe(2, 2))
+    assert ElementTree.fromstring(widget.to_svg(tmp_path / "a.svg")).tag.endswith("svg")
+    assert (tmp_path / "a.svg").read_text() == widget.to_svg()
+    assert widget.to_html(tmp_path / "a.html") == (tmp_path / "a.html").read_text()
+    assert widget.save_trace(tmp_path / "a.json") == [tmp_path / "a.json"]
+    events = json.loads((tmp_path / "a.json").read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) == 8
+    two = ge.gantt(ge.gpipe(2, 2), ge.naive(2, 2))
+    assert two.save_trace(tmp_path / "b.json") == [tmp_path / "b-1.json", tmp_path / "b-2.json"]
+    assert two.to_svg() == ge.compare(ge.gpipe(2, 2), ge.naive(2, 2), memory=True).to_svg()
+
+
+def test_a_huge_step_has_no_still_picture():
+    data, _ = ge.gantt(ge.one_f_one_b(32, 64))._repr_mimebundle_()
+    assert set(data) == {VIEW, "text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: ge.gantt("gpipe"), TypeError, "gantt draws schedules and timelines; got 'gpipe'"),
+        (lambda: ge.gantt(ge.gpipe(2, 2), costs=3), TypeError, "costs is 3; it must be a Costs"),
+        (lambda: ge.gantt(ge.Schedule.parse("F0\nF0 B0")), ge.ScheduleError, "."),
+        (lambda: ge.gantt(schedule="nope"), ValueError, "schedule is 'nope'; it must be one of"),
+        (lambda: ge.gantt(colour="red"), TypeError, "no option 'colour'"),
+        (lambda: ge.gantt(ge.gpipe(2, 2), K=3), ValueError, "give either schedules and timelines, or controls"),
+        (lambda: ge.gantt(theme="pink"), ValueError, "theme is 'pink'"),
+        (lambda: ge.gantt(speed=0), ValueError, "speed is 0"),
+        (lambda: ge.gantt(cap=-1), ValueError, "cap is -1"),
+        (
+            lambda: ge.gantt(ge.simulate(ge.gpipe(2, 2)), in_seconds(ge.simulate(ge.gpipe(2, 2)))),
+            ValueError,
+            "do not share a time axis",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
