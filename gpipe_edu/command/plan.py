@@ -7,8 +7,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from gpipe_edu.sizing import Guide, Job, Machine, Model, Plan, mlp, transformer
-from gpipe_edu.sizing.guide import duration, size
+from gpipe_edu.sizing import Guide, Job, Machine, Model, Plan, mlp, size, transformer
 from gpipe_edu.sizing.plan import STATE_BYTES
 
 from .common import bad_arguments
@@ -48,13 +47,13 @@ def run(wish: Wish, *, everything: bool) -> int:
         console.print(guide.shortage(), style="bold red", markup=False)
         console.print("What alone would cure it:", *guide.cures(), sep="\n  ", markup=False)
         return 1
-    layers = ", ".join(map(str, best.balance))
-    console.print(f"Best: K={best.K}, M={best.M}, checkpoint {best.checkpoint}; layers {layers}.", style="bold")
+    each = ", ".join(map(str, best.balance)) if best.K <= 8 else f"{min(best.balance)} to {max(best.balance)}"
+    console.print(f"Best: {best.knobs}; layers per stage: {each}.", style="bold")
     console.print(guide.reason(), markup=False)
     console.print()
     table = Table("one knob turned", "planned effect", box=None, pad_edge=False)
     for plan, effect in guide.changes():
-        table.add_row(f"K={plan.K}, M={plan.M}, {plan.checkpoint}", effect)
+        table.add_row(plan.knobs, effect)
     console.print(table)
     return 0
 
@@ -91,19 +90,9 @@ def _describe(console: Console, job: Job, wish: Wish) -> None:
 
 
 def _table(console: Console, guide: Guide, plans: list[Plan]) -> None:
-    table = Table(box=None, pad_edge=False)
-    left = ("", "checkpoint", "verdict")
-    for name in ("", "K", "M", "checkpoint", "step", "bubble", "state", "activ.", "total", "verdict"):
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
-    for plan in plans:
-        k = plan.fullest
-        figures = (plan.state[k], plan.activations[k], plan.memory[k])
-        table.add_row(
-            "*" if plan is guide.best else "",
-            *(str(plan.K), str(plan.M), plan.checkpoint, duration(plan.step), f"{plan.bubble:.1%}"),
-            *(size(figure) for figure in figures),
-            "fits" if plan.fits else f"{size(plan.short)} short",
-            style="bold" if plan is guide.best else "" if plan.fits else "dim",
-        )
-    console.print(table)
+    heading, *lines = guide.lines(plans)
+    console.print(heading, style="bold", markup=False, soft_wrap=True)
+    for plan, line in zip(plans, lines, strict=True):
+        style = "bold" if plan is guide.best else "" if plan.fits else "dim"
+        console.print(line, style=style, markup=False, soft_wrap=True)
     console.print("Sizes are those of the fullest device; state: weights, gradients, optimizer.\n")

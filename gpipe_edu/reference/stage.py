@@ -68,14 +68,19 @@ class Stage:
         """I: the gradient for the stage in front; the weights' are left for later."""
         self.pending[m] = []
         for _, layer, saved in self._reversed(m):
-            self.pending[m].append(dy)
+            if layer.params:
+                self.pending[m].append(dy)
             dy = layer.input_gradient(dy, saved)
+        # Of a layer without weights W needs nothing any more.
+        steps = zip(self.layers_at(m), self.saved[m], strict=True)
+        self.saved[m] = [saved if layer.params else () for layer, saved in steps]
         self._count(m)
         return dy
 
     def weight_gradient(self, m: int) -> None:
         """W: what I left for later."""
-        for (grads, layer, saved), dy in zip(self._reversed(m), self.pending[m], strict=True):
+        with_weights = [step for step in self._reversed(m) if step[1].params]
+        for (grads, layer, saved), dy in zip(with_weights, self.pending[m], strict=True):
             _add(grads, layer.weight_gradient(dy, saved))
         self._release(m)
 

@@ -77,11 +77,14 @@ def to_png(
 
 def png(picture: Layout, dpi: float = 150) -> bytes:
     """`picture` as a PNG file. No pyplot: nothing has to be closed, and a thread or a server may do it."""
-    figure = Figure(figsize=_figsize(picture))
-    FigureCanvasAgg(figure)
-    paint(picture, _fill(figure))
     file = io.BytesIO()
-    with mpl.rc_context({"savefig.bbox": "standard"}):
+    # A notebook's own settings must not move what the layout has placed.
+    with mpl.rc_context(
+        {"savefig.bbox": "standard", "figure.constrained_layout.use": False, "figure.autolayout": False}
+    ):
+        figure = Figure(figsize=_figsize(picture))
+        FigureCanvasAgg(figure)
+        paint(picture, _fill(figure))
         figure.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
     return file.getvalue()
 

@@ -113,13 +113,13 @@ def test_the_ledger_counts_what_a_device_holds_after_every_op():
     assert ledger(ge.gpipe(2, 2, "late")) == [[("F0", 64), ("F1", 128), ("C1", 64), ("C0", 0)]] * 2
     early = [("F0", 64), ("F1", 128), ("R1", 192), ("B1", 64), ("R0", 128), ("B0", 0)]
     assert ledger(ge.gpipe(2, 2, "early")) == [early] * 2
-    # I leaves the gradients at both layers' outputs for W: 128 bytes more.
+    # I leaves for W what Linear needs: its input and the gradient at its output; tanh's y is no longer held.
     assert ledger(ge.Schedule.parse("F0 F1 I0 W0 I1 W1\nF0 F1 I0 W0 I1 W1"))[0] == [
         ("F0", 128),
         ("F1", 256),
-        ("I0", 384),
+        ("I0", 256),
         ("W0", 128),
-        ("I1", 256),
+        ("I1", 128),
         ("W1", 0),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import matplotlib as mpl
 import pytest
 from matplotlib import pyplot
 from matplotlib.collections import PolyCollection
@@ -78,3 +79,10 @@ def test_png_is_deterministic_has_its_size_and_leaves_no_figure():
     assert int.from_bytes(png[16:20]) == 600
     assert png == to_png(timeline, width=600, memory=True, critical_path=True, dpi=100)
     assert pyplot.get_fignums() == []
+
+
+def test_a_notebooks_own_settings_do_not_move_the_picture():
+    plain = to_png(ge.simulate(ge.gpipe(2, 2)))
+    for name in ("figure.constrained_layout.use", "figure.autolayout"):
+        with mpl.rc_context({name: True}):
+            assert to_png(ge.simulate(ge.gpipe(2, 2))) == plain

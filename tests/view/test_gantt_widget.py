@@ -117,7 +117,7 @@ def test_wishes_that_may_come_are_answered_in_their_order(monkeypatch):
     widget = ge.gantt()
     sent = []
     monkeypatch.setattr(widget, "send", sent.append)
-    widget._look_ahead(widget, {"ahead": [{"K": 5}, {"K": -1}], "round": 3}, [])
+    widget._handle_custom_msg({"ahead": [{"K": 5}, {"K": -1}], "round": 3}, [])
     (message,) = sent
     good, bad = map(json.loads, message["ahead"])
     assert message["round"] == 3
@@ -183,3 +183,40 @@ def test_a_huge_step_has_no_still_picture():
 def test_bad_arguments_are_named(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+class Heard(list):
+    """What the widget sends to the page."""
+
+    def __init__(self, monkeypatch, chart):
+        monkeypatch.setattr(chart, "send", lambda content, buffers=(): self.append((content, *buffers)))
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "html", "trace"])
+def test_the_page_saves_what_the_methods_write(kind, monkeypatch, tmp_path):
+    chart = ge.gantt(ge.gpipe(3, 4))
+    heard = Heard(monkeypatch, chart)
+    chart._handle_custom_msg({"save": kind}, [])
+    written = {
+        "svg": lambda: chart.to_svg().encode(),
+        "png": lambda: chart.to_png(),
+        "html": lambda: chart.to_html().encode(),
+        "trace": lambda: chart.save_trace(tmp_path / "trace.json")[0].read_bytes(),
+    }
+    ((said, content),) = heard
+    assert said["file"].startswith("gpipe.")
+    assert content == written[kind]()
+
+
+def test_a_comparison_saves_a_trace_each_under_names_any_system_takes(monkeypatch):
+    chart = ge.gantt(ge.simulate(ge.gpipe(2, 2)).named("a / b: 50 %"), ge.naive(2, 2))
+    heard = Heard(monkeypatch, chart)
+    chart._handle_custom_msg({"save": "trace"}, [])
+    assert [said["file"] for said, _ in heard] == ["a-b-50-naive-1.json", "a-b-50-naive-2.json"]
+
+
+def test_what_cannot_be_saved_is_said_in_the_widget(monkeypatch):
+    chart = ge.gantt(ge.gpipe(2, 2))
+    heard = Heard(monkeypatch, chart)
+    chart._handle_custom_msg({"save": "gif"}, [])
+    assert heard == [({"refused": "cannot save as 'gif'; it must be one of svg, png, html, trace"},)]

@@ -21,6 +21,7 @@ from gpipe_edu.view.notebook import summary
 from gpipe_edu.view.svg import paint
 
 from .assets import style, widget_module
+from .files import files
 from .offer import explored, numbered, offer, payload, refusal
 from .page import page
 from .settings import Settings
@@ -66,7 +67,7 @@ class Gantt(anywidget.AnyWidget):
         self._draw(0)
         self.observe(self._grant, "wish")
         self.observe(lambda change: self._draw(int(self.wish.get("serial", 0))), "critical_path")
-        self.on_msg(self._look_ahead)
+        self.on_msg(self._hear)
 
     @property
     def timelines(self) -> tuple[Timeline, ...]:
@@ -98,7 +99,21 @@ class Gantt(anywidget.AnyWidget):
             answer = to_json(payload(self._timelines, critical_path=self.critical_path, cap=self._cap))
         self.payload = numbered(answer, serial)
 
-    def _look_ahead(self, widget: object, content: Mapping[str, Any], buffers: object) -> None:
+    def _hear(self, widget: object, content: Mapping[str, Any], buffers: object) -> None:
+        if "save" in content:
+            self._save(content["save"])
+        else:
+            self._look_ahead(content)
+
+    def _save(self, kind: str) -> None:
+        """Send the chart as files for the reader to save, or say why it can't be."""
+        try:
+            for name, media, data in files(self, kind):
+                self.send({"file": name, "media": media}, [data])
+        except (ValueError, ImportError) as error:
+            self.send({"refused": str(error)})
+
+    def _look_ahead(self, content: Mapping[str, Any]) -> None:
         """Answer wishes that may come next, so that the page has the answers when they do."""
         answers = []
         for wish in content.get("ahead", ()):

@@ -64,7 +64,9 @@ export function createApp(host, data, tell) {
   const transport = createTransport(part("transport"), chart, {
     speed: options.speed,
     toggles: options,
+    save: Boolean(tell.save),
     on: {
+      save: tell.save,
       toggle,
       zoom: (how) => (how === "all" ? chart.zoom(0, chart.end) : chart.zoomBy(how === "nearer" ? 0.5 : 2)),
       speed: (value) => tell.state("speed", value),
@@ -116,13 +118,18 @@ export function createApp(host, data, tell) {
     else early = -1;
   }
 
+  /** Why something can't be, in a sentence; nothing to say takes the last one away. */
+  function refuse(words) {
+    part("error").hidden = !words;
+    part("error").textContent = words ?? "";
+  }
+
   /** What Python made of a wish. Replies to older wishes than the one on the screen are dropped. */
   function show(next) {
     if (next.settings) answers.put({ ...next.settings, kept: next.kept }, next);
     if (next.serial < shownSerial) return;
     shownSerial = next.serial;
-    part("error").hidden = !next.error;
-    part("error").textContent = next.error ?? "";
+    refuse(next.error);
     if (next.error) return;
     payload = next;
     if (next.settings && next.serial >= serial) {
@@ -215,6 +222,7 @@ export function createApp(host, data, tell) {
 
   return {
     show,
+    refuse,
     reply,
     got: answers.got,
     destroy() {

@@ -15,6 +15,7 @@ export function render({ model, el }) {
       model.save_changes();
     },
     ahead: (wishes, round) => model.send({ ahead: wishes, round }),
+    save: (kind) => model.send({ save: kind }),
   };
   const data = JSON.parse(model.get("offer"));
   data.options = {
@@ -26,7 +27,11 @@ export function render({ model, el }) {
   const app = createApp(el, data, tell);
   const handlers = {
     "change:payload": () => app.reply(model.get("payload")),
-    "msg:custom": ({ ahead, round }) => ahead && app.got(ahead.map((text) => JSON.parse(text)), round),
+    "msg:custom": ({ ahead, round, file, media, refused }, [content] = []) => {
+      if (ahead) app.got(ahead.map((text) => JSON.parse(text)), round);
+      if (file) download(el.ownerDocument, file, media, content);
+      if (refused) app.refuse(refused);
+    },
   };
   for (const name of ["theme", "cursor", "speed", "zoom", "selected", "memory", "critical_path"]) {
     handlers[`change:${name}`] = () => app.state(name, model.get(name));
@@ -38,6 +43,15 @@ export function render({ model, el }) {
     for (const [name, handler] of Object.entries(handlers)) model.off(name, handler);
     app.destroy();
   };
+}
+
+/** Hand a file to the browser, which saves it where its reader's files go. */
+function download(document, name, media, content) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type: media }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 /** The key under which a page keeps the answer to a wish. */

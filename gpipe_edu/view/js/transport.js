@@ -43,8 +43,16 @@ function toggle(name, label, checked) {
   return `<label class="ge-check"><input type="checkbox" data-toggle="${name}" ${checked ? "checked" : ""} ${KEPT}> ${label}</label>`;
 }
 
-/** on: {toggle(name, value), zoom("nearer" | "further" | "all"), speed(value), time(value)}. */
-export function createTransport(host, chart, { on, speed, toggles }) {
+const SAVE = { svg: "SVG picture", png: "PNG picture", html: "page (HTML)", trace: "Chrome trace" };
+
+/** A choice that does something at once and goes back to its name. Without a kernel nobody could make the files. */
+function saver() {
+  const kinds = Object.entries(SAVE).map(([kind, name]) => `<option value="${kind}">${name}</option>`);
+  return `<select class="ge-save" data-save aria-label="Save as" ${KEPT}><option value="">save as …</option>${kinds.join("")}</select>`;
+}
+
+/** save: whether files can be asked for. on: {toggle(name, value), zoom("nearer" | "further" | "all"), speed(value), time(value), save(kind)}. */
+export function createTransport(host, chart, { on, speed, toggles, save }) {
   const speeds = SPEEDS.map((each) => `<option value="${each}" ${each === speed ? "selected" : ""}>${each}×</option>`).join("");
   host.innerHTML =
     `<div class="ge-row" role="group" aria-label="Time"><span class="ge-buttons">${button("first", "To the start")}${button("back", "Previous event")}` +
@@ -54,7 +62,7 @@ export function createTransport(host, chart, { on, speed, toggles }) {
     `<div class="ge-row" role="group" aria-label="View"><span class="ge-buttons">${button("further", "Show more time")}` +
     `${button("nearer", "Show less time")}${button("all", "Show the whole step")}</span>${toggle("memory", "memory", toggles.memory)}` +
     `${toggle("critical", "critical path", toggles.critical)}${toggle("arrows", "transfers", true)}` +
-    `${toggle("table", "show as table", false)}</div>`;
+    `${toggle("table", "show as table", false)}${save ? saver() : ""}</div>`;
   const scrub = host.querySelector(".ge-scrub");
   const output = host.querySelector(".ge-time");
   const player = host.querySelector('[data-do="play"]');
@@ -131,6 +139,10 @@ export function createTransport(host, chart, { on, speed, toggles }) {
   host.addEventListener("change", (event) => {
     const { toggle: name } = event.target.dataset;
     if (name) on.toggle(name, event.target.checked);
+    if (event.target.matches("[data-save]") && event.target.value) {
+      on.save(event.target.value);
+      event.target.value = "";
+    }
     if (event.target.matches("[data-speed]")) on.speed((pace = Number(event.target.value)));
   });
   scrub.addEventListener("input", () => {

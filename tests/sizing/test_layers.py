@@ -1,0 +1,125 @@
+"""Counts on paper against PyTorch: weights, operations and stored tensors of real modules of the same shape."""
+
+import pytest
+
+from gpipe_edu.sizing import mlp, transformer
+
+torch = pytest.importorskip("torch", reason="the counts are held against PyTorch")
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+from gpipe_edu.pytorch.memory import Ledger  # noqa: E402
+
+N, TOKENS, D, WORDS = 3, 64, 96, 200
+
+
+class Block(nn.Module):
+    """The decoder block that `transformer` describes, of PyTorch's own parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(D), nn.LayerNorm(D)
+        self.qkv, self.out = nn.Linear(D, 3 * D), nn.Linear(D, D)
+        self.wide, self.narrow = nn.Linear(D, 4 * D), nn.Linear(4 * D, D)
+
+    def forward(self, x):
+        q, k, v = (
+            part.view(N, TOKENS, 2, D // 2).transpose(1, 2) for part in self.qkv(self.before(x)).chunk(3, dim=-1)
+        )
+        heads = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(N, TOKENS, D)
+        x = x + self.out(heads)
+        return x + self.narrow(functional.gelu(self.wide(self.between(x))))
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.words = nn.LayerNorm(D), nn.Linear(D, WORDS, bias=False)
+
+    def forward(self, x):
+        words = self.words(self.norm(x)).flatten(0, 1)
+        return functional.cross_entropy(words, torch.zeros(len(words), dtype=torch.long))
+
+
+def stored_numbers(module, x, also_output):
+    """What autograd saves besides the input x; the output too if the next layer will save it."""
+    ledger = Ledger(module.parameters())
+    ledger.add((0, 0), [x])
+    before = ledger.held
+    with ledger.watch((0, 0)):
+        output = module(x)
+    if also_output:
+        ledger.add((0, 0), [output])
+    return (ledger.held - before) / 4
+
+
+def operations(module, x):
+    # The fused attention of CPUs is not counted by PyTorch; the plain one does the same products.
+    plain = sdpa_kernel(SDPBackend.MATH)
+    with FlopCounterMode(display=False) as counter, torch.no_grad(), plain:
+        module(x)
+    return counter.get_total_flops()
+
+
+@pytest.fixture
+def model():
+    return transformer(blocks=2, width=D, context=TOKENS, vocabulary=WORDS)
+
+
+def test_a_blocks_weights_operations_and_stored_numbers_are_those_of_pytorch(model):
+    block, x = Block(), torch.randn(N, TOKENS, D, requires_grad=True)
+    paper = model.layers[1]
+    assert paper.parameters == sum(weight.numel() for weight in block.parameters())
+    assert operations(block, x) == N * paper.work
+    # Norms and attention keep a few numbers per token on top, which the count leaves out.
+    assert stored_numbers(block, x, also_output=True) == pytest.approx(N * paper.stored, rel=0.01)
+
+
+def test_the_heads_too(model):
+    head, x = Head(), torch.randn(N, TOKENS, D, requires_grad=True)
+    paper = model.layers[-1]
+    assert paper.parameters == sum(weight.numel() for weight in head.parameters())
+    assert operations(head, x) == N * paper.work
+    assert stored_numbers(head, x, also_output=False) == pytest.approx(N * paper.stored, rel=0.02)
+
+
+def test_the_embedding_holds_words_and_positions(model):
+    assert model.layers[0].parameters == (WORDS + TOKENS) * D
+    assert len(model.layers) == 4
+    assert model.inputs == TOKENS
+    assert [layer.output for layer in model.layers] == [TOKENS * D] * 3 + [TOKENS * WORDS]
+
+
+def test_an_mlps_counts_are_those_of_pytorch():
+    paper = mlp([64, 96, 10])
+    hidden, last = nn.Sequential(nn.Linear(64, 96), nn.Tanh()), nn.Linear(96, 10)
+    x, y = torch.randn(N, 64, requires_grad=True), torch.randn(N, 96, requires_grad=True)
+
+    def loss(x):
+        return functional.cross_entropy(last(x), torch.zeros(N, dtype=torch.long))
+
+    assert paper.parameters == sum(weight.numel() for part in (hidden, last) for weight in part.parameters())
+    assert [operations(hidden, x), operations(last, y)] == [N * layer.work for layer in paper.layers]
+    assert stored_numbers(hidden, x, also_output=True) == N * paper.layers[0].stored
+    loss.parameters = last.parameters
+    # The loss keeps its targets, whole numbers of 8 bytes, and a sum on top.
+    assert stored_numbers(loss, y, also_output=False) == N * paper.layers[1].stored + 2 * N + 1
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: mlp([64]), ValueError, "widths has 1 values; a layer needs two"),
+        (lambda: mlp([64, 0]), ValueError, r"widths\[1\] is 0"),
+        (lambda: mlp([64, 9.5]), TypeError, r"widths\[1\] is 9.5"),
+        (lambda: transformer(0, 8, 8, 8), ValueError, "blocks is 0"),
+        (lambda: transformer(1, 8, "8", 8), TypeError, "context is '8'"),
+        (lambda: transformer(1, -8, 8, 8), ValueError, "width is -8"),
+        (lambda: transformer(1, 8, 8, 0), ValueError, "vocabulary is 0"),
+    ],
+)
+def test_shapes_that_cannot_be_are_refused(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
