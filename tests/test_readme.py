@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 
 import gpipe_edu as ge
@@ -39,3 +40,12 @@ def test_the_targets_of_make_that_are_named_exist():
     for page in PAGES:
         for target in re.findall(r"`make ([a-z]+)`|^make ([a-z]+)", (ROOT / page).read_text(encoding="utf-8"), re.M):
             assert re.search(rf"^{''.join(target)}:", makefile, re.M), target
+
+
+def test_the_course_map_has_every_lesson_with_its_minutes():
+    rows = dict(re.findall(r"\| \[[^\]]+\]\((notebooks/[^)]+)\) \| (\d+) \|", (ROOT / "README.md").read_text("utf-8")))
+    lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    assert list(rows) == [str(path.relative_to(ROOT)) for path in lessons]
+    for path in lessons:
+        promised = re.search(r"(\d+) minutes", nbformat.read(path, as_version=4).cells[0].source)[1]
+        assert rows[str(path.relative_to(ROOT))] == promised, path.name
