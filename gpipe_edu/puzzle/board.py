@@ -1,0 +1,226 @@
+"""The board on which a schedule is built, move by move, without a screen: page, command line and tests share it.
+
+In guided mode a move is made only if all that is on the board can still become a schedule that runs: every op's input
+is there, and no device holds more than it may. In free mode anything goes, and what is wrong is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpipe_edu.schedule import Op, Problem, Schedule, ScheduleError
+from gpipe_edu.timeline import Timeline
+
+from .level import MODES, Level
+from .model import Model
+from .position import Position, Rows
+from .score import Score, score
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a move was made, and a sentence: why not, or what was done.
+
+    code: "" if it was made, else a key of `position.CODES`, or "place" (no such device or place) or "history" (nothing
+    to take back).
+    """
+
+    accepted: bool
+    message: str
+    code: str = ""
+
+
+class Board:
+    """`Board(level)`: an empty board; `rows` are the ops of each device, in running order."""
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+        self.free = level.mode == "free"
+        self._model = Model(level)
+        self._past: list[Position] = []
+        self._future: list[Position] = []
+        self.position = Position(level, [()] * level.K)
+
+    @property
+    def rows(self) -> Rows:
+        """Per device: its ops, in running order."""
+        return self.position.rows
+
+    def place(self, device: int, op: Op, at: int | None = None) -> Verdict:
+        """Put `op` behind the ops of `device`, or before the one that stands `at` that place, counted from 0."""
+        if refused := self._outside(device, at, whole=True):
+            return refused
+        row = self.rows[device]
+        where = len(row) if at is None else at
+        return self._try(self._with(device, (*row[:where], op, *row[where:])), f"{op} placed on device {device}", op)
+
+    def remove(self, device: int, at: int = -1) -> Verdict:
+        """Take away the op of `device` that stands `at` that place, by default its last one."""
+        if refused := self._outside(device, at):
+            return refused
+        row = self.rows[device]
+        where = at % len(row)
+        rows = self._with(device, (*row[:where], *row[where + 1 :]))
+        return self._try(rows, f"{row[where]} taken from device {device}")
+
+    def move(self, device: int, at: int, to_device: int, to: int) -> Verdict:
+        """Take the op of `device` that stands `at` that place, and put it `to` that place of `to_device`."""
+        if refused := self._outside(device, at):
+            return refused
+        row = self.rows[device]
+        op, without = row[at], Position(self.level, self._with(device, (*row[:at], *row[at + 1 :])))
+        if refused := self._outside(to_device, to, rows=without.rows, whole=True):
+            return refused
+        target = without.rows[to_device]
+        rows = list(without.rows)
+        rows[to_device] = (*target[:to], op, *target[to:])
+        return self._try(rows, f"{op} moved to device {to_device}", op)
+
+    def type(self, text: str) -> Verdict:
+        """What a player types: "F0@1", several ops, "1: F0 B0" for device 1, or all rows, as in `Schedule.parse`.
+
+        Ops are placed one after another until one is refused; rows replace what is there, or are refused whole.
+        """
+        lines = [line for line in text.splitlines() if line.partition("#")[0].strip()]
+        try:
+            if len(lines) > 1:
+                return self.load(Schedule.parse(text).rows)
+            return self._type_ops(lines[0].partition("#")[0] if lines else "")
+        except ScheduleError as error:
+            return Verdict(False, str(error), error.problems[0].code)
+
+    def load(self, rows: Sequence[Iterable[Op]]) -> Verdict:
+        """Replace all rows."""
+        if len(rows) != self.level.K:
+            message = f"there are {len(rows)} rows; this level has {self.level.K} devices, so give one row for each"
+            return Verdict(False, message, "level")
+        return self._try(rows, "rows replaced")
+
+    def clear(self) -> Verdict:
+        """Take everything away; `undo` brings it back."""
+        return self._try([()] * self.level.K, "the board is empty")
+
+    def set_mode(self, mode: str) -> Verdict:
+        """Go on guided or free. Guided is refused while something is wrong. Raises ValueError for another mode."""
+        if mode not in MODES:
+            raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(MODES)}")
+        problems = [] if mode == "free" else self._wrong(self.position)
+        if problems:
+            return Verdict(False, f"first put right what is wrong: {problems[0].message}", problems[0].code)
+        self.free = mode == "free"
+        return Verdict(True, f"{mode}: {MODES[mode]}")
+
+    def undo(self) -> Verdict:
+        """Take back the last change."""
+        return self._step(self._past, self._future, "nothing to take back", "taken back")
+
+    def redo(self) -> Verdict:
+        """Make the change again that was taken back last."""
+        return self._step(self._future, self._past, "nothing to make again", "made again")
+
+    def past(self) -> Iterator[Rows]:
+        """The rows before the last change, before the one before, and so on."""
+        return (position.rows for position in reversed(self._past))
+
+    def ready(self) -> list[list[Op]]:
+        """Per device: the ops that could be placed behind its row now."""
+        found = [set[Op]() for _ in self.rows]
+        played = self._model.run(self.rows)
+        there = {op for row in self.rows for op in row}
+        for move in self._model.moves(played.state):
+            if move.op not in there:
+                found[move.step.device].add(move.op)
+        # A forward is taken to drop its activations where it may; whether there is room to keep them, the judge knows.
+        for micro_batch, parcel in enumerate(played.state.parcels):
+            for stage, mark in enumerate(parcel.progress):
+                for kind in self._model.if_kept(parcel.progress, stage) if mark == "F~" else ():
+                    device, op = self.level.home(stage), Op(kind, micro_batch, stage)
+                    if op not in there and (self.level.cap is None or not self._wrong(self._placed(device, op))):
+                        found[device].add(op)
+        blocked = [len(row) < len(mine) for row, mine in zip(played.rows, self.rows, strict=True)]
+        return [[] if stuck else sorted(ops) for ops, stuck in zip(found, blocked, strict=True)]
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What is wrong with what is on the board, and which ops on it wait for one that is not."""
+        return self._wrong(self.position)
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """When the ops on the board run, as far as they can; None while none can."""
+        return self.position.timeline
+
+    @property
+    def score(self) -> Score:
+        """Whether the level is solved, and every figure of the board."""
+        return score(self.position)
+
+    def _type_ops(self, text: str) -> Verdict:
+        head, colon, rest = text.partition(":")
+        device = None
+        if colon:
+            if not head.strip().isdecimal() or int(head) >= self.level.K:
+                message = f'"{head.strip()}:" is no device; the devices are 0 to {self.level.K - 1}, such as "0: F0 F1"'
+                return Verdict(False, message, "unreadable")
+            device = int(head)
+        words = (rest if colon else text).split()
+        if not words:
+            return Verdict(False, "nothing to place; write an op such as F0@0", "unreadable")
+        for word in words:
+            if "@" not in word and device is None and word.upper()[:1] in self.level.kinds:
+                message = f"{word} on which stage? Write {word}@0 for stage 0, or 0: {word} for device 0"
+                return Verdict(False, message, "unreadable")
+        whole = " ".join(word if "@" in word or device is None else f"{word}@{device}" for word in words)
+        placed: list[str] = []
+        for op in Schedule.parse(whole).rows[0]:
+            verdict = self.place(self.level.home(op.stage) if device is None else device, op)
+            if not verdict.accepted:
+                done = f" ({' '.join(placed)} placed before)" if placed else ""
+                return Verdict(False, verdict.message + done, verdict.code)
+            placed.append(str(op))
+        return Verdict(True, f"{' '.join(placed)} placed")
+
+    def _try(self, rows: Iterable[Iterable[Op]], done: str, op: Op | None = None) -> Verdict:
+        """Make the change, unless this is guided and it is wrong; of what is wrong, `op` is named first."""
+        after = Position(self.level, rows)
+        problems = [] if self.free else self._wrong(after)
+        if problems:
+            problem = next((problem for problem in problems if problem.op == op), problems[0])
+            elsewhere = op is not None and problem.op != op
+            return Verdict(False, f"{op} not here: {problem.message}" if elsewhere else problem.message, problem.code)
+        self._past.append(self.position)
+        self._future.clear()
+        self.position = after
+        return Verdict(True, done)
+
+    def _step(self, source: list[Position], target: list[Position], nothing: str, done: str) -> Verdict:
+        if not source:
+            return Verdict(False, nothing, "history")
+        after = source[-1]
+        if not self.free and (problems := self._wrong(after)):
+            return Verdict(False, f"that board was built in free mode: {problems[0].message}", problems[0].code)
+        target.append(self.position)
+        self.position = source.pop()
+        return Verdict(True, done)
+
+    def _wrong(self, position: Position) -> list[Problem]:
+        return position.problems or position.waiting
+
+    def _placed(self, device: int, op: Op) -> Position:
+        return Position(self.level, self._with(device, (*self.rows[device], op)))
+
+    def _with(self, device: int, row: Iterable[Op]) -> list[tuple[Op, ...]]:
+        rows = list(self.rows)
+        rows[device] = tuple(row)
+        return rows
+
+    def _outside(self, device: int, at: int | None, rows: Rows | None = None, whole: bool = False) -> Verdict | None:
+        """A refusal for a device or a place that is not there; `whole`: behind the last op counts as a place."""
+        if not 0 <= device < self.level.K:
+            return Verdict(False, f"device is {device}; the devices are 0 to {self.level.K - 1}", "place")
+        count = len((self.rows if rows is None else rows)[device])
+        if at is not None and not (0 if whole else -count) <= at < count + whole:
+            have = f"its ops stand at 0 to {count - 1}" if count else "it has no ops"
+            return Verdict(False, f"there is no place {at} on device {device}: {have}", "place")
+        return None

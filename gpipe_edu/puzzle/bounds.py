@@ -1,0 +1,178 @@
+"""A makespan that cannot be beaten from a given state: what lets a search leave most schedules aside.
+
+Three things take their time whatever is done: a micro-batch's way through all stages and back; a device's work, after
+the wait for its first op and before the way back from its last; and what has been started already.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from gpipe_edu.schedule.op import SENDS_GRADIENT
+
+from .level import Level
+from .model import Model, Parcel, Progress, State
+
+
+def lower_bound(level: Level) -> float:
+    """What no schedule of `level` can beat: the busiest device, its wait before and the way back after it."""
+    model = Model(level)
+    return Bounds(model)(model.start)
+
+
+class _Outlook(NamedTuple):
+    """Of a micro-batch that is so far: the devices its output and gradient go to (-1: none), and what is left.
+
+    rest: the least time from the arrival of its front to its end. work, hurry: per device, the time of all its ops,
+    and of those up to the last gradient. arrival: per device, the least time from the arrival of its front to its
+    first op there, None if nothing is left there, -1 if it could start at once.
+    """
+
+    output: int
+    gradient: int
+    rest: float
+    work: tuple[float, ...]
+    hurry: tuple[float, ...]
+    arrival: tuple[float | None, ...]
+
+
+class Bounds:
+    """`bounds(state)`: a makespan that no way on from `state` can beat."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.level = model, model.level
+        self._outlooks: dict[Progress, _Outlook] = {}
+
+    def __call__(self, state: State) -> float:
+        """The largest of: a device's free time, a micro-batch's way, a device's wait, work and way back."""
+        free, devices = state.free, range(self.level.K)
+        best = max(free)
+        work, hurry = [0.0] * len(free), [0.0] * len(free)
+        first = [float("inf")] * len(free)
+        for parcel in state.parcels:
+            outlook = self.outlook(parcel.progress)
+            front = 0.0
+            if outlook.output >= 0:
+                front = max(parcel.output, free[outlook.output])
+            elif outlook.gradient >= 0:
+                front = max(parcel.gradient, free[outlook.gradient])
+            if outlook.rest:
+                best = max(best, front + outlook.rest)
+            for device in devices:
+                wait = outlook.arrival[device]
+                if wait is None:
+                    continue
+                work[device] += outlook.work[device]
+                hurry[device] += outlook.hurry[device]
+                start = 0.0 if wait < 0 else front + wait
+                if start < first[device]:
+                    first[device] = start
+        for device in devices:
+            if work[device]:
+                begin = max(free[device], first[device])
+                best = max(best, begin + work[device] + self._way_back[1][device])
+                if hurry[device]:
+                    best = max(best, begin + hurry[device] + self._way_back[0][device])
+        return best
+
+    def settled(self, state: State, parcel: Parcel) -> Parcel:
+        """The parcel with arrivals that no longer matter, because their device is not free before, set to 0."""
+        outlook = self.outlook(parcel.progress)
+        _, output, gradient = parcel
+        if output and (outlook.output < 0 or output <= state.free[outlook.output]):
+            output = 0.0
+        if gradient and (outlook.gradient < 0 or gradient <= state.free[outlook.gradient]):
+            gradient = 0.0
+        return Parcel(parcel.progress, output, gradient)
+
+    def outlook(self, progress: Progress) -> _Outlook:
+        """What is left for a micro-batch that is so far."""
+        if progress not in self._outlooks:
+            self._outlooks[progress] = self._look(progress)
+        return self._outlooks[progress]
+
+    def _look(self, progress: Progress) -> _Outlook:
+        level, last = self.level, self.level.stages - 1
+        forward = next((k for k, mark in enumerate(progress) if not mark), None)
+        backward = next((k for k in range(last, -1, -1) if SENDS_GRADIENT.isdisjoint(progress[k])), None)
+        work, hurry = [0.0] * level.K, [0.0] * level.K
+        arrival: list[float | None] = [None] * level.K
+        for k, mark in enumerate(progress):
+            ways = self._ways(mark)
+            if not any(ways):
+                continue
+            device, time = level.home(k), self.model.table
+            work[device] += min(sum(time[kind][k] for kind in way) for way in ways)
+            hurry[device] += min(sum(time[kind][k] for kind in way if kind != "W") for way in ways)
+            wait = self._wait(k, mark, forward, backward)
+            known = arrival[device]
+            arrival[device] = wait if known is None else min(known, wait)
+        rest = 0.0
+        if forward is not None:
+            rest = self._chain_forward(forward, last + 1) + self._chain_backward(last, -1) + self._after
+        elif backward is not None:
+            rest = self._chain_backward(backward, -1) + self._after
+        return _Outlook(
+            -1 if forward is None else level.home(forward),
+            -1 if backward is None or (forward is not None and backward == last) else level.home(backward),
+            rest,
+            tuple(work),
+            tuple(hurry),
+            tuple(arrival),
+        )
+
+    def _ways(self, mark: str) -> list[str]:
+        """What may still have to run where `mark` has: the rest of each way that begins like it."""
+        plain = mark.replace("~", "")
+        rests = [way[len(plain) :] for way in self.level.ways if way.startswith(plain)]
+        return [rest for rest in rests if mark != "F~" or rest[0] in "RC"] if "~" in mark else rests
+
+    def _wait(self, k: int, mark: str, forward: int | None, backward: int | None) -> float:
+        """The least time from the arrival of the front to the next op of stage k, -1 if it need not wait."""
+        last = self.level.stages - 1
+        if not mark:
+            return self._chain_forward(forward or 0, k)
+        gradient_first = all(rest[0] in SENDS_GRADIENT for rest in self._ways(mark))
+        if not gradient_first or k == last:
+            return -1.0
+        if forward is not None:
+            return self._chain_forward(forward, last + 1) + self._chain_backward(last, k)
+        return self._chain_backward(k if backward is None else backward, k)
+
+    def _chain_forward(self, first: int, end: int) -> float:
+        """Least time from the start of F on stage `first` until stage `end` has its input."""
+        return sum(self.model.table["F"][k] + self._send(k, k + 1) for k in range(first, end))
+
+    def _chain_backward(self, first: int, end: int) -> float:
+        """Least time from the start of the gradient op on stage `first` until stage `end` has its gradient."""
+        return sum(self._gradient[k] + self._send(k, k - 1) for k in range(first, end, -1))
+
+    def _send(self, k: int, other: int) -> float:
+        inside = 0 <= other < self.level.stages
+        return self.level.costs.send if inside and self.level.home(k) != self.level.home(other) else 0.0
+
+    @cached_property
+    def _gradient(self) -> list[float]:
+        """Per stage: the shortest op that sends a gradient."""
+        kinds = {kind for way in self.level.ways for kind in way} & SENDS_GRADIENT
+        return [min(self.model.table[kind][k] for kind in kinds) for k in range(self.level.stages)]
+
+    @cached_property
+    def _after(self) -> float:
+        """What must follow the last gradient on stage 0: a W if there is no other way."""
+        return min(self.model.table["W"][0] if way.endswith("W") else 0.0 for way in self.level.ways)
+
+    @cached_property
+    def _way_back(self) -> tuple[list[float], list[float]]:
+        """Per device, the least time from its last gradient op, and from its last op, to the end of the step."""
+        gradients, ends = [], []
+        splits = any(way.endswith("W") for way in self.level.ways)
+        for device in range(self.level.K):
+            stages = [k for k in range(self.level.stages) if self.level.home(k) == device]
+            # The op itself is part of the device's work, so the way back begins with the next stage's.
+            backs = [self._chain_backward(k, -1) - self._gradient[k] for k in stages]
+            least = min(back + (self._after if k else 0.0) for back, k in zip(backs, stages, strict=True))
+            gradients.append(least)
+            ends.append(0.0 if splits else least)
+        return gradients, ends

@@ -1,0 +1,100 @@
+"""Hints in three sizes: where to look, what kind of op, and which op, each with the reason.
+
+A hint follows the level's policy as long as that still reaches the goal from the board as it is. Where it does not, a
+short search looks for another way; where that finds none, the hint says how many moves to take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpipe_edu.schedule import KINDS, Op
+
+from .board import Board
+from .level import Level
+from .model import Model, Move
+from .par import prove
+from .policy import POLICIES, follow, keeps_at, next_move
+from .position import Rows
+from .score import NOISE
+
+SIZES: Final = (1, 2, 3)
+"""From a nudge to the move itself."""
+
+_SEARCH_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A sentence, and where and what to place: None where the size keeps it back, or where there is no move."""
+
+    size: int
+    text: str
+    device: int | None = None
+    op: Op | None = None
+
+
+def hint(board: Board, size: int = 3) -> Hint:
+    """The next move for `board`: 1 says where to look, 2 what kind of op, 3 which op. Raises ValueError for others."""
+    if size not in SIZES:
+        raise ValueError(f"hint size is {size!r}; it must be one of {', '.join(map(str, SIZES))}")
+    if board.problems:
+        return Hint(size, f"First put this right: {board.problems[0].message}.")
+    level = board.level
+    if board.score.solved:
+        return Hint(size, "Solved: there is nothing left to do.")
+    moves, policy = way_on(level, board.rows)
+    if not moves:
+        return Hint(size, _back(board))
+    move = moves[0]
+    device, kind = move.step.device, KINDS[move.step.kind]
+    name = POLICIES[level.policy].name
+    if policy:
+        why = f"{POLICIES[level.policy].why[move.step.kind]} ({name})"
+    else:
+        why = f"a search finds a way from here that ends at {_end(moves):g}; {name} has none"
+    when = f"time {move.start:g}"
+    if size == 1:
+        return Hint(size, f"Look at device {device}: it can start something at {when}.", device)
+    if size == 2:
+        return Hint(size, f"Device {device}, at {when}: {_article(kind)} {kind}; {why}.", device)
+    return Hint(size, f"Place {move.op} on device {device}, at {when}: {why}.", device, move.op)
+
+
+def way_on(level: Level, rows: Rows) -> tuple[list[Move], bool]:
+    """Moves from a board to the goal, [] if none was found; and whether they are those of the level's policy.
+
+    Where there is no goal, any next move will do.
+    """
+    model = Model(level)
+    state = model.run(rows, keeps_at(level)).state
+    if level.goal is None:
+        move = next_move(POLICIES[level.policy], model, state)
+        return ([move] if move else []), True
+    moves = follow(POLICIES[level.policy], model, state)
+    if moves and _reaches(level, moves):
+        return moves, True
+    found = list(prove(level, _SEARCH_SECONDS, state).moves)
+    return (found, False) if found and _reaches(level, found) else ([], False)
+
+
+def _reaches(level: Level, moves: Sequence[Move]) -> bool:
+    return level.goal is not None and _end(moves) <= level.goal + NOISE
+
+
+def _end(moves: Sequence[Move]) -> float:
+    return max(move.end for move in moves)
+
+
+def _back(board: Board) -> str:
+    """How far to go back until there is a way on."""
+    for count, rows in enumerate(board.past(), start=1):
+        if way_on(board.level, rows)[0]:
+            return f"From here I find no way to the goal. Take back {count} move{'s' * (count > 1)}, then there is one."
+    return "From here I find no way to the goal. Start again with an empty board."
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"

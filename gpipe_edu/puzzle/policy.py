@@ -1,0 +1,151 @@
+"""Policies: well-known schedules as rules for the next move, so that they can go on from any board.
+
+At every moment the op that can start first is placed. Which one, where several can, is the whole difference between
+GPipe, 1F1B and zero bubble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpipe_edu.schedule.op import SENDS_GRADIENT
+
+from .level import Level
+from .model import Model, Move, State
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A name, the kinds it uses in order of preference, and why, per kind, in a sentence each.
+
+    most: how many micro-batches may be past a stage and not back yet. puts_off: how many weight gradients a stage
+    puts off. newest_first: gradients of the newest micro-batch first, as GPipe has them.
+    """
+
+    name: str
+    kinds: str
+    why: dict[str, str]
+    most: Callable[[Level, int], int] = lambda level, stage: level.M
+    puts_off: Callable[[int], int] = lambda stage: 0
+    newest_first: bool = False
+
+
+_BACK: Final = "what can go back goes back at once, which frees its memory"
+_AGAIN: Final = "R needs only its own F, and the device would wait here for a gradient"
+_FORWARD: Final = "the next micro-batch goes forward, so that the stages behind get something to do"
+
+POLICIES: Final[dict[str, Policy]] = {
+    "gpipe": Policy(
+        "GPipe",
+        "FRBC",
+        {
+            "F": "all forwards go through first, and each needs the output of the stage in front",
+            "R": _AGAIN,
+            "B": "all forwards are through here, so the newest micro-batch, whose gradient comes first, goes back",
+            "C": "all forwards are through here, so the newest micro-batch goes back",
+        },
+        newest_first=True,
+    ),
+    "1f1b": Policy(
+        "1F1B",
+        "BFRC",
+        {
+            "B": _BACK,
+            "F": "device k may hold K - k micro-batches; here is room for one more, and nothing can go back yet",
+            "R": _AGAIN,
+            "C": _BACK,
+        },
+        most=lambda level, stage: level.stages - stage,
+    ),
+    "early recompute": Policy(
+        "1F1B with early recompute",
+        "BFR",
+        {
+            "B": _BACK,
+            "F": _FORWARD,
+            "R": _AGAIN,
+        },
+        most=lambda level, stage: level.stages - stage,
+    ),
+    "forward_first": Policy(
+        "forwards first, as far as memory goes",
+        "FB",
+        {
+            "F": "there is room for one more, and the slowest stage must never run out of work",
+            "B": "no forward can start here, so a micro-batch goes back",
+        },
+    ),
+    "interleaved": Policy(
+        "interleaved 1F1B",
+        "BF",
+        {
+            "B": _BACK,
+            "F": "the micro-batch that has come farthest goes on, so that gradients come back soon",
+        },
+    ),
+    "zero_bubble": Policy(
+        "zero bubble",
+        "WFIR",
+        {
+            "I": "the stage in front waits for this gradient, and for nothing else from here",
+            "F": _FORWARD,
+            "W": "device k puts off k of its W, and has more than that; nobody waits for them, so they fill holes",
+            "R": _AGAIN,
+        },
+        most=lambda level, stage: level.stages - stage,
+        puts_off=lambda stage: stage,
+    ),
+}
+"""By the names that levels use."""
+
+
+def next_move(policy: Policy, model: Model, state: State) -> Move | None:
+    """What a policy does next; None if it has no move."""
+    choices = (move for move in model.moves(state) if _allows(policy, model.level, state, move))
+    return min(choices, key=lambda move: _rank(policy, model.level, move), default=None)
+
+
+def follow(policy: Policy, model: Model, state: State) -> list[Move] | None:
+    """The moves of a policy from `state` to the end; None if it gets stuck."""
+    moves: list[Move] = []
+    while not model.done(state):
+        move = next_move(policy, model, state)
+        if move is None:
+            return None
+        moves.append(move)
+        state = model.after(state, move)
+    return moves
+
+
+def keeps_at(level: Level) -> Sequence[int]:
+    """Stages on which activations are kept where they may be: the last one, whose gradient is there at once."""
+    return (level.stages - 1,)
+
+
+def _allows(policy: Policy, level: Level, state: State, move: Move) -> bool:
+    kind, stage = move.step.kind, move.step.stage
+    marks = [parcel.progress[stage].replace("~", "") for parcel in state.parcels]
+    if kind == "F":
+        return sum(mark != "" and SENDS_GRADIENT.isdisjoint(mark) for mark in marks) < policy.most(level, stage)
+    if kind == "W":
+        waiting = [mark for mark in marks if mark not in level.ways]
+        late = [mark for mark in waiting if mark.endswith("I")]
+        return len(late) > policy.puts_off(stage) or len(late) == len(waiting)
+    return kind in policy.kinds
+
+
+def _rank(policy: Policy, level: Level, move: Move) -> tuple[float, ...]:
+    """The smallest goes first: the earliest start, the preferred kind, then the order of micro-batches and stages."""
+    step, micro_batch = move.step, move.micro_batch
+    newest = policy.newest_first and step.kind in SENDS_GRADIENT | {"R"}
+    drops = step.kind == "F" and step.progress[step.stage] == "F~"
+    return (
+        move.start,
+        policy.kinds.index(step.kind),
+        -step.stage if level.V > 1 else 0,
+        -micro_batch if newest else micro_batch,
+        step.stage,
+        drops == (step.stage in keeps_at(level)),
+    )

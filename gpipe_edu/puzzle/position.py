@@ -1,0 +1,219 @@
+"""What can be said of the ops on a board: judged by the schedule doctor, timed by the simulator.
+
+Both want a whole schedule, and a board is one only at the end. So what is there is completed first, in an order that
+breaks no rule that is not broken already: a board is sound if what is on it is part of a schedule that can run. Times
+of the ops that are there do not depend on the completion, because it stands behind them on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Final
+
+from gpipe_edu.schedule import KINDS, Op, Problem, Schedule, doctor
+from gpipe_edu.schedule.needs import Needs
+from gpipe_edu.schedule.op import SENDS_GRADIENT
+from gpipe_edu.schedule.order import run_order
+from gpipe_edu.timeline import Span, Timeline, simulate
+from gpipe_edu.timeline.memory import memory_over_time
+
+from .level import Level
+from .model import Model
+
+Rows = tuple[tuple[Op, ...], ...]
+
+CODES: Final[dict[str, str]] = {
+    **doctor.CODES,
+    "level": "the level does not have such an op",
+    "cap": "a device would hold more than it may",
+    "waiting": "an op needs another that is not on the board yet",
+}
+"""Codes of problems on a board: those of the doctor, and three that only a board can have."""
+
+
+class Position:
+    """`Position(level, rows)`: rows of ops, one per device, on the way to a schedule for `level`. Immutable.
+
+    Raises ValueError if there is not one row per device.
+    """
+
+    def __init__(self, level: Level, rows: Iterable[Iterable[Op]]) -> None:
+        self.level = level
+        self.rows: Rows = tuple(tuple(row) for row in rows)
+        if len(self.rows) != level.K:
+            raise ValueError(
+                f"there are {len(self.rows)} rows of ops; this level has {level.K} devices, with a row each"
+            )
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """What is wrong, however it is gone on with: the first kind of rule that is broken; [] for a sound board."""
+        return self._foreign or self._whole.problems() or self._over
+
+    @cached_property
+    def waiting(self) -> list[Problem]:
+        """Per device, the first op whose input is made by an op that is not on the board yet."""
+        found = []
+        ran = {span.op for span in self._spans}
+        for device, row in enumerate(self.rows):
+            op = next((op for op in row if op not in ran), None)
+            need = op and next((need for need in self._whole.needs(op) if need in self._lacking), None)
+            if op and need:
+                message = (
+                    f"{op} on device {device} waits for {need}, which is not on the board: {doctor.reason(op, need)}"
+                )
+                found.append(Problem("waiting", message, op))
+        return found
+
+    @cached_property
+    def missing(self) -> list[Op]:
+        """The ops that would complete the board; where there are several ways to finish, those of one of them."""
+        return list(self._lacking)
+
+    @property
+    def complete(self) -> bool:
+        """True if this is a whole schedule that can run within the cap."""
+        return not self.problems and not self.missing
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The rows as they are."""
+        return Schedule(self.rows, name=self.level.title)
+
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """When the ops that can run already would run; None if none can."""
+        return (
+            Timeline(self._spans, self.level.K, name=self.level.title, send=self.level.costs.send)
+            if self._spans
+            else None
+        )
+
+    @cached_property
+    def memory(self) -> list[list[tuple[float, float]]]:
+        """Per device: (time, activations held from then on), in the unit of the level, for `timeline`."""
+        if self.timeline is None:
+            return [[] for _ in self.rows]
+        end = self.timeline.end
+        # The ops to come stand far behind, so that they tell what will be recomputed and change nothing before.
+        ran = {span.op for span in self._spans}
+        later = [
+            Span(device, op, end + 1, end + 1)
+            for device, row in enumerate(self._runs._whole.rows)
+            for op in row
+            if op not in ran
+        ]
+        levels = memory_over_time(
+            Timeline([*self._spans, *later], self.level.K), self.level.boundary, self.level.interior
+        )
+        return [[(time, held) for time, held in level if time <= end] for level in levels]
+
+    @cached_property
+    def peaks(self) -> tuple[float, ...]:
+        """Per device: the most it holds at one time."""
+        return tuple(max((held for _, held in level), default=0) for level in self.memory)
+
+    @cached_property
+    def _foreign(self) -> list[Problem]:
+        level, problems = self.level, []
+        for device, row in enumerate(self.rows):
+            for op in row:
+                message = ""
+                if op.kind not in level.kinds:
+                    allowed = ", ".join(f"{kind} {KINDS[kind]}" for kind in level.kinds)
+                    message = f"{op} on device {device}: this level is played with {allowed}"
+                elif op.micro_batch >= level.M:
+                    message = f"{op} on device {device}: the micro-batches of this level are 0 to {level.M - 1}"
+                elif op.stage >= level.stages:
+                    message = f"{op} on device {device}: the stages of this level are 0 to {level.stages - 1}"
+                if message:
+                    problems.append(Problem("level", message, op))
+        return problems
+
+    @cached_property
+    def _over(self) -> list[Problem]:
+        """Devices that would hold more than they may."""
+        problems = []
+        for device, most in enumerate(self.level.cap or ()):
+            over = next(((time, held) for time, held in self.memory[device] if held > most), None)
+            if over:
+                op = next((span.op for span in self._spans if (span.device, span.start) == (device, over[0])), None)
+                held = f"{over[1]:g} micro-batches" if self.level.counts_micro_batches else f"{over[1]:g} units"
+                cure = "; recompute would free some of it" if {"R", "C"} & set(self.level.kinds) else ""
+                message = f"with {op}, device {device} would hold {held}, the cap is {most:g}{cure}"
+                problems.append(Problem("cap", message, op))
+        return problems
+
+    @cached_property
+    def _lacking(self) -> dict[Op, None]:
+        """The missing ops, in order of micro-batches; a dict, to look them up."""
+        level = self.level
+        there: dict[tuple[int, int], set[str]] = {}
+        for device, row in enumerate(self.rows):
+            for kind, micro_batch, stage in row:
+                if level.home(stage) == device:
+                    there.setdefault((micro_batch, stage), set()).add(kind)
+        lacking: dict[Op, None] = {}
+        for micro_batch in range(level.M):
+            for stage in range(level.stages):
+                kinds = there.get((micro_batch, stage), set())
+                for kind in _way(level, kinds):
+                    if kind not in kinds:
+                        lacking[Op(kind, micro_batch, stage)] = None
+        return lacking
+
+    @cached_property
+    def _whole(self) -> Schedule:
+        return _completed(self.level, self.rows, self._lacking)
+
+    @cached_property
+    def _runs(self) -> Position:
+        """This board, if it is sound; else one with those of its ops that can run all the same."""
+        if not self._foreign and not self._whole.problems():
+            return self
+        return Position(self.level, Model(self.level).run(self.rows).rows)
+
+    @cached_property
+    def _spans(self) -> list[Span]:
+        """The spans of the ops on the board that wait for nothing missing."""
+        board = self._runs
+        ran = {op for _, op, _ in run_order(board.rows, board._whole.needs)}
+        return [span for span in simulate(board._whole, self.level.costs).spans if span.op in ran] if ran else []
+
+
+def _way(level: Level, kinds: set[str]) -> str:
+    """How a micro-batch of which these kinds are there is most leniently finished; "" if there is no way.
+
+    While it can still be recomputed, it is: whether there is room to keep its activations is seen when it is not.
+    """
+    ways = [way for way in level.ways if kinds <= set(way)]
+    if kinds & SENDS_GRADIENT:
+        return min(ways, key=len, default="")
+    return next((way for way in ways if set("RC") & set(way)), ways[0] if ways else "")
+
+
+def _completed(level: Level, rows: Sequence[Sequence[Op]], lacking: Iterable[Op]) -> Schedule:
+    """`rows` with `lacking` behind them, in an order that adds no deadlock."""
+    lacking = list(lacking)
+    ops = [op for row in rows for op in row]
+    last = {op: row[-1] for op in lacking if (row := rows[level.home(op.stage)])}
+    # Every missing op stands alone behind the last op of its device, so whatever can run does.
+    order = [op for _, op, _ in run_order([*rows, *([op] for op in lacking)], _Behind([*ops, *lacking], last))]
+    place = {op: index for index, op in enumerate(order)}
+    finished = [list(row) for row in rows]
+    for op in sorted(lacking, key=lambda op: place.get(op, len(place))):
+        finished[level.home(op.stage)].append(op)
+    return Schedule(finished, name=level.title)
+
+
+class _Behind(Needs):
+    """Needs, and for some ops one more that must have run before."""
+
+    def __init__(self, ops: Iterable[Op], before: dict[Op, Op]) -> None:
+        super().__init__(ops)
+        self._before = before
+
+    def __call__(self, op: Op) -> list[Op]:
+        needs = super().__call__(op)
+        return [*needs, self._before[op]] if op in self._before else needs

@@ -1,0 +1,144 @@
+"""The schedule you built, run for real: does it train as one device would, and take as long as it was planned to?
+
+The model has one block of equal layers per unit of a stage's forward cost, so that uneven stages are uneven here, too.
+Plan and measurement stand in seconds on one axis: the plan takes the mean time of every op from the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpipe_edu import reference as ref
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.timeline import Timeline, calibrate, simulate
+
+from .level import Level
+
+TOLERANCE: Final = {"numpy": 1e-12, "torch": 1e-10}
+"""Per engine: how much gradients may differ by rounding, as a share of the largest one."""
+
+WIDTH: Final = 256
+SAMPLES: Final = 128
+"""Features of every layer, and samples in a micro-batch: enough work for an op to take longer than its overhead."""
+
+_ROUNDS: Final = 5
+"""Steps that are timed; the quickest was disturbed least."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EngineRun:
+    """What a run gave: engine, loss, the largest difference of a gradient from one-device training as a share of the
+    largest gradient, and the timelines, both in seconds. `measured.source` tells how its times were taken.
+    """
+
+    engine: str
+    loss: float
+    difference: float
+    measured: Timeline
+    planned: Timeline
+
+    @property
+    def equal(self) -> bool:
+        """True if the gradients are those of one device, but for rounding."""
+        return self.difference <= TOLERANCE[self.engine]
+
+    def __str__(self) -> str:
+        verdict = "the gradients are those of one device" if self.equal else "the gradients are NOT those of one device"
+        return (
+            f"{self.engine}: {verdict} (largest difference {self.difference:.1e} of their size). "
+            f"Step {self.measured.source} {self.measured.makespan * 1e3:.1f} ms, planned "
+            f"{self.planned.makespan * 1e3:.1f} ms; bubble {self.measured.bubble_fraction:.1%}, planned "
+            f"{self.planned.bubble_fraction:.1%}."
+        )
+
+
+def engines() -> tuple[str, ...]:
+    """The engines that can run here."""
+    return ("numpy", "torch") if find_spec("torch") else ("numpy",)
+
+
+def run(level: Level, schedule: Schedule, engine: str = "numpy") -> EngineRun:
+    """Train one step with `schedule` and compare. Raises ScheduleError if it cannot run, ValueError for an engine that
+    is not there.
+    """
+    if engine not in engines():
+        raise ValueError(f"engine is {engine!r}; here it can be {' or '.join(engines())}")
+    schedule.check()
+    return (_run_torch if engine == "torch" else _run_numpy)(level, schedule)
+
+
+def _run_numpy(level: Level, schedule: Schedule) -> EngineRun:
+    layers, balance, x, y = _job(level)
+    results = [ref.train_pipeline(layers, x, y, schedule, balance, loss="mse") for _ in range(_ROUNDS)]
+    best = min(results, key=lambda result: result.timeline.makespan)
+    _, expected = ref.train_sequential(layers, x, y, loss="mse")
+    pairs = [(a[name], b[name]) for a, b in zip(best.grads, expected, strict=True) for name in b]
+    return _compare("numpy", best.loss, pairs, schedule, best.timeline)
+
+
+def _run_torch(level: Level, schedule: Schedule) -> EngineRun:
+    import torch  # only who runs on it has to have it
+    from torch import nn
+
+    from gpipe_edu.pytorch import GPipe
+
+    layers, balance, x, y = _job(level)
+
+    def build() -> nn.Sequential:
+        modules: list[nn.Module] = []
+        for layer in layers:
+            if not layer.params:
+                modules.append(nn.Tanh())
+                continue
+            linear = nn.Linear(WIDTH, WIDTH, dtype=torch.float64)
+            with torch.no_grad():
+                linear.weight.copy_(torch.from_numpy(layer.params["weight"].T))
+                linear.bias.copy_(torch.from_numpy(layer.params["bias"]))
+            modules.append(linear)
+        return nn.Sequential(*modules)
+
+    single, inputs, targets, loss_fn = build(), torch.from_numpy(x), torch.from_numpy(y), nn.MSELoss()
+    loss_fn(single(inputs), targets).backward()
+    pipe = GPipe(build(), schedule.stages, schedule.micro_batches, balance=balance, schedule=schedule)
+    timelines = []
+    for _ in range(1 + _ROUNDS):  # the first step also starts the workers
+        pipe.zero_grad()
+        loss = pipe.step(inputs, targets, loss_fn)
+        timelines.append(pipe.timeline)
+    pairs = [
+        (a.grad.cpu().numpy(), b.grad.numpy())
+        for a, b in zip(pipe.parameters(), single.parameters(), strict=True)
+        if a.grad is not None and b.grad is not None
+    ]
+    best = min(timelines[1:], key=lambda timeline: timeline.makespan)
+    return _compare("torch", loss.item(), pairs, schedule, best)
+
+
+def _job(level: Level) -> tuple[list[ref.Layer], tuple[int, ...], Array, Array]:
+    """Layers, how many each stage gets, inputs and targets."""
+    forward = level.costs.table(level.stages)["F"]
+    blocks = [max(1, round(cost / min(forward))) for cost in forward]
+    layers = ref.mlp([WIDTH] * (sum(blocks) + 1), "tanh")
+    # A block is a Linear and its Tanh; behind the last Linear there is none.
+    balance = [2 * count for count in blocks]
+    balance[-1] -= 1
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((SAMPLES * level.M, WIDTH)) for _ in range(2))
+    return layers, tuple(balance), x, y
+
+
+def _compare(
+    engine: str, loss: float, pairs: Iterable[tuple[Array, Array]], schedule: Schedule, measured: Timeline
+) -> EngineRun:
+    pairs = list(pairs)
+    largest = max(float(np.abs(b).max()) for _, b in pairs)
+    difference = max(float(np.abs(a - b).max()) for a, b in pairs) / largest
+    return EngineRun(engine, loss, difference, measured, simulate(schedule, calibrate(measured)))

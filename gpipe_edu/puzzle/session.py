@@ -1,0 +1,213 @@
+"""The puzzle for a page: plain words and numbers in, plain words and numbers out.
+
+A page knows no rule. It sends what its player did, `do("place", device=0, op="F0@0")`, and draws what comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpipe_edu.schedule import Op, Schedule, ScheduleError
+from gpipe_edu.timeline import Timeline
+
+from .board import Board, Verdict
+from .bounds import lower_bound
+from .hints import hint
+from .level import PROOFS, Level
+from .levels import LEVELS, find_level, sandbox
+from .par import prove
+from .progress import Progress
+from .run import EngineRun, engines, run
+from .share import read, share
+
+
+class Session:
+    """One sitting: a board and what has been solved. `board` and `ran`, the last run, are there to be drawn.
+
+    Begins with the level `key`, by default the first that is not solved. Raises ValueError if that is locked.
+    """
+
+    def __init__(self, key: str = "", progress: Progress | None = None) -> None:
+        self.progress = Progress() if progress is None else progress
+        self.board = Board(self._open_level(find_level(key or self.progress.next_level())))
+        self.ran: EngineRun | None = None
+        self._commands: dict[str, Callable[..., Verdict | dict[str, Any]]] = {
+            "place": lambda device, op, at=None: self.board.place(device, _op(op), at),
+            "remove": lambda device, at=-1: self.board.remove(device, at),
+            "move": lambda device, at, to_device, to: self.board.move(device, at, to_device, to),
+            "type": lambda text: self.board.type(text),
+            "undo": lambda: self.board.undo(),
+            "redo": lambda: self.board.redo(),
+            "clear": lambda: self.board.clear(),
+            "mode": lambda mode: self.board.set_mode(mode),
+            "hint": self._hint,
+            "level": lambda key: self._go(Board(find_level(key))),
+            "sandbox": lambda **sizes: self._go(Board(sandbox(**sizes))),
+            "share": lambda: {"share": share(self.board.level, self.board.rows)},
+            "open": lambda text: self._go(shared(*read(text))),
+            "prove": self._prove,
+            "run": self._run,
+        }
+
+    def do(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """Obey, and return {"accepted", "message", "code", "state", ...}; words that make no sense get a message, too.
+
+        Commands: place, remove, move, type, undo, redo, clear, mode, hint, level, sandbox, share, open, prove, run.
+        """
+        try:
+            if command not in self._commands:
+                raise ValueError(f"command is {command!r}; it must be one of {', '.join(self._commands)}")
+            answer = self._commands[command](**arguments)
+        except (ValueError, TypeError) as error:
+            answer = Verdict(False, str(error), "unreadable")
+        more = answer if isinstance(answer, dict) else {}
+        verdict = answer if isinstance(answer, Verdict) else Verdict(True, "")
+        score = self.progress.record(self.board)
+        return {
+            "accepted": verdict.accepted,
+            "message": verdict.message,
+            "code": verdict.code,
+            **more,
+            "solved": score.solved,
+            "state": self.state(),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Everything to be shown, ready for JSON."""
+        board, level, score = self.board, self.board.level, self.board.score
+        return {
+            "level": _level_data(level),
+            "mode": "free" if board.free else "guided",
+            "rows": _rows(board.rows),
+            "ready": _rows(board.ready()),
+            "problems": [
+                {"code": problem.code, "message": problem.message, "op": str(problem.op or "")}
+                for problem in board.problems
+            ],
+            "spans": _spans(board.timeline),
+            "memory": board.position.memory,
+            "peaks": score.peaks,
+            "makespan": score.makespan,
+            "bubble_fraction": score.bubble_fraction,
+            "complete": score.complete,
+            "solved": score.solved,
+            "reasons": score.reasons,
+            "over_par": score.over_par,
+            "names": score.names,
+            "verdict": str(score),
+            "levels": [
+                {
+                    "key": known.key,
+                    "title": known.title,
+                    "unlocked": self.progress.unlocked(known.key),
+                    "best": self.progress.records[known.key].makespan if known.key in self.progress.records else None,
+                }
+                for known in LEVELS
+            ],
+            "progress": self.progress.where,
+            "notice": self.progress.notice,
+        }
+
+    def _go(self, board: Board) -> Verdict:
+        self._open_level(board.level)
+        self.board = board
+        return Verdict(True, board.level.title)
+
+    def _open_level(self, level: Level) -> Level:
+        if refusal := self.progress.refusal(level.key):
+            raise ValueError(refusal)
+        return level
+
+    def _hint(self, size: int = 3) -> dict[str, Any]:
+        found = hint(self.board, size)
+        return {"hint": {"text": found.text, "device": found.device, "op": str(found.op or "")}}
+
+    def _prove(self, seconds: float = 10) -> dict[str, Any]:
+        proof = prove(self.board.level, seconds)
+        return {
+            "proof": {
+                "text": str(proof),
+                "bound": lower_bound(self.board.level),
+                "makespan": proof.makespan,
+                "proved": proof.proved,
+                "states": proof.states,
+                "seconds": proof.seconds,
+            }
+        }
+
+    def _run(self, engine: str = "numpy") -> dict[str, Any]:
+        if not self.board.position.complete:
+            raise ValueError(f"nothing to run yet: {self.board.score.reasons[0]}")
+        result = self.ran = run(self.board.level, self.board.position.schedule, engine)
+        return {
+            "run": {
+                "text": str(result),
+                "engine": engine,
+                "engines": engines(),
+                "difference": result.difference,
+                "equal": result.equal,
+                "source": result.measured.source,
+                "measured": _spans(result.measured),
+                "planned": _spans(result.planned),
+            }
+        }
+
+
+def shared(level: Level, rows: tuple[tuple[Op, ...], ...]) -> Board:
+    """A board with the rows of a share string, in free mode if they break a rule."""
+    board = Board(level)
+    if not board.load(rows).accepted:
+        board.set_mode("free")
+        board.load(rows)
+    return board
+
+
+def _op(text: Any) -> Op:
+    """ "F0@1" as an op. Raises ValueError for other text."""
+    try:
+        ((op,),) = Schedule.parse(text).rows
+    except ScheduleError:
+        raise
+    except ValueError:
+        raise ValueError(f"op is {text!r}; it must be one op, such as F0@1") from None
+    return op
+
+
+def _rows(rows: Any) -> list[list[str]]:
+    return [[str(op) for op in row] for row in rows]
+
+
+def _spans(timeline: Timeline | None) -> list[dict[str, Any]]:
+    """The spans in order of their start, times from the start of the step."""
+    return [
+        {
+            "op": str(span.op),
+            "kind": span.op.kind,
+            "micro_batch": span.op.micro_batch,
+            "stage": span.op.stage,
+            "device": span.device,
+            "start": span.start - timeline.start,
+            "end": span.end - timeline.start,
+        }
+        for span in (timeline.spans if timeline else ())
+        if timeline
+    ]
+
+
+def _level_data(level: Level) -> dict[str, Any]:
+    return {
+        "key": level.key,
+        "title": level.title,
+        "lesson": level.lesson,
+        "task": level.task(),
+        "K": level.K,
+        "M": level.M,
+        "stages": level.stages,
+        "kinds": level.kinds,
+        "cap": level.cap,
+        "goal": level.goal,
+        "par": level.par,
+        "par_why": level.par_why,
+        "proof": PROOFS[level.proof],
+    }

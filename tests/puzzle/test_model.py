@@ -1,0 +1,66 @@
+"""The numbers that search and hints count with are those of doctor, simulator and memory."""
+
+import random
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu.puzzle import LEVELS
+from gpipe_edu.puzzle.model import Model
+from gpipe_edu.puzzle.position import Position
+from gpipe_edu.timeline.memory import memory_over_time
+
+from .test_par import SIZES, random_level
+
+
+@pytest.mark.parametrize(("K", "M", "V", "kinds"), [*SIZES, (3, 3, 1, "FBRCIW"), (2, 3, 2, "FBRCIW")])
+def test_random_play_ends_when_simulate_says_and_holds_what_memory_says(K, M, V, kinds):
+    rng = random.Random(f"{K}{M}{V}{kinds}")
+    finished = 0
+    for _ in range(20):
+        level, _, _ = random_level(rng, K, M, V, kinds)
+        model = Model(level)
+        state, rows, held = model.start, [[] for _ in range(K)], [[] for _ in range(K)]
+        times = {}
+        while moves := list(model.moves(state)):
+            move = rng.choice(moves)
+            device = move.step.device
+            rows[device].append(move.op)
+            held[device].append(state.held[device] + move.step.during)
+            times[move.op] = (move.start, move.end)
+            state = model.after(state, move)
+        if not model.done(state):
+            continue  # stuck under its cap
+        finished += 1
+        schedule = ge.Schedule(rows).check()
+        timeline = ge.simulate(schedule, level.costs)
+        assert {span.op: (span.start, span.end) for span in timeline.spans} == times
+        levels = memory_over_time(timeline, level.boundary, level.interior)
+        assert [max(row) for row in held] == [max(amount for _, amount in level_) for level_ in levels]
+        assert state.held == (0,) * K
+    assert finished
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
+def test_rows_that_can_run_run_to_their_end(level):
+    rng = random.Random(1)
+    model, state, rows = Model(level), Model(level).start, [[] for _ in range(level.K)]
+    for _ in range(12):
+        moves = list(model.moves(state))
+        if not moves:
+            break
+        move = rng.choice(moves)
+        rows[move.step.device].append(move.op)
+        state = model.after(state, move)
+    played = model.run(rows)
+    assert played.rows == rows
+    assert played.state.free == state.free
+
+
+def test_what_cannot_run_stops_its_own_device_only():
+    level = LEVELS[1]
+    rows = [list(row) for row in ge.gpipe(3, 3).rows]
+    rows[1].insert(2, rows[1].pop(3))  # B2 before F2
+    played = Model(level).run(rows)
+    assert [len(row) for row in played.rows] == [3, 2, 2]
+    assert Position(level, rows).problems[0].code == "order"

@@ -1,0 +1,132 @@
+"""The puzzle through plain data: what a page sends and gets."""
+
+import json
+
+import pytest
+
+from gpipe_edu.puzzle import LEVELS, Progress, share
+from gpipe_edu.puzzle.session import Session
+
+from .solutions import SOLUTIONS, solved
+
+
+def do(session, command, **arguments):
+    """As through a wire: everything goes as JSON."""
+    return json.loads(json.dumps(session.do(command, **json.loads(json.dumps(arguments)))))
+
+
+def test_all_levels_can_be_played_through_it():
+    session = Session()
+    for level in LEVELS:
+        assert session.state()["level"]["key"] == level.key
+        answer = do(session, "type", text=SOLUTIONS[level.key])
+        assert answer["accepted"], answer["message"]
+        assert answer["solved"]
+        assert answer["state"]["solved"]
+        if level is not LEVELS[-1]:
+            following = LEVELS[LEVELS.index(level) + 1].key
+            assert do(session, "level", key=following)["accepted"]
+    assert Session().state()["level"]["key"] == "sandbox"
+
+
+def test_a_move_comes_back_as_what_there_is_to_draw():
+    session = Session()
+    state = do(session, "place", device=0, op="F0@0")["state"]
+    assert state["rows"] == [["F0@0"], [], []]
+    assert state["ready"] == [[], ["F0@1"], []]
+    assert state["spans"] == [
+        {"op": "F0@0", "kind": "F", "micro_batch": 0, "stage": 0, "device": 0, "start": 0, "end": 1}
+    ]
+    assert state["memory"] == [[[0, 1]], [], []]
+    assert state["makespan"] == 1
+    assert state["verdict"].startswith("not solved: still to be placed: B0@0 on device 0, F0@1")
+    assert [known["unlocked"] for known in state["levels"]] == [True] + [False] * 9
+
+
+def test_a_refused_move_changes_nothing_and_says_why():
+    session = Session()
+    answer = do(session, "place", device=1, op="F0@1")
+    assert not answer["accepted"]
+    assert answer["code"] == "waiting"
+    assert "F0@1 on device 1 waits for F0@0" in answer["message"]
+    assert answer["state"]["rows"] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "says"),
+    [
+        ("dance", {}, "command is 'dance'; it must be one of place, remove"),
+        ("place", {"device": 0, "op": "hello"}, 'cannot read "hello"'),
+        ("place", {"device": 0, "op": "F0@0 F0@1"}, "it must be one op, such as F0@1"),
+        ("place", {"device": 0, "op": ""}, "it must be one op"),
+        ("place", {"device": 9, "op": "F0@0"}, "the devices are 0 to 2"),
+        ("level", {"key": "1f1b"}, "is locked"),
+        ("level", {"key": "x"}, "it must be one of"),
+        ("open", {"text": "gpipe1:1f1b:"}, "cut or altered"),
+        ("open", {"text": share(LEVELS[3], solved("1f1b").rows)}, "level 4, One forward, one backward, is locked"),
+        ("mode", {"mode": "wild"}, "mode is 'wild'"),
+        ("hint", {"size": 7}, "hint size is 7"),
+        ("sandbox", {"K": 2}, "is locked"),
+        ("run", {}, "nothing to run yet: still to be placed"),
+        ("undo", {}, "nothing to take back"),
+    ],
+)
+def test_bad_words_get_a_sentence(command, arguments, says):
+    answer = do(Session(), command, **arguments)
+    assert not answer["accepted"]
+    assert says in answer["message"]
+
+
+def test_hint_share_open_prove_and_run():
+    session = Session()
+    assert do(session, "hint")["hint"]["op"] == "F0@0"
+    assert do(session, "hint", size=1)["hint"]["op"] == ""
+    session.do("type", text=SOLUTIONS["first-dependency"])
+    text = do(session, "share")["share"]
+    session.do("clear")
+    assert do(session, "open", text=text)["solved"]
+    proof = do(session, "prove")["proof"]
+    assert (proof["makespan"], proof["bound"], proof["proved"]) == (6, 6, True)
+    result = do(session, "run")["run"]
+    assert result["equal"]
+    assert len(result["measured"]) == len(result["planned"]) == 6
+    assert result["measured"][0]["start"] == 0
+
+
+def test_editing_and_modes():
+    session = Session()
+    session.do("type", text="F0@0 F0@1")
+    assert do(session, "remove", device=1)["state"]["rows"] == [["F0@0"], [], []]
+    assert do(session, "undo")["state"]["rows"] == [["F0@0"], ["F0@1"], []]
+    assert do(session, "undo")["state"]["rows"] == [["F0@0"], [], []]
+    assert do(session, "redo")["state"]["rows"] == [["F0@0"], ["F0@1"], []]
+    assert do(session, "mode", mode="free")["state"]["mode"] == "free"
+    state = do(session, "move", device=1, at=0, to_device=0, to=0)["state"]
+    assert state["rows"] == [["F0@1", "F0@0"], [], []]
+    assert state["problems"][0]["code"] == "split-stage"
+
+
+def test_a_shared_board_that_breaks_a_rule_opens_in_free_mode():
+    session = Session()
+    session.do("mode", mode="free")
+    session.do("type", text="1: F0")
+    text = session.do("share")["share"]
+    answer = do(Session(), "open", text=text)
+    assert answer["accepted"]
+    assert answer["state"]["mode"] == "free"
+    assert answer["state"]["rows"] == [[], ["F0@1"], []]
+
+
+def test_a_sandbox_has_the_sizes_that_were_asked_for():
+    progress = Progress()
+    for level in LEVELS[:-1]:
+        progress.record(solved(level.key))
+    session = Session()
+    state = do(session, "sandbox", K=2, M=3, V=2, B=1, cap=4)["state"]
+    assert (state["level"]["K"], state["level"]["M"], state["level"]["stages"]) == (2, 3, 4)
+    assert "sandbox K is 99" in do(session, "sandbox", K=99)["message"]
+
+
+def test_a_locked_level_cannot_be_begun_with():
+    with pytest.raises(ValueError, match="is locked"):
+        Session("zero-bubble")
