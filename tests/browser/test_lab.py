@@ -56,3 +56,15 @@ def test_keys_move_through_the_chart_and_make_no_cells(lab, open_page):
         page.keyboard.press(key)
     assert chrome.cells(page) == before
     assert chrome.our_problems(page) == []
+
+
+def test_the_chart_is_saved_as_files(lab, open_page, tmp_path):
+    page = open_page()
+    chrome.run_all(page, lab, "compare")
+    for kind, head in (("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!doctype html>")):
+        with page.expect_download() as download:
+            page.select_option("[data-save]", kind)
+        download.value.save_as(tmp_path / kind)
+        assert download.value.suggested_filename == f"gpipe-1f1b.{kind}"
+        assert (tmp_path / kind).read_bytes()[: len(head)].lower() == head.lower()
+    assert page.input_value("[data-save]") == ""

@@ -70,3 +70,37 @@ def test_nothing_is_cut_off(explorer, scheme):
         page = explorer(width=width, scheme=scheme)
         wide = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0
+
+
+def test_pointing_at_a_bubble_tells_why_the_device_waits(explorer):
+    page = explorer()
+    lanes = page.locator(".ge-lanes").bounding_box()
+    page.mouse.move(lanes["x"] + 0.4 * lanes["width"], lanes["y"] + 30)
+    page.wait_for_function("() => document.querySelector('.ge-explain').innerText.includes('device 0 idles')")
+
+
+def test_with_reduced_motion_play_goes_from_event_to_event(explorer):
+    page = explorer(reduced_motion="reduce")
+    page.focus(".ge-lanes")
+    page.keyboard.press("Home")
+    seen = page.evaluate(
+        """() => new Promise(done => {
+            const seen = [];
+            const output = document.querySelector('.ge-time');
+            new MutationObserver(() => {
+                seen.push(parseFloat(output.innerText));
+                if (seen.length === 4) done(seen);
+            }).observe(output, {childList: true, characterData: true, subtree: true});
+            document.querySelector('[data-do="play"]').click();
+        })"""
+    )
+    assert seen == [1, 2, 3, 4]
+
+
+def test_in_print_the_chart_stays_and_the_controls_go(explorer):
+    page = explorer(scheme="dark")
+    page.emulate_media(media="print")
+    assert page.is_visible(".ge-base")
+    assert not page.is_visible(".ge-transport")
+    background = page.eval_on_selector(".ge-gantt", "part => getComputedStyle(part).backgroundColor")
+    assert background in ("rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"), "ink on paper, whatever the screen's theme"
