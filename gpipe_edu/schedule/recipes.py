@@ -58,12 +58,7 @@ def one_f_one_b(K: int, M: int) -> Schedule:
     K, M = whole("K", K, 1), whole("M", M, 1)
 
     def device(k: int) -> Iterable[Op]:
-        warm_up = min(M, K - 1 - k)
-        yield from (Op("F", m, k) for m in range(warm_up))
-        for m in range(M):
-            if warm_up + m < M:
-                yield Op("F", warm_up + m, k)
-            yield Op("B", m, k)
+        return _alternate(K, M, k, lambda m: [Op("B", m, k)])
 
     return _build("1f1b", K, device)
 
@@ -107,17 +102,25 @@ def zero_bubble(K: int, M: int) -> Schedule:
     K, M = whole("K", K, 1), whole("M", M, 1)
 
     def device(k: int) -> Iterable[Op]:
-        warm_up = min(M, K - 1 - k)
-        yield from (Op("F", m, k) for m in range(warm_up))
-        for m in range(M):
-            if warm_up + m < M:
-                yield Op("F", warm_up + m, k)
+        def back(m: int) -> Iterable[Op]:
             yield Op("I", m, k)
             if m >= k:
                 yield Op("W", m - k, k)
+
+        yield from _alternate(K, M, k, back)
         yield from (Op("W", m, k) for m in range(max(0, M - k), M))
 
     return _build("zero bubble", K, device)
+
+
+def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> Iterable[Op]:
+    """Forwards until device k is full, then `back(m)` and one forward more, in turn."""
+    warm_up = min(M, K - 1 - k)
+    yield from (Op("F", m, k) for m in range(warm_up))
+    for m in range(M):
+        if warm_up + m < M:
+            yield Op("F", warm_up + m, k)
+        yield from back(m)
 
 
 def _build(name: str, K: int, device: Callable[[int], Iterable[Op]]) -> Schedule:

@@ -6,16 +6,10 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
 
+from ..recipes import RECIPES
 from .equality import assert_same_grads
 
-SCHEDULES = {
-    "naive": ge.naive,
-    "gpipe": ge.gpipe,
-    "gpipe late": lambda K, M: ge.gpipe(K, M, recompute="late"),
-    "gpipe early": lambda K, M: ge.gpipe(K, M, recompute="early"),
-    "1f1b": ge.one_f_one_b,
-    "interleaved": lambda K, M: ge.interleaved(K, M, 2),
-    "zero bubble": ge.zero_bubble,
+SCHEDULES = RECIPES | {
     "zero bubble, recomputed": lambda K, M: with_recompute(ge.zero_bubble(K, M)),
     "1f1b, all but the last checkpointed": lambda K, M: checkpoint_all_but_last(ge.one_f_one_b(K, M)),
 }
