@@ -9,7 +9,8 @@ from gpipe_edu import reference as ref
 from ..recipes import RECIPES
 from .equality import assert_same_grads
 
-SCHEDULES = RECIPES | {
+# The models below have too few layers for three stages on each of six devices.
+SCHEDULES = {name: recipe for name, recipe in RECIPES.items() if name != "interleaved 3"} | {
     "zero bubble, recomputed": lambda K, M: with_recompute(ge.zero_bubble(K, M)),
     "1f1b, all but the last checkpointed": lambda K, M: checkpoint_all_but_last(ge.one_f_one_b(K, M)),
 }
