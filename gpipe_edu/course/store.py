@@ -35,26 +35,28 @@ def path() -> Path:
     return (Path(home).expanduser() if home else _data_folder() / "gpipe_edu") / _FILE
 
 
-def read(section: str) -> Section:
-    """What is kept in `section`, {} if nothing is."""
+def read(section: str, file: Path | None = None) -> Section:
+    """What is kept in `section`, {} if nothing is; `file`: instead of the learner's own."""
+    file = file or path()
     try:
-        return _section(_load(), section)
+        return _section(_load(file), section)
     except ValueError:
-        with _locked():
-            return _section(_load_or_set_aside(), section)
+        with _locked(file):
+            return _section(_load_or_set_aside(file), section)
 
 
 @contextmanager
-def change(section: str) -> Iterator[Section]:
+def change(section: str, file: Path | None = None) -> Iterator[Section]:
     """The section as it is now; whatever it holds when the block ends without an error is kept.
 
     Raises OSError where nothing can be written, and TypeError for what is no plain data.
     """
-    with _locked():
-        everything = _load_or_set_aside()
+    file = file or path()
+    with _locked(file):
+        everything = _load_or_set_aside(file)
         kept = everything.setdefault(section, {})
         yield kept
-        _write({"about": _ABOUT, **everything})
+        _write(file, {"about": _ABOUT, **everything})
 
 
 def _data_folder() -> Path:
@@ -65,10 +67,10 @@ def _data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
 
 
-def _load() -> dict[str, Any]:
+def _load(file: Path) -> dict[str, Any]:
     """The whole file; raises ValueError if it does not hold sections."""
     try:
-        found = json.loads(path().read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except RecursionError:  # thousands of brackets, which nobody's answers have
@@ -86,13 +88,12 @@ def _section(everything: dict[str, Any], name: str) -> Section:
     return found
 
 
-def _load_or_set_aside() -> dict[str, Any]:
+def _load_or_set_aside(file: Path) -> dict[str, Any]:
     """As `_load`; a file that cannot be understood is renamed first. Call it under the lock."""
     try:
-        return _load()
+        return _load(file)
     except ValueError as error:
-        file = path()
-        taken = (file.with_name(f"progress.broken-{number}.json") for number in range(1, sys.maxsize))
+        taken = (file.with_name(f"{file.stem}.broken-{number}{file.suffix}") for number in range(1, sys.maxsize))
         aside = next(name for name in taken if not name.exists())
         os.replace(file, aside)
         warnings.warn(
@@ -103,29 +104,29 @@ def _load_or_set_aside() -> dict[str, Any]:
         return {}
 
 
-def _write(everything: dict[str, Any]) -> None:
+def _write(file: Path, everything: dict[str, Any]) -> None:
     """Put a new file in the place of the old one: a reader sees all of the one or all of the other."""
     text = json.dumps(everything, indent=2, ensure_ascii=False) + "\n"
-    descriptor, name = tempfile.mkstemp(prefix="progress.", suffix=".tmp", dir=path().parent)
+    descriptor, name = tempfile.mkstemp(prefix=f"{file.stem}.", suffix=".tmp", dir=file.parent)
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())  # or a power cut could leave the new name with nothing in it
-        os.replace(name, path())
+        with open(descriptor, "w", encoding="utf-8") as new:
+            new.write(text)
+            new.flush()
+            os.fsync(new.fileno())  # or a power cut could leave the new name with nothing in it
+        os.replace(name, file)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def _locked(file: Path) -> Iterator[None]:
     """One change at a time, over all notebooks. The system lets go of the lock when a kernel dies."""
-    path().parent.mkdir(parents=True, exist_ok=True)
-    lock = path().with_name("progress.lock")
-    with open(lock, "ab") as file:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lock = file.with_suffix(".lock")
+    with open(lock, "ab") as held:
         until = time.monotonic() + _PATIENCE
-        while not _take(file.fileno()):
+        while not _take(held.fileno()):
             if time.monotonic() > until:
                 raise TimeoutError(f"another program has held {lock} for {_PATIENCE:g} seconds; restart its kernel")
             time.sleep(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -137,8 +138,8 @@ class Guide:
             "All times are planned. Sizes: of the fullest device; state: weights, gradients, optimizer.",
         ]
         if best is None:
-            return "\n".join([*table, "", self.shortage(), *(f"  cure: {cure}" for cure in self.cures())])
-        return "\n".join([*table, "", f"Best: {best.knobs}. {self.reason()}"])
+            return "\n".join([*table, "", *_wrap(self.shortage()), *(f"  cure: {cure}" for cure in self.cures())])
+        return "\n".join([*table, "", *_wrap(f"Best: {best.knobs}. {self.reason()}")])
 
 
 def guide(job: Job) -> Guide:
@@ -157,6 +158,11 @@ def size(count: float) -> str:
 def duration(seconds: float) -> str:
     """Seconds as people read them."""
     return clock("s", seconds).show(seconds)
+
+
+def _wrap(sentences: str) -> list[str]:
+    """Lines that a notebook shows whole; it would break longer ones inside a word."""
+    return textwrap.wrap(sentences, width=100)
 
 
 def _line(plan: Plan) -> str:

@@ -51,7 +51,7 @@ def read_diagram(text: str, name: str = "") -> Timeline:
             running = word != _IDLE
     if not spans:
         raise ValueError('the diagram has no ops; write a line per device and a word per slot, such as "F0 . B0"')
-    return Timeline(spans, len(ops), name=name)
+    return Timeline(spans, len(ops), name=name, source="drawn")
 
 
 def contradictions(timeline: Timeline) -> list[str]:

@@ -22,6 +22,7 @@ SOURCES: Final = {
     "planned": "every op takes the time that a cost model gives it",
     "replayed": "op times were measured one after another, then laid out as if every device ran by itself",
     "measured": "start and end of every op were measured while all devices ran",
+    "drawn": "somebody drew it; nothing says that it can happen",
 }
 """Where the times of a timeline can come from."""
 

@@ -16,7 +16,7 @@ from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import memory_over_time
 
 from .lettering import label_font, text_width, wrap
-from .measures import Clock, clock, figures, gaps, heading, recompute_time, stages_of, ticks
+from .measures import Clock, clock, figures, gaps, heading, recompute_time, stages_of, ticks, updates
 from .shapes import Bar, Box, Idle, Layout, Part, Point, Strip, Swatch, Words
 
 LEAST_WIDTH: Final = 320
@@ -153,7 +153,8 @@ def _lanes(
 ) -> None:
     height, space = (22, 3) if _thin(timeline) else (34, 5)
     end = sheet.x(timeline.end)
-    sheet.words.append(Words("note", end + 7, sheet.y + 9, "update", _NOTE, "end"))
+    if updates(timeline):
+        sheet.words.append(Words("note", end + 7, sheet.y + 9, "update", _NOTE, "end"))
     sheet.words.append(Words("note", sheet.width - _EDGE, sheet.y + 9, "peak in flight", _NOTE, "end"))
     sheet.y += 20
     top, stages, peaks = sheet.y, stages_of(timeline), timeline.peak_in_flight
@@ -168,7 +169,8 @@ def _lanes(
             sheet.y += _STRIP + 4
         sheet.y += space
     sheet.y -= space
-    sheet.bars.append(Bar(end + 1, top - 3, sheet.y + 3, 6))
+    if updates(timeline):
+        sheet.bars.append(Bar(end + 1, top - 3, sheet.y + 3, 6))
 
 
 def _lane_words(sheet: _Sheet, device: int, stages: Sequence[int], height: float, thin: bool) -> None:

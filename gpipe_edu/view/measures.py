@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.timeline import Span, Timeline
 
 NOISE: Final = 1e-9
@@ -73,6 +74,11 @@ def gaps(timeline: Timeline, device: int) -> Iterator[tuple[float, float]]:
 def stages_of(timeline: Timeline) -> list[list[int]]:
     """Per device: the stages it holds, sorted."""
     return [sorted({span.op.stage for span in timeline.row(device)}) for device in range(timeline.devices)]
+
+
+def updates(timeline: Timeline) -> bool:
+    """Whether an update ends the step: forwards alone, as for a prediction, leave no gradients to update with."""
+    return any(span.op.kind in FINISHES for span in timeline.spans)
 
 
 def sizes(timeline: Timeline) -> list[str]:

@@ -27,7 +27,7 @@ def draw(timeline):
 
 def test_a_drawing_becomes_the_times_it_claims():
     drawn = read_diagram(RIGHT, name="mine")
-    assert (drawn.name, drawn.devices, drawn.makespan, drawn.source) == ("mine", 2, 6, "planned")
+    assert (drawn.name, drawn.devices, drawn.makespan, drawn.source) == ("mine", 2, 6, "drawn")
     assert drawn.row(1)[-1] == ge.Span(1, ge.Op("B", 0, 1), 4, 5)
     assert contradictions(drawn) == []
 

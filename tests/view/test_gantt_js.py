@@ -15,6 +15,7 @@ from gpipe_edu.view.palette import PAINTS
 NODE = shutil.which("node")
 HERE = Path(__file__).parent
 SOURCES = sorted((HERE.parents[1] / "gpipe_edu/view/js").glob("*.js"))
+PUZZLE = "puzzle_host.js"
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the JavaScript tests cannot run")
 
@@ -28,7 +29,7 @@ def test_the_javascript_tests_pass():
 
 
 @needs_node
-@pytest.mark.parametrize("text", [widget_module(), script()], ids=["widget", "page"])
+@pytest.mark.parametrize("text", [widget_module(), script(), widget_module(PUZZLE)], ids=["widget", "page", "puzzle"])
 def test_the_modules_become_one_that_can_be_read(text, tmp_path):
     file = tmp_path / "one.mjs"
     file.write_text(text, encoding="utf-8")
@@ -39,10 +40,12 @@ def test_the_modules_become_one_that_can_be_read(text, tmp_path):
 def test_every_module_is_in_it_once_and_nothing_is_imported():
     for source in SOURCES:
         exported = re.findall(r"^export (?:async )?(?:function|const) (\w+)", source.read_text(), re.MULTILINE)
+        text = script(PUZZLE) if source.name.startswith("puzzle") else script()
         for name in exported:
-            assert len(re.findall(rf"^(?:async )?(?:function|const) {name}\b", script(), re.MULTILINE)) == 1
-    assert not re.search(r"^\s*(import|export)\b", script(), re.MULTILINE)
-    assert widget_module().rstrip().endswith("export default { render };")
+            assert len(re.findall(rf"^(?:async )?(?:function|const) {name}\b", text, re.MULTILINE)) == 1
+    for text, module in ((script(), widget_module()), (script(PUZZLE), widget_module(PUZZLE))):
+        assert not re.search(r"^\s*(import|export)\b", text, re.MULTILINE)
+        assert module.rstrip().endswith("export default { render };")
 
 
 def test_colours_come_from_the_palette_alone():

@@ -139,6 +139,11 @@ def test_times_count_from_the_start_and_are_told_in_a_fitting_unit():
     assert all(time == round(time, 9) for time in spec["stop"])
 
 
+def test_a_step_ends_in_an_update_and_forwards_alone_do_not():
+    forwards = Timeline([Span(k, ge.Op("F", 0, k), k, k + 1) for k in range(2)], 2)
+    assert [spec["flush"] for spec in specs([ge.simulate(ge.gpipe(2, 2)), forwards])] == [[9], []]
+
+
 def test_several_specs_are_told_in_one_unit():
     short, long = (
         Timeline([Span(d, op, a * size, b * size) for d, op, a, b in PLANS["gpipe"].spans], 4, unit="s")

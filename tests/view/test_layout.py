@@ -136,7 +136,7 @@ def test_peaks_stand_beside_their_lanes():
         )
 
 
-@pytest.mark.parametrize("source", ["planned", "replayed", "measured"])
+@pytest.mark.parametrize("source", ["planned", "replayed", "measured", "drawn"])
 def test_the_title_says_where_the_times_come_from_and_their_unit(source):
     spans = [Span(0, ge.Op("F", 0, 0), 7, 7.001), Span(0, ge.Op("B", 0, 0), 7.001, 7.0036)]
     picture = layout(Timeline(spans, 1, name="x", source=source, unit="s"), title="mine")
@@ -168,6 +168,12 @@ def test_the_flush_ends_the_step():
     assert bar.top <= min(box.y for box in picture.boxes)
     assert bar.bottom >= max(box.y + box.height for box in picture.boxes)
     assert "update" in texts(picture, "note")
+
+
+def test_forwards_alone_end_in_no_update():
+    picture = layout(Timeline([Span(k, ge.Op("F", 0, k), k, k + 1) for k in range(2)], 2))
+    assert picture.bars == ()
+    assert "update" not in texts(picture, "note")
 
 
 def test_memory_strips_follow_the_memory_of_the_timeline():

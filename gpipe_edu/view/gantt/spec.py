@@ -21,6 +21,7 @@ from gpipe_edu.view.measures import (
     heading,
     recompute_time,
     stages_of,
+    updates,
     useful_fraction,
 )
 
@@ -77,7 +78,7 @@ def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: 
         "recompute": [_round(recomputes.get(span, 0)) for span in spans] if recomputes else [],
         "needs": [[row[0] if row else -1 for row in needs], [row[1] if row[1:] else -1 for row in needs]],
         "idle": _idle(timeline, spans, needs, first),
-        "flush": [_round(timeline.makespan)],
+        "flush": [_round(timeline.makespan)] * updates(timeline),
         "memory": [_columns((_round(time - start), held) for time, held in level) for level in levels],
         "cap": cap,
         "peaks": list(timeline.peak_in_flight),

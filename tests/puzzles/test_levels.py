@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import LEVELS, find_level, lower_bound, prove
+from gpipe_edu.puzzles import LEVELS, find_level, lower_bound, prove
 from gpipe_edu.schedule.recompute import with_recompute
 
 from .solutions import SOLUTIONS, divided, folded, in_groups, judge, solved

@@ -3,7 +3,7 @@
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import recognise
+from gpipe_edu.puzzles import recognise
 from gpipe_edu.schedule.recompute import with_recompute
 
 from .solutions import divided, in_groups

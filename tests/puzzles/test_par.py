@@ -6,11 +6,11 @@ import random
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import Level, find_level, lower_bound, prove, sandbox
-from gpipe_edu.puzzle.bounds import Bounds
-from gpipe_edu.puzzle.model import Model
-from gpipe_edu.puzzle.par import _moot
-from gpipe_edu.puzzle.position import Position
+from gpipe_edu.puzzles import Level, find_level, lower_bound, prove, sandbox
+from gpipe_edu.puzzles.bounds import Bounds
+from gpipe_edu.puzzles.model import Model
+from gpipe_edu.puzzles.par import _moot
+from gpipe_edu.puzzles.position import Position
 
 from .brute import best_makespan, peak
 

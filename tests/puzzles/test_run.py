@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import LEVELS, find_level
-from gpipe_edu.puzzle import run as engine_room
-from gpipe_edu.puzzle.run import engines, run
+from gpipe_edu.puzzles import LEVELS, find_level
+from gpipe_edu.puzzles import run as engine_room
+from gpipe_edu.puzzles.run import engines, run
 from gpipe_edu.schedule import ScheduleError
 
 from .solutions import SOLUTIONS, solved

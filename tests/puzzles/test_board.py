@@ -6,9 +6,9 @@ import re
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import LEVELS, Board, Level, find_level
-from gpipe_edu.puzzle.model import Model
-from gpipe_edu.puzzle.position import CODES, Position
+from gpipe_edu.puzzles import LEVELS, Board, Level, find_level
+from gpipe_edu.puzzles.model import Model
+from gpipe_edu.puzzles.position import CODES, Position
 from tests.oracle import expected_code, plain, times
 
 from .brute import peak

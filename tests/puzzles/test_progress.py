@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
-from gpipe_edu.puzzle import LEVELS, Board, Progress, find_level, share
-from gpipe_edu.puzzle.progress import default_path
+from gpipe_edu.course import store
+from gpipe_edu.puzzles import LEVELS, Board, Progress, find_level, share
 
 from .solutions import SOLUTIONS, in_groups, solved
 
@@ -73,42 +73,36 @@ def test_the_file_can_be_found_read_and_deleted(progress_file):
     progress = Progress()
     progress.record(solved("first-dependency"))
     assert progress.path == progress_file
-    assert progress.where == f"Progress is kept in {progress_file}; delete that file to start again."
+    assert str(progress_file) in progress.where
     data = json.loads(progress_file.read_text())
-    assert data["format"] == 1
-    assert data["solved"]["first-dependency"]["share"] == share(LEVELS[0], solved("first-dependency").rows)
-    assert [path.name for path in progress_file.parent.iterdir()] == ["puzzle.json"]
+    assert data["puzzle"]["first-dependency"]["share"] == share(LEVELS[0], solved("first-dependency").rows)
     progress_file.unlink()
     assert Progress().records == {}
 
 
-def test_without_a_variable_it_is_in_the_data_folder_of_the_user(monkeypatch, tmp_path):
-    monkeypatch.delenv("GPIPE_EDU_PROGRESS")
-    for platform, variable, tail in (
-        ("linux", "XDG_DATA_HOME", ("gpipe_edu", "puzzle.json")),
-        ("win32", "APPDATA", ("gpipe_edu", "puzzle.json")),
-    ):
-        monkeypatch.setattr("sys.platform", platform)
-        monkeypatch.setenv(variable, str(tmp_path / platform))
-        assert default_path() == tmp_path.joinpath(platform, *tail)
-    monkeypatch.setattr("sys.platform", "darwin")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert default_path() == tmp_path / "Library" / "Application Support" / "gpipe_edu" / "puzzle.json"
-    monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.delenv("XDG_DATA_HOME")
-    assert default_path() == tmp_path / ".local" / "share" / "gpipe_edu" / "puzzle.json"
+def test_what_else_the_file_holds_stays(progress_file):
+    with store.change("predictions") as kept:
+        kept["03/one"] = "B"
+    Progress().record(solved("first-dependency"))
+    assert store.read("predictions") == {"03/one": "B"}
+
+
+def test_a_file_of_ones_own(tmp_path, progress_file):
+    Progress(tmp_path / "class.json").record(solved("first-dependency"))
+    assert set(Progress(tmp_path / "class.json").records) == {"first-dependency"}
+    assert not progress_file.exists()
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b'{"format": 1', b"[]", b'{"format": 2, "solved": {}}', b"\xff\xfe", b'{"format": 1, "solved": 3}'],
+    [b"", b"{", b'{"puzzle": {', b"[]", b'{"puzzle": 3}', b"\xff\xfe"],
 )
 def test_a_broken_file_is_set_aside_and_named(progress_file, content):
     for number in (1, 2):
         progress_file.write_bytes(content)
         progress = Progress()
-        aside = progress_file.with_name(f"puzzle.broken-{number}.json")
-        assert str(aside) in progress.notice
+        aside = progress_file.with_name(f"progress.broken-{number}.json")
+        assert aside.name in progress.notice
         assert aside.read_bytes() == content
         assert progress.records == {}
         progress.record(solved("first-dependency"))
@@ -119,17 +113,15 @@ def test_entries_that_solve_nothing_do_not_count_and_are_not_lost(progress_file)
     other = share(find_level("pipelining"), solved("pipelining").rows)
     unsolved = share(find_level("pipelining"), Board(find_level("pipelining")).rows)
     for entry in ({"makespan": 6, "share": other}, {"makespan": 1}, {"share": "gpipe1:x"}, {"share": 5}, 7, None):
-        progress_file.write_text(json.dumps({"format": 1, "solved": {"first-dependency": entry}}))
+        progress_file.write_text(json.dumps({"puzzle": {"first-dependency": entry}}))
         progress = Progress()
         assert progress.records == {}, entry
         assert "the entry of 'first-dependency' does not count" in progress.notice
         assert not progress.unlocked("pipelining")
-    progress_file.write_text(
-        json.dumps({"format": 1, "solved": {"pipelining": {"share": unsolved}, "later": {"x": 1}}})
-    )
+    progress_file.write_text(json.dumps({"puzzle": {"pipelining": {"share": unsolved}, "later": {"x": 1}}}))
     progress = Progress()
     progress.record(solved("first-dependency"))
-    assert set(json.loads(progress_file.read_text())["solved"]) == {"pipelining", "later", "first-dependency"}
+    assert set(json.loads(progress_file.read_text())["puzzle"]) == {"pipelining", "later", "first-dependency"}
     assert set(progress.records) == {"first-dependency"}
 
 
@@ -137,7 +129,7 @@ def test_a_figure_that_was_edited_is_worked_out_again(progress_file):
     progress = Progress()
     progress.record(solved("first-dependency"))
     data = json.loads(progress_file.read_text())
-    data["solved"]["first-dependency"]["makespan"] = 0
+    data["puzzle"]["first-dependency"]["makespan"] = 0
     progress_file.write_text(json.dumps(data))
     assert Progress().records["first-dependency"].makespan == 6
 
@@ -155,7 +147,7 @@ def test_a_failing_disk_leaves_the_old_file_and_says_so(progress_file, monkeypat
         assert progress.record(solved("pipelining")).solved
         assert progress.notice == f"progress could not be saved in {progress_file}: No space left on device"
     assert progress_file.read_bytes() == before
-    assert [path.name for path in progress_file.parent.iterdir()] == ["puzzle.json"]
+    assert not list(progress_file.parent.glob("*.tmp"))
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

@@ -7,10 +7,10 @@ from contextlib import suppress
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import LEVELS, find_level, read, sandbox, share
-from gpipe_edu.puzzle.position import Position
-from gpipe_edu.puzzle.score import score
-from gpipe_edu.puzzle.share import _check
+from gpipe_edu.puzzles import LEVELS, find_level, read, sandbox, share
+from gpipe_edu.puzzles.position import Position
+from gpipe_edu.puzzles.score import score
+from gpipe_edu.puzzles.share import _check
 
 from .solutions import SOLUTIONS, solved
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpipe_edu.cli import app, main
-from gpipe_edu.puzzle import LEVELS, Progress, share
+from gpipe_edu.puzzles import LEVELS, Progress, share
 
 from .solutions import SOLUTIONS, solved
 
@@ -96,7 +96,7 @@ def test_share_and_open(play):
 
 def test_prove_and_run(play, monkeypatch):
     for name, size in (("WIDTH", 12), ("SAMPLES", 3)):
-        monkeypatch.setattr(f"gpipe_edu.puzzle.run.{name}", size)
+        monkeypatch.setattr(f"gpipe_edu.puzzles.run.{name}", size)
     out = play("prove", "run", " / ".join(SOLUTIONS["first-dependency"].splitlines()), "run")
     assert "No schedule is done before 6" in out
     assert "Search: proved: no schedule is done before 6" in out
@@ -117,7 +117,7 @@ def test_words_that_are_no_command_are_answered(play):
 
 def test_progress_that_was_broken_is_mentioned(play, progress_file):
     progress_file.write_text("{")
-    assert "puzzle.broken-1.json" in play("quit").replace("\n", "")
+    assert "progress.broken-1.json" in play("quit").replace("\n", "")
 
 
 def test_a_sandbox_of_ones_own(play):

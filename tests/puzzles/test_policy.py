@@ -3,9 +3,9 @@
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import LEVELS, Level
-from gpipe_edu.puzzle.model import Model
-from gpipe_edu.puzzle.policy import POLICIES, follow
+from gpipe_edu.puzzles import LEVELS, Level
+from gpipe_edu.puzzles.model import Model
+from gpipe_edu.puzzles.policy import POLICIES, follow
 
 
 def built(policy, level):

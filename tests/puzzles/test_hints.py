@@ -5,7 +5,7 @@ import random
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import LEVELS, Board, find_level, hint
+from gpipe_edu.puzzles import LEVELS, Board, find_level, hint
 
 from .solutions import solved
 

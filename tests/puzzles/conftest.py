@@ -2,11 +2,10 @@
 
 import pytest
 
-from gpipe_edu.puzzle.progress import VARIABLE
+from gpipe_edu.course import store
 
 
 @pytest.fixture(autouse=True)
 def progress_file(tmp_path, monkeypatch):
-    path = tmp_path / "puzzle.json"
-    monkeypatch.setenv(VARIABLE, str(path))
-    return path
+    monkeypatch.setenv(store.HOME, str(tmp_path))
+    return store.path()

@@ -5,9 +5,9 @@ import random
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import LEVELS
-from gpipe_edu.puzzle.model import Model
-from gpipe_edu.puzzle.position import Position
+from gpipe_edu.puzzles import LEVELS
+from gpipe_edu.puzzles.model import Model
+from gpipe_edu.puzzles.position import Position
 from gpipe_edu.timeline.memory import memory_over_time
 
 from .test_par import SIZES, random_level

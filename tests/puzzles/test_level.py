@@ -3,7 +3,7 @@
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import LEVELS, Level, find_level, sandbox
+from gpipe_edu.puzzles import LEVELS, Level, find_level, sandbox
 
 
 def level(**changes):

@@ -5,9 +5,9 @@ import random
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import LEVELS, Board, find_level
-from gpipe_edu.puzzle.position import Position
-from gpipe_edu.puzzle.score import score
+from gpipe_edu.puzzles import LEVELS, Board, find_level
+from gpipe_edu.puzzles.position import Position
+from gpipe_edu.puzzles.score import score
 from tests.oracle import expected_code, plain, times
 
 from .brute import peak

@@ -1,9 +1,9 @@
 """Every level's solution, written out by hand, and the plain ideas that must not be enough."""
 
 import gpipe_edu as ge
-from gpipe_edu.puzzle import Board, find_level
-from gpipe_edu.puzzle.position import Position
-from gpipe_edu.puzzle.score import score
+from gpipe_edu.puzzles import Board, find_level
+from gpipe_edu.puzzles.position import Position
+from gpipe_edu.puzzles.score import score
 
 SOLUTIONS = {
     "first-dependency": "F0 B0\nF0 B0\nF0 B0",

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from gpipe_edu.puzzle import LEVELS, Progress, share
-from gpipe_edu.puzzle.session import Session
+from gpipe_edu.puzzles import LEVELS, Progress, share
+from gpipe_edu.puzzles.session import Session
 
 from .solutions import SOLUTIONS, solved
 

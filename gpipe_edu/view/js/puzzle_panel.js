@@ -1,0 +1,111 @@
+// The frame of the puzzle and what is written in it: markup only.
+
+import { KEPT } from "./kept.js";
+import { escape } from "./lettering.js";
+import { figureMarkup } from "./panel.js";
+import { levelWords, sentence } from "./puzzle_moves.js";
+
+const CHECK = "M2 8.5l4 4 8-9";
+const LOCK = "M4 7V5a4 4 0 0 1 8 0v2M3 7h10v7H3z";
+
+function push(name, label, more = "") {
+  return `<button type="button" class="ge-word" data-do="${name}" ${more} ${KEPT}>${label}</button>`;
+}
+
+function tick(name, label) {
+  return `<label class="ge-check"><input type="checkbox" data-tick="${name}" ${KEPT}> ${label}</label>`;
+}
+
+/** Everything that is always there. */
+export function frameMarkup(engines, { largest }) {
+  const size = (name, label, value, most) =>
+    `<label class="ge-field">${label} <input type="number" data-size="${name}" value="${value}" min="${most ? 1 : 0}" ${most ? `max="${most}"` : 'step="any"'} ${KEPT}></label>`;
+  return (
+    `<nav class="gp-levels" aria-label="Levels"></nav><div class="gp-level"></div>` +
+    `<form class="gp-sandbox ge-row" novalidate hidden>${size("K", "devices K", 4, largest.K)}${size("M", "micro-batches M", 8, largest.M)}` +
+    `${size("V", "stages per device V", 1, largest.V)}${size("B", "B takes", 2)}${size("send", "sending takes", 0)}${size("cap", "cap (empty: none)", "")}` +
+    `<button type="submit" class="ge-word" ${KEPT}>Build with these sizes</button></form>` +
+    `<ul class="ge-figures gp-figures"></ul><div class="gp-board"></div>` +
+    `<div class="gp-said" role="status" aria-live="polite"></div><ul class="gp-problems" hidden></ul>` +
+    `<div class="gp-solved" hidden></div><div class="gp-palette" role="group" aria-label="Ops to place"></div>` +
+    `<div class="ge-row gp-tools" role="group" aria-label="Build"><form class="gp-type"><label class="ge-field">type ops ` +
+    `<input type="text" class="gp-text" placeholder="F0@1, or 1: F0 F1" autocomplete="off" spellcheck="false" ${KEPT}></label>` +
+    `<button type="submit" class="ge-word" ${KEPT}>Place</button></form>` +
+    `${push("undo", "Undo")}${push("redo", "Redo")}${push("remove", "Take away")}${push("clear", "Clear")}</div>` +
+    `<div class="ge-row gp-tools"><span class="ge-row gp-group" role="group" aria-label="Hint"><span class="ge-name">hint:</span>` +
+    `${push("hint", "where", 'data-size="1" aria-label="Hint: where"')}${push("hint", "what kind", 'data-size="2" aria-label="Hint: what kind"')}` +
+    `${push("hint", "which op", 'data-size="3" aria-label="Hint: which op"')}</span>` +
+    `${tick("ghosts", "show ready moves")}${tick("free", "free editing: nothing is refused, what is wrong is listed")}</div>` +
+    `<div class="gp-run" hidden></div>` +
+    `<details class="gp-more"><summary ${KEPT}>Why is this par?</summary><div class="gp-why"></div>${push("prove", "Prove it")}<p class="gp-proof" role="status"></p></details>` +
+    `<details class="gp-more"><summary ${KEPT}>Share this board, or open another</summary><div class="ge-row">${push("share", "Make a share string")}` +
+    `<input type="text" class="gp-string" aria-label="Share string of this board" readonly hidden ${KEPT}>${push("copy", "Copy", "hidden")}</div>` +
+    `<form class="gp-open ge-row"><label class="ge-field">open a share string <input type="text" class="gp-string" data-open autocomplete="off" spellcheck="false" ${KEPT}></label>` +
+    `<button type="submit" class="ge-word" ${KEPT}>Open</button></form></details>` +
+    `<div class="ge-legend"></div><p class="gp-where"></p><p class="ge-error" role="alert" hidden></p>` +
+    `<div class="ge-live" aria-live="polite"></div>`
+  );
+}
+
+/** The row of levels: number, and a check or a lock. */
+export function levelsMarkup(levels, current) {
+  const chips = levels.map((level, index) => {
+    const icon = level.best !== null ? CHECK : level.unlocked ? "" : LOCK;
+    const state = level.best !== null ? "gp-done" : level.unlocked ? "gp-open-level" : "gp-locked";
+    const here = level.key === current ? ' aria-current="step"' : "";
+    const locked = level.unlocked ? "" : ' aria-disabled="true"';
+    const words = escape(`Level ${levelWords(level, index + 1)}`);
+    const drawn = icon ? `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${icon}"/></svg>` : "";
+    return `<li><button type="button" class="gp-chip ${state}" data-level="${level.key}" aria-label="${words}" title="${words}"${here}${locked} ${KEPT}>${index + 1}${drawn}</button></li>`;
+  });
+  return `<ol>${chips.join("")}</ol>`;
+}
+
+/** Title, lesson and task of the level. */
+export function levelMarkup({ title, lesson, task }, number) {
+  return (
+    `<h3 class="ge-title">${number}. ${escape(title)}</h3><p class="gp-lesson">${escape(lesson)}</p>` +
+    `<p class="gp-task">${escape(task)}</p>`
+  );
+}
+
+export function figuresMarkup(figures) {
+  return figures.map(figureMarkup).join("");
+}
+
+/** What was said last: why a move was refused, what was done, a hint. kind: "no", "yes" or "note". */
+export function saidMarkup(text, kind) {
+  if (!text) return "";
+  return `<p class="gp-${kind}">${kind === "no" ? "<b>No:</b> " : ""}${escape(sentence(text))}</p>`;
+}
+
+/** What to do with a solved level. next: the level behind it, null behind the last. */
+export function solvedMarkup(verdict, engines, next) {
+  const runs = engines.map((engine, index) => {
+    const name = { numpy: "NumPy", torch: "PyTorch" }[engine];
+    return push("run", `Run it for real (${name})`, `data-engine="${engine}"`);
+  });
+  const onward = next ? push("next", `Next level: ${escape(next.title)}`, `data-next="${next.key}" data-primary`) : "";
+  const words = sentence(verdict[0].toUpperCase() + verdict.slice(1));
+  return `<p class="gp-verdict"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="${CHECK}"/></svg>${escape(words)}</p><div class="ge-row">${runs.join("")}${onward}</div>`;
+}
+
+/** Why par is par. known: how that is known, in a clause. */
+export function whyMarkup({ par, par_why: why, goal }, known) {
+  const words = par === null ? known : `Par is ${par}: ${why} How that is known: ${known}`;
+  const easier = goal !== null && par !== null && goal > par ? ` ${goal} is enough to solve the level.` : "";
+  return `<p>${escape(sentence(words))}${escape(easier)}</p>`;
+}
+
+export function proofWords({ text, bound }) {
+  return `A bound, without any search: nothing is done before ${bound}. The search, just now: ${sentence(text)}`;
+}
+
+/** What a run gave, beside its chart. */
+export function runMarkup({ text, equal, words, engine }) {
+  const name = { numpy: "NumPy", torch: "PyTorch" }[engine];
+  return (
+    `<h4>Your schedule, run on ${name}</h4><p class="gp-${equal ? "yes" : "no"}">${escape(text)}</p><div class="ge-chart"></div>` +
+    `<div class="ge-explain"><p class="ge-hint">Point at an op or a bubble, or use the arrow keys: it tells what it waited for.</p></div><ul class="ge-words">${words.map((line) => `<li>${escape(line)}</li>`).join("")}</ul>`
+  );
+}

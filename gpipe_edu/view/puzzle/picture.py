@@ -1,0 +1,183 @@
+"""What the page draws of a board: its boxes as a spec of the chart, and what the chart does not know of.
+
+That is: ghosts (ops that could be placed now, where they would stand), stuck ops (on the board, but waiting for
+something that is not), the ops that are left to place, the goal, par and the cap. The page works out none of it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from gpipe_edu.puzzles import Board, Level, lower_bound
+from gpipe_edu.puzzles.level import PROOFS
+from gpipe_edu.puzzles.model import Model
+from gpipe_edu.puzzles.position import Position
+from gpipe_edu.schedule import Op
+from gpipe_edu.view.gantt.spec import FORMAT, memory_words, spec
+from gpipe_edu.view.measures import Clock, figures
+
+_PLAIN: Final = Clock(1, "")
+
+_LEAST_ROOM: Final = 16.0
+"""Time on the axis of an empty board without a goal."""
+
+
+def picture(board: Board) -> dict[str, Any]:
+    """Everything to be drawn of `board`, ready for JSON."""
+    level, timeline = board.level, board.timeline
+    drawn = _empty(level) if timeline is None else spec(timeline, _PLAIN)
+    ghosts, stuck = _ghosts(board), _stuck(board, drawn)
+    makespan = drawn["end"]
+    reach = makespan if board.position.complete else makespan + _longest(level)
+    waiting = max((box["end"] for box in stuck), default=0)
+    goal = _room(level, max(reach, waiting)) if level.goal is None else level.goal
+    return {
+        "spec": {
+            **drawn,
+            "name": level.title,
+            "K": level.K,
+            "M": level.M,
+            "end": max(goal, level.par or 0, reach, waiting),
+            "stages": [list(range(device, level.stages, level.K)) for device in range(level.K)],
+            "idle": drawn["idle"] if board.position.complete else _inner(drawn["idle"]),
+            "flush": [],
+            "memory": [[[time for time, _ in steps], [held for _, held in steps]] for steps in board.position.memory],
+            "figures": _figures(board),
+        },
+        "makespan": makespan,
+        "goal": level.goal,
+        "par": level.par,
+        "cap": level.cap,
+        "unit": _unit(level),
+        "known": PROOFS[level.proof],
+        "ghosts": ghosts,
+        "stuck": stuck,
+        "left": [_left(board, device) for device in range(level.K)],
+    }
+
+
+def _empty(level: Level) -> dict[str, Any]:
+    """The spec of a board on which nothing runs."""
+    return {
+        "format": FORMAT,
+        "end": 0,
+        "unit": "step",
+        "source": "planned",
+        "shown": [1, ""],
+        "send": level.costs.send,
+        "first": [0] * (level.K + 1),
+        "kind": "",
+        **{name: [] for name in ("stage", "micro_batch", "start", "stop", "recompute", "critical", "heading")},
+        "needs": [[], []],
+        "idle": {name: [] for name in ("device", "start", "stop", "next", "cause")},
+        "cap": None,
+        "peaks": [0] * level.K,
+        "stats": {},
+    }
+
+
+def _inner(idle: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The bubbles that another op ends: while a board is built, nobody knows what comes behind the last one."""
+    kept = [index for index, following in enumerate(idle["next"]) if following >= 0]
+    return {name: [column[index] for index in kept] for name, column in idle.items()}
+
+
+def _figures(board: Board) -> list[str]:
+    """The figures beside the board; of an empty one only what is to be reached."""
+    level, timeline = board.level, board.timeline
+    aims = [f"goal {level.goal:g}"] if level.goal is not None else []
+    aims += [f"par {level.par:g}"] if level.par is not None else []
+    if timeline is None:
+        return ["makespan 0", *aims]
+    makespan, *rest = figures(timeline, _PLAIN)
+    if level.counts_micro_batches:
+        memory = memory_words(timeline, max(board.position.peaks))
+    else:
+        memory = f"peak memory {max(board.position.peaks):g} {_unit(level)}"
+    return [makespan, *aims, *rest, memory]
+
+
+def _unit(level: Level) -> str:
+    return "micro-batches" if level.counts_micro_batches else "units"
+
+
+def _ghosts(board: Board) -> list[dict[str, Any]]:
+    """The ops that could be placed, with the times at which they would run; of ops that differ only in their
+    micro-batch the first one, and how many `more` there are.
+    """
+    model = Model(board.level)
+    times = {move.op: (move.start, move.end) for move in model.moves(model.run(board.rows).state)}
+    found: dict[tuple[int, str, int], dict[str, Any]] = {}
+    for device, ops in enumerate(board.ready()):
+        for op in ops:
+            alike = (device, op.kind, op.stage)
+            if alike in found:
+                found[alike]["more"] += 1
+                continue
+            start, end = times.get(op) or _times(board, device, op)
+            found[alike] = {"op": str(op), "device": device, "start": start, "end": end, "more": 0}
+    return list(found.values())
+
+
+def _times(board: Board, device: int, op: Op) -> tuple[float, float]:
+    """When `op` would run behind the last op of `device`."""
+    rows = list(board.rows)
+    rows[device] = (*rows[device], op)
+    timeline = Position(board.level, rows).timeline
+    return next((span.start, span.end) for span in timeline.spans if span.op == op) if timeline else (0.0, 0.0)
+
+
+def _stuck(board: Board, drawn: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ops that cannot run yet, side by side behind those of their device that can."""
+    table, found = board.level.costs.table(board.level.stages), []
+    for device, row in enumerate(board.rows):
+        first, beyond = drawn["first"][device], drawn["first"][device + 1]
+        time = drawn["stop"][beyond - 1] if beyond > first else 0.0
+        for at, op in enumerate(row[beyond - first :], start=beyond - first):
+            costs = table.get(op.kind, [1.0])
+            end = time + costs[min(op.stage, len(costs) - 1)]
+            found.append({"op": str(op), "device": device, "at": at, "start": time, "end": end})
+            time = end
+    return found
+
+
+def _left(board: Board, device: int) -> list[dict[str, Any]]:
+    """The ops that this device can still be given, by kind and stage; where a way is chosen, those of that way, and
+    none where a micro-batch is finished.
+    """
+    level, ways = board.level, [set(way) for way in board.level.ways]
+    there: dict[tuple[int, int], set[str]] = {}
+    for row in board.rows:
+        for kind, micro_batch, stage in row:
+            there.setdefault((micro_batch, stage), set()).add(kind)
+    groups = []
+    for kind in level.kinds:
+        for stage in range(device, level.stages, level.K):
+            ops = []
+            for micro_batch in range(level.M):
+                kinds = there.get((micro_batch, stage), set())
+                if kinds not in ways and kind not in kinds and any({kind, *kinds} <= way for way in ways):
+                    ops.append(str(Op(kind, micro_batch, stage)))
+            if ops:
+                groups.append({"kind": kind, "stage": stage, "ops": ops})
+    return groups
+
+
+def _longest(level: Level) -> float:
+    """The longest op there is, so that the next one has room."""
+    table = level.costs.table(level.stages)
+    return max(cost for kind in level.kinds for cost in table[kind])
+
+
+def _room(level: Level, reach: float) -> float:
+    """How much time to show where there is no goal: it grows by doubling, so that boxes seldom change their size."""
+    end = _LEAST_ROOM
+    while end < reach:
+        end *= 2
+    return min(end, max(reach, _bound(level)))
+
+
+@lru_cache(maxsize=8)
+def _bound(level: Level) -> float:
+    return lower_bound(level)

@@ -1,0 +1,230 @@
+"""The puzzle in real hosts: solved by keyboard alone, refused moves, undo, share strings, what is remembered."""
+
+import pytest
+
+from gpipe_edu.course.store import HOME
+from gpipe_edu.puzzles import LEVELS, Progress
+
+from ..puzzles.solutions import solved
+from . import chrome, servers
+
+CELL = "import gpipe_edu as ge\nge.puzzle({})"
+SAID = ".gp-said"
+
+
+def served(app, tmp_path_factory):
+    """A server whose notebooks are one for the first level and one for each test that needs three solved levels."""
+    if chrome.path() is None:
+        pytest.skip("the browser tests need Chromium: apt-get install chromium")
+    if app == "notebook":
+        pytest.importorskip("notebook", reason="this test needs Notebook 7: pip install -r requirements-dev.txt")
+    folder = tmp_path_factory.mktemp("puzzle")
+    for name in ("keys", "rows", "hand"):
+        progress = Progress(folder / f"{name}.json")
+        for level in LEVELS[:3] if name != "keys" else []:
+            progress.record(solved(level.key))
+        servers.notebook(folder, name, CELL.format(f"progress={str(progress.path)!r}"), "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HOME, str(folder / "unused.json"))
+        with servers.jupyter(folder, app) as address:
+            yield address
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    yield from served("lab", tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory):
+    yield from served("notebook", tmp_path_factory)
+
+
+def opened(page, address, name, app="lab"):
+    chrome.run_all(page, address, name, app)
+    page.wait_for_selector(".gp-board .ge-base")
+    return page
+
+
+def rows(page):
+    """How many ops the board says are on it."""
+    return page.evaluate(r"() => document.querySelector('.gp-board [aria-label]').ariaLabel.match(/\d+/)[0]")
+
+
+def tab_to(page, selector):
+    """By Tab alone, from wherever the focus is."""
+    for _ in range(60):
+        if page.evaluate("s => document.activeElement.matches(s)", selector):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"Tab never comes to {selector}")
+
+
+def says(page, words):
+    page.wait_for_function("w => document.querySelector('.gp-said').innerText.includes(w)", arg=words)
+
+
+def typed(page, text):
+    tab_to(page, ".gp-text")
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def test_the_first_level_by_keyboard_alone_and_a_restart_forgets_nothing(lab, open_page):
+    page = opened(open_page(), lab, "keys")
+    cells = chrome.cells(page)
+    page.focus(".gp-chip")
+    tab_to(page, ".gp-op")
+    page.keyboard.press("Enter")
+    says(page, "F0@0 placed on device 0")
+    for steps in ("ArrowDown", "ArrowDown", "", "", ""):  # where a row is empty, the focus goes to the next one up
+        if steps:
+            page.keyboard.press(steps)
+        count = int(rows(page))
+        page.keyboard.press("Enter")
+        page.wait_for_function(
+            "n => document.querySelector('.gp-board [aria-label]').ariaLabel.startsWith(`Board: ${n} op`)",
+            arg=count + 1,
+        )
+    says(page, "solved with makespan 6, at par")
+    assert page.evaluate("() => document.activeElement.closest('.gp-solved') !== null"), "the focus stays in the puzzle"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".gp-run .ge-base rect", state="attached")
+    assert page.locator(".gp-run .ge-panel").count() == 2, "measured beside planned"
+    assert "the gradients are those of one device" in page.inner_text(".gp-run")
+    tab_to(page, "[data-next]")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=2. Pipelining")
+    for key in ("j", "a", "b", "d", "d"):
+        page.keyboard.press(key)
+    assert chrome.cells(page) == cells
+    assert chrome.our_problems(page) == []
+    page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    opened(page, lab, "keys")
+    page.wait_for_selector("text=2. Pipelining")
+    assert "solved with makespan 6" in page.get_attribute('[data-level="first-dependency"]', "aria-label")
+
+
+def test_1f1b_by_keyboard_alone_typed_and_carried(lab, open_page):
+    page = opened(open_page(), lab, "rows")
+    page.focus(".gp-chip")
+    typed(page, "F0@0 F0@1 F0@2 B0@2 F1@0 F1@1 F1@2 B1@2 F2@0")
+    says(page, "F2@0 placed.")
+    typed(page, "B0@1 F2@1 F2@2 B2@2 B1@1")
+    says(page, "B1@1 placed.")
+    # On device 0, B0 comes behind F2; then it is carried in front of F2 and back again.
+    typed(page, "B0@0")
+    says(page, "B0@0 placed.")
+    page.focus(".gp-board .ge-lanes")
+    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowRight", "Enter", "ArrowLeft", "Enter"):
+        page.keyboard.press(key)
+    says(page, "B0@0 moved to device 0")
+    page.keyboard.press("Control+z")
+    says(page, "taken back")
+    tab_to(page, ".gp-text")
+    typed(page, "F3@0 F3@1 F3@2 B3@2 B2@1 B3@1 B1@0 B2@0 B3@0")
+    says(page, "You built 1F1B")
+    assert chrome.our_problems(page) == []
+
+
+def test_a_refused_move_says_why_and_shakes_nothing(lab, open_page):
+    page = opened(open_page(), lab, "hand")
+    place = page.locator(".gp-palette").bounding_box()
+    page.click('[data-op="B0@1"]')
+    says(page, "No: device 1 runs B0@1 before F0@1")
+    assert page.get_attribute(SAID, "aria-live") == "polite"
+    assert page.locator(".gp-palette").bounding_box() == place
+    assert rows(page) == "0"
+
+
+def test_by_hand_undo_redo_and_a_cut_share_string(lab, open_page):
+    page = opened(open_page(), lab, "hand")
+    page.check('[data-tick="ghosts"]')
+    lanes = page.locator(".gp-board .ge-lanes").bounding_box()
+    ghost = page.locator(".gp-ghost").first.bounding_box()
+    page.mouse.click(ghost["x"] + 10, ghost["y"] + 10)
+    says(page, "F0@0 placed")
+    page.click('[data-op="F1@0"]')
+    says(page, "F1@0 placed")
+    drag(page, page.locator(".gp-board .ge-op").nth(1).bounding_box(), lanes["x"] + 60, ghost["y"] + 10)
+    says(page, "F1@0 moved")
+    assert page.eval_on_selector_all(".gp-board .ge-label", "all => all.map(x => x.textContent)")[:2] == ["F1", "F0"]
+    drag(page, page.locator('[data-op="F2@0"]').bounding_box(), lanes["x"] + 60, ghost["y"] + 10)
+    says(page, "F2@0 placed")
+    assert page.eval_on_selector_all(".gp-board .ge-label", "all => all.map(x => x.textContent)")[0] == "F2"
+    page.click('[data-do="undo"]')
+    says(page, "taken back")
+    assert rows(page) == "2"
+    page.click('[data-do="redo"]')
+    says(page, "made again")
+    assert rows(page) == "3"
+    page.click("text=Share this board")
+    page.click('[data-do="share"]')
+    page.wait_for_function("() => document.querySelector('.gp-string').value.startsWith('gpipe1:')")
+    whole = page.input_value(".gp-string >> nth=0")
+    page.click('[data-do="clear"]')
+    says(page, "the board is empty")
+    page.fill("[data-open]", whole[:-3])
+    page.press("[data-open]", "Enter")
+    says(page, "cut or altered")
+    page.fill("[data-open]", whole)
+    page.press("[data-open]", "Enter")
+    says(page, "One forward, one backward")
+    assert rows(page) == "3"
+    page.check('[data-tick="free"]')
+    says(page, "free")
+    page.fill(".gp-text", "2: B3")
+    page.press(".gp-text", "Enter")
+    page.wait_for_selector(".gp-problems li")
+    assert "B3@2" in page.inner_text(".gp-problems")
+    assert page.locator(".gp-stuck").count() == 1
+    assert "Traceback" not in page.inner_text("body")
+    assert chrome.our_problems(page) == []
+
+
+def drag(page, box, x, y):
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(x + 40, y, steps=4)
+    page.mouse.move(x, y, steps=4)
+    page.mouse.up()
+
+
+def test_every_control_has_a_name_and_keeps_its_keys(lab, open_page):
+    page = opened(open_page(), lab, "hand")
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('.ge-puzzle :is(input, button, summary, [tabindex])')].filter(part => {
+            const label = part.getAttribute('aria-label') || part.labels?.[0]?.textContent || part.textContent;
+            return !label?.trim() || part.dataset.lmSuppressShortcuts !== 'true';
+        }).map(part => part.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_notebook_7_gets_no_key(notebook, open_page):
+    page = opened(open_page(), notebook, "keys", "notebook")
+    before = chrome.cells(page)
+    page.focus(".gp-op")
+    for key in ("j", "a", "b", "d", "d", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    says(page, "No: F0@1")
+    page.focus(".gp-board .ge-lanes")
+    for key in ("a", "b", "ArrowRight", "d", "d", "Escape", "x"):
+        page.keyboard.press(key)
+    page.focus(".gp-text")
+    page.keyboard.type("F0@0 ")
+    page.keyboard.press("Enter")
+    says(page, "F0@0 placed")
+    assert chrome.cells(page) == before
+    assert chrome.our_problems(page) == []
+
+
+def test_the_puzzle_on_a_page_of_its_own(tmp_path, open_page):
+    pytest.importorskip("voila", reason="this test needs Voila: pip install -r requirements-dev.txt")
+    path = servers.notebook(tmp_path, "own", CELL.format(f"progress={str(tmp_path / 'own.json')!r}"))
+    page = open_page()
+    with servers.voila(tmp_path, path) as address:
+        page.goto(address)
+        page.click('[data-op="F0@0"]')
+        says(page, "F0@0 placed")
+        assert chrome.our_problems(page) == []
