@@ -47,11 +47,9 @@ export function render({ model, el }) {
 
 /** Hand a file to the browser, which saves it where its reader's files go. */
 function download(document, name, media, content) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([content], { type: media }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  const address = URL.createObjectURL(new Blob([content], { type: media }));
+  Object.assign(document.createElement("a"), { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
 /** The key under which a page keeps the answer to a wish. */
