@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo test lint clean
+.PHONY: lab demo exercises test lint clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -31,6 +31,9 @@ lab: $(VENV)/learner  ## open the course in JupyterLab
 
 demo: $(VENV)/learner  ## one screen: train on the digits with 4 stages and 8 micro-batches
 	@$(BIN)/python -m gpipe_edu train --partitions 4 --micro-batches 8
+
+exercises: $(VENV)/learner  ## build exercises/ from solutions/
+	@$(BIN)/python -m gpipe_edu build
 
 test: $(VENV)/developer  ## unit tests and all notebooks
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -1,4 +1,4 @@
-"""The command line: `python -m gpipe_edu train | schedule | doctor`.
+"""The command line: `python -m gpipe_edu train | schedule | plan | puzzle | build | progress | doctor`.
 
 Each command is a function in `gpipe_edu.command`; this file only says how they are called and how errors leave: bad
 arguments are one sentence on stderr and exit code 2, without a traceback.
@@ -14,8 +14,9 @@ import typer
 
 from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.schedule.recompute import CHECKPOINTS
+from gpipe_edu.sizing.plan import SCHEDULES, STATE_BYTES
 
-from .command import doctor, schedule, train
+from .command import doctor, exercises, plan, puzzle, schedule, train
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
@@ -79,6 +80,91 @@ def schedule_command(
     """Check a schedule and draw its plan. Exit code 1, with every problem named, if it cannot run."""
     options = schedule.Plan(what, partitions, micro_batches, forward, backward, send)
     raise typer.Exit(schedule.run(options, text=text, trace=trace, figure=figure))
+
+
+@app.command("plan")
+def plan_command(
+    model: Annotated[str, typer.Option(help=f"One of {', '.join(plan.MODELS)}.")] = "transformer",
+    layers: Annotated[int, typer.Option(min=1, help="Blocks of the Transformer, or linear layers of the MLP.")] = 24,
+    width: Annotated[int, typer.Option(min=1, help="Numbers per token, or per hidden layer.")] = 1024,
+    context: Annotated[int, typer.Option(min=1, help="Tokens per sample (Transformer).")] = 1024,
+    vocabulary: Annotated[int, typer.Option(min=1, help="Words (Transformer).")] = 32000,
+    batch: Annotated[int, typer.Option(min=1, help="N: samples in a mini-batch.")] = 32,
+    devices: Annotated[int, typer.Option(min=1, help="How many devices there are.")] = 4,
+    memory: Annotated[float, typer.Option(help="Memory of each device in GB (10^9 bytes).")] = 16,
+    speed: Annotated[float, typer.Option(help="What a device sustains, in TFLOP/s.")] = 10,
+    overhead: Annotated[float, typer.Option(help="Fixed time per layer and op, in microseconds.")] = 50,
+    link: Annotated[float, typer.Option(help="Between two devices, in GB/s.")] = 10,
+    reserve: Annotated[float, typer.Option(help="Share of the memory to leave free.")] = 0.1,
+    optimizer: Annotated[str, typer.Option(help=f"One of {', '.join(STATE_BYTES)}.")] = "adam",
+    activation_bytes: Annotated[int, typer.Option(min=1, help="Bytes per stored or sent number.")] = 4,
+    schedule: Annotated[str, typer.Option(help=f"One of {', '.join(SCHEDULES)}.")] = "gpipe",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every plan, not only the best M of each kind.")
+    ] = False,
+) -> None:
+    """Say which K, M and checkpoint mode to use. Exit code 1, with what is short, if nothing fits."""
+    wish = plan.Wish(
+        model=model,
+        layers=layers,
+        width=width,
+        context=context,
+        vocabulary=vocabulary,
+        batch=batch,
+        devices=devices,
+        memory=memory,
+        speed=speed,
+        overhead=overhead,
+        link=link,
+        reserve=reserve,
+        optimizer=optimizer,
+        activation_bytes=activation_bytes,
+        schedule=schedule,
+    )
+    raise typer.Exit(plan.run(wish, everything=everything))
+
+
+@app.command("puzzle")
+def puzzle_command(
+    level: Annotated[str, typer.Argument(help="A level's name or number. Default: the first that is not solved.")] = "",
+    share: Annotated[str, typer.Option(help="Open the board of a share string.")] = "",
+    partitions: Annotated[int | None, typer.Option(help="K of the sandbox, the last level.")] = None,
+    micro_batches: Annotated[int | None, typer.Option(help="M of the sandbox.")] = None,
+    stages: Annotated[int | None, typer.Option(help="Stages on each device of the sandbox.")] = None,
+    backward: Annotated[
+        float | None, typer.Option(help="Time of a backward in the sandbox; a forward takes 1.")
+    ] = None,
+    send: Annotated[float | None, typer.Option(help="Time from one device to the next in the sandbox.")] = None,
+    cap: Annotated[float | None, typer.Option(help="Micro-batches that a device of the sandbox may hold.")] = None,
+) -> None:
+    """Build schedules by hand, level by level: a move per line, refused with the reason if it breaks a rule."""
+    sizes = {"K": partitions, "M": micro_batches, "V": stages, "B": backward, "send": send, "cap": cap}
+    given = {name: value for name, value in sizes.items() if value is not None}
+    raise typer.Exit(puzzle.run(level, share, given))
+
+
+@app.command("build")
+def build_command(
+    beside: Annotated[
+        bool, typer.Option("--beside", help="Write new versions beside notebooks you worked in.")
+    ] = False,
+) -> None:
+    """Build exercises/ from solutions/. A notebook somebody has worked in is left alone; exit code 1 then."""
+    raise typer.Exit(exercises.build(beside))
+
+
+@app.command("progress")
+def progress_command() -> None:
+    """Say which exercises are solved, and which is next."""
+    raise typer.Exit(exercises.progress())
+
+
+@app.command("reset")
+def reset_command(
+    key: Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as 01-splitting.")],
+) -> None:
+    """Start one exercise anew; what was written is kept in a dated copy."""
+    raise typer.Exit(exercises.reset(key))
 
 
 @app.command("doctor")

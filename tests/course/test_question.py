@@ -96,5 +96,7 @@ def test_a_file_that_is_no_toml_is_named(folder):
 
 
 def test_every_file_of_predictions_has_its_lesson():
-    notebooks = Path(__file__).resolve().parents[2] / "notebooks"
-    assert {file.name[:2] for file in notebooks.glob("*.ipynb")} >= set(question.lessons())
+    root = Path(__file__).resolve().parents[2]
+    lessons = {file.name[:2] for file in (root / "notebooks").glob("*.ipynb")}
+    exercises = {f"ex{file.name.split('_')[1]}" for file in (root / "exercises").glob("exercise_*.ipynb")}
+    assert lessons | exercises >= set(question.lessons())

@@ -1,0 +1,31 @@
+"""`build`, `progress` and `reset`: the exercises, from a terminal."""
+
+from __future__ import annotations
+
+from gpipe_edu.course import progress as how_far
+from gpipe_edu.course import reset as start_anew
+from gpipe_edu.course.build import build as build_all
+
+from .common import bad_arguments
+
+
+def build(beside: bool) -> int:
+    """Write exercises/ from solutions/; returns 1 if a notebook was left alone."""
+    with bad_arguments():
+        built = build_all(beside=beside)
+    for one in built:
+        print(one)
+    return int(any(one.what == "kept" for one in built))
+
+
+def progress() -> int:
+    """Print what is solved."""
+    print(how_far())
+    return 0
+
+
+def reset(key: str) -> int:
+    """Start one exercise anew."""
+    with bad_arguments():
+        start_anew(key)
+    return 0

@@ -1,0 +1,94 @@
+"""Tries, hints and solutions: help comes one step at a time, each after an honest try, and stays once it is there.
+
+A try is honest if the code has changed since the last one: checking the same answer again earns nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any, Final
+
+from . import store
+from .task import Report, task_of
+
+_SECTION: Final = "exercises"
+_REMEMBERED: Final = 50
+
+
+def record(report: Report, digest: str) -> str:
+    """Keep what a check found; returns a sentence if it could not be kept."""
+    try:
+        with store.change(_SECTION) as kept:
+            entry = _entry(kept, report.key)
+            kept[report.key] = entry
+            if digest not in entry["seen"]:
+                entry["seen"] = [*entry["seen"], digest][-_REMEMBERED:]
+                entry["tries"] += 1
+            if report.state == "passed" and not entry["passed"]:
+                entry["passed"] = date.today().isoformat()
+    except OSError as error:
+        return f"Your result could not be kept ({error}). Set {store.HOME} to a folder you may write to."
+    return ""
+
+
+def state(key: str) -> dict[str, Any]:
+    """tries, hints (how many are out), passed (a date or "") of one task."""
+    try:
+        return _entry(store.read(_SECTION), key)
+    except OSError:
+        return _entry({}, key)
+
+
+def offer(key: str) -> str:
+    """What there is to see after a try: our way if it was right, else a hint."""
+    now = state(key)
+    if now["passed"]:
+        return f'Our way to write it: `solution("{key}")`.'
+    if now["hints"] < 3 and now["tries"] > now["tries_at_hint"]:
+        return f'Stuck? `hint("{key}")` has hint {now["hints"] + 1} of 3.'
+    return f'Stuck? `hint("{key}")` shows the hints again.' if now["hints"] else ""
+
+
+def hint(key: str) -> None:
+    """Show the next hint of a task if a try has earned it, and all earlier ones.
+
+    Raises ValueError for a key that does not exist.
+    """
+    hints = task_of(key).hints
+    now = state(key)
+    last = ""
+    if now["passed"]:
+        now["hints"] = 3
+    elif now["hints"] < 3 and now["tries"] > now["tries_at_hint"]:
+        now["hints"] += 1
+        _keep(key, hints=now["hints"], tries_at_hint=now["tries"])
+    elif now["hints"] < 3:
+        more = "another" if now["hints"] else "your own"
+        last = f"Hint {now['hints'] + 1} of 3 comes after {more} try: change the code and check it."
+    else:
+        last = f'That was all. solution("{key}", give_up=True) shows one way to write it.'
+    shown = [f"Hint {number} of 3. {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
+    print("\n\n".join(filter(None, [*shown, last])))
+
+
+def forget(key: str) -> None:
+    """Start a task anew: no tries, no hints."""
+    task_of(key)
+    with store.change(_SECTION) as kept:
+        kept.pop(key, None)
+
+
+def _keep(key: str, **values: Any) -> None:
+    try:
+        with store.change(_SECTION) as kept:
+            kept[key] = {**_entry(kept, key), **values}
+    except OSError:
+        return  # the hint is shown all the same
+
+
+def _entry(kept: dict[str, Any], key: str) -> dict[str, Any]:
+    """The entry of a task with every field there and of its type, whatever the file holds."""
+    found = kept.get(key)
+    found = found if isinstance(found, dict) else {}
+    empty: dict[str, Any] = {"tries": 0, "seen": [], "hints": 0, "tries_at_hint": 0, "passed": ""}
+    return {name: found[name] if type(found.get(name)) is type(value) else value for name, value in empty.items()}

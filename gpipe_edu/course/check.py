@@ -1,0 +1,82 @@
+"""`check("01-splitting", split)`: is this function right, and if not, what is the first thing that is wrong with it?
+
+One plain function for notebooks, tests, graders and terminals. A wrong answer raises, so that a grader that only looks
+for errors is not fooled; what helps the learner has been shown by then.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from . import attempts
+from .carry import pack
+from .judging import judge_apart
+from .predict import _in_a_notebook
+from .report import as_markdown, as_text, headline, timelines
+from .task import Report, Unwritten, task_of
+
+
+class NotYet(AssertionError):
+    """An answer that is not right yet; the report is in `.report`."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(f"{headline(report)} {report.finding.because if report.finding else ''}".strip())
+        self.report = report
+
+    def _render_traceback_(self) -> list[str]:
+        """In a notebook the report stands above; a traceback of ours would only be noise."""
+        return [headline(self.report)]
+
+
+def check(key: str, function: Callable[..., Any], seed: int | None = None) -> None:
+    """Judge `function` as the answer to the task `key` and show what was found.
+
+    The function runs in a process of its own, with inputs drawn anew each time; `seed` draws those of an earlier check.
+    Raises NotYet for a wrong answer, NotImplementedError for one that is not written yet, TypeError or ValueError for
+    arguments that make no sense.
+    """
+    task = task_of(key)
+    if not callable(function) or isinstance(function, str):
+        raise TypeError(
+            f"check takes the function itself, without calling it: check({key!r}, {task.function}); "
+            f"got {type(function).__name__}"
+        )
+    if seed is None:
+        seed = secrets.randbelow(10**6)
+    elif isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"seed is {seed!r}; it must be the whole number that an earlier check has printed")
+    packed = pack(function)
+    report = judge_apart(key, packed, seed, [folder for folder in sys.path if isinstance(folder, str)])
+    if report.state == "unwritten":
+        raise Unwritten(headline(report))
+    trouble = attempts.record(report, packed.digest)
+    show(report, trouble)
+    if report.state == "wrong":
+        raise NotYet(report)
+
+
+def show(report: Report, trouble: str = "") -> None:
+    """Display the report in a notebook, print it elsewhere."""
+    source = report.finding or report.success
+    drawn = timelines(source.charts if source else ())
+    more = "\n\n".join(filter(None, [attempts.offer(report.key), trouble]))
+    if not _in_a_notebook():
+        print("\n\n".join(filter(None, [as_text(report), *map(_text, drawn), more.replace("`", "")])))
+        return
+    display: Any = import_module("IPython.display").display
+    text = "\n\n".join(filter(None, [as_markdown(report), more]))
+    display({"text/markdown": text, "text/plain": as_text(report)}, raw=True)
+    if drawn:
+        from gpipe_edu.view.compare import compare
+
+        display(compare(*drawn))
+
+
+def _text(timeline: Any) -> str:
+    from gpipe_edu.view.text import render_text
+
+    return render_text(timeline)

@@ -1,0 +1,254 @@
+"""What people do instead of making the slowest stage as fast as it can be: one rule for each belief.
+
+A rule says whether an answer is what the belief gives. One answer proves little, so a belief is named only if it fits
+all answers of a learner's function at once, and the first that fits is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate, combinations, pairwise
+from typing import Any, Final, NamedTuple
+
+Costs = Sequence[float]
+Counts = tuple[int, ...]
+
+
+class Answer(NamedTuple):
+    """A call and what came: layers per stage, in order."""
+
+    costs: Costs
+    K: int
+    counts: Counts
+
+
+class Belief(NamedTuple):
+    """slip, because: as in a finding. variants: the ways to act on it; each says whether an answer is one."""
+
+    slip: str
+    because: str
+    variants: tuple[Callable[[Answer], bool], ...]
+
+
+def stage_costs(costs: Costs, counts: Sequence[int]) -> list[float]:
+    """The cost of each stage, rounded once."""
+    bounds = [0, *accumulate(counts)]
+    return [float(sum(map(Fraction, costs[start:end]))) for start, end in pairwise(bounds)]
+
+
+def can_be_faster(costs: Costs, K: int, largest: float) -> bool:
+    """True if some cut into K stages, none of them empty, has a largest stage below `largest`.
+
+    Filling one stage after another as far as allowed takes the fewest stages there can be; who needs fewer than K can
+    cut some of them further.
+    """
+    limit = largest * (1 - 1e-9)
+    if not costs or max(costs) >= limit:
+        return False
+    stages, filled = 1, Fraction(0)
+    for cost in map(Fraction, costs):
+        if filled + cost >= limit:
+            stages, filled = stages + 1, Fraction(0)
+        filled += cost
+    return stages <= K
+
+
+def belief_behind(answers: Sequence[Answer]) -> Belief | None:
+    """The first belief of which one variant explains all answers."""
+    return next((b for b in BELIEFS if any(all(map(variant, answers)) for variant in b.variants)), None)
+
+
+def _cuts(L: int, K: int) -> Iterator[Counts]:
+    for inner in combinations(range(1, L), K - 1):
+        yield tuple(end - start for start, end in pairwise((0, *inner, L)))
+
+
+def _is(build: Callable[[Costs, int], Sequence[int]]) -> Callable[[Answer], bool]:
+    return lambda answer: list(build(answer.costs, answer.K)) == list(answer.counts)
+
+
+def _has_best(score: Callable[[list[float]], Any]) -> Callable[[Answer], bool]:
+    """True for an answer with the smallest score there is; for ties, any of them."""
+
+    def judge(answer: Answer) -> bool:
+        scores = (score(stage_costs(answer.costs, counts)) for counts in _cuts(len(answer.costs), answer.K))
+        return bool(score(stage_costs(answer.costs, answer.counts)) <= min(scores) + 1e-9)
+
+    return judge
+
+
+def _even(costs: Costs, K: int, front: bool) -> list[int]:
+    small, more = divmod(len(costs), K)
+    return [small + ((k < more) if front else (k >= K - more)) for k in range(K)]
+
+
+def _rest_last(costs: Costs, K: int) -> list[int]:
+    small, more = divmod(len(costs), K)
+    return [small] * (K - 1) + [small + more]
+
+
+def _fill(costs: Costs, K: int, over: bool, again: bool, least: bool) -> list[int]:
+    """Fill stage by stage up to the average, or beyond it by one layer (over); what is left goes to the last stage.
+
+    again: the average of what remains, anew for each stage. least: never below the dearest layer.
+    """
+    counts, start, L = [], 0, len(costs)
+    for stages in range(K, 1, -1):
+        target = sum(costs[start:]) / stages if again else sum(costs) / K
+        target = max(target, max(costs)) if least else target
+        filled, end = 0.0, start
+        while end < L - (stages - 1):
+            if end > start and (filled >= target or (not over and filled + costs[end] > target)):
+                break
+            filled += costs[end]
+            end += 1
+        counts.append(end - start)
+        start = end
+    return [*counts, L - start]
+
+
+def _nearest(costs: Costs, K: int, below: bool) -> list[int]:
+    """Cut where the sum so far is nearest to k/K of the whole; or at the last layer that stays below it."""
+    L, sums, cuts = len(costs), [0, *accumulate(costs)], [0]
+    for k in range(1, K):
+        goal = sums[-1] * k / K
+        places = range(cuts[-1] + 1, L - (K - k) + 1)
+        under = [place for place in places if sums[place] <= goal]
+        cuts.append((under or [places[0]])[-1] if below else min(places, key=lambda place: abs(sums[place] - goal)))
+    return [end - start for start, end in pairwise([*cuts, L])]
+
+
+def _halves(costs: Costs, K: int) -> list[int]:
+    """Cut in two as well as can be, then each part in two."""
+    if K == 1:
+        return [len(costs)]
+    left = K // 2
+    places = range(left, len(costs) - (K - left) + 1)
+    cut = min(places, key=lambda place: max(sum(costs[:place]), sum(costs[place:])))
+    return _halves(costs[:cut], left) + _halves(costs[cut:], K - left)
+
+
+def _dearest(costs: Costs, K: int) -> list[int]:
+    """Cut the dearest stage in two, as well as can be, until there are K."""
+    parts = [list(costs)]
+    while len(parts) < K:
+        at = max((i for i, part in enumerate(parts) if len(part) > 1), key=lambda i: sum(parts[i]))
+        counts = _halves(parts[at], 2)
+        parts[at : at + 1] = [parts[at][: counts[0]], parts[at][counts[0] :]]
+    return [len(part) for part in parts]
+
+
+def _merged(costs: Costs, K: int) -> list[int]:
+    """Join the two neighbours that are cheapest together, until there are K."""
+    parts = [(cost, 1) for cost in costs]
+    while len(parts) > K:
+        at = min(range(len(parts) - 1), key=lambda i: parts[i][0] + parts[i + 1][0])
+        parts[at : at + 2] = [(parts[at][0] + parts[at + 1][0], parts[at][1] + parts[at + 1][1])]
+    return [count for _, count in parts]
+
+
+def _stuck(answer: Answer) -> bool:
+    """True if moving one cut by one layer makes the largest stage no smaller."""
+    largest = max(stage_costs(answer.costs, answer.counts))
+    for k in range(answer.K - 1):
+        for step in (1, -1):
+            moved = list(answer.counts)
+            moved[k], moved[k + 1] = moved[k] + step, moved[k + 1] - step
+            if min(moved) > 0 and max(stage_costs(answer.costs, moved)) < largest:
+                return False
+    return True
+
+
+def _any_order(answer: Answer) -> bool:
+    """True if the counts are best for sorted layers."""
+    orders = (sorted(answer.costs), sorted(answer.costs, reverse=True))
+    return any(not can_be_faster(o, answer.K, max(stage_costs(o, answer.counts))) for o in orders)
+
+
+def _spread(costs: list[float]) -> float:
+    return sum((cost - sum(costs) / len(costs)) ** 2 for cost in costs)
+
+
+def _distance(costs: list[float]) -> float:
+    return sum(abs(cost - sum(costs) / len(costs)) for cost in costs)
+
+
+def _lopsided(costs: Costs, K: int, front: bool) -> list[int]:
+    ones, rest = [1] * (K - 1), [len(costs) - K + 1]
+    return rest + ones if front else ones + rest
+
+
+BELIEFS: Final = (
+    Belief(
+        "remainder-last",
+        "Every stage got L // K layers and the last one the remainder, whatever they cost. Balance cost, not count.",
+        (_is(_rest_last),),
+    ),
+    Belief(
+        "by-count",
+        "Even counts are not even costs: the layers are shared out by number, and `costs` is never asked.",
+        tuple(_is(partial(_even, front=front)) for front in (True, False)),
+    ),
+    Belief(
+        "degenerate",
+        "One layer each, and all the rest in one stage. The *sum* of the stage costs is the same for every cut, so "
+        "making it small chooses nothing: the step follows the largest.",
+        tuple(_is(partial(_lopsided, front=front)) for front in (True, False)),
+    ),
+    Belief(
+        "least-spread",
+        "This is the cut whose stage costs differ least from their mean. A cut with more spread may have a smaller "
+        "largest stage, and that one sets the pace: stages that are faster than the rest do no harm.",
+        (_has_best(_spread), _has_best(_distance)),
+    ),
+    Belief(
+        "smallest-stage",
+        "This makes the *smallest* stage as large as it can be, or the gap between the two small. Nobody waits for the "
+        "smallest stage; all wait for the largest.",
+        (_has_best(lambda costs: -min(costs)), _has_best(lambda costs: max(costs) - min(costs))),
+    ),
+    Belief(
+        "average",
+        "Each stage is filled up to the average, and what that leaves over falls on the last ones. The average does "
+        "not set the pace, and where layers are large no cut meets it: a stage may have to go beyond it on purpose.",
+        tuple(
+            _is(partial(_fill, over=over, again=again, least=least))
+            for over in (True, False)
+            for again in (False, True)
+            for least in (False, True)
+        ),
+    ),
+    Belief(
+        "nearest",
+        "Each cut is placed by itself, where the sum so far is about k/K of the whole. Good cuts depend on each other: "
+        "a stage lies between two of them.",
+        tuple(_is(partial(_nearest, below=below)) for below in (True, False)),
+    ),
+    Belief(
+        "halves",
+        "Halving again and again makes the first cut without knowing what the parts can be made of. The best first "
+        "cut depends on all that follow.",
+        (_is(_halves), _is(_dearest)),
+    ),
+    Belief(
+        "merged",
+        "The cheapest neighbours are joined again and again. Each join looks good by itself, but the last ones have "
+        "only large pieces left to choose from.",
+        (_is(_merged),),
+    ),
+    Belief(
+        "reordered",
+        "These counts fit the layers sorted by cost. But a network runs its layers in the order in which they are "
+        "given, and a stage is a run of neighbours.",
+        (_any_order,),
+    ),
+    Belief(
+        "stuck",
+        "Moving any single cut by one layer makes this no better, and yet there is a better one: several cuts have to "
+        "move together.",
+        (_stuck,),
+    ),
+)
+"""In the order in which they are tried, the plainest first."""

@@ -1,0 +1,119 @@
+"""What a learner reads after a check: the same sentences in a notebook, a terminal and a class's list of marks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.timeline import Costs, Span, Timeline, simulate
+from gpipe_edu.timeline.simulate import replay
+
+from .sandbox import Trouble
+from .task import Chart, Report, task_of
+
+_PRINTED = 400
+
+
+def as_markdown(report: Report) -> str:
+    """The report for a notebook."""
+    parts = [f"**{headline(report)}**"]
+    if report.success:
+        parts.append(report.success.words)
+    finding = report.finding
+    if finding:
+        parts[0] += f" {finding.because}"
+        block = "\n".join(_evidence(report))
+        if block:
+            parts.append(f"```\n{block}\n```")
+        if finding.trouble and finding.slip != "arguments":
+            parts.append("```\n" + "\n".join(_trouble(finding.trouble)) + "\n```")
+    if report.printed.strip() and finding:
+        parts.append("Your code printed:\n\n```\n" + _cut(report.printed) + "\n```")
+    if finding:
+        parts.append(_again(report))
+    return "\n\n".join(parts)
+
+
+def as_text(report: Report) -> str:
+    """The report for a terminal."""
+    lines = [line for line in as_markdown(report).splitlines() if not line.startswith("```")]
+    return "\n".join(lines).replace("**", "").replace("`", "")
+
+
+def headline(report: Report) -> str:
+    """One line: the task and how it stands."""
+    if report.state == "passed":
+        return f"{report.key}: passed, {report.calls} call{'s' * (report.calls != 1)}."
+    if report.state == "unwritten":
+        function = task_of(report.key).function
+        return (
+            f"{report.key}: {function} is not written yet. Put your code in the place of `raise NotImplementedError`."
+        )
+    return f"{report.key}: not yet."
+
+
+def timelines(charts: tuple[Chart, ...]) -> list[Timeline]:
+    """The charts, as far as they can be drawn: a schedule that gets stuck, up to there."""
+    return [timeline for chart in charts if (timeline := _timeline(chart)) is not None]
+
+
+def _timeline(chart: Chart) -> Timeline | None:
+    if chart.ticks is not None:
+        spans = [Span(k, Op("F", m, k), t, t + 1) for t, tick in enumerate(chart.ticks) for m, k in tick]
+        devices = 1 + max((span.device for span in spans), default=-1)
+        return Timeline(spans, devices, name=chart.name) if spans else None
+    schedule = Schedule.parse(chart.rows, name=chart.name)
+    if not schedule.problems():
+        if chart.sizes is not None:
+            return replay(schedule, _durations(chart))
+        return simulate(schedule, Costs(F=chart.F, B=chart.B))
+    if schedule.problems()[0].code not in ("order", "deadlock"):
+        return None
+    free, spans = [0.0] * schedule.devices, []
+    ended: dict[Op, float] = {}
+    for device, op, needs in schedule.steps:
+        start = max([free[device], *(ended[need] for need in needs)])
+        free[device] = ended[op] = start + (1 if op.kind in "FR" else 2)
+        spans.append(Span(device, op, start, ended[op]))
+    return Timeline(spans, schedule.devices, name=chart.name) if spans else None
+
+
+def _durations(chart: Chart) -> Any:
+    sizes, times = chart.sizes or [], {"F": chart.F, "B": chart.B}
+    return lambda op: sizes[op.micro_batch] * times[op.kind]
+
+
+def _evidence(report: Report) -> list[str]:
+    finding = report.finding
+    if finding is None:
+        return []
+    lines = [finding.call] if finding.call else []
+    for name, text in (
+        ("expected", finding.expected),
+        ("came", finding.came),
+        ("first difference", finding.difference),
+    ):
+        if text:
+            first, *rest = text.splitlines()
+            lines += [f"  {name:16}  {first}", *(f"  {'':16}  {line}" for line in rest)]
+    return lines
+
+
+def _trouble(trouble: Trouble) -> list[str]:
+    lines = []
+    if trouble.kind not in ("stopped", "ended", "exit", "unreadable"):
+        lines.append(f"{trouble.kind}: {trouble.message}")
+    elif trouble.kind == "stopped" and trouble.where:
+        lines.append("it was here:")
+    lines += [f"  line {place.line} in {place.function}:  {place.text}" for place in trouble.where]
+    return lines or [trouble.kind]
+
+
+def _again(report: Report) -> str:
+    task = task_of(report.key)
+    return f'The same inputs again: `check("{report.key}", {task.function}, seed={report.seed})`.'
+
+
+def _cut(text: str) -> str:
+    text = text.rstrip()
+    return text if len(text) <= _PRINTED else text[:_PRINTED] + " ..."

@@ -1,0 +1,134 @@
+# %% [markdown]
+# # Exercise 02: the clock, and F-then-B
+#
+# **Why care?** A pipeline is nothing but an answer to "who does what, and when". You write GPipe's answer twice, as
+# ticks and as a schedule, and a real engine trains with it.
+#
+# **Difficulty** 1 of 3. **Time** 30 minutes. **You need** [lesson 03](../notebooks/03_scheduling.ipynb) and plain
+# Python. **In the paper:** section 2.2 and figure 2.
+
+# %%
+import gpipe_edu as ge
+from gpipe_edu import reference as ref
+from gpipe_edu.course import check, hint, predict
+from gpipe_edu.data import digits
+
+# %% [markdown]
+# ## Forward, tick by tick
+#
+# Let all forwards take one **tick**. In a tick, each stage works on one
+# [micro-batch](../docs/glossary.md#micro-batch), and it can take only what the stage in front has finished *before*.
+
+# %%
+predict("ex02/ticks")
+
+
+# %%
+def picture(ticks, name):
+    spans = [ge.Span(k, ge.Op("F", m, k), t, t + 1) for t, tick in enumerate(ticks) for m, k in tick]
+    return ge.Timeline(spans, devices=1 + max(span.device for span in spans), name=name)
+
+
+smallest = [[(0, 0)], [(1, 0), (0, 1)], [(1, 1)]]
+ge.compare(picture(smallest, "K = 2, M = 2"))
+
+# %% [markdown]
+# That is the smallest case: three ticks, each a list of pairs `(m, k)`: micro-batch m is on stage k. In tick 1, both
+# stages work.
+#
+# Write `clock`, for any K and M. Use as few ticks as there can be. The order of the pairs within a tick does not
+# matter.
+
+
+# %% nbgrader={"grade": false, "grade_id": "02-clock-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def clock(K: int, M: int) -> list:
+    """All forwards of M micro-batches through K stages, as a list of ticks.
+
+    Each tick is a list of the pairs (m, k) that run in it: micro-batch m on stage k, both counted from 0. Micro-batches
+    enter in order, 0 first.
+    """
+    ### BEGIN SOLUTION
+    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
+    ### END SOLUTION
+
+
+# %% [markdown]
+# Look at it before you check it:
+
+# %%
+ge.compare(picture(clock(3, 4), "my clock"))
+
+# %% nbgrader={"grade": true, "grade_id": "02-clock-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("02-clock", clock)
+
+# %%
+# hint("02-clock")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## Forward and backward, as a schedule
+#
+# Real ops don't tick: a backward takes longer than a forward, and no two stages are alike. So a
+# [schedule](../docs/glossary.md#schedule) holds no times. It says only in which **order** each device runs its ops;
+# every op then starts as soon as its device is free and its inputs are there. One device, two micro-batches:
+
+# %%
+rows = [[ge.Op("F", 0, 0), ge.Op("F", 1, 0), ge.Op("B", 1, 0), ge.Op("B", 0, 0)]]
+print(ge.Schedule(rows))
+
+# %% [markdown]
+# `ge.Op(kind, micro_batch, stage)` is one op: "F" forward or "B" backward. Now GPipe's
+# [F-then-B](../docs/glossary.md#f-then-b): every device runs all its forwards, then all its backwards.
+
+# %%
+predict("ex02/backward-order")
+
+
+# %% nbgrader={"grade": false, "grade_id": "02-f-then-b-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def f_then_b(K: int, M: int) -> list:
+    """F-then-B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
+
+    Row k is what device k runs, in order: the forwards of all micro-batches on stage k, then their backwards. The paper
+    takes the backwards last one first; any order will do that makes no device wait longer.
+    """
+    ### BEGIN SOLUTION
+    rows = []
+    for k in range(K):
+        forwards = [ge.Op("F", m, k) for m in range(M)]
+        backwards = [ge.Op("B", m, k) for m in reversed(range(M))]
+        rows.append(forwards + backwards)
+    return rows
+    ### END SOLUTION
+
+
+# %%
+mine = ge.Schedule(f_then_b(3, 4), name="my F-then-B")
+print(mine)
+mine
+
+# %% nbgrader={"grade": true, "grade_id": "02-f-then-b-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("02-f-then-b", f_then_b)
+
+# %%
+# hint("02-f-then-b")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## Train with it
+#
+# The engine takes any schedule that can run. Here it trains one mini-batch of handwritten digits in your order:
+
+# %%
+x, y, _, _ = digits()
+layers = ref.mlp([64, 32, 32, 32, 10], seed=0)
+result = ref.train_pipeline(layers, x[:64], y[:64], ge.Schedule(f_then_b(4, 8), name="my F-then-B"))
+loss, exact = ref.train_sequential(layers, x[:64], y[:64])
+assert abs(result.loss - loss) < 1e-12
+print(f"loss {result.loss:.6f} in the pipeline, {loss:.6f} on one device")
+result.timeline
+
+# %% [markdown]
+# The time of each op was measured, one op after another; the chart lays them out on four devices. What is hatched is
+# the [bubble](../docs/glossary.md#bubble), and your row of ops has no say in it: it follows from who waits for whom.
+#
+# %% [markdown]
+# **Where next:** back to [lesson 03](../notebooks/03_scheduling.ipynb) for what one can do about the bubble, or on to
+# [lesson 04](../notebooks/04_accumulation.ipynb), where the gradients of micro-batches are added up.

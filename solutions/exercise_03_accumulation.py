@@ -1,0 +1,135 @@
+# %% [markdown]
+# # Exercise 03: gradient accumulation
+#
+# **Why care?** Every pipeline accumulates gradients over micro-batches, and so does everybody whose batch does not fit
+# into memory. Slips in these few lines raise no error: the loss still falls, only more slowly.
+#
+# **Difficulty** 1 of 3. **Time** 25 minutes. **You need** [lesson 04](../notebooks/04_accumulation.ipynb) and a PyTorch
+# training loop. **In the paper:** section 2.2, where the gradients of all micro-batches are accumulated for one update.
+
+# %%
+import matplotlib.pyplot as plt
+import torch
+from torch import nn
+
+import gpipe_edu as ge
+from gpipe_edu.course import check, hint, predict
+from gpipe_edu.data import digits
+from gpipe_edu.pytorch import GPipe
+
+# %% [markdown]
+# ## One update for all micro-batches
+#
+# Each B below adds its micro-batch's part to the gradient. The black bar is the one update of the
+# [mini-batch](../docs/glossary.md#mini-batch). The chart is [planned](../docs/glossary.md#planned).
+
+# %%
+ge.simulate(ge.gpipe(3, 4))
+
+# %% [markdown]
+# The smallest case that shows the trouble: five losses in two pieces, of 3 and 2 samples.
+
+# %%
+losses = torch.tensor([1.0, 2.0, 3.0, 10.0, 20.0])
+first, second = losses[:3].mean(), losses[3:].mean()
+assert torch.isclose(losses.mean(), 3 / 5 * first + 2 / 5 * second)
+print(f"mean of all {losses.mean():.1f}, mean of the two means {(first + second) / 2:.1f}")
+
+# %% [markdown]
+# And before you write the loop, one question about `zero_grad`:
+
+# %%
+predict("ex03/zero-late")
+
+# %% [markdown]
+# ## Your turn
+#
+# Write one training step that shows the network no more than a micro-batch at a time. Afterwards the weights must be
+# those of a step with the whole mini-batch. To cut, you may use `ge.split_batch`, or your `split` of
+# [exercise 01](exercise_01_splitting.ipynb). If M is larger than N, some pieces are empty.
+
+
+# %% nbgrader={"grade": false, "grade_id": "03-accumulation-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
+    """One training step on the mini-batch (x, y), cut into M micro-batches; returns the mini-batch's mean loss.
+
+    net: an nn.Module. loss_fn: (output, target) -> a tensor with one value, the mean over the samples it was given.
+    optimizer: of the weights of `net`. x, y: tensors with N samples each, N at least 1, not always a multiple of M.
+
+    Gradients that were there before do not count. The optimizer steps once.
+    """
+    ### BEGIN SOLUTION
+    optimizer.zero_grad()
+    total = 0.0
+    for piece_x, piece_y in ge.split_batch((x, y), M):
+        if len(piece_x):
+            loss = loss_fn(net(piece_x), piece_y) * len(piece_x) / len(x)
+            loss.backward()
+            total += loss.item()
+    optimizer.step()
+    return total
+    ### END SOLUTION
+
+
+# %% [markdown]
+# Try it on ten digits:
+
+# %%
+torch.manual_seed(0)
+data = digits()
+x, y = torch.tensor(data.x_train), torch.tensor(data.y_train)
+small = nn.Sequential(nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 10)).double()
+train_step(small, nn.CrossEntropyLoss(), torch.optim.SGD(small.parameters(), lr=0.1), x[:10].double(), y[:10], M=4)
+
+# %% [markdown]
+# ## Check
+#
+# This one trains, so it takes a few seconds.
+
+# %% nbgrader={"grade": true, "grade_id": "03-accumulation-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("03-accumulation", train_step)
+
+# %%
+# hint("03-accumulation")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## Beside a real pipeline
+#
+# Two networks with the same weights: your function trains one of them on one device, `GPipe` the other one in three
+# stages. `GPipe` accumulates as well; will they stay together?
+
+
+# %%
+def network():
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Linear(64 if i == 0 else 48, 48), nn.ReLU()) for i in range(2)]
+    return nn.Sequential(*blocks, nn.Linear(48, 10)).double()
+
+
+# %%
+single, pipe, loss_fn = network(), GPipe(network(), partitions=3, micro_batches=4), nn.CrossEntropyLoss()
+ours, theirs = (torch.optim.SGD(net.parameters(), lr=0.2, momentum=0.9) for net in (single, pipe))
+losses = []
+for start in range(0, 1300, 65):
+    batch_x, batch_y = x[start : start + 65].double(), y[start : start + 65]
+    mine = train_step(single, loss_fn, ours, batch_x, batch_y, M=4)
+    losses.append((mine, pipe.step(batch_x, batch_y, loss_fn).item()))
+    theirs.step()
+    theirs.zero_grad()
+
+pairs = zip(single.parameters(), pipe.parameters(), strict=True)
+assert max((a - b.cpu()).abs().max().item() for a, b in pairs) < 1e-9
+plt.figure(figsize=(8, 3.5))
+plt.plot([a for a, _ in losses], linewidth=7, color="#9ED3F5", label="your train_step, one device")
+plt.plot([b for _, b in losses], color="black", label="GPipe, three stages")
+plt.gca().set(xlabel="training step", ylabel="loss, measured", ylim=0)
+plt.xticks(range(0, 20, 2))
+plt.legend()
+plt.show()
+
+# %% [markdown]
+# The black line lies on the blue one: 20 steps of 65 samples in 4 micro-batches, and no weight differs by more than
+# rounding.
+#
+# **Where next:** [lesson 05](../notebooks/05_rematerialization.ipynb). Micro-batches in flight fill the memory;
+# [re-materialization](../docs/glossary.md#re-materialization) empties it again.

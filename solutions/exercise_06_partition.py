@@ -1,0 +1,109 @@
+# %% [markdown]
+# # Exercise 06: the best cut of layers into stages
+#
+# **Why care?** The slowest [stage](../docs/glossary.md#stage) sets the pace of all. A cut by count leaves devices idle
+# for the whole training; the best cut is computed once, in milliseconds.
+#
+# **Difficulty** 2 of 3. **Time** 40 minutes. **You need** [lesson 02](../notebooks/02_splitting.ipynb) and plain
+# Python. **In the paper:** section 2.1, where layers are cut into cells of similar cost.
+
+# %%
+from itertools import accumulate, pairwise
+
+import gpipe_edu as ge
+from gpipe_edu import reference as ref
+from gpipe_edu.course import check, hint, predict
+
+# %% [markdown]
+# ## Why the largest stage matters
+#
+# Eight layers, two of them heavy. Both cuts below are into three stages, and both charts are
+# [planned](../docs/glossary.md#planned): a stage takes as long as its layers cost, and twice that for its backward.
+
+# %%
+costs = [5, 1, 1, 1, 1, 1, 1, 5]
+
+
+def stage_costs(costs, counts):
+    bounds = [0, *accumulate(counts)]
+    return [sum(costs[a:b]) for a, b in pairwise(bounds)]
+
+
+def plan(costs, counts):
+    times = stage_costs(costs, counts)
+    schedule = ge.Schedule(ge.gpipe(len(counts), 6).rows, name=f"{counts}: stages cost {times}")
+    return ge.simulate(schedule, ge.Costs(F=times, B=[2 * time for time in times]))
+
+
+ge.compare(plan(costs, (3, 3, 2)), plan(costs, (2, 4, 2)))
+
+# %% [markdown]
+# The cut is called a [partition](../docs/glossary.md#partition). Above it is even in layers, below in costs. How good
+# can one be? A larger case:
+
+# %%
+predict("ex06/best-largest")
+
+# %% [markdown]
+# ## Your turn
+#
+# Write `partition`. For a few layers one could try all cuts; yours has to manage 200 layers and 16 stages within a
+# second or two, and it has to be exact. Where several cuts are equally good, give any of them.
+
+
+# %% nbgrader={"grade": false, "grade_id": "06-partition-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def partition(costs: list, K: int) -> list:
+    """How many layers each of K stages gets, so that the largest stage cost is the smallest possible.
+
+    costs: one number per layer, at least 0, whole or not. Returns K counts of at least 1 that sum to len(costs): the
+    first stage gets the first layers, and so on. The list of costs is not changed.
+
+    Raises ValueError unless 1 <= K <= len(costs).
+    """
+    ### BEGIN SOLUTION
+    L = len(costs)
+    if not 1 <= K <= L:
+        raise ValueError(f"{L} layers cannot fill {K} stages")
+    sums = [0, *accumulate(costs)]
+    best = {(1, n): (sums[n], 0) for n in range(1, L + 1)}
+    for k in range(2, K + 1):
+        for n in range(k, L + 1):
+            best[k, n] = min((max(best[k - 1, j][0], sums[n] - sums[j]), j) for j in range(k - 1, n))
+    counts, n = [], L
+    for k in range(K, 0, -1):
+        start = best[k, n][1]
+        counts.append(n - start)
+        n = start
+    return counts[::-1]
+    ### END SOLUTION
+
+
+# %%
+ge.compare(plan(costs, (3, 3, 2)), plan(costs, tuple(partition(costs, 3))))
+
+# %% nbgrader={"grade": true, "grade_id": "06-partition-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("06-partition", partition)
+
+# %%
+# hint("06-partition")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## A real network
+#
+# The cost of a linear layer is its number of multiply-adds per sample. Here is a network whose width changes a lot:
+
+# %%
+layers = ref.mlp([64, 256, 256, 64, 32, 32, 32, 32, 32, 10], seed=0)
+multiply_adds = [layer.params["weight"].size if layer.params else 0 for layer in layers]
+print(multiply_adds)
+
+# %%
+by_count, by_cost = ge.balance_uniform(len(layers), 3), tuple(partition(multiply_adds, 3))
+assert max(stage_costs(multiply_adds, by_cost)) < max(stage_costs(multiply_adds, by_count))
+ge.compare(plan(multiply_adds, by_count), plan(multiply_adds, by_cost))
+
+# %% [markdown]
+# One layer is heavier than all others together, so no cut is even. Even so, the best one is ahead, and it costs nothing.
+#
+# **Where next:** [lesson 08](../notebooks/08_experiments.ipynb) cuts by measured times.
+# [Exercise 07](exercise_07_one_f_one_b.ipynb) goes on with schedules.

@@ -1,0 +1,100 @@
+# %% [markdown]
+# # Exercise 07: 1F1B from its rule
+#
+# **Why care?** [1F1B](../docs/glossary.md#1f1b) is what most large models are trained with. It costs nothing and holds
+# K micro-batches where F-then-B holds M. Its rule fits into two sentences, and its off-by-one errors into a day.
+#
+# **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 03](../notebooks/03_scheduling.ipynb) and
+# [exercise 02](exercise_02_clock.ipynb). **In the paper:** not there; GPipe's own schedule is in section 2.2.
+
+# %%
+import gpipe_edu as ge
+from gpipe_edu import reference as ref
+from gpipe_edu.course import check, hint, predict
+from gpipe_edu.data import digits
+
+# %% [markdown]
+# ## What F-then-B holds
+#
+# A micro-batch is [in flight](../docs/glossary.md#in-flight) on a device from its forward to its backward there, and
+# its activations take memory. The column on the right of the chart counts them. The chart is planned.
+
+# %%
+ge.simulate(ge.gpipe(4, 8))
+
+# %%
+predict("ex07/what-changes")
+
+# %% [markdown]
+# ## The rule
+#
+# - **Warm-up.** A device runs just as many forwards as it needs to stay busy until its first gradient comes back.
+# - **Then one forward, one backward,** in turn, until no forward is left; then the remaining backwards. Micro-batches
+#   go forward in order, 0, 1, 2, ..., and come back in order.
+
+# %%
+predict("ex07/last-warm-up")
+
+# %% [markdown]
+# The smallest case, two devices and three micro-batches:
+
+# %%
+smallest = ge.Schedule.parse("F0 F1 B0 F2 B1 B2 \n F0 B0 F1 B1 F2 B2", name="1F1B, K = 2, M = 3")
+ge.compare(smallest)
+
+# %% [markdown]
+# ## Your turn
+#
+# Write the rule down for device k of K. Mind the cases with fewer micro-batches than devices.
+
+
+# %% nbgrader={"grade": false, "grade_id": "07-1f1b-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def one_f_one_b(K: int, M: int) -> list:
+    """1F1B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
+
+    Row k is what device k runs, in order. Device k holds at most K - k micro-batches at a time (and never more than M),
+    and the step takes no longer than F-then-B, whatever F and B are.
+    """
+    ### BEGIN SOLUTION
+    rows = []
+    for k in range(K):
+        warm_up = min(M, K - 1 - k)
+        row = [ge.Op("F", m, k) for m in range(warm_up)]
+        for m in range(M):
+            if warm_up + m < M:
+                row.append(ge.Op("F", warm_up + m, k))
+            row.append(ge.Op("B", m, k))
+        rows.append(row)
+    return rows
+    ### END SOLUTION
+
+
+# %%
+ge.Schedule(one_f_one_b(4, 8), name="my 1F1B")
+
+# %% nbgrader={"grade": true, "grade_id": "07-1f1b-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("07-1f1b", one_f_one_b)
+
+# %%
+# hint("07-1f1b")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## What it is good for
+#
+# The reference engine counts the bytes of activations that a device holds. More and more micro-batches of 8 samples:
+
+# %%
+x, y, _, _ = digits()
+layers = ref.mlp([64, 32, 32, 32, 10], seed=0)
+for M in (4, 8, 16):
+    schedules = ge.gpipe(4, M), ge.Schedule(one_f_one_b(4, M))
+    f_then_b, mine = (max(ref.train_pipeline(layers, x[: 8 * M], y[: 8 * M], s).peak_memory) for s in schedules)
+    print(f"M = {M:2}: F-then-B holds {f_then_b:7,} bytes on its fullest device, your 1F1B {mine:7,}")
+    assert mine <= f_then_b
+
+# %% [markdown]
+# With F-then-B the memory grows with M. With 1F1B it stops growing at M = K, and M may become as large as the
+# [bubble](../docs/glossary.md#bubble) wants it to be. That is how 1F1B leads to a smaller bubble: not by itself, but by
+# the memory it frees.
+#
+# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb) splits the backward in two and fills the bubble.

@@ -1,0 +1,128 @@
+# %% [markdown]
+# # Exercise 08: BatchNorm under micro-batches
+#
+# **Why care?** A network with BatchNorm can train well in a pipeline and then evaluate badly: its running statistics
+# have seen micro-batches, not mini-batches. The cure is arithmetic that most people get wrong the first time.
+#
+# **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb)
+# and NumPy. **In the paper:** section 2.2, on batch normalization: moving averages over the mini-batch for evaluation.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+import gpipe_edu as ge
+from gpipe_edu import reference as ref
+from gpipe_edu.course import check, hint, predict
+from gpipe_edu.data import digits
+
+# %% [markdown]
+# ## What a micro-batch sees
+#
+# One feature of 32 digits in four micro-batches. Each dot is a sample, each short line the mean of a
+# [micro-batch](../docs/glossary.md#micro-batch), the long line the mean of all.
+
+# %%
+x, y, _, _ = digits()
+feature = x[:32, 20]
+plt.figure(figsize=(8, 3.2))
+plt.plot(feature, "o", color="#2A78A8")
+for m, piece in enumerate(ge.split_batch(feature, 4)):
+    plt.hlines(piece.mean(), 8 * m, 8 * m + 7, color="#8F3300", linewidth=4)
+plt.axhline(feature.mean(), color="black", linestyle="--")
+plt.gca().set(xlabel="sample", ylabel="value of the feature")
+plt.show()
+
+# %% [markdown]
+# In training, BatchNorm normalizes by the mean and variance of the micro-batch; that can't be helped. For evaluation it
+# keeps **running** values, and these can be exact: wait until all micro-batches are through, put their statistics
+# together, and update once. That is [deferred batch norm](../docs/glossary.md#deferred-batch-norm).
+
+# %%
+predict("ex08/two-parts")
+
+# %% [markdown]
+# ## Your turn
+#
+# Each micro-batch reports its number of samples, its mean, and its variance (dividing by n). Update the running values
+# as if BatchNorm had seen the mini-batch in one piece.
+
+
+# %% nbgrader={"grade": false, "grade_id": "08-batchnorm-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def deferred_update(running_mean, running_var, counts: list, means: list, variances: list, momentum: float = 0.1):
+    """The new (running_mean, running_var) after one mini-batch of micro-batches.
+
+    running_mean, running_var: arrays of shape (features,). counts: samples of each micro-batch, at least 1. means,
+    variances: an array of shape (features,) for each micro-batch; variances divide by n.
+
+    As in PyTorch, momentum is the share of the new value, and the running variance is unbiased: over all N samples,
+    at least 2, it divides by N - 1. Nothing that was given is changed.
+    """
+    ### BEGIN SOLUTION
+    n, m, v = np.array(counts, dtype=float)[:, None], np.array(means), np.array(variances)
+    N = n.sum()
+    mean = (n * m).sum(axis=0) / N
+    variance = (n * (v + (m - mean) ** 2)).sum(axis=0) / (N - 1)
+    return (1 - momentum) * running_mean + momentum * mean, (1 - momentum) * running_var + momentum * variance
+    ### END SOLUTION
+
+
+# %% [markdown]
+# Try it with the feature above; with momentum 1 the old values don't count:
+
+# %%
+pieces = [piece[:, None] for piece in ge.split_batch(feature, 4)]
+deferred_update(
+    np.zeros(1),
+    np.ones(1),
+    [len(piece) for piece in pieces],
+    [piece.mean(axis=0) for piece in pieces],
+    [piece.var(axis=0) for piece in pieces],
+    momentum=1.0,
+)
+
+# %%
+print(f"all at once: {feature.mean():.6f} {feature.var(ddof=1):.6f}")
+
+# %% nbgrader={"grade": true, "grade_id": "08-batchnorm-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("08-batchnorm", deferred_update)
+
+# %%
+# hint("08-batchnorm")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## What it is worth
+#
+# A hundred mini-batches of digits, in micro-batches of 4. We follow the running variance of one hidden feature: updated
+# after every micro-batch, as an unsuspecting BatchNorm does, and by your function.
+
+# %%
+layer, rng = ref.Linear(64, 8, seed=0), np.random.default_rng(0)
+naive, mine, lines = (np.zeros(8), np.ones(8)), (np.zeros(8), np.ones(8)), []
+for _ in range(100):
+    hidden, _ = layer.forward(x[rng.integers(0, len(x), size=32)])
+    pieces = ge.split_batch(hidden, 8)
+    reports = [len(p) for p in pieces], [p.mean(axis=0) for p in pieces], [p.var(axis=0) for p in pieces]
+    mine = deferred_update(*mine, *reports)
+    for count, mean, variance in zip(*reports, strict=True):
+        naive = 0.9 * naive[0] + 0.1 * mean, 0.9 * naive[1] + 0.1 * variance * count / (count - 1)
+    lines.append((naive[1][0], mine[1][0]))
+
+whole, _ = layer.forward(x)
+truth = whole[:, 0].var(ddof=1)
+off = [np.sqrt(np.mean([(line[way] / truth - 1) ** 2 for line in lines[50:]])) for way in (0, 1)]
+assert off[1] < off[0]
+plt.figure(figsize=(8, 3.5))
+plt.plot([a for a, _ in lines], color="#8F3300", label=f"after every micro-batch, off by {off[0]:.0%}")
+plt.plot([b for _, b in lines], color="#2A78A8", linewidth=2.5, label=f"your deferred update, off by {off[1]:.0%}")
+plt.axhline(truth, color="black", linestyle="--", label="all digits")
+plt.gca().set(xlabel="mini-batch", ylabel="running variance, measured", ylim=0)
+plt.legend()
+plt.show()
+
+# %% [markdown]
+# Both lines end near the dashed one, but one of them jumps about: eight small steps per mini-batch forget eight times as
+# fast, and what evaluation uses depends on the last few micro-batches.
+#
+# **Where next:** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells what else goes wrong, with
+# recompute, and which norm has none of this.

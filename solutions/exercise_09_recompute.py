@@ -1,0 +1,133 @@
+# %% [markdown]
+# # Exercise 09: recompute early, and under a memory cap
+#
+# **Why care?** [Re-materialization](../docs/glossary.md#re-materialization) buys memory with time. Part of that time is
+# free, if you know where devices wait; and often only one device needs it at all.
+#
+# **Difficulty** 3 of 3. **Time** 40 minutes. **You need** [lesson 05](../notebooks/05_rematerialization.ipynb) and
+# [exercise 07](exercise_07_one_f_one_b.ipynb). **In the paper:** sections 2.2 and 2.3, where recompute is scheduled
+# early, before the gradient arrives.
+
+# %%
+import gpipe_edu as ge
+from gpipe_edu.course import check, hint, predict
+from gpipe_edu.timeline.memory import peak_memory
+
+# %% [markdown]
+# ## Late recompute
+#
+# A micro-batch that is recomputed keeps only its stage input; the **interior**, all that the layers store, is thrown
+# away after the forward. `C` brings it back and goes back at once, as one op, when the gradient has come. That is
+# [late recompute](../docs/glossary.md#late-recompute); all charts here are planned, with F = R = 1 and B = 2.
+
+# %%
+late = ge.simulate(ge.gpipe(4, 4, "late"))
+print("interiors held at the peak:", peak_memory(late))
+late
+
+# %% [markdown]
+# Look at devices 0 to 2 in the middle: they stand idle, and then they recompute. An `R` is a recompute as an op of its
+# own. It needs only what its stage has kept, not the gradient. One stage, one micro-batch:
+
+# %%
+print(ge.Schedule([[ge.Op("F", 0, 0), ge.Op("R", 0, 0), ge.Op("B", 0, 0)]]))
+
+# %%
+predict("ex09/where-it-hides")
+
+# %% [markdown]
+# ## Your turn: early
+#
+# Write F-then-B with [early recompute](../docs/glossary.md#early-recompute). Every micro-batch is recomputed on every
+# stage, and a device never holds more than one interior.
+
+
+# %% nbgrader={"grade": false, "grade_id": "09-early-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def early(K: int, M: int) -> list:
+    """F-then-B for K devices and M micro-batches with an R for every micro-batch on every stage, as K rows of `ge.Op`.
+
+    Row k is what device k runs, in order. A device holds at most one interior at a time, and recomputes while it waits
+    for a gradient: the step takes M (F + R + B) + (K - 1) (F + B).
+    """
+    ### BEGIN SOLUTION
+    rows = []
+    for k in range(K):
+        row = [ge.Op("F", m, k) for m in range(M)]
+        for m in reversed(range(M)):
+            row += [ge.Op("R", m, k), ge.Op("B", m, k)]
+        rows.append(row)
+    return rows
+    ### END SOLUTION
+
+
+# %%
+mine = ge.simulate(ge.Schedule(early(4, 4), name="my early recompute"))
+print("interiors held at the peak:", peak_memory(mine))
+ge.compare(late, mine)
+
+# %% nbgrader={"grade": true, "grade_id": "09-early-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("09-early", early)
+
+# %%
+# hint("09-early")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## Your turn: under a cap
+#
+# Three devices, six micro-batches, and on each device room for **two** interiors. (Stage inputs are small and don't
+# count. F = R = 1, B = 2.) Three ways to do it, none of them good enough:
+
+# %%
+one_f_one_b = str(ge.one_f_one_b(3, 6)).splitlines()  # a line for each device
+waits = [one_f_one_b[1], *one_f_one_b[1:]]
+front_recomputes = ["F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5", *one_f_one_b[1:]]
+
+
+def plan(rows, name):
+    timeline = ge.simulate(ge.Schedule.parse(rows, name=name))
+    held = [int(peak) for peak in peak_memory(timeline)]
+    return ge.Timeline(timeline.spans, timeline.devices, name=f"{name}, interiors {held}")
+
+
+everything_again = str(ge.gpipe(3, 6, "early"))
+ge.compare(
+    plan("\n".join(waits), "wait for room"),
+    plan(everything_again, "recompute everything"),
+    plan("\n".join(front_recomputes), "recompute on device 0"),
+)
+
+# %% [markdown]
+# The third takes 27. **Beat it:** a makespan of 26 or less, and no more than two interiors on any device. Write the
+# schedule by hand, a line for each device, as above. [The puzzle](../notebooks/schedule_puzzles.ipynb) is a good place to
+# play.
+
+
+# %% nbgrader={"grade": false, "grade_id": "09-cap-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def under_cap() -> str:
+    """A schedule of F, R, C and B for 3 devices and 6 micro-batches: a line of text per device, or rows of `ge.Op`.
+
+    No device holds more than two interiors at a time; with F = R = 1 and B = 2 the makespan is at most 26.
+    """
+    ### BEGIN SOLUTION
+    return """
+    F0 F1 F2 F3 R1 B0 R2 B1 F4 B2 F5 R3 B3 R5 B4 B5
+    F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5
+    F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5
+    """
+    ### END SOLUTION
+
+
+# %%
+plan(under_cap(), "mine")
+
+# %% nbgrader={"grade": true, "grade_id": "09-cap-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("09-cap", under_cap)
+
+# %%
+# hint("09-cap")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# 24 is possible, as fast as 1F1B with no cap at all: device 0 idles for 6 of 24 units
+# under 1F1B, and the recomputes that it cannot do without fit into that.
+#
+# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), where the backward itself is split to fill the wait.

@@ -1,0 +1,108 @@
+"""`python -m gpipe_edu plan` as a person meets it."""
+
+import re
+
+import pytest
+
+from gpipe_edu.cli import main
+from gpipe_edu.sizing import Guide, Job, Machine, transformer
+from gpipe_edu.sizing.guide import duration
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run the command line in this process; returns (exit code, stdout, stderr)."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            main(["plan", *arguments])
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return call
+
+
+def test_it_recommends_what_the_guide_finds_and_says_that_it_is_planned(run):
+    best = Guide(Job(transformer(24, 1024, 1024, 32000), 32, Machine(4, 16e9, 10e12, 50e-6, 10e9))).best
+    code, out, _ = run()
+    assert code == 0
+    assert f"Best: K={best.K}, M={best.M}, checkpoint {best.checkpoint}" in out
+    (marked,) = re.findall(r"^\* +(.*)", out, re.MULTILINE)
+    assert marked.split()[:3] == [str(best.K), str(best.M), best.checkpoint]
+    assert duration(best.step) in marked
+    assert "All times below are planned" in out.replace("\n", " ")
+    assert "one knob turned" in out
+
+
+def test_every_option_reaches_the_plan(run):
+    options = {
+        "--model": "mlp",
+        "--layers": "6",
+        "--width": "500",
+        "--batch": "64",
+        "--devices": "3",
+        "--memory": "0.5",
+        "--speed": "2",
+        "--overhead": "5",
+        "--link": "1",
+        "--reserve": "0.2",
+        "--optimizer": "sgd",
+        "--activation-bytes": "2",
+        "--schedule": "1f1b",
+    }
+    base = [word for pair in options.items() for word in pair]
+    _, out, _ = run(*base)
+    assert "MLP of 6 layers" in out
+    assert "400 MB may be used" in out
+    for name, other in (
+        *(("--layers", "5"), ("--width", "600"), ("--batch", "128"), ("--devices", "2"), ("--memory", "0.4")),
+        *(("--speed", "1"), ("--overhead", "9"), ("--link", "0.01"), ("--reserve", "0.1"), ("--optimizer", "adam")),
+        *(("--activation-bytes", "4"), ("--schedule", "gpipe")),
+    ):
+        changed = [word for pair in {**options, name: other}.items() for word in pair]
+        assert run(*changed, "--all")[1] != run(*base, "--all")[1], name
+
+
+def test_all_shows_every_plan(run):
+    arguments = ("--model", "mlp", "--layers", "4", "--width", "64", "--batch", "8", "--devices", "2")
+    few, every = run(*arguments)[1], run(*arguments, "--all")[1]
+    assert len(re.findall(r"^\*? +\d+ +\d+ +(?:never|always|except_last) ", few, re.MULTILINE)) == 2 * 3
+    assert len(re.findall(r"^\*? +\d+ +\d+ +(?:never|always|except_last) ", every, re.MULTILINE)) == 2 * 4 * 3
+
+
+def test_when_nothing_fits_it_says_how_much_is_short_and_exits_with_1(run):
+    code, out, _ = run("--memory", "2")
+    assert code == 1
+    assert "Nothing fits." in out
+    assert re.search(r"may use 1.8 GB, so \d+ MB are short", " ".join(out.split()))
+    assert "8 devices instead of 4" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--devices", "0"], "--devices"),
+        (["--devices", "four"], "--devices"),
+        (["--devices", "65"], "devices is 65; the guide plans for at most 64"),
+        (["--memory", "0"], "memory is 0.0; it must be more than 0"),
+        (["--memory", "-16"], "memory is -16"),
+        (["--memory", "16GB"], "--memory"),
+        (["--memory", "nan"], "memory is nan"),
+        (["--speed", "0"], "speed is 0.0; it must be more than 0"),
+        (["--link", "0"], "link is 0.0; it must be more than 0"),
+        (["--overhead", "-1"], "overhead is -"),
+        (["--reserve", "1"], "reserve is 1.0; it must be at least 0 and below 1"),
+        (["--batch", "0"], "--batch"),
+        (["--layers", "0"], "--layers"),
+        (["--model", "resnet"], "model is 'resnet'; it must be one of transformer, mlp"),
+        (["--optimizer", "lion"], "optimizer is 'lion'; it must be one of sgd, momentum, rmsprop, adam"),
+        (["--schedule", "naive"], "schedule is 'naive'; it must be one of gpipe, 1f1b"),
+        (["--activation-bytes", "0"], "--activation-bytes"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_exit_code_2(run, arguments, says):
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert re.fullmatch(rf"error: .*{re.escape(says)}.*\n", err)

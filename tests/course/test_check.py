@@ -1,0 +1,211 @@
+"""What a learner sees of a check, and that nothing done to the notebook's process reaches the verdict."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpipe_edu.course import NotYet, attempts, check, hint, judging, report, store
+from gpipe_edu.course.carry import pack
+from gpipe_edu.course.task import CHECKS, Report, Success, Unwritten, Wrong, module_of, task_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def right(K, M):
+    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
+
+
+def wrong(K, M):
+    print("working on", K, M)
+    return [[(m, k)] for m in range(M) for k in range(K)]
+
+
+def unwritten(K, M):
+    raise NotImplementedError
+
+
+def broken(K, M):
+    ticks = right(K, M)
+    return ticks[K + M]
+
+
+def shown(capsys):
+    return capsys.readouterr().out
+
+
+def test_a_right_answer_passes_says_what_it_did_and_is_kept(capsys):
+    assert check("02-clock", right) is None
+    text = shown(capsys)
+    assert text.startswith("02-clock: passed")
+    assert "digits" in text
+    assert "device 0" in text
+    assert attempts.state("02-clock")["passed"]
+
+
+def test_a_wrong_one_raises_and_shows_expected_came_difference_reason_and_seed(capsys):
+    with pytest.raises(NotYet, match="One forward a tick") as caught:
+        check("02-clock", wrong, seed=5)
+    text = shown(capsys)
+    for words in ("clock(K=3, M=4)", "expected", "came", "first difference", "a loop, no pipeline", "working on 3 4"):
+        assert words in text
+    assert 'check("02-clock", clock, seed=5)' in text
+    assert caught.value.report.finding.slip == "one-at-a-time"
+    assert caught.value._render_traceback_() == ["02-clock: not yet."]
+
+
+def test_an_unwritten_one_is_not_implemented_and_no_try(capsys):
+    with pytest.raises(NotImplementedError, match="clock is not written yet"):
+        check("02-clock", unwritten)
+    assert attempts.state("02-clock")["tries"] == 0
+
+
+def test_an_error_of_theirs_is_shown_with_their_line_and_nothing_of_ours(capsys):
+    with pytest.raises(NotYet):
+        check("02-clock", broken)
+    text = shown(capsys)
+    assert "IndexError: list index out of range" in text
+    assert "in broken:  return ticks[K + M]" in text
+    assert "Traceback" not in text
+    for internal in (str(ROOT), "/tmp", "site-packages", "perform", "examine", "sandbox", ".py"):
+        assert internal not in text
+
+
+def test_a_seed_repeats_the_inputs():
+    packed = pack(wrong)
+    first, second, other = (judging.judge("02-clock", pack(right), seed) for seed in (3, 3, 4))
+    assert first == second
+    assert first.seed != other.seed
+    assert judging.judge_apart("02-clock", packed, 3) == judging.judge("02-clock", packed, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        (("02-clok", right), ValueError, 'did you mean "02-clock"'),
+        ((2, right), TypeError, "must be a key such as"),
+        (("02-clock", right(2, 2)), TypeError, r"without calling it: check\('02-clock', clock\)"),
+        (("02-clock", "clock"), TypeError, "without calling it"),
+        (("02-clock", right, "3"), TypeError, "whole number"),
+    ],
+)
+def test_slips_in_the_call_are_told(arguments, error, told):
+    with pytest.raises(error, match=told):
+        check(*arguments)
+
+
+def test_arguments_that_do_not_fit_are_told():
+    with pytest.raises(NotYet, match="Keep the arguments of the stub"):
+        check("02-clock", lambda K: [])
+
+
+def test_nothing_is_an_answer(capsys):
+    with pytest.raises(NotYet, match="is there a `return`"):
+        check("02-clock", lambda K, M: None)
+
+
+def test_a_patched_notebook_gets_the_same_verdict(tmp_path):
+    """The learner's process replaces numpy's comparisons, our judge and our truth; only a message comes back."""
+    program = f"""
+import sys; sys.path.insert(0, {str(ROOT)!r})
+import numpy as np
+from gpipe_edu.course import check, NotYet
+import gpipe_edu.course.checks.splitting as splitting, gpipe_edu.course.judging as judging, gpipe_edu.reference as ref
+np.array_equal = np.allclose = lambda *a, **k: True
+np.concatenate = lambda pieces: pieces[0]
+splitting.examine = splitting._one = judging.judge = lambda *a, **k: None
+ref.train_sequential = lambda *a, **k: (0, [])
+
+def split(batch, M):
+    import numpy, gpipe_edu.course.checks.splitting as inside, gpipe_edu.course.plain as plain
+    numpy.array_equal = numpy.allclose = lambda *a, **k: True
+    inside.examine = inside._one = lambda *a, **k: None
+    return [batch] * M
+
+try:
+    check("01-splitting", split)
+except NotYet as error:
+    print("REFUSED", error.report.finding.slip)
+"""
+    environment = {**os.environ, store.HOME: str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=60)
+    assert "REFUSED doubled" in done.stdout, done.stdout + done.stderr
+
+
+def test_it_answers_within_two_seconds():
+    best = float("inf")
+    for _ in range(3):
+        started = time.monotonic()
+        check("02-clock", right)
+        best = min(best, time.monotonic() - started)
+    assert best < 2
+
+
+def test_a_file_that_cannot_be_written_does_not_lose_the_verdict(capsys, monkeypatch, tmp_path):
+    blocked = tmp_path / "a file, no folder"
+    blocked.write_text("")
+    monkeypatch.setenv(store.HOME, str(blocked / "inside"))
+    check("02-clock", right)
+    assert "could not be kept" in shown(capsys)
+
+
+def test_a_slip_of_the_judge_s_own_accepts_nothing(monkeypatch):
+    module = module_of("02-clock")
+    monkeypatch.setattr(module, "examine", lambda examiner, rng: 1 / 0)
+    found = judging.judge("02-clock", pack(right), 1)
+    assert (found.state, found.finding.slip) == ("wrong", "strange")
+
+
+def test_hints_come_one_after_each_honest_try_and_stay(capsys):
+    hints = task_of("02-clock").hints
+    hint("02-clock")
+    assert hints[0] not in shown(capsys)
+    for tries, function in enumerate([wrong, broken, lambda K, M: []], start=1):
+        for _ in range(2):  # the same answer again earns nothing
+            with pytest.raises(NotYet):
+                check("02-clock", function)
+        shown(capsys)
+        for _ in range(2):
+            hint("02-clock")
+            text = shown(capsys)
+            assert [one in text for one in hints] == [number < tries for number in range(3)]
+    assert "give_up=True" in text
+
+
+def test_after_success_all_hints_are_there(capsys):
+    check("02-clock", right)
+    shown(capsys)
+    hint("02-clock")
+    text = shown(capsys)
+    assert all(one in text for one in task_of("02-clock").hints)
+
+
+def test_a_damaged_entry_is_taken_for_an_empty_one():
+    with store.change("exercises") as kept:
+        kept["02-clock"] = {"tries": "many", "seen": 3}
+    assert attempts.state("02-clock")["tries"] == 0
+    check("02-clock", right)
+
+
+@pytest.mark.parametrize("key", CHECKS)
+def test_every_task_is_complete(key):
+    task = task_of(key)
+    assert task.key == key
+    assert callable(module_of(key).perform)
+    assert callable(module_of(key).examine)
+
+
+def test_reports_travel_whole():
+    found = judging.judge("02-clock", pack(broken), 1)
+    assert judging.unpack_report(judging.plain.decode(judging.plain.encode(found))) == found
+    passed = Report("02-clock", "passed", 1, 3, success=Success("words"))
+    assert report.as_text(passed) == "02-clock: passed, 3 calls.\n\nwords"
+
+
+def test_ours_are_no_answers_in_disguise():
+    assert issubclass(NotYet, AssertionError)
+    assert issubclass(Unwritten, NotImplementedError)
+    assert not issubclass(Wrong, AssertionError)

@@ -1,0 +1,185 @@
+"""Whatever a learner's function does, the judge gets an answer in time, and nothing is left running."""
+
+import os
+import sys
+import threading
+import time
+from itertools import count
+
+import numpy as np
+import pytest
+
+from gpipe_edu.course.carry import pack
+from gpipe_edu.course.sandbox import Sandbox
+
+MODULE = "gpipe_edu.course.checks.splitting"
+
+
+def ask(function, seconds=3, times=1):
+    with Sandbox(MODULE, pack(function), seconds) as sandbox:
+        answers = [sandbox(batch=np.arange(4), M=2) for _ in range(times)]
+    return answers[-1], sandbox
+
+
+def trouble(function, seconds=3):
+    return ask(function, seconds)[0].trouble
+
+
+def test_a_value_comes_back_with_the_input_as_it_is_afterwards():
+    def function(batch, M):
+        batch[0] = 7
+        return [batch.sum(), M]
+
+    (value, after), found = ask(function)[0]
+    assert found is None
+    assert value == [13, 2]
+    assert after[0] == 7
+
+
+def test_an_endless_loop_is_stopped_where_it_is():
+    def function(batch, M):
+        while True:
+            pass
+
+    started = time.monotonic()
+    found = trouble(function, seconds=1)
+    assert found.kind == "stopped"
+    assert found.where[0].text in ("while True:", "pass")
+    assert time.monotonic() - started < 10
+
+
+def test_a_deadlock_is_stopped():
+    def function(batch, M):
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+
+    found = trouble(function, seconds=1)
+    assert (found.kind, found.where[-1].text) == ("stopped", "lock.acquire()")
+
+
+def test_after_it_was_stopped_it_is_not_asked_again():
+    def function(batch, M):
+        time.sleep(60)
+
+    started = time.monotonic()
+    answer, _ = ask(function, seconds=0.5, times=5)
+    assert answer.trouble.kind == "stopped"
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("sys.exit", "exit"), ("os._exit", "ended"), ("kill", "ended"), ("raise", "KeyboardInterrupt")]
+)
+def test_exits_are_told_from_errors(name, kind):
+    def function(batch, M):
+        if name == "sys.exit":
+            sys.exit(0)
+        if name == "os._exit":
+            os._exit(0)
+        if name == "kill":
+            os.kill(os.getpid(), 9)
+        raise KeyboardInterrupt
+
+    assert trouble(function).kind == kind
+
+
+def test_an_error_names_the_learner_s_lines_and_no_others():
+    def inner(x):
+        return np.concatenate(x, axis="nonsense")
+
+    def function(batch, M):
+        return inner([batch])
+
+    found = trouble(function)
+    assert found.kind == "TypeError"
+    assert [place.text for place in found.where] == [
+        "return inner([batch])",
+        'return np.concatenate(x, axis="nonsense")',
+    ]
+
+
+def test_a_gigabyte_of_output_fills_nothing():
+    def function(batch, M):
+        for _ in range(200):
+            print("x" * 1_000_000)
+        return [1]
+
+    answer, sandbox = ask(function, seconds=20)
+    assert answer.value[0] == [1]
+    assert len(sandbox.printed) <= 2000
+
+
+def test_prints_and_garbage_on_standard_output_do_not_mix_with_answers():
+    def function(batch, M):
+        os.write(1, b"\x00" * 100)
+        print("hello")
+        return [M]
+
+    answer, sandbox = ask(function)
+    assert answer.value[0] == [2]
+    assert "hello" in sandbox.printed
+
+
+def test_garbage_where_the_answers_go_is_no_answer():
+    def function(batch, M):
+        for descriptor in range(3, 20):
+            try:
+                os.write(descriptor, b"\x00\x00\x00\x00\x00\x00\x00\x04junk")
+            except OSError:
+                continue
+        return [M]
+
+    assert trouble(function).kind in ("unreadable", "ended", "stopped")
+
+
+def test_input_is_at_its_end():
+    assert trouble(lambda batch, M: input("?")).kind == "EOFError"
+
+
+def test_its_children_end_with_it(tmp_path):
+    mark = tmp_path / "pid"
+
+    def function(batch, M):
+        child = os.fork()
+        if child == 0:
+            for _ in count():
+                time.sleep(0.1)
+        mark.write_text(str(child))
+        time.sleep(60)
+
+    assert trouble(function, seconds=1).kind == "stopped"
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            with open(f"/proc/{int(mark.read_text())}/stat") as file:
+                if file.read().split()[2] == "Z":
+                    return
+        except (FileNotFoundError, ProcessLookupError):
+            return
+    pytest.fail("a child is still running")
+
+
+def test_memory_without_end_becomes_an_error():
+    def function(batch, M):
+        kept = []
+        while True:
+            kept.append(bytearray(2**28))
+
+    assert trouble(function, seconds=20).kind == "MemoryError"
+
+
+def test_a_name_that_could_not_come_along_is_explained():
+    lock = threading.Lock()
+    space = {"lock": lock}
+    exec("def function(batch, M):\n    return lock", space)
+    assert "it is a lock of your notebook" in trouble(space["function"]).message
+
+
+def test_what_gives_the_answer_away_is_not_there():
+    def function(batch, M):
+        import gpipe_edu
+
+        return gpipe_edu.split_batch(batch, M)
+
+    assert "write it" in trouble(function).message
