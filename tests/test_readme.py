@@ -1,14 +1,17 @@
 """What the README and the other pages claim is true: links, commands, the picture, the code."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import nbformat
 import pytest
 
 import gpipe_edu as ge
+from gpipe_edu.course.task import CHECKS
 
 from .reference.equality import assert_same_grads
+from .solutions.bank import everything
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md")))]
@@ -49,3 +52,14 @@ def test_the_course_map_has_every_lesson_with_its_minutes():
     for path in lessons:
         promised = re.search(r"(\d+) minutes", nbformat.read(path, as_version=4).cells[0].source)[1]
         assert rows[str(path.relative_to(ROOT))] == promised, path.name
+
+
+def test_the_kill_table_has_every_answer_of_the_bank():
+    """That they all get the right verdict is what tests/solutions is for."""
+    counted = Counter((entry.key, bool(entry.slip)) for entry in everything())
+    found = re.findall(
+        r"^\| (\d\d-\S+) \| (\d+) / (\d+) \| (\d+) / (\d+) \|$", (ROOT / "README.md").read_text("utf-8"), re.M
+    )
+    assert {key for key, *_ in found} == set(CHECKS)
+    for key, *numbers in found:
+        assert list(map(int, numbers)) == [counted[key, True]] * 2 + [counted[key, False]] * 2, key
