@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.recompute import with_recompute
+from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.split import balance_uniform, split_batch
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
@@ -112,7 +112,7 @@ class TorchTrainer:
         if not any(op.kind in "RC" for row in self.schedule.rows for op in row):
             variants["checkpoint always"] = with_recompute(self.schedule, "always")
         else:
-            variants["never recomputed"] = _without_recompute(self.schedule)
+            variants["never recomputed"] = with_kinds(self.schedule, {"C": "B", "R": ""})
         for name, schedule in variants.items():
             pipe = self._pipe(copy.deepcopy(self.net), schedule, measure_memory=True)
             pipe.step(x, y, self.loss)
@@ -144,11 +144,6 @@ def _devices(name: str) -> list[str]:
 
 def _tensors(x: Array, y: Labels) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(x).float(), torch.from_numpy(y)
-
-
-def _without_recompute(schedule: Schedule) -> Schedule:
-    rows = ([op._replace(kind="B") if op.kind == "C" else op for op in row if op.kind != "R"] for row in schedule.rows)
-    return Schedule(rows, name=schedule.name)
 
 
 def _in_turn(jobs: list[Callable[[], None]], models: list[nn.Module]) -> list[float]:

@@ -15,7 +15,7 @@ from typing import Any
 from . import attempts
 from .carry import pack
 from .judging import judge_apart
-from .predict import _in_a_notebook
+from .predict import in_a_notebook
 from .report import as_markdown, as_text, headline, timelines
 from .task import Report, Unwritten, task_of
 
@@ -64,7 +64,7 @@ def show(report: Report, trouble: str = "") -> None:
     source = report.finding or report.success
     drawn = timelines(source.charts if source else ())
     more = "\n\n".join(filter(None, [attempts.offer(report.key), trouble]))
-    if not _in_a_notebook():
+    if not in_a_notebook():
         print("\n\n".join(filter(None, [as_text(report), *map(_text, drawn), more.replace("`", "")])))
         return
     display: Any = import_module("IPython.display").display

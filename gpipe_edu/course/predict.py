@@ -33,7 +33,7 @@ def predict(key: str, answer: str | None = None) -> None:
     if answer is not None:
         outcome = commit(question, letter(question, answer))
         print(verdict(question, outcome))
-    elif _in_a_notebook():
+    elif in_a_notebook():
         _display(question, recall(question))
     else:
         print(as_text(question, recall(question)))
@@ -86,7 +86,7 @@ def _earlier(question: Question, chosen: str) -> str:
     return f'(Not {chosen}: the first answer counts. To answer anew: forget("{question.key}").)'
 
 
-def _in_a_notebook() -> bool:
+def in_a_notebook() -> bool:
     """Whether a Jupyter kernel runs us. IPython is only asked if somebody else has loaded it."""
     ipython: Any = sys.modules.get("IPython")
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")

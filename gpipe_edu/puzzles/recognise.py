@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpipe_edu.schedule import Op, Schedule, gpipe, interleaved, naive, one_f_one_b, zero_bubble
-from gpipe_edu.schedule.recompute import with_recompute
+from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 
 _RECOMPUTE = {"always": "with early recompute", "except_last": "with early recompute of all but the last micro-batch"}
 
@@ -41,20 +41,10 @@ def _known(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
     yield from plain
     for name, known in plain:
         variants = [(f"{name} {words}", with_recompute(known, checkpoint)) for checkpoint, words in _RECOMPUTE.items()]
-        variants.append((f"{name} with late recompute", _instead(known, {"B": "C"})))
-        variants.append((f"{name} with every backward divided, W right after I", _instead(known, {"B": "IW"})))
+        variants.append((f"{name} with late recompute", with_kinds(known, {"B": "C"})))
+        variants.append((f"{name} with every backward divided, W right after I", with_kinds(known, {"B": "IW"})))
         # A variant that changes nothing, as recomputing all but the last of one micro-batch, is none.
         yield from ((words, variant) for words, variant in variants if variant != known)
-
-
-def _instead(schedule: Schedule, kinds: dict[str, str]) -> Schedule:
-    """`schedule` with other ops in the place of some kinds."""
-    return Schedule(
-        [
-            [Op(kind, op.micro_batch, op.stage) for op in row for kind in kinds.get(op.kind, op.kind)]
-            for row in schedule.rows
-        ]
-    )
 
 
 def _first_in_first_out(schedule: Schedule) -> Schedule:

@@ -60,7 +60,7 @@ class GPipe(nn.Module):
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
         self._schedule = build(schedule, K, M, checkpoint)
         self._asked = schedule, checkpoint
-        groups = _cut(net, K, balance)
+        groups = cut(net, K, balance)
         self.training = net.training
         skips = skip_ways(groups)
         self._ways = [*(Way(MAIN, k - 1, k) for k in range(K + 1)), *skips]
@@ -228,7 +228,7 @@ class _Pipeline(torch.autograd.Function):
         return (None, None, None, *run.input_gradients())
 
 
-def _cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[nn.Module]]:
+def cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[nn.Module]]:
     """The layers of each stage. Raises as GPipe does."""
     if not isinstance(net, nn.Sequential):
         raise TypeError(

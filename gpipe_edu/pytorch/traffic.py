@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from .gpipe import _cut
+from .gpipe import cut
 from .skip import shelf, skip_ways
 from .stage import MAIN
 from .values import Value, check, tensors
@@ -36,7 +36,7 @@ def traffic(net: nn.Sequential, sample: Value, balance: Sequence[int]) -> list[S
 
     The layers are copied first, so nothing of `net` changes. Raises TypeError or ValueError as `GPipe` does.
     """
-    groups = _cut(copy.deepcopy(net), len(balance), balance)
+    groups = cut(copy.deepcopy(net), len(balance), balance)
     ways = skip_ways(groups)
     sent = []
     value = check(sample, "the sample")

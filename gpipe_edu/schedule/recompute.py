@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from .op import Op
@@ -34,3 +35,12 @@ def with_recompute(schedule: Schedule, checkpoint: str) -> Schedule:
             ops.append(op)
         rows.append(ops)
     return Schedule(rows, name=f"{schedule.name}, checkpoint {checkpoint}")
+
+
+def with_kinds(schedule: Schedule, kinds: Mapping[str, str]) -> Schedule:
+    """`schedule` with other ops in the place of some kinds: {"B": "C"}, {"B": "IW"}, or {"R": ""} to leave R out."""
+    rows = [
+        [Op(kind, op.micro_batch, op.stage) for op in row for kind in kinds.get(op.kind, op.kind)]
+        for row in schedule.rows
+    ]
+    return Schedule(rows, name=schedule.name)

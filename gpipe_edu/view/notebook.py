@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from typing import Any
 
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, simulate
@@ -41,10 +42,19 @@ def summary(timeline: Timeline) -> str:
     return f"Gantt({', '.join(piece for piece in pieces if piece)})"
 
 
-def bundle(picture: Layout, text: str, timelines: Iterable[Timeline]) -> dict[str, object]:
+def bundle(picture: Layout, text: str, timelines: Iterable[Timeline], dpi: float = 150) -> dict[str, object]:
     """`picture` as image/png with `text`; where matplotlib is not installed, the timelines as charts in text."""
     try:
         from .figures import png
     except ImportError:
         return {"text/plain": "\n\n".join(render_text(timeline) for timeline in timelines)}
-    return {"image/png": base64.b64encode(png(picture)).decode("ascii"), "text/plain": text}
+    return {"image/png": base64.b64encode(png(picture, dpi)).decode("ascii"), "text/plain": text}
+
+
+def widget_bundle(view: Any, text: str, picture: Layout | None) -> Any:
+    """What a widget shows: the `view` that anywidget makes, and for where no kernel runs `picture` and `text`."""
+    if view is None:
+        return None
+    data, metadata = view if isinstance(view, tuple) else (view, {})
+    still = bundle(picture, text, (), dpi=100) if picture else {}
+    return {**data, **still, "text/plain": text}, metadata

@@ -5,14 +5,14 @@ A setting comes from a person who types, so every refusal is one sentence that s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from gpipe_edu.schedule import Op, Schedule, interleaved
+from gpipe_edu.schedule import Schedule, interleaved
 from gpipe_edu.schedule.recipes import RECIPES, by_name
-from gpipe_edu.schedule.recompute import with_recompute
+from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
 from gpipe_edu.validate import number, numbers, whole
 
@@ -87,8 +87,8 @@ class Settings:
             plain = by_name(self.schedule, self.K, self.M)
         if self.recompute == "none":
             return plain
-        rows = with_recompute(plain, "always").rows if self.recompute == "early" else _checkpointed(plain)
-        return Schedule(rows, name=f"{plain.name} {self.recompute} recompute")
+        again = with_recompute(plain, "always") if self.recompute == "early" else with_kinds(plain, {"B": "C"})
+        return Schedule(again.rows, name=f"{plain.name} {self.recompute} recompute")
 
     def costs(self) -> Costs:
         """The cost of every kind of op, per stage where stages are uneven."""
@@ -130,8 +130,3 @@ def recognise(schedule: Schedule) -> Settings | None:
 def _check_cost(name: str, value: float) -> None:
     if value > MOST["cost"]:
         raise ValueError(f"{name} is {value:g}; the explorer takes 0 to {MOST['cost']}")
-
-
-def _checkpointed(schedule: Schedule) -> Iterator[Iterator[Op]]:
-    for row in schedule.rows:
-        yield (Op("C", op.micro_batch, op.stage) if op.kind == "B" else op for op in row)

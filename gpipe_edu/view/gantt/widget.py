@@ -6,9 +6,7 @@ and compared piece by piece, which for lists of 30,000 numbers takes longer than
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +15,7 @@ import traitlets
 
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.view.layout import layout
-from gpipe_edu.view.notebook import summary
+from gpipe_edu.view.notebook import summary, widget_bundle
 from gpipe_edu.view.svg import paint
 
 from .assets import style, widget_module
@@ -173,15 +171,8 @@ class Gantt(anywidget.AnyWidget):
         return "\n".join(map(summary, self._timelines))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        found = super()._repr_mimebundle_(**kwargs)
-        if found is None:
-            return None
-        data, metadata = found if isinstance(found, tuple) else (found, {})
-        data = {**data, "text/plain": repr(self)}
-        if sum(len(timeline.spans) for timeline in self._timelines) <= _MOST_OPS_IN_PNG:
-            with suppress(ImportError):  # without matplotlib the line of text stands for the picture
-                data["image/png"] = base64.b64encode(self.to_png(dpi=100)).decode("ascii")
-        return data, metadata
+        few = sum(len(timeline.spans) for timeline in self._timelines) <= _MOST_OPS_IN_PNG
+        return widget_bundle(super()._repr_mimebundle_(**kwargs), repr(self), self._still() if few else None)
 
 
 def _read(wish: Mapping[str, Any]) -> tuple[Settings, Settings | None]:

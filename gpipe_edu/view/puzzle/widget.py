@@ -6,9 +6,7 @@ must. The answer is one trait, so that a second view of the same puzzle, opened 
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, ClassVar
 
 import anywidget
@@ -23,6 +21,7 @@ from gpipe_edu.view.gantt.assets import asset, style, widget_module
 from gpipe_edu.view.gantt.spec import kind_names, specs, to_json
 from gpipe_edu.view.gantt.words import differences
 from gpipe_edu.view.layout import layout
+from gpipe_edu.view.notebook import widget_bundle
 
 from .picture import picture
 
@@ -83,14 +82,5 @@ class Puzzle(anywidget.AnyWidget):
         return f"Puzzle({level.key}, K={level.K}, M={level.M}, {placed} ops placed, {result})"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        found = super()._repr_mimebundle_(**kwargs)
-        if found is None:
-            return None
-        data, metadata = found if isinstance(found, tuple) else (found, {})
-        data = {**data, "text/plain": repr(self)}
-        if self.board.timeline is not None:
-            with suppress(ImportError):  # without matplotlib the line of text stands for the picture
-                from gpipe_edu.view.figures import png
-
-                data["image/png"] = base64.b64encode(png(layout(self.board.timeline), 100)).decode("ascii")
-        return data, metadata
+        drawn = self.board.timeline
+        return widget_bundle(super()._repr_mimebundle_(**kwargs), repr(self), layout(drawn) if drawn else None)
