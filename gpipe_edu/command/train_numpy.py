@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from gpipe_edu import reference as ref
-from gpipe_edu.reference.layer import Params
+from gpipe_edu.reference.difference import largest_difference
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, simulate
@@ -46,6 +44,7 @@ class NumpyTrainer:
         """Bubble, memory and equality."""
         plan = simulate(self.schedule.first(len(x)))
         _, expected = ref.train_sequential(self.layers, x, y)
+        pairs = zip(self.quickest.grads, expected, strict=True)
         return [
             ("bubble, planned", f"{plan.bubble_fraction:.1%} of all device time is idle (F=1, B=2)"),
             (
@@ -53,12 +52,5 @@ class NumpyTrainer:
                 f"{self.quickest.timeline.bubble_fraction:.1%} with op times measured one by one (tiny, uneven ops)",
             ),
             ("peak activations", f"{kib(self.quickest.peak_memory)}, measured"),
-            same(_difference(self.quickest.grads, expected)),
+            same(largest_difference((found[name], exact[name]) for found, exact in pairs for name in exact)),
         ]
-
-
-def _difference(grads: Sequence[Params], expected: Sequence[Params]) -> float:
-    """The largest difference of any value, as a share of the largest gradient."""
-    pairs = [(a[name], b[name]) for a, b in zip(grads, expected, strict=True) for name in b]
-    largest = max(float(np.abs(b).max()) for _, b in pairs)
-    return max(float(np.abs(a - b).max()) for a, b in pairs) / largest

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gpipe_edu.pytorch import GPipe
+from gpipe_edu.reference.difference import largest_difference
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.split import balance_uniform, split_batch
@@ -125,10 +126,9 @@ class TorchTrainer:
         self.loss(single(x.double().to(self.devices[0])), y.to(self.devices[0])).backward()
         pipe = self._pipe(copy.deepcopy(self.net).double(), self.schedule)
         pipe.step(x.double(), y, self.loss)
-        pairs = [(a.grad, b.grad) for a, b in zip(pipe.parameters(), single.parameters(), strict=True)]
-        largest = max(b.abs().max().item() for _, b in pairs if b is not None)
-        return (
-            max((a.cpu() - b.cpu()).abs().max().item() for a, b in pairs if a is not None and b is not None) / largest
+        both = zip(pipe.parameters(), single.parameters(), strict=True)
+        return largest_difference(
+            (a.grad.cpu().numpy(), b.grad.cpu().numpy()) for a, b in both if a.grad is not None and b.grad is not None
         )
 
 

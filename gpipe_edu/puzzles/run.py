@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpipe_edu import reference as ref
+from gpipe_edu.reference.difference import largest_difference
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
@@ -138,7 +139,4 @@ def _job(level: Level) -> tuple[list[ref.Layer], tuple[int, ...], Array, Array]:
 def _compare(
     engine: str, loss: float, pairs: Iterable[tuple[Array, Array]], schedule: Schedule, measured: Timeline
 ) -> EngineRun:
-    pairs = list(pairs)
-    largest = max(float(np.abs(b).max()) for _, b in pairs)
-    difference = max(float(np.abs(a - b).max()) for a, b in pairs) / largest
-    return EngineRun(engine, loss, difference, measured, simulate(schedule, calibrate(measured)))
+    return EngineRun(engine, loss, largest_difference(pairs), measured, simulate(schedule, calibrate(measured)))
