@@ -7,6 +7,7 @@ output itself becomes standard error.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib
 import os
 import queue
@@ -36,7 +37,7 @@ def main() -> None:
     sys.path += [folder for folder in start["path"] if folder not in sys.path]
     sys.dont_write_bytecode = True
     exercise: Any = importlib.import_module(start["module"])
-    _limit_memory(start["module"])
+    _limit_memory()
     _hide(getattr(exercise, "HIDDEN", {}))
     try:
         function = carry.unpack(_read(questions))
@@ -95,10 +96,16 @@ def _trouble(error: BaseException, start: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _hide(names: Mapping[str, str]) -> None:
-    """Take away what an exercise asks for: {"gpipe_edu.split.microbatch.split_batch": "split"}."""
+    """Take away what an exercise asks for: {"gpipe_edu.split.split_batch": "split"}.
+
+    A function has many names, in the modules that import it and in tables such as that of the recipes; each goes.
+    """
     for path, task in names.items():
         module, _, name = path.rpartition(".")
-        setattr(importlib.import_module(module), name, _hidden(name, task))
+        function = getattr(importlib.import_module(module), name)
+        refusal = _hidden(name, task)
+        for table in [found for found in gc.get_referrers(function) if isinstance(found, dict)]:
+            table.update((key, refusal) for key, value in list(table.items()) if value is function)
 
 
 def _hidden(name: str, task: str) -> Callable[..., Any]:
@@ -108,11 +115,11 @@ def _hidden(name: str, task: str) -> Callable[..., Any]:
     return refuse
 
 
-def _limit_memory(module: str) -> None:
+def _limit_memory() -> None:
     """An allocation without end becomes a MemoryError before the machine suffers. Not where there are no limits."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    if "torch" not in sys.modules:  # torch reserves far more than it uses
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    # Of data, not of addresses: torch reserves far more of those than it uses.
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))

@@ -7,7 +7,6 @@ V stages per device, indices from 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Final
 
 from gpipe_edu.validate import whole
@@ -131,10 +130,10 @@ def _build(name: str, K: int, device: Callable[[int], Iterable[Op]]) -> Schedule
 RECIPES: Final[dict[str, Callable[[int, int], Schedule]]] = {
     "naive": naive,
     "gpipe": gpipe,
-    "gpipe-late": partial(gpipe, recompute="late"),
-    "gpipe-early": partial(gpipe, recompute="early"),
+    "gpipe-late": lambda K, M: gpipe(K, M, "late"),
+    "gpipe-early": lambda K, M: gpipe(K, M, "early"),
     "1f1b": one_f_one_b,
-    "interleaved": partial(interleaved, V=2),
+    "interleaved": lambda K, M: interleaved(K, M, 2),
     "zero_bubble": zero_bubble,
 }
 """The recipes by the names that command lines and engines take; each builds a schedule from K and M."""

@@ -15,14 +15,14 @@ from gpipe_edu.course.sandbox import Sandbox
 MODULE = "gpipe_edu.course.checks.splitting"
 
 
-def ask(function, seconds=3, times=1):
-    with Sandbox(MODULE, pack(function), seconds) as sandbox:
+def ask(function, seconds=3, times=1, module=MODULE):
+    with Sandbox(module, pack(function), seconds) as sandbox:
         answers = [sandbox(batch=np.arange(4), M=2) for _ in range(times)]
     return answers[-1], sandbox
 
 
-def trouble(function, seconds=3):
-    return ask(function, seconds)[0].trouble
+def trouble(function, seconds=3, **options):
+    return ask(function, seconds, **options)[0].trouble
 
 
 def test_a_value_comes_back_with_the_input_as_it_is_afterwards():
@@ -169,6 +169,21 @@ def test_memory_without_end_becomes_an_error():
     assert trouble(function, seconds=20).kind == "MemoryError"
 
 
+def test_memory_without_end_becomes_an_error_where_torch_is_loaded():
+    pytest.importorskip("torch")
+
+    def function(batch, M):
+        import torch
+
+        kept = []
+        while True:
+            kept.append(torch.ones(2**28, dtype=torch.uint8))
+
+    found = trouble(function, seconds=20)
+    assert found.kind == "RuntimeError"
+    assert "allocate memory" in found.message
+
+
 def test_a_name_that_could_not_come_along_is_explained():
     lock = threading.Lock()
     space = {"lock": lock}
@@ -176,10 +191,23 @@ def test_a_name_that_could_not_come_along_is_explained():
     assert "it is a lock of your notebook" in trouble(space["function"]).message
 
 
-def test_what_gives_the_answer_away_is_not_there():
-    def function(batch, M):
-        import gpipe_edu
-
-        return gpipe_edu.split_batch(batch, M)
-
-    assert "write it" in trouble(function).message
+@pytest.mark.parametrize(
+    ("module", "path"),
+    [
+        ("splitting", "gpipe_edu.split_batch(np.arange(4), 2)"),
+        ("splitting", "sys.modules['gpipe_edu.split.microbatch'].split_batch(np.arange(4), 2)"),
+        ("one_f_one_b", "gpipe_edu.one_f_one_b(2, 4)"),
+        ("one_f_one_b", "gpipe_edu.schedule.recipes.RECIPES['1f1b'](2, 4)"),
+        ("one_f_one_b", "gpipe_edu.schedule.recipes.by_name('1f1b', 2, 4)"),
+        ("f_then_b", "gpipe_edu.schedule.recipes.by_name('gpipe', 2, 4)"),
+        ("early", "gpipe_edu.schedule.recipes.by_name('gpipe-early', 2, 4)"),
+    ],
+)
+def test_what_gives_the_answer_away_is_not_there_under_any_name(module, path):
+    space = {"path": path}
+    exec("def function(*given):\n    import sys, gpipe_edu, numpy as np\n    return eval(path)", space)
+    given = {"splitting": {"batch": np.arange(4), "M": 2}}.get(module, {"K": 2, "M": 4})
+    with Sandbox(f"gpipe_edu.course.checks.{module}", pack(space["function"]), 3) as sandbox:
+        found = sandbox(**given).trouble
+    assert found is not None
+    assert "write it" in found.message
