@@ -1,5 +1,6 @@
 """Every figure of the cheatsheet, three ways: its formula as written, `ge.formulas`, and the simulator."""
 
+import math
 import re
 import shlex
 from pathlib import Path
@@ -13,7 +14,17 @@ from gpipe_edu.course import store
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs/cheatsheet.md").read_text(encoding="utf-8")
 EXAMPLE = {"K": 4, "M": 8, "V": 2, "F": 1, "B": 2, "R": 1, "I": 1, "W": 1, "k": 0, "c": [2, 2, 2, 5], "sum": sum}
-EXAMPLE |= {"L": 16, "boundary": 1, "layer": 1, "max": max, "min": min, "__builtins__": {}}
+EXAMPLE |= {
+    "L": 16,
+    "boundary": 1,
+    "layer": 1,
+    "fixed": 0.04,
+    "work": 3,
+    "sqrt": math.sqrt,
+    "max": max,
+    "min": min,
+    "__builtins__": {},
+}
 
 
 def table(heading):
@@ -53,6 +64,12 @@ def best_utilization(costs):
     return 1 - ge.simulate(schedule, ge.Costs(F=costs, B=costs)).bubble_fraction
 
 
+def best_M(K, fixed, work):
+    """The M with the shortest step, by trying them."""
+    prices = {M: (fixed + work / M) / 3 for M in range(1, 40)}
+    return min(prices, key=lambda M: simulated(F=prices[M], B=2 * prices[M])(ge.gpipe(K, M)).makespan)
+
+
 def stored(L, K, M):
     """Bytes on the last device when its last micro-batch is recomputed: all inputs, and one micro-batch's inside."""
     return sum(1 / M for _ in range(M)) + sum(1 / M for _ in range(L // K))
@@ -71,6 +88,7 @@ SIMULATED = {
     "bubble, early recompute": lambda: plan(ge.gpipe(4, 8, "early")).bubble_fraction,
     "makespan, interleaved": lambda: plan(ge.interleaved(4, 8, 2)).makespan,
     "makespan, ZB-H1": lambda: plan(ge.zero_bubble(4, 8)).makespan,
+    "best M": lambda: best_M(4, 0.04, 3),
     "in flight at the peak, F-then-B": lambda: plan(ge.gpipe(4, 8)).peak_in_flight[2],
     "in flight at the peak, 1F1B": lambda: plan(ge.one_f_one_b(4, 8)).peak_in_flight[0],
     "utilization, uneven stages": lambda: best_utilization([2, 2, 2, 5]),

@@ -8,6 +8,7 @@ slots in the picture.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from gpipe_edu.validate import number, numbers, whole
@@ -97,6 +98,23 @@ def makespan_interleaved(K: int, M: int, V: int, F: float = 1, B: float = 2) -> 
     if M % K:
         raise ValueError(f"the closed form of interleaved 1F1B holds for M a multiple of K, not for K={K}, M={M}")
     return (M * V + K - 1) * (F + B)
+
+
+def best_micro_batches(K: int, fixed: float, work: float) -> float:
+    """The M with the shortest step where a micro-batch costs fixed + work/M on a stage: sqrt((K-1) work / fixed).
+
+    fixed: time that an F and a B together take however small the micro-batch; work: what remains of both for the whole
+    mini-batch, on one stage, in the same unit. A step takes (M+K-1) (fixed + work/M) = work + (K-1) fixed + M fixed +
+    (K-1) work / M; the last two terms have a product without M, so their sum is smallest where they are equal. Not
+    rounded; 0 for K=1, where one micro-batch is best. Raises ValueError if fixed is 0: then the more the better.
+    """
+    _counts(K=K)
+    _times(fixed=fixed, work=work)
+    if not fixed:
+        raise ValueError(
+            "fixed is 0, so every further micro-batch shortens the step; give the fixed time of an F and B"
+        )
+    return math.sqrt((K - 1) * work / fixed)
 
 
 def peak_in_flight(K: int, M: int, k: int) -> int:

@@ -137,3 +137,19 @@ def test_defaults_are_those_of_costs():
     assert formulas.makespan_early(4, 8) == ge.simulate(ge.gpipe(4, 8, "early")).makespan
     assert formulas.makespan_zero_bubble(4, 8) == ge.simulate(ge.zero_bubble(4, 8)).makespan
     assert formulas.makespan_interleaved(4, 8, 2) == ge.simulate(ge.interleaved(4, 8, 2)).makespan
+
+
+@pytest.mark.parametrize(("fixed", "work"), [(0.1, 3), (0.04, 3), (1, 1), (2, 0.5), (0.01, 10)])
+def test_the_best_number_of_micro_batches_is_the_one_found_by_trying_all(fixed, work):
+    for K in range(1, 7):
+        steps = {
+            M: ge.simulate(ge.gpipe(K, M), Costs(F=(fixed + work / M) / 3, B=2 * (fixed + work / M) / 3)).makespan
+            for M in range(1, 90)
+        }
+        best, found = min(steps, key=steps.get), formulas.best_micro_batches(K, fixed, work)
+        assert abs(best - max(1, found)) < 1 or best == 89 < found
+
+
+def test_the_best_number_of_micro_batches_needs_a_fixed_time():
+    with pytest.raises(ValueError, match="fixed is 0"):
+        formulas.best_micro_batches(2, 0, 1)

@@ -12,25 +12,26 @@ COUNTED = {
     for name, function in inspect.getmembers(formulas, inspect.isfunction)
     if not name.startswith("_") and "K" in inspect.signature(function).parameters
 }
+NO_COUNTS = {"k", "fixed", "work"}
 TIMED = [formulas.makespan, formulas.makespan_naive, formulas.makespan_early, formulas.bubble_fraction_early]
 
 
 def arguments(function, **changes):
     """Arguments that suit `function`, with some changed."""
     needed = inspect.signature(function).parameters
-    usual = {"K": 2, "M": 4, "V": 2, "L": 8, "k": 0} | changes
+    usual = {"K": 2, "M": 4, "V": 2, "L": 8, "k": 0, "fixed": 1, "work": 9} | changes
     return {name: value for name, value in usual.items() if name in needed}
 
 
 def test_all_forms_that_count_are_tried_here():
-    assert len(COUNTED) == 13
+    assert len(COUNTED) == 14
 
 
 @pytest.mark.parametrize("name", COUNTED)
 @pytest.mark.parametrize("count", [0, -1])
 def test_a_count_below_one_is_a_value_error_with_its_name(name, count):
     function = COUNTED[name]
-    for which in set(arguments(function)) - {"k"}:
+    for which in set(arguments(function)) - NO_COUNTS:
         with pytest.raises(ValueError, match=f"{which} is {count}"):
             function(**arguments(function, **{which: count}))
 
@@ -38,7 +39,7 @@ def test_a_count_below_one_is_a_value_error_with_its_name(name, count):
 @pytest.mark.parametrize("count", ["4", None, 4.5, True, [4]])
 def test_a_count_that_is_no_whole_number_is_a_type_error_with_its_name(count):
     for function in COUNTED.values():
-        for which in set(arguments(function)) - {"k"}:
+        for which in set(arguments(function)) - NO_COUNTS:
             with pytest.raises(TypeError) as error:
                 function(**arguments(function, **{which: count}))
             assert f"{which} is {count!r}" in str(error.value)
