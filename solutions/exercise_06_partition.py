@@ -5,7 +5,7 @@
 # for the whole training; the best cut is computed once, in milliseconds.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes. **You need** [lesson 02](../notebooks/02_splitting.ipynb) and plain
-# Python. **In the paper:** section 2.1, where layers are cut into cells of similar cost.
+# Python. **In the paper:** sections 2.1 and 2.2, where layers are cut into cells of like cost.
 
 # %%
 from itertools import accumulate, pairwise

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Exercise 07: 1F1B from its rule
 #
-# **Why care?** [1F1B](../docs/glossary.md#1f1b) is what most large models are trained with. It costs nothing and holds
-# K micro-batches where F-then-B holds M. Its rule fits into two sentences, and its off-by-one errors into a day.
+# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B and holds at most K micro-batches where that
+# holds M. Its rule fits into two sentences, and its off-by-one errors into a day.
 #
 # **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 03](../notebooks/03_scheduling.ipynb) and
 # [exercise 02](exercise_02_clock.ipynb). **In the paper:** not there; GPipe's own schedule is in section 2.2.
