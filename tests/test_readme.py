@@ -54,6 +54,22 @@ def test_the_course_map_has_every_lesson_with_its_minutes():
         assert rows[str(path.relative_to(ROOT))] == promised, path.name
 
 
+def test_the_table_of_exercises_says_what_stands_on_top_of_each():
+    rows = re.findall(
+        r"^\| \[(\d\d) [^\]]+\]\(exercises/([^)]+)\.ipynb\) \| (\d\d) \| (\d) \| (\d+) \|",
+        (ROOT / "README.md").read_text("utf-8"),
+        re.M,
+    )
+    masters = sorted((ROOT / "solutions").glob("exercise_*.py"))
+    assert [name for _, name, *_ in rows] == [path.stem for path in masters]
+    for path, (number, _, *figures) in zip(masters, rows, strict=True):
+        head = path.read_text(encoding="utf-8").split("# %%")[1]
+        difficulty, minutes = re.search(r"\*\*Difficulty\*\* (\d) of 3\. \*\*Time\*\* (\d+) minutes", head).groups()
+        lesson = re.search(r"notebooks/(\d\d)_", head)[1]
+        assert path.stem.startswith(f"exercise_{number}_")
+        assert figures == [lesson, difficulty, minutes], path.name
+
+
 def test_the_kill_table_has_every_answer_of_the_bank():
     """That they all get the right verdict is what tests/solutions is for."""
     counted = Counter((entry.key, bool(entry.slip)) for entry in everything())
