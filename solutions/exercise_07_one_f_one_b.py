@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Exercise 07: 1F1B from its rule
 #
-# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B and holds at most K micro-batches where that
-# holds M. Its rule fits into two sentences, and its off-by-one errors into a day.
+# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B, if sending takes no time, and holds at most K
+# micro-batches where that holds M. Its rule fits into two sentences, and its off-by-one errors into a day.
 #
 # **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 03](../notebooks/03_scheduling.ipynb) and
 # [exercise 02](exercise_02_clock.ipynb). **In the paper:** not there; GPipe's own schedule is in section 2.2.
@@ -28,7 +28,8 @@ predict("ex07/what-changes")
 # %% [markdown]
 # ## The rule
 #
-# - **Warm-up.** A device runs just as many forwards as it needs to stay busy until its first gradient comes back.
+# - **Warm-up.** A device runs the fewest forwards that feed all devices behind it: each of them needs a micro-batch to
+#   work on. More would only take memory.
 # - **Then one forward, one backward,** in turn, until no forward is left; then the remaining backwards. Micro-batches
 #   go forward in order, 0, 1, 2, ..., and come back in order.
 
@@ -52,8 +53,9 @@ ge.compare(smallest)
 def one_f_one_b(K: int, M: int) -> list:
     """1F1B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
 
-    Row k is what device k runs, in order. Device k holds at most K - k micro-batches at a time (and never more than M),
-    and the step takes no longer than F-then-B, whatever F and B are.
+    Row k is what device k runs, in order: `ge.Op("F", m, k)` is the forward of micro-batch m, counted from 0. Device k
+    holds at most K - k micro-batches at a time (and never more than M), and the step takes no longer than F-then-B,
+    whatever F and B are.
     """
     ### BEGIN SOLUTION
     rows = []

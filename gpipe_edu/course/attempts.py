@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any, Final
 
-from . import store
+from . import page, store
 from .task import Report, task_of
 
 _SECTION: Final = "exercises"
@@ -66,9 +66,9 @@ def hint(key: str) -> None:
         more = "another" if now["hints"] else "your own"
         last = f"Hint {now['hints'] + 1} of 3 comes after {more} try: change the code and check it."
     else:
-        last = f'That was all. solution("{key}", give_up=True) shows one way to write it.'
-    shown = [f"Hint {number} of 3. {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
-    print("\n\n".join(filter(None, [*shown, last])))
+        last = f'That was all. `solution("{key}", give_up=True)` shows one way to write it.'
+    shown = [f"**Hint {number} of 3.** {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
+    page.show("\n\n".join(filter(None, [*shown, last])))
 
 
 def forget(key: str) -> None:

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from . import attempts
+from . import attempts, page
 from .carry import pack
 from .judging import judge_apart
-from .predict import in_a_notebook
-from .report import as_markdown, as_text, headline, timelines
+from .report import as_markdown, headline, timelines
 from .task import Report, Unwritten, task_of
 
 
@@ -63,20 +62,14 @@ def show(report: Report, trouble: str = "") -> None:
     """Display the report in a notebook, print it elsewhere."""
     source = report.finding or report.success
     drawn = timelines(source.charts if source else ())
-    more = "\n\n".join(filter(None, [attempts.offer(report.key), trouble]))
-    if not in_a_notebook():
-        print("\n\n".join(filter(None, [as_text(report), *map(_text, drawn), more.replace("`", "")])))
+    page.show("\n\n".join(filter(None, [as_markdown(report), attempts.offer(report.key), trouble])))
+    if not drawn:
         return
-    display: Any = import_module("IPython.display").display
-    text = "\n\n".join(filter(None, [as_markdown(report), more]))
-    display({"text/markdown": text, "text/plain": as_text(report)}, raw=True)
-    if drawn:
+    if page.in_a_notebook():
         from gpipe_edu.view.compare import compare
 
-        display(compare(*drawn))
+        import_module("IPython.display").display(compare(*drawn))
+    else:
+        from gpipe_edu.view.text import render_text
 
-
-def _text(timeline: Any) -> str:
-    from gpipe_edu.view.text import render_text
-
-    return render_text(timeline)
+        print("", *map(render_text, drawn), sep="\n")

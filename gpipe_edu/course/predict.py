@@ -6,11 +6,10 @@ gets before the commit. An answer is kept in the learner's file (see `store`): a
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from . import store
+from . import page, store
 from .question import Question, find, letter
 
 _SECTION = "predictions"
@@ -32,11 +31,11 @@ def predict(key: str, answer: str | None = None) -> None:
     question = find(key)
     if answer is not None:
         outcome = commit(question, letter(question, answer))
-        print(verdict(question, outcome))
-    elif in_a_notebook():
+        page.show(verdict(question, outcome))
+    elif page.in_a_notebook():
         _display(question, recall(question))
     else:
-        print(as_text(question, recall(question)))
+        page.show(as_text(question, recall(question)))
 
 
 def forget(key: str) -> None:
@@ -86,18 +85,11 @@ def _earlier(question: Question, chosen: str) -> str:
     return f'(Not {chosen}: the first answer counts. To answer anew: forget("{question.key}").)'
 
 
-def in_a_notebook() -> bool:
-    """Whether a Jupyter kernel runs us. IPython is only asked if somebody else has loaded it."""
-    ipython: Any = sys.modules.get("IPython")
-    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
-
-
 def _display(question: Question, outcome: Outcome | None) -> None:
-    display: Any = import_module("IPython.display").display
     try:
         from .prediction_widget import Prediction
     except ModuleNotFoundError:  # without anywidget the text does, with predict(key, "A") to commit
-        text = as_text(question, outcome)
-        display({"text/markdown": text, "text/plain": text}, raw=True)
+        page.show(as_text(question, outcome))
     else:
+        display: Any = import_module("IPython.display").display
         display(Prediction(question, outcome))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import attempts, build, percent, store
+from . import attempts, build, page, percent, store
 from .task import CHECKS, Task, task_of
 
 
@@ -49,20 +49,20 @@ def progress() -> Progress:
 
 
 def solution(key: str, give_up: bool = False) -> None:
-    """Print one way to write the function of a task: after it is solved, or when you give up.
+    """Show one way to write the function of a task: after it is solved, or when you give up.
 
     Raises ValueError for a key that does not exist, FileNotFoundError where the course's solutions are not there.
     """
     task = task_of(key)
     if not attempts.state(key)["passed"] and not give_up:
-        print(f'Not solved yet. To see a solution all the same: solution("{key}", give_up=True)')
+        page.show(f'Not solved yet. To see a solution all the same: `solution("{key}", give_up=True)`.')
         return
     master = next((path for path in build.masters() if path.stem == task.notebook), None)
     if master is None:
         raise FileNotFoundError(f"solutions/{task.notebook}.py is not there")
     for cell in percent.read(master.read_text(encoding="utf-8")):
         if "### BEGIN SOLUTION" in cell.source and f"{key}-" in cell.metadata.get("nbgrader", {}).get("grade_id", ""):
-            print(percent.solution_of(cell.source))
+            page.show(f"```python\n{percent.solution_of(cell.source)}\n```")
 
 
 def reset(key: str) -> None:

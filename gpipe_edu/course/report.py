@@ -34,12 +34,6 @@ def as_markdown(report: Report) -> str:
     return "\n\n".join(parts)
 
 
-def as_text(report: Report) -> str:
-    """The report for a terminal."""
-    lines = [line for line in as_markdown(report).splitlines() if not line.startswith("```")]
-    return "\n".join(lines).replace("**", "").replace("`", "")
-
-
 def headline(report: Report) -> str:
     """One line: the task and how it stands."""
     if report.state == "passed":
@@ -105,7 +99,8 @@ def _trouble(trouble: Trouble) -> list[str]:
         lines.append(f"{trouble.kind}: {trouble.message}")
     elif trouble.kind == "stopped" and trouble.where:
         lines.append("it was here:")
-    lines += [f"  line {place.line} in {place.function}:  {place.text}" for place in trouble.where]
+    where = [f"  line {place.line} in {place.function}:  {place.text}" for place in trouble.where]
+    lines += dict.fromkeys(where)  # a function that calls itself stands there once
     return lines or [trouble.kind]
 
 

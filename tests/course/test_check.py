@@ -202,7 +202,16 @@ def test_reports_travel_whole():
     found = judging.judge("02-clock", pack(broken), 1)
     assert judging.unpack_report(judging.plain.decode(judging.plain.encode(found))) == found
     passed = Report("02-clock", "passed", 1, 3, success=Success("words"))
-    assert report.as_text(passed) == "02-clock: passed, 3 calls.\n\nwords"
+    assert report.as_markdown(passed) == "**02-clock: passed, 3 calls.**\n\nwords"
+
+
+def test_a_function_that_calls_itself_stands_in_the_report_once(capsys):
+    def endless(K, M):
+        return endless(K, M)
+
+    with pytest.raises(NotYet):
+        check("02-clock", endless)
+    assert shown(capsys).count("return endless(K, M)") == 1
 
 
 def test_ours_are_no_answers_in_disguise():

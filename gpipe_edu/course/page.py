@@ -1,0 +1,33 @@
+"""Words for whoever runs us: Markdown that a notebook renders, the same words as plain text elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+
+def in_a_notebook() -> bool:
+    """Whether a Jupyter kernel runs us. IPython is only asked if somebody else has loaded it."""
+    ipython: Any = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
+def show(markdown: str) -> None:
+    """Display `markdown` in a notebook, print it elsewhere."""
+    if not in_a_notebook():
+        print(plain(markdown))
+        return
+    display: Any = import_module("IPython.display").display
+    display({"text/markdown": markdown, "text/plain": plain(markdown)}, raw=True)
+
+
+def plain(markdown: str) -> str:
+    """The words without the signs of Markdown that we use: bold, code and fences. What is fenced stays as it is."""
+    inside, lines = False, []
+    for line in markdown.splitlines():
+        if line.startswith("```"):
+            inside = not inside
+        else:
+            lines.append(line if inside else line.replace("**", "").replace("`", ""))
+    return "\n".join(lines)
