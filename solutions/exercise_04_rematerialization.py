@@ -1,11 +1,13 @@
 # %% [markdown]
-# # Exercise 04: re-materialization by hand
+# # Exercise 04: re-materialization, by hand and in PyTorch
 #
 # **Why care?** Activations are what fills a device. [Re-materialization](../docs/glossary.md#re-materialization) throws
-# most of them away and computes them again. In a few lines of NumPy there is nothing mysterious left about it.
+# most of them away and computes them again. In a few lines of NumPy there is nothing mysterious left about it, and then
+# PyTorch's own way holds no traps.
 #
-# **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 05](../notebooks/05_rematerialization.ipynb) and
-# what a [stage](../docs/glossary.md#stage) is. **In the paper:** section 2.3, where only stage inputs are stored.
+# **Difficulty** 2 of 3. **Time** 45 minutes: 30 in NumPy, 15 in PyTorch. **You need**
+# [lesson 05](../notebooks/05_rematerialization.ipynb) and what a [stage](../docs/glossary.md#stage) is; for the second
+# half, PyTorch. **In the paper:** section 2.3, where only stage inputs are stored.
 
 # %%
 import numpy as np
@@ -131,8 +133,122 @@ assert only_inputs < all_saved / 4
 print(f"kept {only_inputs:,} bytes, saved by the layers {all_saved:,}")
 
 # %% [markdown]
-# In PyTorch, `torch.utils.checkpoint.checkpoint(layers, x, use_reentrant=False)` does what your `Stage` does; it also
-# brings back the random state, so that dropout drops the same values again.
+# ## The same in PyTorch
 #
+# `torch.utils.checkpoint.checkpoint` does to any function what you did to a stage: it calls the function, keeps its input
+# and nothing else, and calls it again when the backward comes by. Here the stage tells when it runs:
+
+# %%
+import matplotlib.pyplot as plt
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.pytorch.memory import Ledger
+
+tell = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+tell.register_forward_pre_hook(lambda *_: print("the stage runs"))
+y = checkpoint(tell, torch.ones(2, 3), use_reentrant=False)
+print("now the backward")
+y.sum().backward()
+
+# %% [markdown]
+# A network is cut into stages. Not every stage has to save memory: one that has room keeps everything, and runs once.
+
+# %%
+predict("ex04/how-often")
+
+# %% [markdown]
+# ## Your turn, in PyTorch
+#
+# Write the forward of a network in stages, some of which are re-materialized. The input is a batch of images; like all
+# data, it requires no gradient.
+
+
+# %% nbgrader={"grade": false, "grade_id": "04-checkpoint-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
+    """The output of all `stages`, one after another, for the input x.
+
+    stages: a list of nn.Sequential. x: a tensor of shape (n, ...), to be left as it is; it may require a gradient or
+    not. again: one bool per stage. Where it is True, only the stage's input is kept for the backward, which runs all
+    layers of the stage forward once more; where it is False, all is kept and nothing runs again. Values and gradients
+    are those of the plain stages, dropout included. Under `torch.no_grad()` nothing is kept at all.
+    """
+    ### BEGIN SOLUTION
+    for stage, more in zip(stages, again, strict=True):
+        x = checkpoint(stage, x, use_reentrant=False) if more else stage(x)
+    return x
+    ### END SOLUTION
+
+
+# %% [markdown]
+# Try it on four stages and 128 digits. In which order do the stages run, and which of them twice?
+
+
+# %%
+def network():
+    torch.manual_seed(0)
+    sizes = [(64, 64)] * 3 + [(64, 10)]
+    return [nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(*size)) for size in sizes]
+
+
+batch, answers = torch.tensor(images[:128]).float(), torch.tensor(labels[:128])
+stages, runs = network(), []
+for k, each in enumerate(stages):
+    each[0].register_forward_pre_hook(lambda *_, k=k: runs.append(k))
+
+# %%
+runs.clear()
+output = forward(stages, batch, [True, True, False, False])
+nn.functional.cross_entropy(output, answers).backward()
+print("stages, in the order in which they ran:", runs)
+
+# %% nbgrader={"grade": true, "grade_id": "04-checkpoint-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("04-checkpoint", forward)
+
+# %%
+# hint("04-checkpoint")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## What stays in memory
+#
+# `Ledger` counts what autograd saves while your function runs; the engine `GPipe` uses it, too. One bar for each choice:
+
+# %%
+choices = {"no stage runs again": [False] * 4, "stages 0 and 1": [True, True, False, False], "all stages": [True] * 4}
+held = {}
+for name, again in choices.items():
+    ledger = Ledger(weight for each in stages for weight in each.parameters())
+    with ledger.watch((0, 0)):
+        forward(stages, batch, again)
+    held[name] = ledger.held / 1024
+
+assert held["all stages"] < held["stages 0 and 1"] < held["no stage runs again"]
+plt.figure(figsize=(8, 2.2))
+plt.barh(list(held), list(held.values()), color="#7FC4F0")
+plt.gca().invert_yaxis()
+plt.xlabel("KiB saved for the backward, measured")
+plt.show()
+
+# %% [markdown]
+# ## Beside the engine
+#
+# `GPipe` with `checkpoint="always"` runs every stage again, and on a schedule. Both networks start alike; here without
+# dropout, because micro-batches draw other numbers than one batch does.
+
+# %%
+mine, blocks = network(), network()
+for each in (*mine, *blocks):
+    each[2].p = 0.0
+pipe = GPipe(nn.Sequential(*blocks), partitions=4, micro_batches=8, checkpoint="always")
+loss = nn.functional.cross_entropy(forward(mine, batch, [True] * 4), answers)
+loss.backward()
+same = pipe.step(batch, answers, nn.CrossEntropyLoss())
+pairs = zip(nn.Sequential(*mine).parameters(), pipe.parameters(), strict=True)
+assert max((a.grad - b.grad.cpu()).abs().max().item() for a, b in pairs) < 1e-6
+print(f"loss {loss.item():.6f} with your function, {same.item():.6f} in the pipeline")
+
+# %% [markdown]
 # **Where next:** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb). [Exercise 09](exercise_09_recompute.ipynb) moves
 # the recompute to where it costs nothing.

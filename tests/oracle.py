@@ -92,6 +92,47 @@ def expected_code(rows: Rows) -> str | None:
     return "deadlock"
 
 
+def culprits(rows: Rows) -> set[PlainOp]:
+    """The ops of which one is to be named for the first broken rule; for "missing", those that are not there."""
+    code, ops = expected_code(rows), [op for row in rows for op in row]
+    homes = Counter((op[2], device) for device, row in enumerate(rows) for op in row)
+    if code == "out-of-range":
+        numbers = [{op[index] for op in ops} for index in (1, 2)]
+        return {op for op in ops for there, number in zip(numbers, op[1:], strict=True) if set(range(number)) - there}
+    if code == "split-stage":
+        most = {k: max(often for (stage, _), often in homes.items() if stage == k) for k, _ in homes}
+        split = {k for k, _ in homes if sum(stage == k for stage, _ in homes) > 1}
+        tied = {k for k in split if sum(often == most[k] for (stage, _), often in homes.items() if stage == k) > 1}
+        away = {op for device, row in enumerate(rows) for op in row if homes[op[2], device] < most[op[2]]}
+        return away | {op for op in ops if op[2] in tied}
+    if code == "duplicate":
+        return {op for op, often in Counter(ops).items() if often > 1}
+    if code == "mixed":
+        return {op for op in ops if all(set(cells_of(rows)[op[1:]]) - set(way) for way in CELLS)}
+    if code == "missing":
+        wrong = {cell: kinds for cell, kinds in cells_of(rows).items() if kinds not in CELLS}
+        return {(kind, *cell) for cell, kinds in wrong.items() for way in CELLS for kind in set(way) - set(kinds)}
+    if code == "order":
+        stages, there = 1 + max(k for _, _, k in ops), set(ops)
+        later = [(op, set(row[place + 1 :])) for row in rows for place, op in enumerate(row)]
+        return {op for op, rest in later if rest & set(inputs(op, there, stages))}
+    return set(ops) - set(play(rows)) if code == "deadlock" else set()
+
+
+def interiors(row: list[PlainOp]) -> list[set[tuple[int, int]]]:
+    """For every op of a row, the (micro-batch, stage) whose activations are all there while it runs."""
+    again = {(m, k) for kind, m, k in row if kind in "RC"}
+    held: set[tuple[int, int]] = set()
+    found = []
+    for kind, m, k in row:
+        if kind in "FRC":
+            held.add((m, k))
+        found.append(set(held))
+        if kind in "BCW" or (kind == "F" and (m, k) in again):
+            held.discard((m, k))
+    return found
+
+
 def times(rows: Rows, duration, send=0) -> dict[PlainOp, tuple[float, float]]:
     """(start, end) of every op of a legal schedule: all start at 0 and are pushed later until all rules hold."""
     home = {op: device for device, row in enumerate(rows) for op in row}

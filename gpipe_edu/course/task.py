@@ -23,6 +23,7 @@ CHECKS: Final = {
     "02-f-then-b": "f_then_b",
     "03-accumulation": "accumulation",
     "04-stage": "remat",
+    "04-checkpoint": "checkpoint",
     "06-partition": "partition",
     "07-1f1b": "one_f_one_b",
     "08-batchnorm": "batchnorm",

@@ -1,5 +1,7 @@
 """The kill table: every wrong answer is refused for the right reason, every right one is accepted."""
 
+from functools import cache
+
 import pytest
 
 from gpipe_edu.course.carry import pack
@@ -11,10 +13,16 @@ from .bank import bank, everything
 SEED = 20181116
 
 
+@cache
+def verdict(entry):
+    """Two tests ask for it, and some take seconds."""
+    return judge(entry.key, pack(entry.function), SEED)
+
+
 @pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
 def test_an_answer_gets_its_verdict(entry, record_property):
     record_property("bank", (entry.key, "wrong" if entry.slip else "right"))
-    report = judge(entry.key, pack(entry.function), SEED)
+    report = verdict(entry)
     if entry.slip:
         assert report.state == "wrong"
         assert report.finding.slip == entry.slip, report.finding
@@ -32,9 +40,7 @@ def test_the_bank_is_large_enough_and_names_each_misconception_once(key):
 
 @pytest.mark.parametrize("key", CHECKS)
 def test_each_misconception_has_a_sentence_of_its_own(key):
-    findings = [
-        judge(key, pack(entry.function), SEED).finding for entry in bank(key) if entry.slip not in ("", "endless")
-    ]
+    findings = [verdict(entry).finding for entry in bank(key) if entry.slip not in ("", "endless")]
     assert len({finding.because for finding in findings}) == len(findings)
     for finding in findings:
         assert (

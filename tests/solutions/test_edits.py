@@ -1,20 +1,37 @@
-"""Random edits of right answers: whatever the check accepts, a brute-force simulator that shares no code accepts too.
+"""Random edits of right answers: the check and a brute-force simulator that shares no code agree, and on the reason.
 
 The edits are those that people make: two ops change places, one is lost, doubled, moved to another row, or gets another
 letter or number. The check is called without a process of its own, so that thousands fit into seconds.
 """
 
 import random
+from collections import Counter
+from collections.abc import Callable
+from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 
-from gpipe_edu import Op, gpipe, one_f_one_b
-from gpipe_edu.course.checks import clock, early, f_then_b
+from gpipe_edu import Op, Schedule, gpipe, one_f_one_b
+from gpipe_edu.course.checks import cap, clock, early, f_then_b
 from gpipe_edu.course.checks import one_f_one_b as alternating
 from gpipe_edu.course.task import Wrong
 from tests import oracle
+from tests.solutions import reasons, reasons_cap
+from tests.solutions.reasons import makespan
 
 EDITS = 2500
+
+MIDDLE = "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5"
+REST = f"{MIDDLE}\nF0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5"
+UNDER_CAP = [
+    f"F0 F1 F2 F3 R1 B0 R2 B1 F4 B2 F5 R3 B3 R5 B4 B5\n{REST}",
+    f"F0 F1 F2 R1 B0 F3 R2 B1 F4 R3 B2 F5 R4 B3 R5 B4 B5\n{REST}",
+    f"F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5\n{REST}",
+    f"F0 F1 F2 B0 F3 C1 F4 C2 F5 C3 C4 C5\n{REST}",
+    f"{MIDDLE}\n{REST}",
+]
+"""Two that win, and three that are too slow."""
 
 
 class Answers:
@@ -27,36 +44,38 @@ class Answers:
         return self.value
 
 
-def edited(rows, rng):
-    rows = [list(row) for row in rows]
-    for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        kind = rng.choice(["swap", "neighbours", "drop", "double", "shift", "letter", "number", "rows"])
-        row = rng.choice([row for row in rows if row] or [[]])
-        if not row:
-            return rows
-        i, j = rng.randrange(len(row)), rng.randrange(len(row))
-        if kind == "swap":
-            row[i], row[j] = row[j], row[i]
-        elif kind == "neighbours" and len(row) > 1:
-            i = min(i, len(row) - 2)
-            row[i], row[i + 1] = row[i + 1], row[i]
-        elif kind == "drop":
-            del row[i]
-        elif kind == "double":
-            row.insert(j, row[i])
-        elif kind == "shift":
-            rng.choice(rows).append(row.pop(i))
-        elif kind == "letter":
-            row[i] = (rng.choice("FBR"), *row[i][1:])
-        elif kind == "number":
-            place = rng.choice([1, 2])
-            changed = list(row[i])
-            changed[place] = max(0, changed[place] + rng.choice([-1, 1]))
-            row[i] = tuple(changed)
-        elif kind == "rows":
-            a, b = rng.randrange(len(rows)), rng.randrange(len(rows))
-            rows[a], rows[b] = rows[b], rows[a]
-    return rows
+def edit(rows, rng):
+    """One edit, in place. Returns the ops that it moved, took away or brought in."""
+    kind = rng.choice(["swap", "neighbours", "drop", "double", "shift", "letter", "number", "rows"])
+    row = rng.choice([row for row in rows if row] or [[]])
+    if not row:
+        return set()
+    i, j = rng.randrange(len(row)), rng.randrange(len(row))
+    if kind == "neighbours":
+        j = min(i + 1, len(row) - 1)
+    touched = {row[i], row[j]} if kind in ("swap", "neighbours") else {row[i]}
+    if kind in ("swap", "neighbours"):
+        row[i], row[j] = row[j], row[i]
+    elif kind == "drop":
+        del row[i]
+    elif kind == "double":
+        row.insert(j, row[i])
+    elif kind == "shift":
+        rng.choice(rows).append(row.pop(i))
+    elif kind == "letter":
+        row[i] = (rng.choice("FBRC"), *row[i][1:])
+        touched.add(row[i])
+    elif kind == "number":
+        place = rng.choice([1, 2])
+        changed = list(row[i])
+        changed[place] = max(0, changed[place] + rng.choice([-1, 1]))
+        row[i] = tuple(changed)
+        touched.add(row[i])
+    elif kind == "rows":
+        a, b = rng.randrange(len(rows)), rng.randrange(len(rows))
+        rows[a], rows[b] = rows[b], rows[a]
+        touched = {*rows[a], *rows[b]}
+    return touched
 
 
 def legal(rows, K, M):
@@ -68,16 +87,12 @@ def legal(rows, K, M):
     return size == (K, M) and all(k == device for device, row in enumerate(rows) for _, _, k in row)
 
 
-def makespan(rows, times):
-    return max(end for _, end in oracle.times(rows, lambda op: times[op[0]]).values())
-
-
 def right_f_then_b(rows, K, M):
     kinds = ["".join(kind for kind, _, _ in row) for row in rows]
     return (
         legal(rows, K, M)
         and all(set(row) == {"F", "B"} and "BF" not in row for row in kinds)
-        and makespan(rows, {"F": 1, "B": 2}) == 3 * (M + K - 1)
+        and makespan(rows) == 3 * (M + K - 1)
     )
 
 
@@ -105,38 +120,97 @@ def right_early(rows, K, M):
                 return False
             held += (kind == "R") - (kind == "B")
     return all(
-        makespan(rows, {"F": F, "R": R, "B": B}) <= M * (F + R + B) + (K - 1) * (F + B)
-        for F, R, B in ((1, 1, 2), (2, 2, 1), (1, 3, 2))
+        makespan(rows, F, B, R) <= M * (F + R + B) + (K - 1) * (F + B) for F, R, B in ((1, 1, 2), (2, 2, 1), (1, 3, 2))
     )
 
 
-def accepted(module, value, K, M):
+def right_cap(rows, K, M):
+    ops = [op for row in rows for op in row]
+    return (
+        len(rows) == K
+        and oracle.expected_code(rows) is None
+        and (1 + max(k for _, _, k in ops), 1 + max(m for _, m, _ in ops)) == (K, M)
+        and all(len(held) <= reasons_cap.CAP for row in rows for held in oracle.interiors(row))
+        and makespan(rows) <= reasons_cap.GOAL
+    )
+
+
+def verdict(module, value, K, M):
+    """What the check finds wrong, or None."""
     try:
         module._judge(Answers(value), K, M)
-    except Wrong:
-        return False
-    return True
+    except Wrong as wrong:
+        return wrong.finding
+    return None
 
 
-@pytest.mark.parametrize(
-    ("module", "recipe", "right"),
-    [
-        (f_then_b, gpipe, right_f_then_b),
-        (alternating, one_f_one_b, right_one_f_one_b),
-        (early, lambda K, M: gpipe(K, M, "early"), right_early),
-    ],
-    ids=["F-then-B", "1F1B", "early"],
-)
-def test_a_check_of_a_schedule_agrees_with_brute_force(module, recipe, right):
-    rng, kept = random.Random(7), 0
-    for _ in range(EDITS):
+def recipe(make):
+    """Draws K, M and the rows of a recipe."""
+
+    def draw(rng):
         K, M = rng.randint(1, 4), rng.randint(1, 5)
-        rows = edited(oracle.plain(recipe(K, M)), rng)
-        truth = right(rows, K, M)
-        value = [[Op(*op) for op in row] for row in rows]
-        assert accepted(module, value, K, M) == truth, (K, M, rows)
+        return oracle.plain(make(K, M)), K, M
+
+    return draw
+
+
+def under_cap(rng):
+    return oracle.plain(Schedule.parse(rng.choice(UNDER_CAP))), 3, 6
+
+
+class Exercise(NamedTuple):
+    """The check, what draws legal rows to edit, whether rows are right, and why not."""
+
+    check: ModuleType
+    draw: Callable
+    right: Callable
+    reasons: reasons.Reasons
+
+
+EXERCISES = {
+    "02-f-then-b": Exercise(f_then_b, recipe(gpipe), right_f_then_b, reasons.F_THEN_B),
+    "07-1f1b": Exercise(alternating, recipe(one_f_one_b), right_one_f_one_b, reasons.ONE_F_ONE_B),
+    "09-early": Exercise(early, recipe(lambda K, M: gpipe(K, M, "early")), right_early, reasons.EARLY),
+    "09-cap": Exercise(cap, under_cap, right_cap, reasons_cap.UNDER_CAP),
+}
+
+
+@pytest.mark.parametrize("key", EXERCISES)
+def test_a_check_of_a_schedule_agrees_with_brute_force(key, record_property):
+    exercise = EXERCISES[key]
+    rng, kept, wrong, misnamed = random.Random(7), 0, 0, Counter()
+    for _ in range(EDITS):
+        rows, K, M = exercise.draw(rng)
+        for _ in range(rng.choice([1, 1, 1, 2, 3])):
+            edit(rows, rng)
+        truth = exercise.right(rows, K, M)
+        finding = verdict(exercise.check, [[Op(*op) for op in row] for row in rows], K, M)
+        assert (finding is None) == truth, (K, M, rows, finding)
         kept += truth
+        if finding:
+            wrong += 1
+            if not reasons.is_right(exercise.reasons, finding.slip, finding.because, rows, K, M):
+                misnamed[finding.slip, reasons.first_broken(exercise.reasons, rows, K, M)] += 1
     assert kept > 50, "some edits leave an answer right: two devices' worth of the same change, or none"
+    record_property("reasons", (key, wrong, misnamed.total()))
+    assert misnamed.total() <= 0.001 * wrong, misnamed
+
+
+@pytest.mark.parametrize("key", EXERCISES)
+def test_what_a_sentence_points_at_was_edited(key):
+    """After one edit, the ops that the reason names are among those touched, or in the same micro-batch and stage."""
+    exercise = EXERCISES[key]
+    rng, pointing, beside = random.Random(9), 0, Counter()
+    for _ in range(EDITS):
+        rows, K, M = exercise.draw(rng)
+        touched = {op[1:] for op in edit(rows, rng)}
+        finding = verdict(exercise.check, [[Op(*op) for op in row] for row in rows], K, M)
+        named = reasons.ops_in(finding.because) if finding else []
+        if named:
+            pointing += 1
+            beside[finding.slip] += not touched & {op[1:] for op in named}
+    assert pointing > 1000
+    assert beside.total() <= 0.01 * pointing, beside
 
 
 def test_the_check_of_the_clock_agrees_with_brute_force():
@@ -162,6 +236,6 @@ def test_the_check_of_the_clock_agrees_with_brute_force():
             elif kind == "empty":
                 ticks.insert(i, [])
         truth = [sorted(tick) for tick in ticks] == [sorted(tick) for tick in right]
-        assert accepted(clock, ticks, K, M) == truth, (K, M, ticks)
+        assert (verdict(clock, ticks, K, M) is None) == truth, (K, M, ticks)
         kept += truth
     assert kept > 50

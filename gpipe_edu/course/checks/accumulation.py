@@ -12,11 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpipe_edu import gpipe, split_batch
+from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.course.judging import SLIPS, Examiner
 from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
+
+from .beliefs import belief_with
+from .networks import Array, Item, arrays_of, as_numpy, distance, gradients, in_numpy, in_torch, items_of
+from .weighting import Piece, about_gradients, about_losses, pieces_of
 
 TASK: Final = Task(
     key="03-accumulation",
@@ -37,26 +41,12 @@ TASK: Final = Task(
 
 _NAN: Final = "This is nan. With N < M some pieces are empty, and a mean over no samples is 0 / 0: skip them."
 
-Array = np.ndarray[Any, Any]
-Weights = list[Array]
 
-
-def perform(
-    train_step: Any, sizes: list[int], weights: Weights, batches: Any, M: int, rate: float, leftover: Any
-) -> Any:
+def perform(train_step: Any, items: list[Item], batches: Any, M: int, rate: float, leftover: Any) -> Any:
     """Some steps of SGD in PyTorch. Per step: the loss, the weights after it, micro-batch sizes, calls of `step`."""
     import torch
-    from torch import nn
 
-    torch.set_num_threads(1)
-    layers: list[Any] = []
-    for index in range(len(sizes) - 1):
-        linear = nn.Linear(sizes[index], sizes[index + 1]).double()
-        with torch.no_grad():
-            linear.weight.copy_(torch.from_numpy(weights[2 * index].T.copy()))
-            linear.bias.copy_(torch.from_numpy(weights[2 * index + 1]))
-        layers += [linear, nn.Tanh()]
-    net, loss_fn = nn.Sequential(*layers[:-1]), nn.CrossEntropyLoss()
+    net, loss_fn = in_torch(items), torch.nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.5)
     if leftover is not None:
         loss_fn(net(torch.from_numpy(leftover[0])), torch.from_numpy(leftover[1])).backward()
@@ -70,11 +60,7 @@ def perform(
         updates.clear()
         loss = train_step(net, loss_fn, optimizer, torch.from_numpy(x), torch.from_numpy(y), M)
         loss = loss.item() if isinstance(loss, torch.Tensor) and loss.numel() == 1 else loss
-        after = []
-        for parameter in net.parameters():
-            values = parameter.detach().numpy()
-            after.append(values.T.copy() if values.ndim == 2 else values.copy())
-        steps.append((loss, after, list(seen), len(updates)))
+        steps.append((loss, [as_numpy(parameter) for parameter in net.parameters()], list(seen), len(updates)))
     return steps
 
 
@@ -91,7 +77,7 @@ def _one(examiner: Examiner, rng: Random, N: int, M: int, old: bool) -> None:
     numbers = np.random.default_rng(rng.randrange(2**32))
     sizes = [5, 8, 4]
     layers = ref.mlp(sizes, activation="tanh", seed=rng.randrange(2**32))
-    weights = _weights(layers)
+    items = items_of(layers)
 
     def batch(n: int) -> tuple[Array, Array]:
         return numbers.normal(size=(n, sizes[0])), numbers.integers(0, sizes[-1], size=n)
@@ -99,7 +85,7 @@ def _one(examiner: Examiner, rng: Random, N: int, M: int, old: bool) -> None:
     batches, leftover = [batch(N) for _ in range(3)], batch(6) if old else None
     call = f"train_step(net, loss_fn, optimizer, x, y, M={M}) with {N} samples"
     call += ", gradients left over from before" if old else ""
-    steps = examiner.ask(call, sizes=sizes, weights=weights, batches=batches, M=M, rate=0.5, leftover=leftover)
+    steps = examiner.ask(call, items=items, batches=batches, M=M, rate=0.5, leftover=leftover)
     optimizer = ref.SGD(layers, learning_rate=0.5, momentum=0.5)
     for index, ((x, y), (loss, after, seen, updates)) in enumerate(zip(batches, steps, strict=True)):
 
@@ -108,15 +94,16 @@ def _one(examiner: Examiner, rng: Random, N: int, M: int, old: bool) -> None:
 
         _judge_form(N, M, seen, updates, loss, wrong)
         true_loss, grads = ref.train_sequential(layers, x, y)
-        before = _weights(layers)
-        given = _grads(layers, *leftover) if leftover and index == 0 else None
+        before = [in_numpy(item) for item in items_of(layers)]
+        given = gradients(before, *leftover) if leftover and index == 0 else None
         optimizer.step(grads)
-        off = _distance(after, _weights(layers))
+        off = distance(after, arrays_of(layers))
         if not off < 1e-9:
-            moved = [(a - b) / 0.5 for a, b in zip(before, after, strict=True)] if index == 0 else None
-            raise _name(ref.mlp(sizes, activation="tanh"), before, moved, x, y, M, given, off, wrong)
+            pairs = zip(arrays_of(before), after, strict=True)
+            moved = [(a - b) / 0.5 for a, b in pairs] if index == 0 else None
+            raise _name(before, moved, pieces_of(x, y, M), M, given, off, wrong)
         if not abs(loss - true_loss) < 1e-9:
-            raise _name_loss(layers, before, x, y, M, loss, true_loss, wrong)
+            raise _name_loss(before, pieces_of(x, y, M), loss, true_loss, wrong)
 
 
 def _judge_form(N: int, M: int, seen: list[int], updates: int, loss: Any, wrong: Blame) -> None:
@@ -144,12 +131,10 @@ def _judge_form(N: int, M: int, seen: list[int], updates: int, loss: Any, wrong:
 
 def _name(
     layers: Sequence[ref.Layer],
-    before: Weights,
-    moved: Weights | None,
-    x: Array,
-    y: Array,
+    moved: list[Array] | None,
+    pieces: Sequence[Piece],
     M: int,
-    leftover: Weights | None,
+    leftover: list[Array] | None,
     off: float,
     wrong: Blame,
 ) -> Wrong:
@@ -163,56 +148,10 @@ def _name(
         return wrong("no-zero", because, expected, came)
     if not all(np.isfinite(part).all() for part in moved):
         return wrong("empty-piece", _NAN, expected, "nan")
-    _load(layers, before)
-    pieces = [(a, b) for a, b in split_batch((x, y), M) if len(a)]
-    parts = [_grads(layers, *piece) for piece in pieces]
-    shares = [len(a) / len(x) for a, _ in pieces]
-
-    def total(weights: Sequence[float]) -> Weights:
-        columns = zip(*parts, strict=True)
-        return [sum(w * g for w, g in zip(weights, column, strict=True)) for column in columns]
-
-    one, last = [1.0] * len(parts), [0.0] * (len(parts) - 1)
-    guesses: list[tuple[str, str, Weights]] = [
-        (
-            "no-division",
-            "Every micro-batch's loss is a mean, and these means were added up: the gradient is M times too large.",
-            total(one),
-        ),
-        (
-            "mean-of-means",
-            "Dividing by M is right only if all micro-batches are equally large. A sample of a small one counts more "
-            "here than a sample of a large one.",
-            total([1 / M] * len(parts)),
-        ),
-    ]
-    zero_inside = (
-        "Only the last micro-batch counts: `zero_grad()` in the loop throws away what the earlier ones have added."
-    )
-    for weight in (shares[-1], 1.0, 1 / M):
-        guesses.append(("zero-inside", zero_inside, total([*last, weight])))
-    first = "Only the first micro-batch counts. Every piece has to call `backward()`."
-    for weight in (shares[0], 1.0, 1 / M):
-        guesses.append(("only-first", first, total([weight, *last])))
-    twice = (
-        "The share was applied twice: once by you, once more by a division. Weights n / N add up to 1, and that is all."
-    )
-    for weights in ([s / M for s in shares], [s / len(x) for s in shares], [s * s for s in shares]):
-        guesses.append(("divided-twice", twice, total(weights)))
-    counts = "The losses were multiplied by their number of samples, but never divided by N."
-    guesses.append(("not-divided", counts, total([s * len(x) for s in shares])))
-    if leftover is not None:
-        because = (
-            "Gradients from before the step count in it. `.grad` must be empty before the first micro-batch; "
-            "emptied after the step, it is right from the second step on only."
-        )
-        exact = total(shares)
-        guesses.append(("zero-late", because, [a + b for a, b in zip(exact, leftover, strict=True)]))
-    for slip, because, guess in guesses:
-        if _distance(guess, moved) < 1e-6:
-            return wrong(slip, because, expected, came)
-    if _distance([-part for part in total(shares)], moved) < 1e-6:
-        return wrong("uphill", "The weights moved the wrong way, up the gradient.", expected, came)
+    beliefs = about_gradients(layers, pieces, M, leftover)
+    belief = belief_with(beliefs, lambda guess: distance(guess, moved) < 1e-6)
+    if belief:
+        return wrong(belief.slip, belief.because, expected, came)
     because = (
         "The gradient is not that of the mini-batch. Each micro-batch of n samples counts n / N of its own mean loss, "
         "and nothing else counts."
@@ -220,26 +159,13 @@ def _name(
     return wrong("other-gradient", because, expected, came)
 
 
-def _name_loss(
-    layers: Sequence[ref.Layer], before: Weights, x: Array, y: Array, M: int, loss: float, truth: float, wrong: Blame
-) -> Wrong:
-    now = _weights(layers)
-    _load(layers, before)
-    pieces = [(a, b) for a, b in split_batch((x, y), M) if len(a)]
-    means = [ref.train_sequential(layers, *piece)[0] for piece in pieces]
-    _load(layers, now)
+def _name_loss(layers: Sequence[ref.Layer], pieces: Sequence[Piece], loss: float, truth: float, wrong: Blame) -> Wrong:
     expected, came = f"the loss {truth:.6f}", f"{loss:.6f}"
     if not np.isfinite(loss):
         return wrong("empty-piece", _NAN, expected, came)
-    shares = [len(a) / len(x) for a, _ in pieces]
-    if any(abs(loss - value) < 1e-9 for value in (means[-1], means[-1] * shares[-1])):
-        because = "The weights are right. The loss given back is that of the last micro-batch, not of the mini-batch."
-        return wrong("loss-of-the-last", because, expected, came)
-    if abs(loss - float(np.mean(means))) < 1e-9:
-        because = (
-            "The weights are right. The loss is a mean of means: give each micro-batch its share n / N there, too."
-        )
-        return wrong("loss-mean-of-means", because, expected, came)
+    belief = belief_with(about_losses(layers, pieces), lambda guess: abs(loss - guess) < 1e-9)
+    if belief:
+        return wrong(belief.slip, belief.because, expected, came)
     return wrong("other-loss", "The weights are right, the loss is not that of the mini-batch.", expected, came)
 
 
@@ -250,14 +176,13 @@ def _digits(examiner: Examiner, rng: Random) -> Success:
     batches = [(np.asarray(data.x_train[rows], dtype=float), np.asarray(data.y_train[rows])) for rows in order]
     sizes = [64, 24, 24, 24, 10]
     layers = ref.mlp(sizes, activation="tanh", seed=rng.randrange(2**32))
-    weights = _weights(layers)
     call = "ten steps on the digits, 65 samples each, M=4"
-    steps = examiner.ask(call, sizes=sizes, weights=weights, batches=batches, M=4, rate=0.1, leftover=None)
+    steps = examiner.ask(call, items=items_of(layers), batches=batches, M=4, rate=0.1, leftover=None)
     optimizer = ref.SGD(layers, learning_rate=0.1, momentum=0.5)
     off = 0.0
     for (x, y), (_, after, _, _) in zip(batches, steps, strict=True):
         optimizer.step(ref.train_pipeline(layers, x, y, gpipe(4, 4)).grads)
-        off = max(off, _distance(after, _weights(layers)))
+        off = max(off, distance(after, arrays_of(layers)))
     if not off < 1e-9:
         because = "On the digits, your steps and those of a pipeline drift apart."
         raise Wrong(Finding("drift", because, call, "the pipeline's weights", f"off by {off:.1%}"))
@@ -267,27 +192,3 @@ def _digits(examiner: Examiner, rng: Random) -> Success:
         f"gradient; the black bar at the end is your one `optimizer.step()`."
     )
     return Success(words, (Chart("the pipeline beside you", str(gpipe(4, 4))),))
-
-
-def _weights(layers: Sequence[ref.Layer]) -> Weights:
-    return [value.copy() for layer in layers for value in layer.params.values()]
-
-
-def _load(layers: Sequence[ref.Layer], weights: Weights) -> None:
-    values = iter(weights)
-    for layer in layers:
-        for name in layer.params:
-            layer.params[name] = next(values).copy()
-
-
-def _grads(layers: Sequence[ref.Layer], x: Array, y: Array) -> Weights:
-    return [value for grads in ref.train_sequential(layers, x, y)[1] for value in grads.values()]
-
-
-def _distance(ours: Weights, theirs: Weights) -> float:
-    """The largest difference, relative to the largest number; nan and other shapes are infinitely far."""
-    if [np.shape(a) for a in ours] != [np.shape(b) for b in theirs]:
-        return float("inf")
-    far = max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
-    size = max(float(np.abs(b).max()) for b in theirs) + 1e-300
-    return far / size if np.isfinite(far) else float("inf")

@@ -7,7 +7,7 @@ take; features differ in mean from micro-batch to micro-batch, so that no shortc
 from __future__ import annotations
 
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from gpipe_edu.course.judging import SLIPS, Examiner
 from gpipe_edu.course.plain import name_of
 from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
+
+from .beliefs import Belief, belief_with
 
 TASK: Final = Task(
     key="08-batchnorm",
@@ -36,18 +38,24 @@ TASK: Final = Task(
 Array = np.ndarray[Any, Any]
 
 
-def perform(
-    deferred_update: Any,
-    running_mean: Array,
-    running_var: Array,
-    counts: list[int],
-    means: list[Array],
-    variances: list[Array],
-    momentum: float,
-) -> Any:
+class Given(NamedTuple):
+    """What the function gets."""
+
+    running_mean: Array
+    running_var: Array
+    counts: list[int]
+    means: list[Array]
+    variances: list[Array]
+    momentum: float
+
+    def mixed(self, old: Array, new: Any) -> Array:
+        """One step of a running value."""
+        return np.asarray((1 - self.momentum) * old + self.momentum * new)
+
+
+def perform(deferred_update: Any, **given: Any) -> Any:
     """The new running values, and the inputs as they are afterwards."""
-    given = running_mean, running_var, counts, means, variances
-    return deferred_update(*given, momentum), given
+    return deferred_update(*given.values()), list(given.values())
 
 
 def examine(examiner: Examiner, rng: Random) -> Success:
@@ -66,31 +74,22 @@ def examine(examiner: Examiner, rng: Random) -> Success:
 def _one(examiner: Examiner, pieces: list[Array], old_mean: Array, old_var: Array, momentum: float) -> Any:
     counts = [len(piece) for piece in pieces]
     means, variances = [piece.mean(axis=0) for piece in pieces], [piece.var(axis=0) for piece in pieces]
+    given = Given(old_mean, old_var, counts, means, variances, momentum)
     call = f"deferred_update(running_mean, running_var, counts={counts}, means, variances, momentum={momentum:g})"
-    value, after = examiner.ask(
-        call,
-        running_mean=old_mean,
-        running_var=old_var,
-        counts=counts,
-        means=means,
-        variances=variances,
-        momentum=momentum,
-    )
+    value, after = examiner.ask(call, **given._asdict())
     everything = np.concatenate(pieces)
-    true_mean = (1 - momentum) * old_mean + momentum * everything.mean(axis=0)
-    true_var = (1 - momentum) * old_var + momentum * everything.var(axis=0, ddof=1)
+    truth = given.mixed(old_mean, everything.mean(axis=0)), given.mixed(old_var, everything.var(axis=0, ddof=1))
 
     def wrong(slip: str, because: str, expected: Any = "", came: Any = "") -> Wrong:
         return Wrong(Finding(slip, because, call, _row(expected), _row(came)))
 
     mean, var = _form(value, old_mean, wrong)
-    before = old_mean, old_var, counts, means, variances
-    if not all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(before, after, strict=True)):
+    if not all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(given, after, strict=True)):
         raise wrong("input-changed", "An input was changed. Give the new running values back, and leave the old ones.")
-    if not _near(mean, true_mean):
-        raise _name_mean(mean, var, true_mean, true_var, old_mean, counts, means, momentum, wrong)
-    if not _near(var, true_var):
-        raise _name_var(var, true_var, old_var, counts, means, variances, momentum, wrong)
+    if not _near(mean, truth[0]):
+        raise _name_mean(mean, var, truth, given, wrong)
+    if not _near(var, truth[1]):
+        raise _name_var(var, truth[1], given, wrong)
     return mean, var
 
 
@@ -109,125 +108,99 @@ def _form(value: Any, old: Array, wrong: Blame) -> tuple[Array, Array]:
     return arrays[0], arrays[1]
 
 
-def _name_mean(
-    mean: Array,
-    var: Array,
-    true_mean: Array,
-    true_var: Array,
-    old: Array,
-    counts: list[int],
-    means: list[Array],
-    momentum: float,
-    wrong: Blame,
-) -> Wrong:
-    shares = np.array(counts) / sum(counts)
-    exact = shares @ np.array(means)
-    if _near(mean, true_var) and _near(var, true_mean):
-        return wrong("swapped", "The mean comes first, then the variance.", true_mean, mean)
-    step = old.copy()
+def _name_mean(mean: Array, var: Array, truth: tuple[Array, Array], given: Given, wrong: Blame) -> Wrong:
+    old, means, momentum = given.running_mean, given.means, given.momentum
+    exact = (np.array(given.counts) / sum(given.counts)) @ np.array(means)
+    if _near(mean, truth[1]) and _near(var, truth[0]):
+        return wrong("swapped", "The mean comes first, then the variance.", truth[0], mean)
+    step = old
     for one in means:
-        step = (1 - momentum) * step + momentum * one
-    guesses = [
-        (
+        step = given.mixed(step, one)
+    beliefs = [
+        Belief(
             "per-micro-batch",
             "The running values moved once per micro-batch. With M micro-batches that is M steps per mini-batch, and "
             "the last ones count most: they should move once.",
-            step,
+            (step,),
         ),
-        (
+        Belief(
             "momentum-reversed",
             "The momentum is the wrong way round: here it is the share of the *new* value, as in PyTorch.",
-            momentum * old + (1 - momentum) * exact,
+            (momentum * old + (1 - momentum) * exact,),
         ),
-        ("no-running", "The old running values don't count at all. They keep a share of 1 - momentum.", exact),
-        (
+        Belief("no-running", "The old running values don't count at all. They keep a share of 1 - momentum.", (exact,)),
+        Belief(
             "mean-of-means",
             "A plain mean of the means counts a sample of a small micro-batch more than one of a large one.",
-            (1 - momentum) * old + momentum * np.mean(means, axis=0),
+            (given.mixed(old, np.mean(means, axis=0)),),
         ),
-        (
+        Belief(
             "last-only",
             "Only the last micro-batch counts. The running values belong to the whole mini-batch.",
-            (1 - momentum) * old + momentum * means[-1],
+            (given.mixed(old, means[-1]),),
         ),
-        (
+        Belief(
             "adds-up",
             "The new mean was added to all of the old one: the two shares must sum to 1.",
-            old + momentum * exact,
+            (old + momentum * exact,),
         ),
     ]
-    for slip, because, guess in guesses:
-        if _near(mean, guess):
-            return wrong(slip, because, true_mean, mean)
-    return wrong("other-mean", "The running mean is wrong.", true_mean, mean)
+    belief = belief_with(beliefs, lambda guess: _near(mean, guess))
+    if belief:
+        return wrong(belief.slip, belief.because, truth[0], mean)
+    return wrong("other-mean", "The running mean is wrong.", truth[0], mean)
 
 
-def _name_var(
-    var: Array,
-    truth: Array,
-    old: Array,
-    counts: list[int],
-    means: list[Array],
-    variances: list[Array],
-    momentum: float,
-    wrong: Blame,
-) -> Wrong:
-    N, M = sum(counts), len(counts)
+def _name_var(var: Array, truth: Array, given: Given, wrong: Blame) -> Wrong:
+    counts, means, variances = given.counts, given.means, given.variances
+    N = sum(counts)
     shares = np.array(counts) / N
     mean = shares @ np.array(means)
     within, between = shares @ np.array(variances), shares @ (np.array(means) - mean) ** 2
     bessel = N / max(N - 1, 1)
     single = [v * n / max(n - 1, 1) for v, n in zip(variances, counts, strict=True)]
-    spread_only = (
-        "The variances were averaged. That leaves out how far the means of the micro-batches lie apart, and so the "
-        "variance comes out too small."
-    )
-    guesses = [
-        (
+    whole = within + between
+    beliefs = [
+        Belief(
             "biased",
             "This divides by N. Running variances are unbiased, with N - 1, as in PyTorch: times N / (N - 1).",
-            within + between,
+            (whole,),
         ),
-        ("mean-of-variances", spread_only, within),
-        ("mean-of-variances", spread_only, within * bessel),
-        ("mean-of-variances", spread_only, np.mean(variances, axis=0)),
-        ("mean-of-variances", spread_only, np.mean(variances, axis=0) * bessel),
-        (
+        Belief(
+            "mean-of-variances",
+            "The variances were averaged. That leaves out how far the means of the micro-batches lie apart, and so the "
+            "variance comes out too small.",
+            tuple(value * factor for value in (within, np.mean(variances, axis=0)) for factor in (1, bessel)),
+        ),
+        Belief(
             "pooled",
             "Each micro-batch was corrected by its own n / (n - 1). The correction belongs to all N samples together.",
-            shares @ np.array(single),
+            (shares @ np.array(single), np.mean(single, axis=0)),
         ),
-        (
-            "pooled",
-            "Each micro-batch was corrected by its own n / (n - 1). The correction belongs to all N samples together.",
-            np.mean(single, axis=0),
-        ),
-        (
+        Belief(
             "between-unweighted",
             "The means' distances were averaged over micro-batches, not over samples: weight them by n / N.",
-            (within + np.var(means, axis=0)) * bessel,
+            ((within + np.var(means, axis=0)) * bessel,),
         ),
-        (
+        Belief(
             "between-only",
             "This is only how far the means lie apart. The samples also vary within their micro-batch.",
-            between * bessel,
+            (between * bessel, between),
         ),
-        ("between-only", "This is only how far the means lie apart. The samples also vary inside.", between),
-        (
+        Belief(
             "standard-deviation",
             "This is the standard deviation. Running values hold its square, the variance.",
-            np.sqrt((within + between) * bessel),
+            (np.sqrt(whole * bessel),),
         ),
-        (
+        Belief(
             "raw-moment",
             "This is the mean of the squares. Take the square of the mean away, and it is a variance.",
-            (within + between + mean**2) * bessel,
+            ((whole + mean**2) * bessel,),
         ),
     ]
-    if M > 1 or N > 1:
-        for slip, because, guess in guesses:
-            if _near(var, (1 - momentum) * old + momentum * guess):
-                return wrong(slip, because, truth, var)
+    belief = belief_with(beliefs, lambda guess: _near(var, given.mixed(given.running_var, guess)))
+    if belief:
+        return wrong(belief.slip, belief.because, truth, var)
     return wrong("other-variance", "The running mean is right, the running variance is not.", truth, var)
 
 

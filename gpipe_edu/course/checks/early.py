@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from gpipe_edu import Costs, Op, Schedule, formulas, gpipe, simulate
+from gpipe_edu import Costs, Schedule, formulas, gpipe, simulate
 from gpipe_edu.course.judging import Examiner
-from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
+from gpipe_edu.course.task import Chart, Success, Task, Wrong
 from gpipe_edu.timeline.memory import peak_memory
 
-from .f_then_b import perform as perform
-from .schedules import difference, gradient_error, judge_legal, rows_of
+from .schedules import Answer, ask, judge_legal, judge_places, judge_size, train_with
+from .schedules import perform as perform
 
 TASK: Final = Task(
     key="09-early",
@@ -38,14 +38,9 @@ HIDDEN: Final = {
 
 def examine(examiner: Examiner, rng: Random) -> Success:
     """Small and random sizes; the digits are trained with some of them."""
-    small = [(3, 4), (2, 3), (4, 2), (1, 3), (3, 1), (1, 1)]
-    error = 0.0
-    for K, M in small + [(rng.randint(1, 6), rng.randint(1, 8)) for _ in range(12)]:
-        schedule = _judge(examiner, K, M)
-        if K * M <= 12:
-            error = max(error, gradient_error(schedule, rng))
-    if error > 1e-10:
-        raise Wrong(Finding("other-gradient", "The schedule runs, but the gradients are not those of one device."))
+    sizes = [(3, 4), (2, 3), (4, 2), (1, 3), (3, 1), (1, 1)]
+    sizes += [(rng.randint(1, 6), rng.randint(1, 8)) for _ in range(12)]
+    error = train_with(lambda K, M: _judge(examiner, K, M), sizes, rng)
     schedule = _judge(examiner, 4, 6)
     late = gpipe(4, 6, "late")
     words = (
@@ -57,73 +52,72 @@ def examine(examiner: Examiner, rng: Random) -> Success:
 
 
 def _judge(examiner: Examiner, K: int, M: int) -> Schedule:
-    call = f"early(K={K}, M={M})"
-    schedule = rows_of(examiner.ask(call, K=K, M=M), call)
-    right = gpipe(K, M, "early")
-
-    def wrong(slip: str, because: str, first: str = "") -> Wrong:
-        charts = Chart("yours", str(schedule)), Chart("early", str(right))
-        first = first or difference(schedule, right)
-        return Wrong(Finding(slip, because, call, str(right), str(schedule), first, charts))
-
-    if schedule.devices != K:
-        raise wrong("rows", f"There are {schedule.devices} rows, but {K} devices.")
-    _judge_kinds(schedule, K, M, wrong)
-    judge_legal(schedule, call, right)
-    if (schedule.stages, schedule.micro_batches) != (K, M):
-        raise wrong("other-M", f"There are {M} micro-batches, 0 to {M - 1}; the ops name {schedule.micro_batches}.")
-    if any(row[0].stage != device for device, row in enumerate(schedule.rows)):
-        raise wrong("upside-down", "Row k belongs to device k, which holds stage k: your rows are in another order.")
-    timeline = simulate(schedule)
-    held = max(peak_memory(timeline))
-    if any("BF" in "".join(op.kind for op in row if op.kind != "R") for row in schedule.rows):
-        raise wrong("mixed-order", "F-then-B: all forwards of a device come before its first backward.")
+    answer = ask(examiner, TASK.function, K, M, gpipe(K, M, "early"), "early")
+    judge_size(answer)
+    _judge_recomputes(answer)
+    judge_legal(answer)
+    judge_places(answer)
+    if any("BF" in row.replace("R", "") for row in answer.kinds):
+        raise answer.wrong("mixed-order", "F-then-B: all forwards of a device come before its first backward.")
+    held = max(peak_memory(simulate(answer.schedule)))
     if held > 1:
-        first = f"a device holds the activations of {held:g} micro-batches at once"
-        kinds = ["".join(op.kind for op in row) for row in schedule.rows]
-        if all("FR" in row and row.startswith("FR") for row in kinds):
-            because = (
-                "Recomputed right after its forward, a micro-batch holds its activations until its backward, as if "
-                "nothing had been thrown away."
-            )
-            raise wrong("at-once", because, first)
+        raise _held(answer, f"a device holds the activations of {held:g} micro-batches at once")
+    for F, R, B in ((1, 1, 2), (2, 2, 1), (1, 3, 2)):
+        makespan = simulate(answer.schedule, Costs(F=F, R=R, B=B)).makespan
+        best = formulas.makespan_early(K, M, F, B, R)
+        if makespan > best:
+            because = "It runs and saves the memory, but devices wait for each other: are their orders the same?"
+            raise answer.wrong("too-slow", because, f"makespan {makespan:g} instead of {best:g}")
+    return answer.schedule
+
+
+def _held(answer: Answer, first: str) -> Wrong:
+    M = answer.M
+    if all(row == "FR" * M + "B" * M for row in answer.kinds):
+        because = (
+            "Recomputed right after its forward, a micro-batch holds its activations until its backward, as if "
+            "nothing had been thrown away."
+        )
+        return answer.wrong("at-once", because, first)
+    if all(row == "F" * M + "R" * M + "B" * M for row in answer.kinds):
         because = (
             "All recomputes come before the backwards, so all activations are there at once: the memory that was saved "
             "is needed after all. One R, its B, then the next R."
         )
-        raise wrong("all-first", because, first)
-    for F, R, B in ((1, 1, 2), (2, 2, 1), (1, 3, 2)):
-        makespan, best = simulate(schedule, Costs(F=F, R=R, B=B)).makespan, formulas.makespan_early(K, M, F, B, R)
-        if makespan > best:
-            because = "It runs and saves the memory, but devices wait for each other: are their orders the same?"
-            raise wrong("too-slow", because, f"makespan {makespan:g} instead of {best:g}")
-    return schedule
+        return answer.wrong("all-first", because, first)
+    because = (
+        "A recompute comes too soon: it brings activations back while those of another micro-batch are there. First "
+        "all forwards, then one R, its B, and the next R."
+    )
+    return answer.wrong("two-at-once", because, first)
 
 
-def _judge_kinds(schedule: Schedule, K: int, M: int, wrong: Blame) -> None:
-    ops = [op for row in schedule.rows for op in row]
-    if any(op.kind == "C" for op in ops) and not any(op.kind == "R" for op in ops):
+def _judge_recomputes(answer: Answer) -> None:
+    """Whether every micro-batch is recomputed on every stage, and as an op of its own."""
+    K, M = answer.K, answer.M
+    there = {kind: {(op.micro_batch, op.stage) for op in answer.ops if op.kind == kind} for kind in "FRCB"}
+    if there["C"] - there["R"] - there["B"]:
         because = (
             "C recomputes and goes back as one op, which waits for the gradient: that is late. R needs only what its "
             "own stage has kept, so write R and B."
         )
-        raise wrong("late", because)
-    cells = {(op.micro_batch, op.stage) for op in ops if op.kind == "F"}
-    again = {(op.micro_batch, op.stage) for op in ops if op.kind == "R"}
-    spared = cells - again
+        raise answer.wrong("late", because)
+    again = there["R"] | there["C"]
+    spared = there["F"] - again
     if not again:
-        raise wrong("no-recompute", "Nothing is recomputed: every micro-batch keeps its activations on every stage.")
+        because = "Nothing is recomputed: every micro-batch keeps its activations on every stage."
+        raise answer.wrong("no-recompute", because)
     if K > 1 and spared == {(m, K - 1) for m in range(M)}:
         because = (
             "The last stage recomputes nothing. Its backwards, too, come after all its forwards, so it holds M "
             "micro-batches."
         )
-        raise wrong("last-stage-spared", because)
+        raise answer.wrong("last-stage-spared", because)
     if M > 1 and spared == {(M - 1, k) for k in range(K)}:
         because = (
             "Micro-batch M - 1 is not recomputed. That is clever, for its backward comes first, and engines offer it "
             'as "except last". Here every micro-batch is to be.'
         )
-        raise wrong("except-last", because)
-    if spared and {op for op in ops if op.kind == "B"} >= {Op("B", m, k) for m, k in spared}:
-        raise wrong("some-spared", "Some micro-batches are not recomputed on some stage. Here all are.")
+        raise answer.wrong("except-last", because)
+    if spared & there["B"]:
+        raise answer.wrong("some-spared", "Some micro-batches are not recomputed on some stage. Here all are.")

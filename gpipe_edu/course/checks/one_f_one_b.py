@@ -5,16 +5,16 @@ These promises, for every K and M and for several ratios of F and B, leave one s
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
 from gpipe_edu import Costs, Op, Schedule, formulas, gpipe, simulate
 from gpipe_edu.course.judging import Examiner
-from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
+from gpipe_edu.course.task import Chart, Success, Task
 
-from .f_then_b import perform as perform
-from .schedules import difference, gradient_error, judge_legal, rows_of
+from .schedules import Answer, ask, judge_legal, judge_places, judge_size, train_with
+from .schedules import perform as perform
 
 TASK: Final = Task(
     key="07-1f1b",
@@ -38,14 +38,9 @@ HIDDEN: Final = {f"gpipe_edu.{place}": TASK.function for place in _PLACES}
 
 def examine(examiner: Examiner, rng: Random) -> Success:
     """Small sizes with M below and above K, random ones; then digits are trained."""
-    small = [(3, 5), (4, 2), (1, 3), (3, 1), (2, 2), (4, 8)]
-    error = 0.0
-    for K, M in small + [(rng.randint(1, 7), rng.randint(1, 12)) for _ in range(15)]:
-        schedule = _judge(examiner, K, M)
-        if K * M <= 15:
-            error = max(error, gradient_error(schedule, rng))
-    if error > 1e-10:
-        raise Wrong(Finding("other-gradient", "The schedule runs, but the gradients are not those of one device."))
+    sizes = [(3, 5), (4, 2), (1, 3), (3, 1), (2, 2), (4, 8)]
+    sizes += [(rng.randint(1, 7), rng.randint(1, 12)) for _ in range(15)]
+    error = train_with(lambda K, M: _judge(examiner, K, M), sizes, rng)
     schedule = _judge(examiner, 4, 8)
     held = ", ".join(map(str, simulate(schedule).peak_in_flight))
     words = (
@@ -74,114 +69,132 @@ def _rule(K: int, M: int) -> Schedule:
 
 
 def _judge(examiner: Examiner, K: int, M: int) -> Schedule:
-    call = f"one_f_one_b(K={K}, M={M})"
     because = "Fewer micro-batches than devices are allowed: the warm-up then ends when there are no more of them."
     traps = dict.fromkeys(("ValueError", "IndexError", "StopIteration"), ("few-micro-batches", because))
-    schedule = rows_of(examiner.ask(call, traps if M < K else {}, K=K, M=M), call)
-    right = _rule(K, M)
-
-    def wrong(slip: str, because: str, first: str = "") -> Wrong:
-        charts = Chart("yours", str(schedule)), Chart("1F1B", str(right))
-        return Wrong(
-            Finding(slip, because, call, str(right), str(schedule), first or difference(schedule, right), charts)
-        )
-
-    _judge_form(schedule, K, M, wrong)
-    judge_legal(schedule, call, right)
-    if (schedule.stages, schedule.micro_batches) != (K, M):
-        raise wrong("other-M", f"There are {M} micro-batches, 0 to {M - 1}; the ops name {schedule.micro_batches}.")
-    for device, row in enumerate(schedule.rows):
-        if row[0].stage != device:
-            raise wrong(
-                "upside-down", "Row k belongs to device k, which holds stage k: these rows are in another order."
-            )
-        if {op.kind for op in row} != {"F", "B"}:
-            raise wrong("other-kinds", "1F1B has only forwards F and backwards B.")
-    _judge_promises(schedule, K, M, wrong)
-    return schedule
+    answer = ask(examiner, TASK.function, K, M, _rule(K, M), "1F1B", traps if M < K else {})
+    _judge_ends(answer)
+    judge_size(answer)
+    judge_legal(answer)
+    judge_places(answer)
+    if any(set(row) != {"F", "B"} for row in answer.kinds):
+        raise answer.wrong("other-kinds", "1F1B has only forwards F and backwards B.")
+    _judge_peaks(answer)
+    _judge_order(answer)
+    _judge_pace(answer)
+    return answer.schedule
 
 
-def _judge_form(schedule: Schedule, K: int, M: int, wrong: Blame) -> None:
-    if schedule.devices != K:
-        raise wrong("rows", f"There are {schedule.devices} rows, but {K} devices.")
-    ops = [op for row in schedule.rows for op in row]
-    if any(op.micro_batch >= M for op in ops):
+def _judge_ends(answer: Answer) -> None:
+    """A loop that goes on too long, or stops when the forwards do."""
+    K, M = answer.K, answer.M
+    if answer.schedule.devices != K:
+        return
+    if any(op.micro_batch >= M for op in answer.ops):
         because = (
             "Some ops belong to micro-batches that don't exist. With few micro-batches the warm-up ends sooner, and at "
             "the end there are no more forwards."
         )
-        raise wrong("beyond-M", because)
-    backwards = [sum(op.kind == "B" for op in row) for row in schedule.rows]
-    if K > 1 and backwards[0] < M and all(a <= b for a, b in pairwise(backwards)):
+        raise answer.wrong("beyond-M", because)
+    without_drain = [list(range(M - min(M, K - 1 - k))) for k in range(K)]
+    if K > 1 and [answer.order(k, "B") for k in range(K)] == without_drain:
         because = "Backwards are missing: what was warmed up has to drain. In the end only backwards are left."
-        raise wrong("no-drain", because)
+        raise answer.wrong("no-drain", because)
 
 
-def _judge_promises(schedule: Schedule, K: int, M: int, wrong: Blame) -> None:
-    peaks = simulate(schedule).peak_in_flight
+def _warm_ups(answer: Answer) -> list[int]:
+    """How many forwards each row starts with."""
+    return [len(row) - len(row.lstrip("F")) for row in answer.kinds]
+
+
+def _judge_peaks(answer: Answer) -> None:
+    K, M, kinds, ahead = answer.K, answer.M, answer.kinds, _warm_ups(answer)
+    peaks = simulate(answer.schedule).peak_in_flight
     allowed = [min(M, K - k) for k in range(K)]
     over = next((k for k in range(K) if peaks[k] > allowed[k]), None)
-    if over is not None:
-        first = f"device {over} holds up to {peaks[over]} micro-batches instead of {allowed[over]}"
-        kinds = ["".join(op.kind for op in row) for row in schedule.rows]
-        if not any("BF" in row for row in kinds):
-            because = "This is F-then-B. 1F1B goes back as soon as it can, so that activations are freed early."
-            raise wrong("f-then-b", because, first)
-        if any("BBF" in row for row in kinds):
-            because = (
-                "Forwards and backwards come in blocks. After the warm-up they take turns, one forward, one backward: "
-                "a block of forwards holds as many micro-batches more."
-            )
-            raise wrong("blocks", because, first)
-        if K > 1 and all(peak == min(M, 2 * (K - k) - 1) for k, peak in enumerate(peaks)):
-            because = (
-                "Two forwards ahead for each stage behind, as if a gradient needed a warm-up for its way back too. It "
-                "runs, and holds about twice as much; one for each stage is enough."
-            )
-            raise wrong("round-trip", because, first)
-        if all(peak == min(M, K - k + 1) for k, peak in enumerate(peaks)):
-            because = (
-                "One forward too many in the warm-up: with it, and the first of the pairs, device k holds one "
-                "micro-batch more than the K - k it needs."
-            )
-            raise wrong("one-more", because, first)
-        if len(set(peaks)) == 1:
-            because = (
-                "All devices warm up alike. The nearer a device is to the loss, the sooner its first gradient comes, "
-                "and the fewer forwards it needs ahead."
-            )
-            raise wrong("same-warm-up", because, first)
-        raise wrong("holds-too-much", "A device holds more micro-batches than 1F1B allows: K - k on device k.", first)
-    for device, row in enumerate(schedule.rows):
-        ahead, back = ([op.micro_batch for op in row if op.kind == kind] for kind in "FB")
-        if ahead == sorted(ahead) and back != sorted(back):
+    if over is None:
+        return
+    first = f"device {over} holds up to {peaks[over]} micro-batches instead of {allowed[over]}"
+    if not any("BF" in row for row in kinds):
+        because = "This is F-then-B. 1F1B goes back as soon as it can, so that activations are freed early."
+        raise answer.wrong("f-then-b", because, first)
+    if "BBF" in kinds[over]:
+        because = (
+            "Forwards and backwards come in blocks. After the warm-up they take turns, one forward, one backward: "
+            "a block of forwards holds as many micro-batches more."
+        )
+        raise answer.wrong("blocks", because, first)
+    if K > 1 and ahead == [min(M, 2 * (K - k) - 1) for k in range(K)]:
+        because = (
+            "Two forwards ahead for each stage behind, as if a gradient needed a warm-up for its way back too. It "
+            "runs, and holds about twice as much; one for each stage is enough."
+        )
+        raise answer.wrong("round-trip", because, first)
+    if ahead == [min(M, K - k + 1) for k in range(K)]:
+        because = (
+            "One forward too many in the warm-up: with it, and the first of the pairs, device k holds one "
+            "micro-batch more than the K - k it needs."
+        )
+        raise answer.wrong("one-more", because, first)
+    if K > 1 and len(set(ahead)) == 1:
+        because = (
+            "All devices warm up alike. The nearer a device is to the loss, the sooner its first gradient comes, "
+            "and the fewer forwards it needs ahead."
+        )
+        raise answer.wrong("same-warm-up", because, first)
+    because = "A device holds more micro-batches than 1F1B allows: K - k on device k."
+    raise answer.wrong("holds-too-much", because, first)
+
+
+def _judge_order(answer: Answer) -> None:
+    for device, row in enumerate(answer.schedule.rows):
+        if _is_stack(row):
             because = (
                 "The newest micro-batch goes back first, and the oldest is held to the end. What came first has its "
                 "gradient first, so it goes back first: a queue, not a stack."
             )
-            place = next(i for i, (one, other) in enumerate(pairwise(back)) if one > other)
-            raise wrong("newest-first", because, f"device {device}: B{back[place]} before B{back[place + 1]}")
+            place = ", ".join(f"B{m}" for m in answer.order(device, "B"))
+            raise answer.wrong("newest-first", because, f"device {device} goes back in the order {place}")
+    for device in range(answer.K):
+        for kind in "FB":
+            if answer.order(device, kind) != list(range(answer.M)):
+                raise answer.wrong("order", "1F1B takes the micro-batches in order, both ways: 0, 1, 2, ...")
+
+
+def _is_stack(row: Sequence[Op]) -> bool:
+    """Whether each backward takes the newest micro-batch there is, and there are several of them once."""
+    held: list[int] = []
+    several = False
+    for op in row:
+        if op.kind == "F":
+            held.append(op.micro_batch)
+        elif held.pop() != op.micro_batch:
+            return False
+        else:
+            several = several or bool(held)
+    return several
+
+
+def _judge_pace(answer: Answer) -> None:
+    K, M, ahead = answer.K, answer.M, _warm_ups(answer)
     for F, B in ((1, 2), (1, 1), (2, 1)):
-        makespan, best = simulate(schedule, Costs(F=F, B=B)).makespan, formulas.makespan(K, M, F, B)
+        makespan, best = simulate(answer.schedule, Costs(F=F, B=B)).makespan, formulas.makespan(K, M, F, B)
         if makespan > best:
             first = f"makespan {makespan:g} instead of {best:g} (F = {F}, B = {B})"
-            if all("".join(op.kind for op in row) == "FB" * M for row in schedule.rows):
+            if all(row == "FB" * M for row in answer.kinds):
                 because = (
                     "Without a warm-up, each micro-batch goes all the way and back before the next one starts: one "
                     "device works at a time."
                 )
-                raise wrong("no-warm-up", because, first)
-            if all(peak == min(M, max(1, K - k - 1)) for k, peak in enumerate(peaks)):
+                raise answer.wrong("no-warm-up", because, first)
+            if ahead == [min(M, max(1, K - k - 1)) for k in range(K)]:
                 because = (
                     "One forward too few in the warm-up, so that each device waits for its gradient with nothing to do "
                     "in every round."
                 )
-                raise wrong("one-less", because, first)
-            raise wrong("too-slow", "It holds little enough, but takes longer than F-then-B. 1F1B does not.", first)
-    for device, row in enumerate(schedule.rows):
-        for kind in "FB":
-            if [op.micro_batch for op in row if op.kind == kind] != list(range(M)):
-                raise wrong("order", "1F1B takes the micro-batches in order, both ways: 0, 1, 2, ...")
-        warm = min(M, K - 1 - device)
-        if "".join(op.kind for op in row) != "F" * warm + "FB" * (M - warm) + "B" * warm:
-            raise wrong("not-alternating", "After the warm-up a device alternates: one forward, one backward.")
+                raise answer.wrong("one-less", because, first)
+            because = "It holds little enough, but takes longer than F-then-B. 1F1B does not."
+            raise answer.wrong("too-slow", because, first)
+    for k, row in enumerate(answer.kinds):
+        warm = min(M, K - 1 - k)
+        if row != "F" * warm + "FB" * (M - warm) + "B" * warm:
+            raise answer.wrong("not-alternating", "After the warm-up a device alternates: one forward, one backward.")

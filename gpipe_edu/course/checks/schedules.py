@@ -1,17 +1,84 @@
-"""What the exercises on schedules share: reading what a learner wrote as one, and training with it."""
+"""What the exercises on schedules share: reading what a learner wrote as one, its size, whether it runs, and training.
+
+What is asked first decides which reason is named: a micro-batch that does not exist is no missing backward elsewhere.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpipe_edu import Op, Schedule
 from gpipe_edu import reference as ref
+from gpipe_edu.course.judging import Examiner, Traps
 from gpipe_edu.course.plain import Other, name_of
 from gpipe_edu.course.task import Chart, Finding, Wrong
 from gpipe_edu.data import digits
+from gpipe_edu.reference.difference import largest_difference
+
+
+class Answer(NamedTuple):
+    """A learner's schedule for K devices and M micro-batches, beside a right one that has a name."""
+
+    schedule: Schedule
+    right: Schedule
+    K: int
+    M: int
+    call: str
+    name: str
+
+    def wrong(self, slip: str, because: str, first: str = "", chart: str = "yours") -> Wrong:
+        """The error to raise; first: what differs first, if not the rows themselves."""
+        ours, right = str(self.schedule), str(self.right)
+        charts = Chart(chart, ours), Chart(self.name, right)
+        first = first or difference(self.schedule, self.right)
+        return Wrong(Finding(slip, because, self.call, right, ours, first, charts))
+
+    @property
+    def ops(self) -> list[Op]:
+        """All ops."""
+        return [op for row in self.schedule.rows for op in row]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The letters of each row."""
+        return ["".join(op.kind for op in row) for row in self.schedule.rows]
+
+    def order(self, device: int, kind: str) -> list[int]:
+        """The micro-batches of one kind of op on a device, as they come."""
+        return [op.micro_batch for op in self.schedule.rows[device] if op.kind == kind]
+
+
+def perform(function: Any, K: int, M: int) -> Any:
+    """In the learner's process: the rows, as lists even where they are generators."""
+    found = function(K, M)
+    if isinstance(found, str | dict | Schedule | Op) or not hasattr(found, "__iter__"):
+        return found
+    loose = [row if isinstance(row, str | dict | Op) or not hasattr(row, "__iter__") else list(row) for row in found]
+    return tuple(loose) if isinstance(found, tuple) and not isinstance(found, list) else loose
+
+
+def ask(
+    examiner: Examiner, function: str, K: int, M: int, right: Schedule, name: str, traps: Traps | None = None
+) -> Answer:
+    """The learner's answer. Raises Wrong if it is no schedule at all."""
+    call = f"{function}(K={K}, M={M})"
+    return Answer(rows_of(examiner.ask(call, traps, K=K, M=M), call), right, K, M, call, name)
+
+
+def train_with(judge: Callable[[int, int], Schedule], sizes: list[tuple[int, int]], rng: Random) -> float:
+    """Judge every size, and train the digits with the small ones. Returns the largest error of gradients."""
+    error = 0.0
+    for K, M in sizes:
+        schedule = judge(K, M)
+        if K * M <= 15:
+            error = max(error, gradient_error(schedule, rng))
+    if error > 1e-10:
+        raise Wrong(Finding("other-gradient", "The schedule runs, but the gradients are not those of one device."))
+    return error
 
 
 def rows_of(value: Any, call: str) -> Schedule:
@@ -39,14 +106,35 @@ def rows_of(value: Any, call: str) -> Schedule:
     return Schedule(rows)
 
 
-def judge_legal(schedule: Schedule, call: str, expected: Schedule) -> None:
+def judge_size(answer: Answer) -> None:
+    """Raise Wrong for another number of rows or micro-batches, or for a stage that does not exist."""
+    schedule, K, M = answer.schedule, answer.K, answer.M
+    if schedule.devices != K:
+        raise answer.wrong("rows", f"There are {schedule.devices} rows, but {K} devices.")
+    named = sorted({int(op.micro_batch) for op in answer.ops})
+    if all(schedule.rows) and named != list(range(M)):
+        because = f"There are {M} micro-batches, 0 to {M - 1}; the ops name {', '.join(map(str, named))}."
+        raise answer.wrong("other-M", because)
+    beyond = next((op for op in answer.ops if op.stage >= K), None)
+    if beyond:
+        because = f"There are {K} stages, 0 to {K - 1}, one on each device; {beyond} names stage {beyond.stage}."
+        raise answer.wrong("other-K", because)
+
+
+def judge_legal(answer: Answer) -> None:
     """Raise Wrong with the doctor's first problem, if the schedule cannot run."""
-    problems = schedule.problems()
+    problems = answer.schedule.problems()
     if problems:
         code, message, _ = problems[0]
-        charts = (Chart("yours, as far as it can run", str(schedule)), Chart("one that runs", str(expected)))
-        because = f"This cannot run: {message}."
-        raise Wrong(Finding(code, because, call, str(expected), str(schedule), difference(schedule, expected), charts))
+        first = difference(answer.schedule, answer.right)
+        raise answer.wrong(code, f"This cannot run: {message}.", first, "yours, as far as it can run")
+
+
+def judge_places(answer: Answer) -> None:
+    """Raise Wrong unless row k holds stage k."""
+    if any(row[0].stage != device for device, row in enumerate(answer.schedule.rows)):
+        because = "Row k belongs to device k, which holds stage k: your rows are in another order."
+        raise answer.wrong("upside-down", because)
 
 
 def difference(schedule: Schedule, expected: Schedule) -> str:
@@ -71,7 +159,7 @@ def gradient_error(schedule: Schedule, rng: Random) -> float:
     _, exact = ref.train_sequential(layers, x, y)
     found = ref.train_pipeline(layers, x, y, schedule).grads
     pairs = [(a[name], b[name]) for a, b in zip(found, exact, strict=True) for name in a]
-    return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
+    return largest_difference(pairs)
 
 
 def _op(word: Any, device: int, call: str) -> Op:
