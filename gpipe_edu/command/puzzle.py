@@ -17,7 +17,8 @@ from gpipe_edu.puzzles.level import PROOFS
 from gpipe_edu.puzzles.levels import SANDBOX, sandbox
 from gpipe_edu.puzzles.run import engines
 from gpipe_edu.puzzles.run import run as train
-from gpipe_edu.puzzles.session import shared
+from gpipe_edu.puzzles.session import resumed, shared
+from gpipe_edu.puzzles.unfinished import keep, unfinished
 from gpipe_edu.view.text import render_text
 
 from .common import bad_arguments
@@ -37,7 +38,7 @@ prove            search for the best makespan there is
 run              train with a whole board on every engine that is here
 share            the board as a string;  share STRING: open one
 levels, next     all levels; the next one;  level KEY: that one
-help, quit       this list; leave (solved levels are remembered)"""
+help, quit       this list; leave (solved levels and unfinished boards are remembered)"""
 
 
 class Game:
@@ -82,6 +83,8 @@ class Game:
             command(rest.strip())
         elif word:
             self.answer(self.board.type(line.replace("/", "\n")))
+        self.progress.notice = keep(self.board, self.progress.path) or self.progress.notice
+        self.notices()
 
     def say(self, text: str, style: str = "") -> None:
         """Print a sentence."""
@@ -208,7 +211,7 @@ class Game:
         if refusal := self.progress.refusal(level.key):
             self.say(f"No: {refusal}.", "bold red")
         else:
-            self.open(Board(level))
+            self.open(unfinished(level, self.progress.path))
 
     def levels(self) -> None:
         """All levels, and where progress is kept."""
@@ -251,11 +254,11 @@ def run(key: str, text: str, sandbox_sizes: Mapping[str, Any]) -> int:
 
 
 def _choose(key: str, text: str, sandbox_sizes: Mapping[str, Any], progress: Progress) -> Board:
-    """The board to begin with: a share string's, a level's, or that of the first level that is not solved."""
+    """The board to begin with: a share string's, a level's, the one left last, or of the first unsolved level."""
     if text:
         board = shared(*read(text))
     else:
-        board = Board(find_level(key or progress.next_level()))
+        board = unfinished(find_level(key), progress.path) if key else resumed(progress)
     if sandbox_sizes:
         if text or board.level.key != SANDBOX:
             raise ValueError(f"sizes can be chosen only in the last level: puzzle {SANDBOX} --partitions 3 ...")

@@ -32,15 +32,18 @@ class Verdict:
 
 
 class Board:
-    """`Board(level)`: an empty board; `rows` are the ops of each device, in running order."""
+    """`Board(level, rows=None)`: by default an empty board; `rows` are the ops of each device, in running order.
 
-    def __init__(self, level: Level) -> None:
+    Raises ValueError if there is not one row per device.
+    """
+
+    def __init__(self, level: Level, rows: Iterable[Iterable[Op]] | None = None) -> None:
         self.level = level
         self.free = level.mode == "free"
         self._model = Model(level)
         self._past: list[Position] = []
         self._future: list[Position] = []
-        self.position = Position(level, [()] * level.K)
+        self.position = Position(level, [()] * level.K if rows is None else rows)
 
     @property
     def rows(self) -> Rows:

@@ -90,6 +90,13 @@ class Level:
         """True if memory is counted in whole micro-batches."""
         return (self.boundary, self.interior) == (0, 1)
 
+    @property
+    def unit(self) -> str:
+        """What memory is counted in; caps are whole numbers, so a micro-batch counts once on every stage."""
+        if not self.counts_micro_batches:
+            return "units"
+        return "micro-batches" if self.V == 1 else "micro-batches (counted per stage)"
+
     def home(self, stage: int) -> int:
         """The device that holds a stage."""
         return stage % self.K
@@ -111,7 +118,7 @@ class Level:
         text = f"{', '.join(sizes)}. Ops: {kinds}. {self.prices()}."
         if self.cap is not None:
             most = ", ".join(f"{most:g}" for most in self.cap)
-            held = "micro-batches" if self.counts_micro_batches else "units of activations"
+            held = self.unit if self.counts_micro_batches else "units of activations"
             text += f" Devices 0 to {self.K - 1} may hold at most {most} {held}"
             if not self.counts_micro_batches:
                 text += (

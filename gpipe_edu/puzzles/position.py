@@ -7,8 +7,8 @@ of the ops that are there do not depend on the completion, because it stands beh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Sequence, Set
+from functools import cached_property, lru_cache
 from typing import Final
 
 from gpipe_edu.schedule import KINDS, Op, Problem, Schedule, doctor
@@ -69,7 +69,7 @@ class Position:
     @cached_property
     def missing(self) -> list[Op]:
         """The ops that would complete the board; where there are several ways to finish, those of one of them."""
-        return list(self._lacking)
+        return [*self._lacking, *_untouched(self.level, self._reach)]
 
     @property
     def complete(self) -> bool:
@@ -139,26 +139,41 @@ class Position:
             over = next(((time, held) for time, held in self.memory[device] if held > most), None)
             if over:
                 op = next((span.op for span in self._spans if (span.device, span.start) == (device, over[0])), None)
-                held = f"{over[1]:g} micro-batches" if self.level.counts_micro_batches else f"{over[1]:g} units"
+                held = f"{over[1]:g} {self.level.unit}"
                 cure = "; recompute would free some of it" if {"R", "C"} & set(self.level.kinds) else ""
                 message = f"with {op}, device {device} would hold {held}, the cap is {most:g}{cure}"
                 problems.append(Problem("cap", message, op))
         return problems
 
     @cached_property
-    def _lacking(self) -> dict[Op, None]:
-        """The missing ops, in order of micro-batches; a dict, to look them up."""
+    def _reach(self) -> int:
+        """How many micro-batches have to be completed to judge the board: up to the last one that is on it.
+
+        Those behind it could always run behind everything else, so they change no verdict, only cost time. Where an op
+        stands on the wrong device they all count: by the number of its ops the doctor knows where a stage belongs.
+        """
         level = self.level
+        if any(level.home(op.stage) != device for device, row in enumerate(self.rows) for op in row):
+            return level.M
+        return min(level.M, max((op.micro_batch + 1 for row in self.rows for op in row), default=1))
+
+    @cached_property
+    def _lacking(self) -> dict[Op, None]:
+        """The missing ops of those micro-batches, in their order; a dict, to look them up."""
+        level = self.level
+        ways: dict[frozenset[str], str] = {}
         there: dict[tuple[int, int], set[str]] = {}
         for device, row in enumerate(self.rows):
             for kind, micro_batch, stage in row:
                 if level.home(stage) == device:
                     there.setdefault((micro_batch, stage), set()).add(kind)
         lacking: dict[Op, None] = {}
-        for micro_batch in range(level.M):
+        for micro_batch in range(self._reach):
             for stage in range(level.stages):
-                kinds = there.get((micro_batch, stage), set())
-                for kind in _way(level, kinds):
+                kinds = frozenset(there.get((micro_batch, stage), ()))
+                if kinds not in ways:
+                    ways[kinds] = _way(level, kinds)
+                for kind in ways[kinds]:
                     if kind not in kinds:
                         lacking[Op(kind, micro_batch, stage)] = None
         return lacking
@@ -182,7 +197,14 @@ class Position:
         return [span for span in simulate(board._whole, self.level.costs).spans if span.op in ran] if ran else []
 
 
-def _way(level: Level, kinds: set[str]) -> str:
+@lru_cache(maxsize=4)
+def _untouched(level: Level, first: int) -> tuple[Op, ...]:
+    """The ops of the micro-batches from `first` on, where none is on the board: from move to move they are the same."""
+    way = _way(level, set())
+    return tuple(Op(kind, m, k) for m in range(first, level.M) for k in range(level.stages) for kind in way)
+
+
+def _way(level: Level, kinds: Set[str]) -> str:
     """How a micro-batch of which these kinds are there is most leniently finished; "" if there is no way.
 
     While it can still be recomputed, it is: whether there is room to keep its activations is seen when it is not.

@@ -6,7 +6,7 @@ A page knows no rule. It sends what its player did, `do("place", device=0, op="F
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from gpipe_edu.schedule import Op, Schedule, ScheduleError
 from gpipe_edu.timeline import Timeline
@@ -20,17 +20,22 @@ from .par import prove
 from .progress import Progress
 from .run import EngineRun, engines, run
 from .share import read, share
+from .unfinished import keep, last, unfinished
+
+BACK: Final = "Your unfinished board is back; Clear empties it"
+"""What is said of a board that was kept."""
 
 
 class Session:
     """One sitting: a board and what has been solved. `board` and `ran`, the last run, are there to be drawn.
 
-    Begins with the level `key`, by default the first that is not solved. Raises ValueError if that is locked.
+    Begins with the level `key`, by default the one that was left unfinished last, or else the first that is not
+    solved. Boards stand as they were left. Raises ValueError if the level is locked.
     """
 
     def __init__(self, key: str = "", progress: Progress | None = None) -> None:
         self.progress = Progress() if progress is None else progress
-        self.board = Board(self._open_level(find_level(key or self.progress.next_level())))
+        self.board = self._begin(find_level(key)) if key else resumed(self.progress)
         self.ran: EngineRun | None = None
         self._commands: dict[str, Callable[..., Verdict | dict[str, Any]]] = {
             "place": lambda device, op, at=None: self.board.place(device, _op(op), at),
@@ -42,7 +47,7 @@ class Session:
             "clear": lambda: self.board.clear(),
             "mode": lambda mode: self.board.set_mode(mode),
             "hint": self._hint,
-            "level": lambda key: self._go(Board(find_level(key))),
+            "level": self._level,
             "sandbox": lambda **sizes: self._go(Board(sandbox(**sizes))),
             "share": lambda: {"share": share(self.board.level, self.board.rows)},
             "open": lambda text: self._go(shared(*read(text))),
@@ -109,6 +114,17 @@ class Session:
             "notice": self.progress.notice,
         }
 
+    def keep(self) -> None:
+        """Keep the board, if it is not finished, for the next sitting. It takes a moment, so it is not part of `do`."""
+        self.progress.notice = keep(self.board, self.progress.path) or self.progress.notice
+
+    def _level(self, key: str) -> Verdict:
+        verdict = self._go(self._begin(find_level(key)))
+        return Verdict(True, f"{verdict.message}. {BACK}") if any(self.board.rows) else verdict
+
+    def _begin(self, level: Level) -> Board:
+        return unfinished(self._open_level(level), self.progress.path)
+
     def _go(self, board: Board) -> Verdict:
         self._open_level(board.level)
         self.board = board
@@ -152,6 +168,17 @@ class Session:
                 "planned": _spans(result.planned),
             }
         }
+
+
+def resumed(progress: Progress) -> Board:
+    """The board that was left unfinished last, else that of the first level that is not solved."""
+    key = last(progress.path)
+    try:
+        if key and not progress.refusal(key):
+            return unfinished(find_level(key), progress.path)
+    except ValueError:
+        pass  # somebody wrote a level into the file that does not exist
+    return unfinished(find_level(progress.next_level()), progress.path)
 
 
 def shared(level: Level, rows: tuple[tuple[Op, ...], ...]) -> Board:

@@ -1,20 +1,30 @@
 """A timeline as a Chrome trace, to be opened in Perfetto or chrome://tracing beside traces of other tools.
 
-The format is the JSON array form of the Trace Event Format: one complete event ("X") per op, one thread per device,
+The format is the JSON object form of the Trace Event Format: one complete event ("X") per op, one thread per device,
 arrows ("s", "f") where an op waited for another device, and a counter ("C") of the micro-batches in flight.
+
+Such viewers want microseconds in whatever they show, and a length instead of an end, which loses the last digits. So
+every op also has its start and end as they are, and "otherData" what a timeline has besides its spans: `trace.py` and
+the page's `trace.js` read the file back, exactly.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gpipe_edu.schedule.op import KINDS
 
 from .timeline import Timeline
 
-_MICROSECONDS = {"s": 1e6, "": 1e3}
+PROGRAM: Final = "gpipe_edu"
+"""By this word a trace of ours is told from those of other programs."""
+
+FORMAT: Final = 1
+"""Raised when a reader of an older version could no longer read what is saved."""
+
+_MICROSECONDS: Final = {"s": 1e6, "": 1e3}
 """Trace times are in microseconds; a planned step has no unit, so one cost unit is shown as a millisecond."""
 
 
@@ -48,7 +58,13 @@ def events(timeline: Timeline) -> list[dict[str, Any]]:
                 "cat": KINDS[kind],
                 "ts": span.start * scale,
                 "dur": (span.end - span.start) * scale,
-                "args": {"kind": KINDS[kind], "micro_batch": micro_batch, "stage": stage},
+                "args": {
+                    "kind": KINDS[kind],
+                    "micro_batch": micro_batch,
+                    "stage": stage,
+                    "start": span.start,
+                    "end": span.end,
+                },
                 **place,
             }
         )
@@ -64,5 +80,18 @@ def events(timeline: Timeline) -> list[dict[str, Any]]:
 
 def save(timeline: Timeline, path: Path) -> Path:
     """Write the trace to `path`; returns the path."""
-    path.write_text(json.dumps({"traceEvents": events(timeline), "displayTimeUnit": "ms"}))
+    content = {"displayTimeUnit": "ms", "otherData": _about(timeline), "traceEvents": events(timeline)}
+    path.write_text(json.dumps(content, separators=(",", ":")), encoding="utf-8")
     return path
+
+
+def _about(timeline: Timeline) -> dict[str, Any]:
+    return {
+        "program": PROGRAM,
+        "format": FORMAT,
+        "name": timeline.name,
+        "source": timeline.source,
+        "unit": timeline.unit,
+        "send": timeline.send,
+        "devices": timeline.devices,
+    }

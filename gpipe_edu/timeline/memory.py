@@ -48,6 +48,17 @@ def memory_over_time(timeline: Timeline, boundary: Size = 0, interior: Size = 1)
     return levels
 
 
+def shares(timeline: Timeline) -> tuple[float, ...]:
+    """Per stage: the part that it is of its device, if the stages of a device are alike: 1 over their number.
+
+    With these as `interior` what a device holds is counted in micro-batches that went through all its stages, so that
+    a device with V small stages can be compared with one that holds the same layers as a single stage.
+    """
+    held: list[set[int]] = [{span.op.stage for span in timeline.row(device)} for device in range(timeline.devices)]
+    part = {stage: 1 / len(stages) for stages in held for stage in stages}
+    return tuple(part.get(stage, 1.0) for stage in range(1 + max(part)))
+
+
 def peak_memory(timeline: Timeline, boundary: Size = 0, interior: Size = 1) -> tuple[float, ...]:
     """Per device: the most it holds at one time; arguments as in `memory_over_time`."""
     return tuple(

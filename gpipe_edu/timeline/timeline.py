@@ -202,6 +202,17 @@ class Timeline:
 
         return save(self, Path(path))
 
+    @staticmethod
+    def load_trace(path: str | Path) -> Timeline:
+        """The timeline that `save_trace`, or a chart's "save as", has written to `path`.
+
+        Raises ValueError, in one sentence, for a file that is no trace of ours or was cut off; OSError if there is no
+        such file.
+        """
+        from .trace import load
+
+        return load(Path(path))
+
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
         from gpipe_edu.view.notebook import timeline_bundle
 

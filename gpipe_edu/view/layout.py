@@ -13,10 +13,10 @@ from typing import Final
 
 from gpipe_edu.schedule import KINDS, Op
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.timeline.memory import memory_over_time
+from gpipe_edu.timeline.memory import memory_over_time, shares
 
 from .lettering import label_font, text_width, wrap
-from .measures import Clock, clock, figures, gaps, heading, recompute_time, stages_of, ticks, updates
+from .measures import Clock, amount, chunked, clock, figures, gaps, heading, recompute_time, stages_of, ticks, updates
 from .shapes import Bar, Box, Idle, Layout, Part, Point, Strip, Swatch, Words
 
 LEAST_WIDTH: Final = 320
@@ -26,6 +26,9 @@ _EDGE: Final = 12
 _HEADING, _FIGURES, _LANE, _NOTE = 17, 14, 14, 13
 _STRIP: Final = 26
 _TICK_ROOM: Final = 64
+_HELD: Final = "activations held, in micro-batches"
+_HELD_IN_PARTS: Final = "held, in micro-batches (all its stages)"
+"""Where a device has several stages, a micro-batch that went through one of them is only a part."""
 
 
 @dataclass
@@ -71,7 +74,8 @@ def layout(
     left = _EDGE + max(text_width(line, font) for line, font in _lane_names(timelines)) + 8
     right = width - _EDGE - text_width("peak in flight", _NOTE) - 20
     sheet = _Sheet(width, left, right, 0, (right - left) / longest if longest else 0)
-    levels = {timeline: memory_over_time(timeline) for timeline in timelines} if memory else {}
+    drawn = timelines if memory else ()
+    levels = {timeline: memory_over_time(timeline, interior=shares(timeline)) for timeline in drawn}
     # One scale for all strips of a picture: strips of the same height would else mean different amounts.
     tallest = max((held for rows in levels.values() for row in rows for _, held in row), default=0)
     for timeline in timelines:
@@ -218,7 +222,7 @@ def _strip(
         x = sheet.x(time)
         points += [(x, base - before * unit), (x, base - held * unit)]
     peak = max((held for _, held in level), default=0)
-    sheet.words.append(Words("note", sheet.left - 8, sheet.y + _STRIP / 2, f"holds ≤ {peak:g}", _NOTE, "end"))
+    sheet.words.append(Words("note", sheet.left - 8, sheet.y + _STRIP / 2, f"holds ≤ {amount(peak)}", _NOTE, "end"))
     return Strip(device, base, tuple(points))
 
 
@@ -246,7 +250,8 @@ def _legend(sheet: _Sheet, timelines: Sequence[Timeline], memory: bool, critical
     present = {span.op.kind for timeline in timelines for span in timeline.spans}
     names = [(kind, f"{kind} {name}") for kind, name in KINDS.items() if kind in present]
     names += [("bubble", "bubble: the device is idle")] * bool(sheet.idles)
-    names += [("memory", "activations held, in micro-batches")] * memory
+    several = any(map(chunked, timelines))
+    names += [("memory", _HELD_IN_PARTS if several else _HELD)] * memory
     names += [("path", "critical path")] * critical_path
     x, width, height = float(_EDGE), 24.0, 15.0
     for kind, name in names:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.memory import peak_memory
 
 NOISE: Final = 1e-9
 """Gaps shorter than this share of the makespan are rounding, not idle time."""
@@ -76,6 +77,11 @@ def stages_of(timeline: Timeline) -> list[list[int]]:
     return [sorted({span.op.stage for span in timeline.row(device)}) for device in range(timeline.devices)]
 
 
+def chunked(timeline: Timeline) -> bool:
+    """Whether a device holds several stages, so that a micro-batch there is more than one op of a kind."""
+    return any(len(stages) > 1 for stages in stages_of(timeline))
+
+
 def updates(timeline: Timeline) -> bool:
     """Whether an update ends the step: forwards alone, as for a prediction, leave no gradients to update with."""
     return any(span.op.kind in FINISHES for span in timeline.spans)
@@ -107,6 +113,22 @@ def figures(timeline: Timeline, shown: Clock) -> list[str]:
     if spent > NOISE and timeline.makespan:
         pieces.append(f"recompute {spent:.1%}")
     return pieces
+
+
+def amount(held: float) -> str:
+    """What a device holds, in words: whole micro-batches as they are, parts of them to three digits."""
+    return f"{held:.{max(3, len(str(int(held))))}g}"
+
+
+def fullest(timeline: Timeline, peak: float) -> str:
+    """The memory of the fullest device, `peak` micro-batches; where stages recompute, the inputs they keep as well."""
+    words = f"{amount(peak)} micro-batch{'es' * (peak != 1)}"
+    if chunked(timeline):
+        words += " (all stages of a device)"
+    if any(span.op.kind in "RC" for span in timeline.spans):
+        inputs = max(peak_memory(timeline, boundary=1, interior=0))
+        words += f" + {inputs:g} stage input{'s' * (inputs != 1)}"
+    return words
 
 
 def ticks(longest: float, most: int) -> list[float]:

@@ -104,3 +104,25 @@ def test_in_print_the_chart_stays_and_the_controls_go(explorer):
     assert not page.is_visible(".ge-transport")
     background = page.eval_on_selector(".ge-gantt", "part => getComputedStyle(part).backgroundColor")
     assert background in ("rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"), "ink on paper, whatever the screen's theme"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_with_forced_colours_the_chart_is_there_in_the_readers_ink_on_the_readers_paper(explorer, scheme):
+    page = explorer()
+    page.emulate_media(forced_colors="active", color_scheme=scheme)
+    look = page.evaluate(
+        """() => {
+            const style = (selector) => getComputedStyle(document.querySelector(selector));
+            const probe = document.body.appendChild(document.createElement('p'));
+            probe.style.cssText = 'color: CanvasText; background: Canvas; forced-color-adjust: none';
+            const [ink, paper] = [getComputedStyle(probe).color, getComputedStyle(probe).backgroundColor];
+            const covers = ['.ge-over', '.ge-now', '.ge-base'].map((layer) => style(layer).backgroundColor);
+            return {ink, paper, covers, lane: style('.ge-lane').fill, forward: style('.ge-op.ge-F').fill,
+                    rim: style('.ge-op.ge-F').stroke, bubble: style('.ge-paper').fill};
+        }"""
+    )
+    assert look["ink"] != look["paper"]
+    assert set(look["covers"]) == {"rgba(0, 0, 0, 0)"}, "a layer with a ground of its own hides what is under it"
+    assert look["lane"] == look["rim"] == look["ink"]
+    assert look["bubble"] == look["paper"]
+    assert look["forward"] == "rgb(127, 196, 240)", "ops keep their colours: they are what the chart says"

@@ -19,7 +19,7 @@ def served(app, tmp_path_factory):
     if app == "notebook":
         pytest.importorskip("notebook", reason="this test needs Notebook 7: pip install -r requirements-dev.txt")
     folder = tmp_path_factory.mktemp("puzzle")
-    for name in ("keys", "rows", "hand"):
+    for name in ("keys", "rows", "refused", "hand"):
         progress = Progress(folder / f"{name}.json")
         for level in LEVELS[:3] if name != "keys" else []:
             progress.record(solved(level.key))
@@ -86,7 +86,7 @@ def test_the_first_level_by_keyboard_alone_and_a_restart_forgets_nothing(lab, op
             "n => document.querySelector('.gp-board [aria-label]').ariaLabel.startsWith(`Board: ${n} op`)",
             arg=count + 1,
         )
-    says(page, "solved with makespan 6, at par")
+    says(page, "Solved with makespan 6, at par")
     assert page.evaluate("() => document.activeElement.closest('.gp-solved') !== null"), "the focus stays in the puzzle"
     page.keyboard.press("Enter")
     page.wait_for_selector(".gp-run .ge-base rect", state="attached")
@@ -98,10 +98,14 @@ def test_the_first_level_by_keyboard_alone_and_a_restart_forgets_nothing(lab, op
     for key in ("j", "a", "b", "d", "d"):
         page.keyboard.press(key)
     assert chrome.cells(page) == cells
+    page.keyboard.press("Enter")
+    says(page, "F0@0 placed on device 0")
     assert chrome.our_problems(page) == []
     page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     opened(page, lab, "keys")
     page.wait_for_selector("text=2. Pipelining")
+    says(page, "Your unfinished board is back; Clear empties it.")
+    assert rows(page) == "1"
     assert "solved with makespan 6" in page.get_attribute('[data-level="first-dependency"]', "aria-label")
 
 
@@ -120,7 +124,7 @@ def test_1f1b_by_keyboard_alone_typed_and_carried(lab, open_page):
         page.keyboard.press(key)
     says(page, "B0@0 moved to device 0")
     page.keyboard.press("Control+z")
-    says(page, "taken back")
+    says(page, "Taken back")
     tab_to(page, ".gp-text")
     typed(page, "F3@0 F3@1 F3@2 B3@2 B2@1 B3@1 B1@0 B2@0 B3@0")
     says(page, "You built 1F1B")
@@ -128,7 +132,7 @@ def test_1f1b_by_keyboard_alone_typed_and_carried(lab, open_page):
 
 
 def test_a_refused_move_says_why_and_shakes_nothing(lab, open_page):
-    page = opened(open_page(), lab, "hand")
+    page = opened(open_page(), lab, "refused")
     place = page.locator(".gp-palette").bounding_box()
     page.click('[data-op="B0@1"]')
     says(page, "No: device 1 runs B0@1 before F0@1")
@@ -153,17 +157,17 @@ def test_by_hand_undo_redo_and_a_cut_share_string(lab, open_page):
     says(page, "F2@0 placed")
     assert page.eval_on_selector_all(".gp-board .ge-label", "all => all.map(x => x.textContent)")[0] == "F2"
     page.click('[data-do="undo"]')
-    says(page, "taken back")
+    says(page, "Taken back")
     assert rows(page) == "2"
     page.click('[data-do="redo"]')
-    says(page, "made again")
+    says(page, "Made again")
     assert rows(page) == "3"
     page.click("text=Share this board")
     page.click('[data-do="share"]')
     page.wait_for_function("() => document.querySelector('.gp-string').value.startsWith('gpipe1:')")
     whole = page.input_value(".gp-string >> nth=0")
     page.click('[data-do="clear"]')
-    says(page, "the board is empty")
+    says(page, "The board is empty")
     page.fill("[data-open]", whole[:-3])
     page.press("[data-open]", "Enter")
     says(page, "cut or altered")
@@ -172,7 +176,7 @@ def test_by_hand_undo_redo_and_a_cut_share_string(lab, open_page):
     says(page, "One forward, one backward")
     assert rows(page) == "3"
     page.check('[data-tick="free"]')
-    says(page, "free")
+    says(page, "Free")
     page.fill(".gp-text", "2: B3")
     page.press(".gp-text", "Enter")
     page.wait_for_selector(".gp-problems li")

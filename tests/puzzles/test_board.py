@@ -7,8 +7,10 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, Level, find_level
+from gpipe_edu.puzzles.levels import sandbox
 from gpipe_edu.puzzles.model import Model
 from gpipe_edu.puzzles.position import CODES, Position
+from gpipe_edu.schedule import Op
 from tests.oracle import expected_code, plain, times
 
 from .brute import peak
@@ -309,3 +311,24 @@ def test_memory_over_time_is_known_while_building():
     assert board.position.memory[0] == [(0.0, 3.0), (1.0, 4.0), (2.0, 2.0)]
     assert board.position.peaks == (4.0, 3.0, 0)
     assert Board(find_level("recompute-early")).position.memory == [[], [], []]
+
+
+def test_a_nearly_empty_board_is_judged_without_the_micro_batches_that_nobody_has_touched(monkeypatch):
+    timed = []
+
+    def counted(schedule, costs):
+        timed.append(sum(map(len, schedule.rows)))
+        return ge.simulate(schedule, costs)
+
+    monkeypatch.setattr("gpipe_edu.puzzles.position.simulate", counted)
+    board = Board(sandbox(K=4, M=64))
+    board.place(0, Op("F", 0, 0))
+    assert board.score.reasons[-1].endswith(f"and {3 * 4 * 64 - 1 - 3} more")
+    assert timed == [3 * 4], "F, R and B on four stages"
+
+
+def test_ops_on_a_wrong_device_are_told_where_their_stage_belongs_however_many_they_are():
+    board = Board(sandbox(K=2, M=64))
+    for kind in "FBRCIW":
+        board.place(0, Op(kind, 0, 1))
+    assert board.problems[0].message.startswith("F0@1 is on device 0, but stage 1 is on device 1")

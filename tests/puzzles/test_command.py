@@ -108,7 +108,7 @@ def test_prove_and_run(play, monkeypatch):
 
 def test_words_that_are_no_command_are_answered(play):
     out = play("help", "", "dance", "level 3", "level x", "hint 9", "?")
-    assert out.count("leave (solved levels are remembered)") == 2
+    assert out.count("leave (solved levels and unfinished boards are remembered)") == 2
     assert 'No: line 1: cannot read "dance"' in out
     assert "No: level 3, The memory wall, is locked" in out
     assert "No: level is 'x'; it must be one of 1 first-dependency" in out
@@ -153,3 +153,11 @@ def test_it_plays_in_a_process_of_its_own_without_torch():
     )
     assert done.returncode == 0, done.stderr
     assert "Solved with makespan 6" in done.stdout
+
+
+def test_a_board_that_was_left_is_there_again(play):
+    assert play("F0@2").count("No: ") == 1, "F0@1 is not there"
+    play("F0@0", "F0@1")
+    assert play("F0@2").count("No: ") == 0
+    play("clear")
+    assert play("F0@2").count("No: ") == 1

@@ -68,7 +68,7 @@ def test_it_can_be_built_by_hand_in_a_few_minutes(level):
         ("backward-twice", ge.gpipe(3, 2), "it is done at 12, the goal is 10"),
         ("uneven-stages", ge.gpipe(3, 4), "would hold 4 micro-batches, the cap is 3"),
         ("uneven-stages", ge.one_f_one_b(3, 4), "it is done at 28, the goal is 27"),
-        ("interleaved", folded(ge.gpipe(4, 4), 2), "would hold 6 micro-batches, the cap is 5"),
+        ("interleaved", folded(ge.gpipe(4, 4), 2), "would hold 6 micro-batches (counted per stage), the cap is 5"),
         ("interleaved", folded(ge.naive(4, 4), 2), "the goal is 18"),
         ("interleaved", folded(ge.one_f_one_b(4, 4), 2), "the cap is"),
         ("zero-bubble", divided(ge.one_f_one_b(3, 4)), "it is done at 16, the goal is 14"),

@@ -93,6 +93,20 @@ def test_memory_counts_what_is_held_at_every_moment():
             assert amount == begun - done
 
 
+@pytest.mark.parametrize("V", [2, 3, 5])
+def test_a_device_with_several_stages_is_charged_for_the_parts_that_it_holds(V):
+    plan = ge.simulate(ge.interleaved(2, 4, V), ge.Costs(F=1 / V, B=2 / V))
+    (spec,) = specs([plan])
+    for device, (times, held) in enumerate(spec["memory"]):
+        row = plan.row(device)
+        for time, amount in zip(times, held, strict=True):
+            begun = sum(span.op.kind == "F" and round(span.start, 9) <= time for span in row)
+            done = sum(span.op.kind == "B" and round(span.end, 9) <= time for span in row)
+            assert amount == pytest.approx((begun - done) / V, abs=1e-9)
+        assert max(held) * V == pytest.approx(spec["peaks"][device]), "in flight still counts every stage"
+        assert held[-1] == 0
+
+
 def test_figures_and_stats_are_the_closed_forms():
     (spec,) = specs([PLANS["gpipe"]])
     assert spec["stats"]["bubble_fraction"] == pytest.approx(3 / 11)
@@ -112,6 +126,8 @@ def test_figures_and_stats_are_the_closed_forms():
         (ge.one_f_one_b(4, 8), "peak memory 4 micro-batches"),
         (ge.gpipe(1, 1), "peak memory 1 micro-batch"),
         (ge.gpipe(4, 8, recompute="late"), "peak memory 1 micro-batch + 8 stage inputs"),
+        (ge.interleaved(4, 8, 2), "peak memory 5.5 micro-batches (all stages of a device)"),
+        (ge.interleaved(2, 2, 3), "peak memory 2 micro-batches (all stages of a device)"),
     ],
 )
 def test_peak_memory_names_the_stage_inputs_that_recompute_keeps(schedule, words):

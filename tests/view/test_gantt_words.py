@@ -16,7 +16,10 @@ def test_one_timeline_differs_from_nothing():
 def test_equal_makespans_are_called_equal_and_memory_is_told():
     length, rest = differences([GPIPE, ONE])
     assert length == "“1f1b” takes 33, exactly as long as “gpipe”."
-    assert rest == "Bubble 27.3% against 27.3%, useful work 72.7% against 72.7%, peak in flight 4 against 8."
+    assert rest == (
+        "Bubble 27.3% against 27.3%, useful work 72.7% against 72.7%, "
+        "peak memory 4 micro-batches against 8 micro-batches."
+    )
 
 
 def test_a_smaller_bubble_that_takes_longer_is_pointed_out():

@@ -113,3 +113,13 @@ def test_without_a_goal_the_axis_grows_with_the_board():
         ends.append(picture(board)["spec"]["end"])
     assert ends == [16, 32, 64]
     assert picture(solved("sandbox"))["spec"]["end"] == solved("sandbox").score.makespan
+
+
+def test_of_many_ops_some_are_named_and_the_others_counted():
+    board = Board(sandbox(K=2, M=64))
+    board.place(0, ge.Op("F", 3, 0))
+    groups = {(group["kind"], group["stage"]): group for group in picture(board)["left"][0]}
+    forwards = groups["F", 0]
+    assert forwards["ops"][:4] == ["F0@0", "F1@0", "F2@0", "F4@0"]
+    assert len(forwards["ops"]) + forwards["more"] == 63
+    assert len(groups["W", 0]["ops"]) + groups["W", 0]["more"] == 64

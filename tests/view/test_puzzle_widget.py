@@ -123,3 +123,36 @@ def test_without_anywidget_it_says_what_to_install(where):
         [sys.executable, "-c", WITHOUT.format(str(where))], capture_output=True, text=True, check=True
     )
     assert "pip install anywidget" in done.stdout
+
+
+def test_an_unfinished_board_is_back_after_the_kernel_was_restarted(where):
+    first = ge.puzzle(progress=where)
+    assert "back" not in json.loads(first.answer)["message"]
+    ask(first, "place", device=0, op="F0@0")
+    ask(first, "place", device=1, op="F0@1")
+    again = ge.puzzle(progress=where)
+    answer = json.loads(again.answer)
+    assert again.board.rows == first.board.rows
+    assert answer["accepted"]
+    assert answer["message"] == "Your unfinished board is back; Clear empties it"
+    ask(again, "clear")
+    assert not any(ge.puzzle(progress=where).board.rows)
+
+
+def test_going_to_another_level_and_back_keeps_the_board_and_says_so(where):
+    widget = ge.puzzle(progress=where)
+    ask(widget, "type", text=SOLUTIONS["first-dependency"])
+    ask(widget, "level", key="pipelining")
+    ask(widget, "place", device=0, op="F0@0")
+    answer = ask(widget, "level", key="first-dependency")
+    assert not any(widget.board.rows), "a solved board is not unfinished"
+    assert answer["message"] == "The first dependency"
+    answer = ask(widget, "level", key="pipelining")
+    assert answer["message"] == "Pipelining. Your unfinished board is back; Clear empties it"
+    assert answer["state"]["rows"] == [["F0@0"], [], []]
+
+
+def test_a_board_that_somebody_sent_is_not_called_unfinished(where):
+    text = share(LEVELS[0], solved("first-dependency").rows)
+    answer = json.loads(ge.puzzle(share=text, progress=where).answer)
+    assert "unfinished" not in answer["message"]

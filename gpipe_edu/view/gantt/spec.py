@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from gpipe_edu.schedule import KINDS
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.timeline.memory import memory_over_time, peak_memory
+from gpipe_edu.timeline.memory import memory_over_time, shares
 from gpipe_edu.view.measures import (
     Clock,
     clock,
     figures,
+    fullest,
     gaps,
     heading,
     recompute_time,
@@ -55,8 +56,8 @@ def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: 
     for device in range(timeline.devices):
         first.append(first[-1] + len(timeline.row(device)))
     recomputes = recompute_time(timeline)
-    levels = memory_over_time(timeline)
-    peaks = [max((held for _, held in level), default=0) for level in levels]
+    levels = memory_over_time(timeline, interior=shares(timeline))
+    peaks = [_round(max((held for _, held in level), default=0)) for level in levels]
     return {
         "format": FORMAT,
         "name": timeline.name or "pipeline",
@@ -79,10 +80,10 @@ def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: 
         "needs": [[row[0] if row else -1 for row in needs], [row[1] if row[1:] else -1 for row in needs]],
         "idle": _idle(timeline, spans, needs, first),
         "flush": [_round(timeline.makespan)] * updates(timeline),
-        "memory": [_columns((_round(time - start), held) for time, held in level) for level in levels],
+        "memory": [_columns((_round(time - start), _round(held)) for time, held in level) for level in levels],
         "cap": cap,
         "peaks": list(timeline.peak_in_flight),
-        "figures": [*figures(timeline, shown), memory_words(timeline, max(peaks))],
+        "figures": [*figures(timeline, shown), f"peak memory {fullest(timeline, max(peaks))}"],
         "stats": {
             "makespan": timeline.makespan,
             "bubble_fraction": timeline.bubble_fraction,
@@ -91,15 +92,6 @@ def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: 
         },
         "critical": [index[span.op] for span in timeline.critical_path()] if critical_path else [],
     }
-
-
-def memory_words(timeline: Timeline, peak: float) -> str:
-    """The memory of the fullest device, `peak` micro-batches; where stages recompute, the inputs they keep as well."""
-    words = f"peak memory {peak:g} micro-batch{'es' * (peak != 1)}"
-    if any(span.op.kind in "RC" for span in timeline.spans):
-        inputs = max(peak_memory(timeline, boundary=1, interior=0))
-        words += f" + {inputs:g} stage input{'s' * (inputs != 1)}"
-    return words
 
 
 def to_json(data: object) -> str:

@@ -12,7 +12,8 @@ from typing import Final
 
 from gpipe_edu.schedule import KINDS
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.view.measures import NOISE, Clock, clock, useful_fraction
+from gpipe_edu.timeline.memory import peak_memory, shares
+from gpipe_edu.view.measures import NOISE, Clock, clock, fullest, useful_fraction
 
 _SAME: Final = 5e-4
 """Shares below this would be printed as 0.0%."""
@@ -43,8 +44,8 @@ def _against(base: Timeline, other: Timeline, base_name: str, name: str, shown: 
     lines = [f"{name} {_lengths(base, other, base_name, shown)}"]
     lines.append(
         f"Bubble {other.bubble_fraction:.1%} against {base.bubble_fraction:.1%}, useful work "
-        f"{useful_fraction(other):.1%} against {useful_fraction(base):.1%}, peak in flight "
-        f"{max(other.peak_in_flight)} against {max(base.peak_in_flight)}."
+        f"{useful_fraction(other):.1%} against {useful_fraction(base):.1%}, peak memory {_held(other)} "
+        f"against {_held(base)}."
     )
     longer = other.makespan - base.makespan > NOISE * base.makespan
     if longer and base.bubble_fraction - other.bubble_fraction > NOISE:
@@ -52,6 +53,10 @@ def _against(base: Timeline, other: Timeline, base_name: str, name: str, shown: 
     if other.source != base.source:
         lines += _ops(base, other, shown)
     return lines
+
+
+def _held(timeline: Timeline) -> str:
+    return fullest(timeline, max(peak_memory(timeline, interior=shares(timeline))))
 
 
 def _lengths(base: Timeline, other: Timeline, base_name: str, shown: Clock) -> str:

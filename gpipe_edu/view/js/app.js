@@ -1,7 +1,8 @@
 // The whole widget: controls, chart, time, explanation, table. A host (host.js) brings the data and takes the wishes.
 
-import { KEPT } from "./kept.js";
 import { createAnswers } from "./answers.js";
+import { overlaid } from "./overlaid.js";
+import { createOpened } from "./opened.js";
 import { createChart } from "./chart.js";
 import { createControls } from "./controls.js";
 import { createTransport } from "./transport.js";
@@ -9,7 +10,7 @@ import { doingAt, explain, spoken } from "./explain.js";
 import { itemAt } from "./find.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
-import { MOST_ROWS, tableMarkup } from "./table.js";
+import { createTable } from "./table.js";
 
 const REST = 150; // milliseconds without motion, after which the cursor is told to the host and to screen readers
 const HINT = "Point at an op or a bubble, or use the arrow keys: it tells what it waited for and what it unblocks.";
@@ -25,7 +26,8 @@ export function createApp(host, data, tell) {
   host.classList.add("ge-gantt");
   host.dataset.lmSuppressShortcuts = "true";
   host.innerHTML =
-    `<div class="ge-controls"></div><p class="ge-error" role="alert" hidden></p><div class="ge-chart"></div>` +
+    `<div class="ge-controls"></div><p class="ge-error" role="alert" hidden></p>` +
+    `<div class="ge-opened" hidden></div><div class="ge-chart"></div>` +
     `<div class="ge-transport"></div><div class="ge-explain"></div><ul class="ge-words" hidden></ul>` +
     `<div class="ge-legend"></div><div class="ge-table" hidden></div><div class="ge-live" aria-live="polite"></div>`;
   const part = (name) => host.querySelector(`.ge-${name}`);
@@ -34,6 +36,7 @@ export function createApp(host, data, tell) {
   let shownSerial = -1;
   let early = -1; // the wish whose answer was on the screen before the reply to it came
   let payload = null;
+  let stacked = []; // every spec by itself, as the table tells them
   let settings = data.explorer?.settings ?? null;
   let kept = null;
   const answers = createAnswers(tell.ahead);
@@ -67,10 +70,23 @@ export function createApp(host, data, tell) {
     save: Boolean(tell.save),
     on: {
       save: tell.save,
+      open: (files) => opened.open(files),
       toggle,
       zoom: (how) => (how === "all" ? chart.zoom(0, chart.end) : chart.zoomBy(how === "nearer" ? 0.5 : 2)),
       speed: (value) => tell.state("speed", value),
       time: rest,
+    },
+  });
+  const table = createTable(part("table"), names);
+  const opened = createOpened(part("opened"), host, {
+    names,
+    on: {
+      refuse,
+      change(words) {
+        draw();
+        say(words);
+        if (!host.contains(document.activeElement)) part("transport").querySelector('[data-do="open"]').focus();
+      },
     },
   });
   const controls =
@@ -107,7 +123,7 @@ export function createApp(host, data, tell) {
   }
 
   function near(list) {
-    const ops = Math.max(...chart.specs.map(({ kind }) => kind.length));
+    const ops = Math.max(...payload.specs.map(({ kind }) => kind.length));
     answers.ahead(list.map((each) => ({ ...each, kept })), ops);
   }
 
@@ -136,14 +152,23 @@ export function createApp(host, data, tell) {
       [serial, settings] = [next.serial, next.settings];
       controls?.show(settings);
     }
-    chart.show(next.specs);
+    draw();
+    if (controls) sayLater(payload.specs.at(-1).figures.join(", "));
+  }
+
+  /** What Python sent, and what the reader opened. */
+  function draw() {
+    const { specs, words } = payload;
+    stacked = opened.beside(specs);
+    const merged = overlaid(stacked);
+    transport.offerPlan(merged);
+    chart.show(merged && options.plan ? merged : stacked);
     transport.fit();
     describe(chart.selected);
-    part("words").hidden = !next.words.length;
-    part("words").innerHTML = next.words.map((words) => `<li>${escape(words)}</li>`).join("");
+    part("words").hidden = !words.length || !stacked.includes(specs[0]);
+    part("words").innerHTML = words.map((line) => `<li>${escape(line)}</li>`).join("");
     legend();
-    table();
-    if (controls) sayLater(chart.specs.at(-1).figures.join(", "));
+    table.show(stacked);
   }
 
   function describe(item) {
@@ -188,10 +213,11 @@ export function createApp(host, data, tell) {
   function toggle(name, value) {
     if (name === "table") {
       part("table").hidden = !value;
-      table();
+      table.show(stacked);
       return;
     }
     options[name] = value;
+    if (name === "plan") return draw();
     if (name === "critical") answers.forget();
     chart.set({ [name]: value });
     legend();
@@ -201,24 +227,6 @@ export function createApp(host, data, tell) {
   function legend() {
     part("legend").innerHTML = legendMarkup(chart.specs, names, options, `${mark}-l`);
   }
-
-  function table() {
-    if (part("table").hidden || !payload) return;
-    part("table").innerHTML = payload.specs
-      .map((spec, number) => {
-        const large = spec.kind.length > MOST_ROWS;
-        const choice = spec.stages.map((_, device) => `<option value="${device}">device ${device}</option>`).join("");
-        const chooser = `<label class="ge-field">rows of <select data-table="${number}" ${KEPT}>${choice}</select></label>`;
-        return `${large ? chooser : ""}<div data-rows="${number}">${tableMarkup(spec, names, large ? 0 : null)}</div>`;
-      })
-      .join("");
-  }
-
-  part("table").addEventListener("change", (event) => {
-    const { table: number } = event.target.dataset;
-    const rows = part("table").querySelector(`[data-rows="${number}"]`);
-    rows.innerHTML = tableMarkup(payload.specs[number], names, Number(event.target.value));
-  });
 
   return {
     show,

@@ -1,8 +1,8 @@
 // The chart in a page: draws specs, follows pointer and keys, and tells its owner by callbacks. It knows nothing of
 // controls, kernels or puzzles. on: {hover, focus, select, cursor, zoom, key}, each optional.
 
-import { px } from "./lettering.js";
-import { frameOf, panelOf, stripUnit, tallest, timeAt, xOf } from "./layout.js";
+import { amount, px } from "./lettering.js";
+import { endOf, frameOf, panelOf, stripUnit, tallest, timeAt, xOf } from "./layout.js";
 import { draw } from "./draw.js";
 import { itemBox, overlay } from "./overlay.js";
 import { again, deviceOfItem, firstItem, heldAt, itemAt, neighbour, onPanel, same } from "./find.js";
@@ -36,7 +36,7 @@ export function createChart(host, { mark, names, on = {} }) {
   }
 
   function longest() {
-    return Math.max(...specs.map(({ end }) => end));
+    return Math.max(...specs.map(endOf));
   }
 
   /** The frame of every panel; what is in it is drawn by `redraw`. */
@@ -121,7 +121,7 @@ export function createChart(host, { mark, names, on = {} }) {
         const held = heldAt(spec, device, time);
         part.dots[device].setAttribute("cx", px(x));
         part.dots[device].setAttribute("cy", px(lane.strip + 26 - held * unit));
-        const words = `now ${held}`;
+        const words = `now ${amount(held)}`;
         if (part.levels[device].textContent !== words) part.levels[device].textContent = words;
       });
     });

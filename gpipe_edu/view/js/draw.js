@@ -1,8 +1,8 @@
 // The chart as markup: a pure function from a panel (layout.js) to the inside of an <svg>.
 // A rectangle per op up to MOST_RECTS ops, one path per kind from there on: browsers slow down otherwise.
 
-import { escape, px } from "./lettering.js";
-import { boxOf, fontsOf, idleOf, labelOf, partsOf, stripOf, stripUnit } from "./layout.js";
+import { amount, escape, px } from "./lettering.js";
+import { boxOf, fontsOf, idleOf, labelOf, partsOf, planBoxOf, stripOf, stripUnit } from "./layout.js";
 
 export const MOST_RECTS = 300;
 
@@ -25,7 +25,7 @@ export function patterns(mark) {
 export function draw(panel, mark) {
   const shown = inView(panel);
   const ops = shown.length < MOST_RECTS ? single(panel, shown, mark) : merged(panel, shown, mark);
-  return patterns(mark) + bubbles(panel, mark) + ops + labels(panel) + strips(panel) + flushes(panel) + words(panel);
+  return patterns(mark) + bubbles(panel, mark) + ops + ribbons(panel) + labels(panel) + strips(panel) + flushes(panel) + words(panel);
 }
 
 /** The ops of which something stands between the ends of the axis. */
@@ -112,6 +112,21 @@ function merged(panel, shown, mark) {
     .join("");
 }
 
+/** The plan of a run, above its lanes: a path per kind, where an op has no room for a name anyway. */
+function ribbons(panel) {
+  if (!panel.spec.plan) return "";
+  const paths = {};
+  for (let index = 0; index < panel.spec.kind.length; index++) {
+    const box = planBoxOf(panel, index);
+    const [x, width] = clipped(panel.frame, box.x, box.width);
+    const kind = panel.spec.kind[index];
+    if (width >= 0) paths[kind] = (paths[kind] ?? "") + area(x, box.y, width, box.height);
+  }
+  return Object.entries(paths)
+    .map(([kind, path]) => `<path class="ge-plan ge-${kind === "C" ? "B" : kind}" d="${path}"/>`)
+    .join("");
+}
+
 function labels(panel) {
   const { spec, frame } = panel;
   let markup = "";
@@ -180,6 +195,7 @@ function words(panel) {
   for (const bar of panel.flush) if (bar.x <= frame.right + 2) markup += text("note", bar.x + 6, 9, "end", "update");
   for (const lane of lanes) {
     const middle = lane.y + lane.height / 2;
+    if (spec.plan) markup += text("note", frame.left - 8, lane.y - 7, "end", "plan");
     if (panel.thin && lane.note) markup += text("lane ge-small", x, middle, "end", `${lane.device}: ${lane.note}`);
     else {
       markup += text("lane", x, middle - (lane.note ? 8 : 0), "end", `device ${lane.device}`);
@@ -188,7 +204,7 @@ function words(panel) {
     markup += text("lane", edge, middle, "end", String(spec.peaks[lane.device]));
     if (panel.memory) {
       const peak = Math.max(0, ...spec.memory[lane.device][1]);
-      markup += text("note", x, lane.strip + 13, "end", `holds ≤ ${peak}`);
+      markup += text("note", x, lane.strip + 13, "end", `holds ≤ ${amount(peak)}`);
     }
   }
   return markup;

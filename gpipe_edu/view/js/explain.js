@@ -28,11 +28,26 @@ function explainOp(spec, index, names) {
   const kind = names[spec.kind[index]];
   const title = `${labelOf(spec, index)}: ${kind} of micro-batch ${spec.micro_batch[index]}, stage ${spec.stage[index]}`;
   const lines = [`On device ${device}, from ${show(start)} to ${show(stop)}, so it takes ${show(stop - start)}.`];
+  if (spec.plan) lines.push(againstPlan(spec, index, show));
   lines.push(`Waited for: ${waitedFor(spec, index, device, show)}.`);
   const after = unblockedBy(spec, index);
   const most = after.map((op) => `${nameOf(spec, op, device)} (starts at ${show(spec.start[op])})`);
   lines.push(`Unblocks: ${most.length ? listed(most) : "nothing more; the update waits for it as for every op"}.`);
   return { title, lines };
+}
+
+/** How an op of a run differs from its plan. */
+function againstPlan(spec, index, show) {
+  const planned = spec.planned[index];
+  const [start, stop] = [spec.plan.start[planned], spec.plan.stop[planned]];
+  const late = spec.start[index] - start;
+  const longer = spec.stop[index] - spec.start[index] - (stop - start);
+  const least = 0.005 * (stop - start); // nobody cares for less of an op
+  const off = (time, more, less) => (Math.abs(time) <= least ? "" : `${show(Math.abs(time))} ${time > 0 ? more : less}`);
+  const began = off(late, "later", "earlier");
+  const took = off(longer, "longer", "less long");
+  const how = [began && `it started ${began}`, took && `it took ${took}`].filter(Boolean);
+  return `Planned from ${show(start)} to ${show(stop)}: ${how.length ? listed(how) : "it ran as planned"}.`;
 }
 
 function waitedFor(spec, index, device, show) {

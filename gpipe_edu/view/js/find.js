@@ -130,7 +130,7 @@ export function unblockedBy(spec, index) {
 /** Every time at which something starts or ends, in any of the specs, in order. */
 export function eventsOf(specs) {
   const known = facts(specs);
-  known.events ??= [...new Set(specs.flatMap(({ start, stop, end }) => [0, ...start, ...stop, end]))].sort(
+  known.events ??= [...new Set(specs.flatMap(({ start, stop, end, plan }) => [0, ...start, ...stop, end, ...(plan ? [plan.end] : [])]))].sort(
     (one, two) => one - two,
   );
   return known.events;

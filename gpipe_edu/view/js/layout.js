@@ -7,6 +7,7 @@ const EDGE = 12;
 const LANE = 14;
 const NOTE = 13;
 const STRIP = 26;
+const RIBBON = 10;
 const TICK_ROOM = 64;
 
 /** Where lanes begin, before the first one: room for "update" and "peak in flight". */
@@ -34,12 +35,17 @@ export function frameOf(specs, width, from = 0, to = null) {
       names = Math.max(names, textWidth(thin(spec) ? `${device}: ${note}` : note, NOTE));
     });
   }
-  const longest = Math.max(...specs.map((spec) => spec.end));
+  const longest = Math.max(...specs.map(endOf));
   const left = EDGE + names + 8;
   const right = width - EDGE - textWidth("peak in flight", NOTE) - 20;
   const end = to ?? longest;
   const scale = end > from ? (right - left) / (end - from) : 0;
   return { width, left, right, longest, from, to: end, scale, edge: EDGE };
+}
+
+/** When the last thing in a chart ends: of a run that is drawn under its plan, that may be the plan. */
+export function endOf({ end, plan }) {
+  return Math.max(end, plan?.end ?? 0);
 }
 
 /** Where `time` stands. */
@@ -60,14 +66,12 @@ export function timeAt(frame, x) {
 export function panelOf(spec, frame, memory, most = tallest([spec])) {
   const height = thin(spec) ? 22 : 34;
   const space = thin(spec) ? 3 : 5;
-  const pitch = height + (memory ? STRIP + 4 : 0) + space;
-  const lanes = spec.stages.map((stages, device) => ({
-    device,
-    y: TOP + device * pitch,
-    height,
-    strip: memory ? TOP + device * pitch + height : null,
-    note: stageNote(device, stages),
-  }));
+  const ribbon = spec.plan ? RIBBON + 2 : 0;
+  const pitch = ribbon + height + (memory ? STRIP + 4 : 0) + space;
+  const lanes = spec.stages.map((stages, device) => {
+    const y = TOP + device * pitch + ribbon;
+    return { device, y, height, strip: memory ? y + height : null, note: stageNote(device, stages) };
+  });
   const end = TOP + spec.K * pitch - space;
   const panel = { spec, frame, lanes, thin: thin(spec), memory, height: end + 6 };
   panel.flush = spec.flush.map((time) => ({ x: xOf(frame, time) + 1, top: TOP - 3, bottom: end + 3, width: 6 }));
@@ -91,6 +95,15 @@ export function boxOf(panel, index) {
   const lane = panel.lanes[deviceOf(spec, index)];
   const x = xOf(frame, spec.start[index]);
   return { x, y: lane.y, width: (spec.stop[index] - spec.start[index]) * frame.scale, height: lane.height };
+}
+
+/** Where op number `index` of a run was planned: in the ribbon above its lane. */
+export function planBoxOf(panel, index) {
+  const { spec, frame } = panel;
+  const planned = spec.planned[index];
+  const [start, stop] = [spec.plan.start[planned], spec.plan.stop[planned]];
+  const { y } = panel.lanes[deviceOf(spec, index)];
+  return { x: xOf(frame, start), y: y - RIBBON - 2, width: (stop - start) * frame.scale, height: RIBBON };
 }
 
 /** The box of bubble number `index`. */

@@ -4,17 +4,23 @@ import { patterns } from "./draw.js";
 import { escape } from "./lettering.js";
 
 /** names: what the letters of ops stand for. options: {memory, critical}, what else is shown; unit: of the memory. */
-export function legendMarkup(specs, names, { memory, critical, unit = "micro-batches" }, mark) {
+export function legendMarkup(specs, names, { memory, critical, unit = "" }, mark) {
   const present = new Set(specs.flatMap(({ kind }) => [...kind]));
   const kinds = Object.keys(names).filter((kind) => present.has(kind));
   const items = kinds.map((kind) => sample(swatch(kind, mark), `${kind} ${names[kind]}`));
   const bubble = `<rect class="ge-bubble ge-edge" x=".5" y=".5" width="25" height="15" fill="url(#hatch-${mark})"/>`;
   items.push(sample(bubble, "bubble: the device is idle"));
   const store = `<path class="ge-store" d="M.5 15.5V8H9V2H18V9H25.5V15.5z"/>`;
-  if (memory) items.push(sample(store, `activations held, in ${unit}`));
+  if (memory) items.push(sample(store, unit ? `activations held, in ${unit}` : held(specs)));
   if (memory && specs.some(({ cap }) => cap !== null)) items.push(sample(`<path class="ge-cap" d="M1 8H25"/>`, "memory cap"));
   if (critical) items.push(sample(`<path class="ge-route" d="M1 8H25"/>`, "critical path"));
   return `<svg width="0" height="0" aria-hidden="true">${patterns(mark)}</svg><ul>${items.join("")}</ul>`;
+}
+
+/** What a memory strip counts: where a device has several stages, a micro-batch on one of them is only a part. */
+function held(specs) {
+  const several = specs.some(({ stages }) => stages.some((list) => list.length > 1));
+  return several ? "held, in micro-batches (all its stages)" : "activations held, in micro-batches";
 }
 
 function sample(inside, words) {

@@ -51,6 +51,11 @@ export function showTime(time, shown) {
   return `${significant(number, digits)} ${unit}`.trim();
 }
 
+/** What a device holds, in words: whole micro-batches as they are, parts of them to three digits. */
+export function amount(held) {
+  return significant(held, Math.max(3, String(Math.trunc(held)).length));
+}
+
 /** A coordinate to a hundredth of a pixel. */
 export function px(number) {
   return String(Math.round(number * 100) / 100);

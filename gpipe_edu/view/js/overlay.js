@@ -1,11 +1,13 @@
 // What lies over the chart and changes as one looks around: outlines, transfer arrows, critical path. Markup only.
 
 import { escape, px } from "./lettering.js";
-import { boxOf, deviceOf, idleOf } from "./layout.js";
+import { boxOf, deviceOf, idleOf, planBoxOf } from "./layout.js";
 import { needsOf, unblockedBy } from "./find.js";
 
 /** Up to this many ops every transfer has its arrow; above, only those of the selected micro-batch. */
 export const MOST_ARROWS = 60;
+
+const TIGHT = 20; // pixels between two lanes
 
 /** The box of an item. */
 export function itemBox(panel, item) {
@@ -32,6 +34,7 @@ export function overlay(panel, { active, selected, critical, focused, arrows }, 
   let markup = critical ? route(panel) : "";
   if (arrows) markup += arrowLines(panel, transfers(panel.spec, op ? op.index : null), mark, Boolean(op));
   if (active?.type === "op") {
+    if (panel.spec.plan) markup += outline(planBoxOf(panel, active.index), panel, "ge-planned");
     for (const need of needsOf(panel.spec, active.index)) markup += outline(boxOf(panel, need), panel, "ge-need");
     for (const after of unblockedBy(panel.spec, active.index)) markup += outline(boxOf(panel, after), panel, "ge-after");
   }
@@ -51,7 +54,8 @@ function outline(box, { frame }, kind, mark = "", label = "") {
   if (left > frame.right || box.x + box.width < frame.left) return "";
   const place = `x="${px(left)}" y="${box.y}" width="${px(width)}" height="${box.height}"`;
   const name = mark ? ` id="focus-${mark}" role="img" aria-label="${escape(label)}"` : "";
-  return `<rect class="ge-rim" ${place}/><rect class="${kind}" ${place}${name}/>`;
+  const rim = kind === "ge-planned" ? "" : `<rect class="ge-rim" ${place}/>`; // it would fill a ribbon
+  return `${rim}<rect class="${kind}" ${place}${name}/>`;
 }
 
 /** The heads of arrows are drawn by hand: a marker would need one more name on the page. */
@@ -64,8 +68,11 @@ function arrowLines(panel, pairs, mark, strong) {
     const x1 = one.x + one.width;
     const x2 = two.x;
     if (x1 < panel.frame.left || x2 > panel.frame.right) continue;
-    const y1 = down ? one.y + one.height - 6 : one.y + 6;
-    const y2 = down ? two.y : two.y + two.height;
+    // Between lanes without a memory strip a steep arrow has no room: it goes from the middle of a box into the other.
+    const steep = x2 - x1 < 2 * TIGHT;
+    const inside = steep && Math.abs(two.y - one.y) - one.height < TIGHT ? one.height / 2 : 6;
+    const y1 = down ? one.y + one.height - inside : one.y + inside;
+    const y2 = (down ? two.y : two.y + two.height) + (inside > 6 ? (down ? 7 : -7) : 0);
     const end = x2 + Math.min(4, two.width / 2);
     const tip = down ? -6 : 6;
     lines += `M${px(x1 - Math.min(3, one.width / 2))} ${px(y1)}L${px(end)} ${px(y2 + tip)}`;

@@ -120,11 +120,10 @@ export function createPuzzle(host, offer, send) {
     if (answer.hint) return say(answer.hint.text, "note");
     if (answer.proof) return say("The search is done; its result stands under “Why is this par?”.", "note");
     if (answer.run) return say(RAN[answer.run.equal], answer.run.equal ? "yes" : "no");
-    if (did === "level") return say(`Level: ${state.level.title}`, "note");
+    if (did === "level") return say(`Level: ${answer.message}`, "note");
     if (answer.share) return say("The share string is made: copy it from its field.", "note");
     if (did === "clear" || did === "undo" || did === "redo") return say(answer.message, "note");
-    if (state.solved) return say(state.verdict, "yes");
-    if (state.complete) return say(state.verdict, "note");
+    if (state.complete) return say(state.verdict, state.solved ? "yes" : "note");
     say(did === "" && !answer.message ? "" : `${answer.message}${stuckWords()}`, "note");
   }
 

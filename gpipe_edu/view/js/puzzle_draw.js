@@ -6,6 +6,8 @@ import { ghostBoxes, opLabel } from "./puzzle_moves.js";
 
 const LEAST_FONT = 12; // pixels; where there is less room, how many more ops are ready is left out
 
+const CORNER = 54; // pixels that a name in the middle and a stage beside it take
+
 /** The boxes of all ops of one device in running order: those that run, then those that are stuck. */
 export function laneBoxes(panel, stuck, device) {
   const { spec, frame, lanes } = panel;
@@ -63,7 +65,8 @@ function stageTags(panel) {
   for (let index = 0; index < spec.kind.length; index++) {
     const { x, y, width, height } = boxOf(panel, index);
     if (width < 20) continue;
-    const place = `x="${px(x + width / 2)}" y="${px(y + height - 2)}" text-anchor="middle"`;
+    const beside = width >= CORNER; // in the corner, where it does not touch the name
+    const place = `x="${px(beside ? x + width - 3 : x + width / 2)}" y="${px(y + height - (beside ? 4 : 2))}" text-anchor="${beside ? "end" : "middle"}"`;
     tags += `<text class="gp-tag ge-on-${spec.kind[index]}" ${place}>@${spec.stage[index]}</text>`;
   }
   return tags;

@@ -11,6 +11,7 @@ const FEW = 4;
 export function createPalette(host, { names, on }) {
   const look = { ready: [], marked: false, hint: null };
   let left = [];
+  let drawn = []; // the markup of every row
   let here = { device: 0, at: 0 };
 
   const buttons = (device) => [...host.querySelectorAll(`[data-device="${device}"] [data-op]`)];
@@ -23,19 +24,23 @@ export function createPalette(host, { names, on }) {
     redraw();
   }
 
+  /** A move changes the row of one device; hundreds of buttons made anew would take the browser longer than all else. */
   function redraw() {
     const several = left.some((groups) => new Set(groups.map(({ stage }) => stage)).size > 1);
-    host.innerHTML = left.map((groups, device) => row(groups, device, several)).join("");
+    const rows = left.map((groups, device) => row(groups, device, several));
+    if (host.children.length !== rows.length) host.innerHTML = "<div></div>".repeat(rows.length);
+    rows.forEach((markup, device) => markup !== drawn[device] && (host.children[device].outerHTML = markup));
+    drawn = rows;
     const reached = nearestButton(counts(), here);
     if (reached) point(reached);
   }
 
   function row(groups, device, several) {
-    const most = groups.reduce((sum, { ops }) => sum + ops.length, 0) > MANY ? FEW : Infinity;
-    const parts = groups.map(({ ops, kind }) => {
+    const most = groups.reduce((sum, { ops, more }) => sum + ops.length + more, 0) > MANY ? FEW : MANY;
+    const parts = groups.map(({ ops, more, kind }) => {
       const shown = ops.slice(0, most).map((op) => button(op, kind, device, several)).join("");
-      const rest = ops.length > most ? `<span class="ge-name">+${ops.length - most}</span>` : "";
-      return `<span class="gp-kind">${shown}${rest}</span>`;
+      const rest = Math.max(0, ops.length - most) + more;
+      return `<span class="gp-kind">${shown}${rest ? `<span class="ge-name">+${rest}</span>` : ""}</span>`;
     });
     const inside = parts.join("") || `<span class="ge-name">everything is placed</span>`;
     return `<div class="gp-row" role="group" aria-label="Ops for device ${device}" data-device="${device}"><span class="gp-device">device ${device}</span><div class="gp-kinds">${inside}</div></div>`;

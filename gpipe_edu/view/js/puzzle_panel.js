@@ -76,7 +76,12 @@ export function figuresMarkup(figures) {
 /** What was said last: why a move was refused, what was done, a hint. kind: "no", "yes" or "note". */
 export function saidMarkup(text, kind) {
   if (!text) return "";
-  return `<p class="gp-${kind}">${kind === "no" ? "<b>No:</b> " : ""}${escape(sentence(text))}</p>`;
+  return `<p class="gp-${kind}">${kind === "no" ? `<b>No:</b> ${escape(sentence(text))}` : escape(spelled(text))}</p>`;
+}
+
+/** A sentence by itself. */
+function spelled(text) {
+  return sentence(text[0].toUpperCase() + text.slice(1));
 }
 
 /** What to do with a solved level. next: the level behind it, null behind the last. */
@@ -86,8 +91,7 @@ export function solvedMarkup(verdict, engines, next) {
     return push("run", `Run it for real (${name})`, `data-engine="${engine}"`);
   });
   const onward = next ? push("next", `Next level: ${escape(next.title)}`, `data-next="${next.key}" data-primary`) : "";
-  const words = sentence(verdict[0].toUpperCase() + verdict.slice(1));
-  return `<p class="gp-verdict"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="${CHECK}"/></svg>${escape(words)}</p><div class="ge-row">${runs.join("")}${onward}</div>`;
+  return `<p class="gp-verdict"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="${CHECK}"/></svg>${escape(spelled(verdict))}</p><div class="ge-row">${runs.join("")}${onward}</div>`;
 }
 
 /** Why par is par. known: how that is known, in a clause. */

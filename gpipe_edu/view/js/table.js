@@ -1,6 +1,7 @@
 // The chart as a table, for readers who cannot use a picture: the same ops, times, reasons and figures.
 
-import { escape, showTime } from "./lettering.js";
+import { KEPT } from "./kept.js";
+import { amount, escape, showTime } from "./lettering.js";
 import { labelOf } from "./layout.js";
 import { nameOf } from "./explain.js";
 import { needsOf, unblockedBy } from "./find.js";
@@ -43,7 +44,7 @@ export function idleRows(spec, device = null) {
 /** The tables of one spec as markup. */
 export function tableMarkup(spec, names, device = null) {
   const place = device === null ? "" : `, device ${device}`;
-  const held = spec.memory.map(([, levels], lane) => [lane, spec.peaks[lane], Math.max(0, ...levels)]);
+  const held = spec.memory.map(([, levels], lane) => [lane, spec.peaks[lane], amount(Math.max(0, ...levels))]);
   return (
     `<p>${escape([...spec.heading, ...spec.figures].join("; "))}</p>` +
     grid(`${spec.name}: ops${place}`, COLUMNS, tableRows(spec, names, device)) +
@@ -60,4 +61,26 @@ function grid(caption, columns, rows) {
 
 function cells(values) {
   return values.map((value) => `<td>${escape(value)}</td>`).join("");
+}
+
+/** The tables of all specs in `host`, made only while it is to be seen; of a large step one device at a time. */
+export function createTable(host, names) {
+  let specs = [];
+  host.addEventListener("change", ({ target }) => {
+    const rows = host.querySelector(`[data-rows="${target.dataset.table}"]`);
+    rows.innerHTML = tableMarkup(specs[target.dataset.table], names, Number(target.value));
+  });
+  return {
+    show(next) {
+      specs = next;
+      if (!host.hidden) host.innerHTML = specs.map(tableOf).join("");
+    },
+  };
+
+  function tableOf(spec, number) {
+    const large = spec.kind.length > MOST_ROWS;
+    const choice = spec.stages.map((_, device) => `<option value="${device}">device ${device}</option>`).join("");
+    const chooser = `<label class="ge-field">rows of <select data-table="${number}" ${KEPT}>${choice}</select></label>`;
+    return `${large ? chooser : ""}<div data-rows="${number}">${tableMarkup(spec, names, large ? 0 : null)}</div>`;
+  }
 }

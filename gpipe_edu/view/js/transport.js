@@ -51,7 +51,15 @@ function saver() {
   return `<select class="ge-save" data-save aria-label="Save as" ${KEPT}><option value="">save as …</option>${kinds.join("")}</select>`;
 }
 
-/** save: whether files can be asked for. on: {toggle(name, value), zoom("nearer" | "further" | "all"), speed(value), time(value), save(kind)}. */
+/** A file of the reader's own; the browser asks which. */
+function opener() {
+  return (
+    `<button type="button" class="ge-word" data-do="open" title="Draw a run that was saved as a Chrome trace" ${KEPT}>open trace …</button>` +
+    `<input type="file" accept=".json,application/json" multiple hidden data-open aria-label="Trace to open" ${KEPT}>`
+  );
+}
+
+/** save: whether files can be asked for. on: {toggle(name, value), zoom("nearer" | "further" | "all"), speed(value), time(value), save(kind), open(files)}. */
 export function createTransport(host, chart, { on, speed, toggles, save }) {
   const speeds = SPEEDS.map((each) => `<option value="${each}" ${each === speed ? "selected" : ""}>${each}×</option>`).join("");
   host.innerHTML =
@@ -62,7 +70,8 @@ export function createTransport(host, chart, { on, speed, toggles, save }) {
     `<div class="ge-row" role="group" aria-label="View"><span class="ge-buttons">${button("further", "Show more time")}` +
     `${button("nearer", "Show less time")}${button("all", "Show the whole step")}</span>${toggle("memory", "memory", toggles.memory)}` +
     `${toggle("critical", "critical path", toggles.critical)}${toggle("arrows", "transfers", true)}` +
-    `${toggle("table", "show as table", false)}${save ? saver() : ""}</div>`;
+    `<span class="ge-pair" hidden>${toggle("plan", "plan and run in one", false)}</span>` +
+    `${toggle("table", "show as table", false)}${save ? saver() : ""}${opener()}</div>`;
   const scrub = host.querySelector(".ge-scrub");
   const output = host.querySelector(".ge-time");
   const player = host.querySelector('[data-do="play"]');
@@ -120,7 +129,9 @@ export function createTransport(host, chart, { on, speed, toggles, save }) {
     playing = () => cancelAnimationFrame(request);
   }
 
+  const chooser = host.querySelector("[data-open]");
   const actions = {
+    open: () => chooser.click(),
     first: () => go(0),
     back: () => go(nextEvent(eventsOf(chart.specs), chart.cursor, -1)),
     next: () => go(nextEvent(eventsOf(chart.specs), chart.cursor, 1)),
@@ -142,6 +153,10 @@ export function createTransport(host, chart, { on, speed, toggles, save }) {
     if (event.target.matches("[data-save]") && event.target.value) {
       on.save(event.target.value);
       event.target.value = "";
+    }
+    if (event.target === chooser) {
+      on.open([...chooser.files]);
+      chooser.value = ""; // or the same file could not be chosen again
     }
     if (event.target.matches("[data-speed]")) on.speed((pace = Number(event.target.value)));
   });
@@ -167,6 +182,10 @@ export function createTransport(host, chart, { on, speed, toggles, save }) {
       pace = value;
       const option = [...host.querySelectorAll("[data-speed] option")].find((each) => Number(each.value) === value);
       if (option) option.selected = true;
+    },
+    /** Whether there is a plan and its run, so that they can share their lanes. */
+    offerPlan(there) {
+      host.querySelector(".ge-pair").hidden = !there;
     },
     setToggle(name, value) {
       host.querySelector(`[data-toggle="${name}"]`).checked = value;

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpipe_edu.puzzles import Progress, find_level
-from gpipe_edu.puzzles.session import Session
+from gpipe_edu.puzzles.session import BACK, Session
 
 if TYPE_CHECKING:
     from .widget import Puzzle
@@ -17,7 +17,8 @@ __all__ = ["puzzle"]
 def puzzle(level: str = "", *, share: str = "", progress: str | Path | None = None, theme: str = "auto") -> Puzzle:
     """The puzzle: ten levels that unlock one after another, from the first dependency to a sandbox of your own.
 
-    level: where to begin, a key such as "1f1b" or a number from 1; by default the first level that is not solved.
+    level: where to begin, a key such as "1f1b" or a number from 1; by default where you left off, or the first level
+    that is not solved.
     share: a string that somebody sent, to open their board. progress: the file that remembers what is solved, by
     default the learner's own. theme: "auto" follows the notebook, or "light" or "dark".
 
@@ -36,9 +37,10 @@ def puzzle(level: str = "", *, share: str = "", progress: str | Path | None = No
         session = Session(level, kept)
     except ValueError as error:
         session, notice = Session("", kept), str(error)
+    greeting = BACK if any(session.board.rows) else ""
     if share:
         answer = session.do("open", text=share)
-        notice = "" if answer["accepted"] else answer["message"]
+        notice, greeting = "" if answer["accepted"] else answer["message"], ""
     try:
         from .widget import Puzzle
     except ImportError as error:
@@ -46,4 +48,4 @@ def puzzle(level: str = "", *, share: str = "", progress: str | Path | None = No
             "ge.puzzle needs anywidget: pip install anywidget; without a browser play it with: "
             "python -m gpipe_edu puzzle"
         ) from error
-    return Puzzle(session, notice, theme=theme)
+    return Puzzle(session, notice, greeting, theme=theme)

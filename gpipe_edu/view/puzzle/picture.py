@@ -14,10 +14,13 @@ from gpipe_edu.puzzles.level import PROOFS
 from gpipe_edu.puzzles.model import Model
 from gpipe_edu.puzzles.position import Position
 from gpipe_edu.schedule import Op
-from gpipe_edu.view.gantt.spec import FORMAT, memory_words, spec
-from gpipe_edu.view.measures import Clock, figures
+from gpipe_edu.view.gantt.spec import FORMAT, spec
+from gpipe_edu.view.measures import Clock, figures, fullest
 
 _PLAIN: Final = Clock(1, "")
+
+_MOST_NAMED: Final = 24
+"""Ops of a kind that are sent: of more the page shows a few and the number."""
 
 _LEAST_ROOM: Final = 16.0
 """Time on the axis of an empty board without a goal."""
@@ -49,11 +52,11 @@ def picture(board: Board) -> dict[str, Any]:
         "goal": level.goal,
         "par": level.par,
         "cap": level.cap,
-        "unit": _unit(level),
+        "unit": level.unit,
         "known": PROOFS[level.proof],
         "ghosts": ghosts,
         "stuck": stuck,
-        "left": [_left(board, device) for device in range(level.K)],
+        "left": _left(board),
     }
 
 
@@ -91,15 +94,9 @@ def _figures(board: Board) -> list[str]:
     if timeline is None:
         return ["makespan 0", *aims]
     makespan, *rest = figures(timeline, _PLAIN)
-    if level.counts_micro_batches:
-        memory = memory_words(timeline, max(board.position.peaks))
-    else:
-        memory = f"peak memory {max(board.position.peaks):g} {_unit(level)}"
-    return [makespan, *aims, *rest, memory]
-
-
-def _unit(level: Level) -> str:
-    return "micro-batches" if level.counts_micro_batches else "units"
+    peak = max(board.position.peaks)
+    held = fullest(timeline, peak) if level.unit == "micro-batches" else f"{peak:g} {level.unit}"
+    return [makespan, *aims, *rest, f"peak memory {held}"]
 
 
 def _ghosts(board: Board) -> list[dict[str, Any]]:
@@ -142,26 +139,35 @@ def _stuck(board: Board, drawn: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _left(board: Board, device: int) -> list[dict[str, Any]]:
-    """The ops that this device can still be given, by kind and stage; where a way is chosen, those of that way, and
-    none where a micro-batch is finished.
+def _left(board: Board) -> list[list[dict[str, Any]]]:
+    """Per device, the ops that it can still be given, by kind and stage; where a way is chosen, those of that way, and
+    none where a micro-batch is finished. more: how many there are besides those named.
     """
-    level, ways = board.level, [set(way) for way in board.level.ways]
-    there: dict[tuple[int, int], set[str]] = {}
+    level = board.level
+    there: dict[tuple[int, int], frozenset[str]] = {}
+    nothing = frozenset[str]()
     for row in board.rows:
         for kind, micro_batch, stage in row:
-            there.setdefault((micro_batch, stage), set()).add(kind)
-    groups = []
+            there[micro_batch, stage] = there.get((micro_batch, stage), nothing) | {kind}
+    fits = {kinds: _fitting(level, kinds) for kinds in {*there.values(), nothing}}
+    cells = [[fits[there.get((m, k), nothing)] for m in range(level.M)] for k in range(level.stages)]
+    left: list[list[dict[str, Any]]] = [[] for _ in range(level.K)]
     for kind in level.kinds:
-        for stage in range(device, level.stages, level.K):
-            ops = []
-            for micro_batch in range(level.M):
-                kinds = there.get((micro_batch, stage), set())
-                if kinds not in ways and kind not in kinds and any({kind, *kinds} <= way for way in ways):
-                    ops.append(str(Op(kind, micro_batch, stage)))
-            if ops:
-                groups.append({"kind": kind, "stage": stage, "ops": ops})
-    return groups
+        for stage, column in enumerate(cells):
+            open_ones = [m for m, kinds in enumerate(column) if kind in kinds]
+            if open_ones:
+                ops = [f"{kind}{m}@{stage}" for m in open_ones[:_MOST_NAMED]]
+                left[level.home(stage)].append(
+                    {"kind": kind, "stage": stage, "ops": ops, "more": len(open_ones) - len(ops)}
+                )
+    return left
+
+
+def _fitting(level: Level, kinds: frozenset[str]) -> set[str]:
+    """What can still be done to a micro-batch on a stage where this has been done."""
+    if any(kinds == set(way) for way in level.ways):
+        return set()
+    return {kind for way in level.ways if kinds <= set(way) for kind in way} - kinds
 
 
 def _longest(level: Level) -> float:

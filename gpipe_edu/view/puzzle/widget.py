@@ -27,7 +27,7 @@ from .picture import picture
 
 
 class Puzzle(anywidget.AnyWidget):
-    """The puzzle that `ge.puzzle` returns; it goes on where it was left for as long as the kernel lives."""
+    """The puzzle that `ge.puzzle` returns; it goes on where it was left, in another kernel, too."""
 
     _esm: ClassVar[str] = widget_module("puzzle_host.js")
     _css: ClassVar[str] = style() + asset("puzzle.css")
@@ -36,7 +36,7 @@ class Puzzle(anywidget.AnyWidget):
     answer = traitlets.Unicode().tag(sync=True)
     theme = traitlets.Enum(["auto", "light", "dark"], "auto").tag(sync=True)
 
-    def __init__(self, session: Session, notice: str = "", **options: Any) -> None:
+    def __init__(self, session: Session, notice: str = "", greeting: str = "", **options: Any) -> None:
         self._session = session
         offer = {
             "names": kind_names(),
@@ -44,7 +44,7 @@ class Puzzle(anywidget.AnyWidget):
             "sandbox": {"key": SANDBOX, "largest": LARGEST},
         }
         super().__init__(offer=to_json(offer), **options)
-        self._tell({"accepted": not notice, "message": notice}, {"serial": 0, "do": ""})
+        self._tell({"accepted": not notice, "message": notice or greeting}, {"serial": 0, "do": ""})
         self.on_msg(self._obey)
 
     @property
@@ -64,6 +64,7 @@ class Puzzle(anywidget.AnyWidget):
         except Exception as error:  # an engine may fail in ways of its own, and a page cannot show a stack trace
             answer = {"accepted": False, "message": f"that failed, {type(error).__name__}: {error}", "code": "failed"}
         self._tell(answer, content)
+        self._session.keep()
 
     def _tell(self, answer: dict[str, Any], content: Mapping[str, Any]) -> None:
         ran = self._session.ran if "run" in answer else None

@@ -55,6 +55,18 @@ test("arrows: every transfer of a small step, of a large one only the selected m
   for (const pair of pairs) for (const op of pair) assert.equal(specs.gpipe.micro_batch[op], 5);
 });
 
+test("an arrow is long enough to be seen where no memory strip keeps the lanes apart", () => {
+  for (const memory of [true, false]) {
+    const panel = panelOf(specs.gpipe, frameOf([specs.gpipe], 1000), memory);
+    const selected = { type: "op", index: opOf(specs.gpipe, "F", 5, 2) };
+    const markup = overlay(panel, { active: null, selected, critical: false, focused: false, arrows: true }, "m", "");
+    const path = markup.match(/<path class="ge-arrow ge-strong" d="([^"]+)"/)[1];
+    const lines = [...path.matchAll(/M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)/g)].map(([, ...numbers]) => numbers.map(Number));
+    assert.equal(lines.length, 6);
+    for (const [x1, y1, x2, y2] of lines) assert.ok(Math.hypot(x2 - x1, y2 - y1) > 18, `memory ${memory}: ${x1} ${y1} to ${x2} ${y2}`);
+  }
+});
+
 test("looking at an op outlines it, its causes and what it unblocks", () => {
   const active = { type: "op", index: opOf(specs.gpipe, "F", 3, 1) };
   const state = { active, selected: null, critical: false, focused: true, arrows: false };

@@ -1,0 +1,72 @@
+"""Boards that are not finished, kept with what is solved: a kernel may be restarted in the middle of a level.
+
+One board per level, as its share string, which is checked and judged anew when it is read. A board that is solved or
+empty is not kept: what was solved is in the progress, and nothing needs no keeping.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from gpipe_edu.course import store
+
+from .board import Board
+from .level import Level
+from .share import read, share
+
+_SECTION: Final = "puzzle_boards"
+
+
+def keep(board: Board, path: Path) -> str:
+    """Keep the board in the file `path`; returns why that was impossible, in a sentence, else "".
+
+    A board with ops that its level does not have cannot be written as a share string: the one before is left.
+    """
+    try:
+        entry = _entry(board)
+    except ValueError:
+        return ""
+    try:
+        before = store.read(_SECTION, path)
+        if before.get(board.level.key) == entry and (entry is None or list(before)[-1] == board.level.key):
+            return ""
+        with store.change(_SECTION, path) as kept:
+            kept.pop(board.level.key, None)
+            if entry is not None:
+                kept[board.level.key] = entry  # as the last one: there the player goes on
+    except OSError as error:
+        return f"the board could not be kept in {path}: {error.strerror or error}"
+    return ""
+
+
+def last(path: Path) -> str:
+    """The key of the level whose unfinished board was played last; "" if there is none."""
+    return next(reversed(_kept(path)), "")
+
+
+def unfinished(level: Level, path: Path) -> Board:
+    """The board of `level` as it was left, or an empty one."""
+    try:
+        entry = _kept(path)[level.key]
+        known, rows = read(entry["share"])
+        if known.key == level.key:
+            board = Board(known, rows)
+            board.free = bool(entry["free"]) or bool(board.problems)
+            return board
+    except (KeyError, TypeError, ValueError):
+        pass  # none is kept, or somebody wrote in the file: a board is quickly built again
+    return Board(level)
+
+
+def _entry(board: Board) -> dict[str, Any] | None:
+    if not any(board.rows) or board.score.solved:
+        return None
+    return {"share": share(board.level, board.rows), "free": board.free}
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    try:
+        return store.read(_SECTION, path)
+    except OSError:
+        return {}

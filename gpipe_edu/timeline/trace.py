@@ -1,0 +1,159 @@
+"""A saved trace read back: the timeline of a run can be kept, mailed, and laid beside another one.
+
+A file comes from anywhere, so nothing in it is believed. Every refusal is one sentence that says what was found. The
+page reads the same files with `trace.js`; both are held against one golden file, refusals included, and so a sentence
+names the field that is wrong and what it must be, but not its value, which two languages write differently.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Never
+
+from gpipe_edu.schedule import Op
+from gpipe_edu.schedule.op import KINDS
+
+from .chrome import FORMAT, PROGRAM
+from .costs import UNITS
+from .timeline import SOURCES, Span, Timeline
+
+MOST_MEGABYTES: Final = 32
+"""The largest step that the explorer draws, 64 devices and 256 micro-batches, is a file of 20 MB."""
+
+MOST: Final = {"devices": 1024, "stage": 4096, "micro_batch": 65536}
+"""Counts above these are no pipeline, and would fill the memory before anybody saw that."""
+
+_ENDLESS: Final = 1e300
+_LETTERS: Final = {name: letter for letter, name in KINDS.items()}
+_SAVE: Final = "open what gpipe_edu saved as a Chrome trace"
+
+
+def load(path: Path) -> Timeline:
+    """The timeline in the file `path`. Raises ValueError for what is no trace of ours, OSError for no file."""
+    size = path.stat().st_size
+    if size > MOST_MEGABYTES * 10**6:
+        raise ValueError(f"{path.name} has {-(-size // 10**6)} MB, and a trace at most {MOST_MEGABYTES}; {_SAVE}")
+    return read(path.read_bytes(), path.name)
+
+
+def read(data: bytes, name: str) -> Timeline:
+    """The timeline in the content of the file `name`. Raises ValueError for what is no trace of ours."""
+    content = _parsed(data, name)
+    about, events = _ours(content, name)
+    found = [(number, event) for number, event in enumerate(events) if _is_op(event)]
+    devices = _header(about, name)
+    spans = [_span(event, number, devices, name) for number, event in found]
+    if not spans:
+        _damaged(name, "it has no ops")
+    seen: set[Op] = set()
+    for span in spans:
+        if span.op in seen:
+            _damaged(name, f"{span.op} is in it twice")
+        seen.add(span.op)
+    keep = {key: about[key] for key in ("name", "source", "unit", "send")}
+    return Timeline(spans, devices, **keep)
+
+
+def _parsed(data: bytes, name: str) -> Any:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{name} is no text; {_SAVE}") from None
+    text = text.strip()
+    if not text:
+        raise ValueError(f"{name} is empty; {_SAVE}")
+    if text[0] not in "{[":
+        raise ValueError(f"{name} is no JSON; {_SAVE}")
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{name} begins as JSON but cannot be read to its end: it was cut off or changed") from None
+
+
+def _no_constant(word: str) -> Never:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _ours(content: Any, name: str) -> tuple[Mapping[str, Any], list[Any]]:
+    """What the file says about itself, and its events."""
+    events = content.get("traceEvents") if isinstance(content, dict) else content
+    if not isinstance(events, list):
+        keys = sorted(content)
+        listed = ", ".join(f"“{key[:40]}”" for key in keys[:3]) + " and more" * (len(keys) > 3)
+        found = f"an object with {listed}" if keys else "an empty object"
+        raise ValueError(f"{name} is JSON of something else, {found}; {_SAVE}")
+    about = content.get("otherData") if isinstance(content, dict) else None
+    if not (isinstance(about, dict) and about.get("program") == PROGRAM):
+        names = dict.fromkeys(event.get("name") for event in events if isinstance(event, dict))
+        some = [f"“{each[:40]}”" for each in names if isinstance(each, str)][:2]
+        such = f", such as {' and '.join(some)}," if some else ""
+        count = f"{len(events)} event{'s' * (len(events) != 1)}"
+        raise ValueError(f"{name} is a trace of another program: {count}{such} and none of gpipe_edu; {_SAVE}")
+    if about.get("format") != FORMAT:
+        raise ValueError(f"{name} is a trace in a format that this gpipe_edu cannot read; update it, or save it anew")
+    return about, events
+
+
+def _header(about: Mapping[str, Any], name: str) -> int:
+    """How many devices there are, if all that the file says about itself can be."""
+    good = {
+        "name": (isinstance(about.get("name"), str), "a text"),
+        "source": (_is_one_of(about.get("source"), SOURCES), f"one of {', '.join(SOURCES)}"),
+        "unit": (_is_one_of(about.get("unit"), UNITS), "“s” or empty"),
+        "send": (_is_time(about.get("send")) and about["send"] >= 0, "a time"),
+        "devices": (
+            _is_whole(about.get("devices"), MOST["devices"] + 1) and about["devices"] > 0,
+            f"a number from 1 to {MOST['devices']}",
+        ),
+    }
+    for field, (fits, allowed) in good.items():
+        if not fits:
+            _damaged(name, f"its “{field}” must be {allowed}")
+    return int(about["devices"])
+
+
+def _is_op(event: Any) -> bool:
+    return isinstance(event, dict) and event.get("ph") == "X"
+
+
+def _span(event: Mapping[str, Any], number: int, devices: int, name: str) -> Span:
+    args = event.get("args")
+    args = args if isinstance(args, dict) else {}
+    start: Any = args.get("start")
+    end: Any = args.get("end")
+    good = {
+        "kind": (_is_one_of(args.get("kind"), _LETTERS), f"one of {', '.join(_LETTERS)}"),
+        "micro_batch": (_is_whole(args.get("micro_batch"), MOST["micro_batch"]), _below(MOST["micro_batch"])),
+        "stage": (_is_whole(args.get("stage"), MOST["stage"]), _below(MOST["stage"])),
+        "tid": (_is_whole(event.get("tid"), devices), f"a device, {_below(devices)}"),
+        "start": (_is_time(start), "a time"),
+        "end": (_is_time(start) and _is_time(end) and start <= end, "a time after the start"),
+    }
+    for field, (fits, allowed) in good.items():
+        if not fits:
+            _damaged(name, f"the “{field}” of event {number} must be {allowed}")
+    op = Op(_LETTERS[args["kind"]], int(args["micro_batch"]), int(args["stage"]))
+    return Span(int(event["tid"]), op, start, end)
+
+
+def _below(limit: int) -> str:
+    return f"a whole number from 0 to {limit - 1}"
+
+
+def _is_one_of(value: Any, known: Iterable[str]) -> bool:
+    return isinstance(value, str) and value in known
+
+
+def _is_whole(value: Any, below: int) -> bool:
+    return _is_time(value) and 0 <= value < below and value == int(value)
+
+
+def _is_time(value: Any) -> bool:
+    """A number that can still be counted with, which neither infinity is nor, though Python counts it as one, True."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -_ENDLESS < value < _ENDLESS
+
+
+def _damaged(name: str, what: str) -> Never:
+    raise ValueError(f"{name} is damaged: {what}; save it anew")
