@@ -24,6 +24,8 @@ CHECKS: Final = {
     "03-accumulation": "accumulation",
     "04-stage": "remat",
     "04-checkpoint": "checkpoint",
+    "05-stages": "wrapper_stages",
+    "05-wrapper": "wrapper",
     "06-partition": "partition",
     "07-1f1b": "one_f_one_b",
     "08-batchnorm": "batchnorm",
