@@ -32,6 +32,15 @@ def test_a_smaller_bubble_that_takes_longer_is_pointed_out():
     assert "16 (21.9%) shorter than" in differences([late, none])[0]
 
 
+def test_a_schedule_of_more_stages_at_the_old_costs_is_called_a_larger_model():
+    one, two = ge.simulate(ge.one_f_one_b(4, 8)), ge.simulate(ge.interleaved(4, 8, 2))
+    words = differences([one, two])
+    assert words[2].startswith("A stage costs the same in both, and “interleaved V=2” has 8 of them, “1f1b” 4")
+    assert words[2].endswith("plan it with F and B of 4/8 the size.")
+    halved = ge.simulate(ge.interleaved(4, 8, 2), ge.Costs(F=0.5, B=1))
+    assert not any("larger model" in line for line in [*differences([one, halved]), *differences([two, one])])
+
+
 def test_plan_and_run_are_held_against_each_other_op_by_op():
     plan = Timeline([Span(d, op, a / 1e3, b / 1e3) for d, op, a, b in GPIPE.spans], 4, name="gpipe", unit="s")
     spans = []

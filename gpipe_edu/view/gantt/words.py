@@ -48,11 +48,28 @@ def _against(base: Timeline, other: Timeline, base_name: str, name: str, shown: 
         f"against {_held(base)}."
     )
     longer = other.makespan - base.makespan > NOISE * base.makespan
-    if longer and base.bubble_fraction - other.bubble_fraction > NOISE:
+    if _costs_of_a_larger_model(base, other):
+        lines.append(
+            f"A stage costs the same in both, and {name} has {_stages(other)} of them, {base_name} {_stages(base)}: that "
+            f"is a larger model. For the same one, plan it with F and B of {_stages(base)}/{_stages(other)} the size."
+        )
+    elif longer and base.bubble_fraction - other.bubble_fraction > NOISE:
         lines.append(f"A smaller bubble, and yet slower: {name} fills time with recompute or with slower ops.")
     if other.source != base.source:
         lines += _ops(base, other, shown)
     return lines
+
+
+def _stages(timeline: Timeline) -> int:
+    return len({span.op.stage for span in timeline.spans})
+
+
+def _costs_of_a_larger_model(base: Timeline, other: Timeline) -> bool:
+    """Whether more stages came with the costs of fewer, the usual slip when an interleaved schedule is compared."""
+    if _stages(other) <= _stages(base) or "measured" in (base.source, other.source):
+        return False
+    a, b = ({span.op.kind: _length(span) for span in timeline.spans} for timeline in (base, other))
+    return all(abs(a[kind] - b[kind]) <= NOISE * base.makespan for kind in a.keys() & b.keys())
 
 
 def _held(timeline: Timeline) -> str:
