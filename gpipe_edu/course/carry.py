@@ -69,6 +69,16 @@ def unpack(body: bytes) -> Callable[..., Any]:
     return function
 
 
+class Parcel:
+    """A packed function in a process that only hands it on: whoever unpickles the parcel gets the function."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return unpack, (self._body,)
+
+
 class _Packer:
     """Packs one function; `careful` tries every global value alone first, which takes longer and never fails."""
 
@@ -152,6 +162,7 @@ class _Pickler(pickle.Pickler):
         source, file = _class_source(cls)
         code = compile(source, file, "exec")  # annotations stay text here and there, as in this file
         self.packer.note(code)
+        self.packer.sources.setdefault(file, source)  # a notebook's cell is in no file
         space = vars(sys.modules.get(cls.__module__, builtins))
         # What the body itself uses must be there when it runs; what its methods use may come later.
         body = next(const for const in code.co_consts if isinstance(const, types.CodeType))

@@ -40,7 +40,7 @@ def main() -> None:
     _limit_memory()
     _hide(getattr(exercise, "HIDDEN", {}))
     try:
-        function = carry.unpack(_read(questions))
+        function = getattr(exercise, "unpack", carry.unpack)(_read(questions))
     except BaseException as error:
         _write(answers, None, _trouble(error, start))
         return

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NoReturn
@@ -26,6 +27,7 @@ SLIPS: Final = {
     "memory": "It asked for more memory than there is: does a loop append without end?",
     "arguments": "The function cannot be called this way. Keep the arguments of the stub: their names and their order.",
     "error": "Your own code stopped with an error.",
+    "other-error": "You refuse it, but with {}; asked is ValueError. A caller catches what is promised, and no other.",
     "strange": "The answer has a form that can't be compared with anything. What does the docstring say it is?",
 }
 """What can go wrong in any exercise."""
@@ -53,16 +55,24 @@ class Examiner:
             raise Wrong(Finding("no-return", SLIPS["no-return"], call, came="None"))
         return answer.value
 
-    def refuses(self, call: str, slip: str, because: str, **given: Any) -> None:
-        """Make sure that the function raises ValueError for `given`. Raises Wrong, Unwritten."""
+    def refuses(
+        self, call: str, slip: str, because: str, shown: Callable[[Any], str] | None = None, **given: Any
+    ) -> None:
+        """Make sure that the function raises ValueError for `given`. Raises Wrong, Unwritten.
+
+        shown: tells what the learner returned, where `perform` adds something to it.
+        """
         answer = self.answer(**given)
-        if answer.trouble is None:
-            raise Wrong(Finding(slip, because, call, "ValueError", _brief(answer.value)))
-        if "ValueError" not in answer.trouble.bases:
-            if answer.trouble.kind in ("stopped", "ended", "exit", "unreadable"):
-                self.fail(answer.trouble, call, {})
-            came = f"{answer.trouble.kind}: {answer.trouble.message}"
-            raise Wrong(Finding(slip, because, call, "ValueError", came, trouble=answer.trouble))
+        trouble = answer.trouble
+        if trouble is None:
+            raise Wrong(Finding(slip, because, call, "ValueError", (shown or _brief)(answer.value)))
+        if "ValueError" not in trouble.bases:
+            if trouble.kind in ("stopped", "ended", "exit", "unreadable"):
+                self.fail(trouble, call, {})
+            if _on_purpose(trouble):
+                slip, because = "other-error", SLIPS["other-error"].format(trouble.kind)
+            came = f"{trouble.kind}: {trouble.message}".rstrip(": ")
+            raise Wrong(Finding(slip, because, call, "ValueError", came, trouble=trouble))
 
     def answer(self, **given: Any) -> Answer:
         """Whatever comes back. Raises Unwritten."""
@@ -71,6 +81,10 @@ class Examiner:
         if answer.trouble and answer.trouble.kind == "NotImplementedError":
             raise Unwritten
         return answer
+
+    def places(self, frames: Iterable[tuple[str, int, str]]) -> tuple[Place, ...]:
+        """Those of `frames`, (file, line, function), that are in the learner's own code."""
+        return self._sandbox.places(frames)
 
     def fail(self, trouble: Trouble, call: str, traps: Traps) -> NoReturn:
         """Raise Wrong for an error of the learner's code."""
@@ -146,6 +160,11 @@ def unpack_report(data: tuple[Any, ...]) -> Report:
         words, charts = success
         success = Success(words, tuple(Chart(*chart) for chart in charts))
     return report._replace(finding=finding, success=success)
+
+
+def _on_purpose(trouble: Trouble) -> bool:
+    """Whether the learner's own code refused, with a `raise` or an `assert`; else something broke."""
+    return bool(trouble.where) and re.search(r"\b(raise|assert)\b", trouble.where[-1].text) is not None
 
 
 def _brief(value: Any) -> str:

@@ -48,6 +48,12 @@ def name_of(value: Any) -> str:
     return "array" if isinstance(value, np.ndarray) else type(value).__name__
 
 
+def a_name_of(value: Any) -> str:
+    """The same with its article."""
+    name = name_of(value)
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
 def _encode(value: Any, depth: int) -> Any:
     if depth > _DEEPEST:
         return {"other": ["nested too deeply", "..."]}

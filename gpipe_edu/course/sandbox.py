@@ -151,7 +151,7 @@ class Sandbox:
             if trouble is None:
                 return Answer(value)
             kind, message, where, bases = trouble
-            return Answer(trouble=Trouble(str(kind), str(message), self._places(where), tuple(map(str, bases))))
+            return Answer(trouble=Trouble(str(kind), str(message), self.places(where), tuple(map(str, bases))))
         except (ValueError, TypeError):
             return Answer(trouble=Trouble("unreadable", ""))
 
@@ -177,9 +177,9 @@ class Sandbox:
         """Where the function was just before it was stopped: its process wrote that down in time."""
         _, _, dump = self._tail.rpartition(_DUMP)
         found = re.findall(r'File "([^"]+)", line (\d+) in (\S+)', dump)
-        return self._places(found[::-1])
+        return self.places(found[::-1])
 
-    def _places(self, frames: Iterable[tuple[str, Any, str]]) -> tuple[Place, ...]:
+    def places(self, frames: Iterable[tuple[str, Any, str]]) -> tuple[Place, ...]:
         """The frames that are in the learner's own code, with the text of their lines."""
         places = []
         for file, line, name in frames:

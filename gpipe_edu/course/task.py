@@ -4,6 +4,7 @@ A task is a module in `checks/`. It has
 
     TASK                    a `Task`
     HIDDEN                  optional: names of this package that would give the answer away, hidden from the function
+    unpack                  optional: `carry.Parcel`, if `perform` hands the function on to other processes
     perform(function, ...)  calls the learner's function with plain data; runs in the learner's process
     examine(examiner, rng)  judges what comes back, and raises `Wrong` at the first thing that is; runs in the judge's
 """
@@ -31,6 +32,7 @@ CHECKS: Final = {
     "08-batchnorm": "batchnorm",
     "09-early": "early",
     "09-cap": "cap",
+    "10-processes": "processes",
 }
 """The key of every task and its module in `checks/`, in reading order."""
 

@@ -167,3 +167,12 @@ def test_the_digest_is_that_of_the_code():
 
     assert make(0) == make(2) == make(4)
     assert make(0) != make(1)
+
+
+def test_a_class_of_a_notebook_brings_its_cell_along(monkeypatch):
+    text = "import math\n\nclass Mine:\n    def go(self):\n        return 1 / 0\n"
+    monkeypatch.setattr(sys.modules["__main__"], "In", ["", text], raising=False)
+    space = {"__name__": "__main__"}
+    exec(text, space)
+    source = carry.pack(space["Mine"]).sources["cell 1"]
+    assert source.splitlines()[4].strip() == "return 1 / 0", "a message names the line by its number in the cell"

@@ -1,5 +1,6 @@
 """What a learner sees of a check, and that nothing done to the notebook's process reaches the verdict."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -100,6 +101,33 @@ def test_slips_in_the_call_are_told(arguments, error, told):
 def test_arguments_that_do_not_fit_are_told():
     with pytest.raises(NotYet, match="Keep the arguments of the stub"):
         check("02-clock", lambda K: [])
+
+
+@pytest.mark.parametrize(
+    ("refuse", "slip", "came"),
+    [
+        ("raise TypeError('no')", "other-error", "TypeError: no"),
+        ("assert M > 0", "other-error", "AssertionError"),
+        ("1 / 0", "no-refusal", "ZeroDivisionError: division by zero"),
+        ("return []", "no-refusal", "an empty list"),
+    ],
+)
+def test_a_refusal_by_another_error_is_told_from_one_that_breaks_and_from_none(tmp_path, refuse, slip, came):
+    """What `perform` hands on beside the answer is not shown."""
+    path = tmp_path / "theirs.py"
+    path.write_text(f"""
+import numpy as np
+def split(batch, M):
+    if M < 1:
+        {refuse}
+    return list(zip(*(np.array_split(a, M) for a in batch))) if isinstance(batch, tuple) else np.array_split(batch, M)
+""")
+    spec = importlib.util.spec_from_file_location("theirs", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    finding = judging.judge("01-splitting", pack(module.split), 1).finding
+    assert (finding.slip, finding.came, finding.expected) == (slip, came, "ValueError")
+    assert ("with " + came.partition(":")[0] in finding.because) == (slip == "other-error")
 
 
 def test_nothing_is_an_answer(capsys):
