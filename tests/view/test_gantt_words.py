@@ -36,7 +36,7 @@ def test_a_schedule_of_more_stages_at_the_old_costs_is_called_a_larger_model():
     one, two = ge.simulate(ge.one_f_one_b(4, 8)), ge.simulate(ge.interleaved(4, 8, 2))
     words = differences([one, two])
     assert words[2].startswith("A stage costs the same in both, and “interleaved V=2” has 8 of them, “1f1b” 4")
-    assert words[2].endswith("plan it with F and B of 4/8 the size.")
+    assert words[2].endswith("F and B are 4/8 of that size.")
     halved = ge.simulate(ge.interleaved(4, 8, 2), ge.Costs(F=0.5, B=1))
     assert not any("larger model" in line for line in [*differences([one, halved]), *differences([two, one])])
 

@@ -51,7 +51,7 @@ def _against(base: Timeline, other: Timeline, base_name: str, name: str, shown: 
     if _costs_of_a_larger_model(base, other):
         lines.append(
             f"A stage costs the same in both, and {name} has {_stages(other)} of them, {base_name} {_stages(base)}: "
-            f"that is a larger model. For the same one, plan it with F and B of {_stages(base)}/{_stages(other)} the size."
+            f"that is a larger model. For the same one, F and B are {_stages(base)}/{_stages(other)} of that size."
         )
     elif longer and base.bubble_fraction - other.bubble_fraction > NOISE:
         lines.append(f"A smaller bubble, and yet slower: {name} fills time with recompute or with slower ops.")
