@@ -33,14 +33,14 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    start = plain.decode(_read(questions))
+    start = plain.decode(read(questions))
     sys.path += [folder for folder in start["path"] if folder not in sys.path]
     sys.dont_write_bytecode = True
     exercise: Any = importlib.import_module(start["module"])
-    _limit_memory()
+    limit_memory()
     _hide(getattr(exercise, "HIDDEN", {}))
     try:
-        function = getattr(exercise, "unpack", carry.unpack)(_read(questions))
+        function = getattr(exercise, "unpack", carry.unpack)(read(questions))
     except BaseException as error:
         _write(answers, None, _trouble(error, start))
         return
@@ -65,11 +65,12 @@ def _wait(questions: BinaryIO, waiting: queue.SimpleQueue[bytes]) -> None:
     """Take questions, and end this process when nobody can ask any more, even in the middle of an endless loop."""
     with suppress(EOFError):
         while True:
-            waiting.put(_read(questions))
+            waiting.put(read(questions))
     os._exit(0)
 
 
-def _read(pipe: BinaryIO) -> bytes:
+def read(pipe: BinaryIO) -> bytes:
+    """A message: its length in 8 bytes, then itself. Raises EOFError if the other side has hung up."""
     head = pipe.read(8)
     if len(head) < 8:
         raise EOFError
@@ -115,7 +116,7 @@ def _hidden(name: str, task: str) -> Callable[..., Any]:
     return refuse
 
 
-def _limit_memory() -> None:
+def limit_memory() -> None:
     """An allocation without end becomes a MemoryError before the machine suffers. Not where there are no limits."""
     try:
         import resource

@@ -20,11 +20,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from gpipe_edu.course.child import limit_memory, read
+
 _PRINTED: Final = 10_000
 """Characters passed on of what a function prints."""
-
-_MEMORY: Final = 4 * 2**30
-"""Bytes that a function may take, on top of what PyTorch has."""
 
 
 def main() -> None:
@@ -34,7 +33,7 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started us is interrupted too, and stops us
-    rank, path = pickle.loads(_read(questions))
+    rank, path = pickle.loads(read(questions))
     sys.path += [folder for folder in path if folder not in sys.path]
     sys.dont_write_bytecode = True
     import torch
@@ -43,7 +42,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     watch = Watch()
-    _limit_memory()
+    limit_memory()
     sys.stdout = Prints(answers)
     jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_wait, args=(questions, jobs), daemon=True).start()
@@ -132,25 +131,5 @@ def _wait(questions: BinaryIO, jobs: queue.SimpleQueue[bytes]) -> None:
     """Take jobs, and end this process when nobody can send any more, even in the middle of a wait."""
     with suppress(EOFError):
         while True:
-            jobs.put(_read(questions))
+            jobs.put(read(questions))
     os._exit(0)
-
-
-def _read(pipe: BinaryIO) -> bytes:
-    head = pipe.read(8)
-    if len(head) < 8:
-        raise EOFError
-    return pipe.read(int.from_bytes(head, "big"))
-
-
-def _limit_memory() -> None:
-    """An allocation without end becomes a MemoryError before the machine suffers. Where the system tells its size."""
-    try:
-        import resource
-
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except (ImportError, OSError):  # Windows, macOS
-        return
-    limit = pages * os.sysconf("SC_PAGE_SIZE") + _MEMORY
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
