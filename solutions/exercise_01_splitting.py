@@ -50,8 +50,9 @@ ge.compare(step([3, 3, 2, 2], "cut A: 3, 3, 2, 2"), step([2, 2, 2, 4], "cut B: 2
 # | 10 | 4 | 3, 3, 2, 2 |
 # | 5 | 4 | 2, 1, 1, 1 |
 # | 3 | 5 | 1, 1, 1, 0, 0 |
+# | 0 | 2 | 0, 0 |
 #
-# In the last row there are not enough samples. The pieces are all there nevertheless, some of them empty.
+# In the last two rows there are not enough samples. The pieces are all there nevertheless, some of them empty.
 
 
 # %% nbgrader={"grade": false, "grade_id": "01-splitting-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}

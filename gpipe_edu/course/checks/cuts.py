@@ -1,7 +1,7 @@
 """What people do instead of making the slowest stage as fast as it can be: one rule for each belief.
 
-A rule says whether an answer is what the belief gives. One answer proves little, so a belief is named only if it fits
-all answers of a learner's function at once, and the first that fits is named.
+A variant of a belief says whether an answer is what it gives. One answer proves little, so a belief is named only if
+one of its variants fits all answers of a learner's function at once, and the first that fits is named.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from fractions import Fraction
 from functools import partial
 from itertools import accumulate, combinations, pairwise
 from typing import Any, Final, NamedTuple
+
+from .beliefs import Belief, belief_with
 
 Costs = Sequence[float]
 Counts = tuple[int, ...]
@@ -24,18 +26,10 @@ class Answer(NamedTuple):
     counts: Counts
 
 
-class Belief(NamedTuple):
-    """slip, because: as in a finding. variants: the ways to act on it; each says whether an answer is one."""
-
-    slip: str
-    because: str
-    variants: tuple[Callable[[Answer], bool], ...]
-
-
 def stage_costs(costs: Costs, counts: Sequence[int]) -> list[float]:
     """The cost of each stage, rounded once."""
-    bounds = [0, *accumulate(counts)]
-    return [float(sum(map(Fraction, costs[start:end]))) for start, end in pairwise(bounds)]
+    ends = [0, *accumulate(counts)]
+    return [float(sum(map(Fraction, costs[start:end]))) for start, end in pairwise(ends)]
 
 
 def can_be_faster(costs: Costs, K: int, largest: float) -> bool:
@@ -47,22 +41,38 @@ def can_be_faster(costs: Costs, K: int, largest: float) -> bool:
     limit = largest * (1 - 1e-9)
     if not costs or max(costs) >= limit:
         return False
-    stages, filled = 1, Fraction(0)
-    for cost in map(Fraction, costs):
-        if filled + cost >= limit:
-            stages, filled = stages + 1, Fraction(0)
-        filled += cost
-    return stages <= K
+    exact, start = list(map(Fraction, costs)), 0
+    for _ in range(K):
+        start = _filled(exact, start, len(costs), limit)
+    return start == len(costs)
+
+
+def _filled(costs: Sequence[Any], start: int, last: int, limit: float, over: bool = False) -> int:
+    """Where a stage ends that starts at `start`: before it is above the limit, or, if `over`, once it has reached it.
+
+    It has a layer, if one is left, and ends at `last` at the latest.
+    """
+    total: Any = 0
+    end = start
+    while end < last and (end == start or not (total >= limit or (not over and total + costs[end] > limit))):
+        total += costs[end]
+        end += 1
+    return end
 
 
 def belief_behind(answers: Sequence[Answer]) -> Belief | None:
     """The first belief of which one variant explains all answers."""
-    return next((b for b in BELIEFS if any(all(map(variant, answers)) for variant in b.variants)), None)
+    return belief_with(BELIEFS, lambda variant: all(map(variant, answers)))
 
 
 def _cuts(L: int, K: int) -> Iterator[Counts]:
     for inner in combinations(range(1, L), K - 1):
-        yield tuple(end - start for start, end in pairwise((0, *inner, L)))
+        yield tuple(_counts((0, *inner, L)))
+
+
+def _counts(ends: Sequence[int]) -> list[int]:
+    """Layers per stage, from where the stages start and end."""
+    return [end - start for start, end in pairwise(ends)]
 
 
 def _is(build: Callable[[Costs, int], Sequence[int]]) -> Callable[[Answer], bool]:
@@ -84,29 +94,17 @@ def _even(costs: Costs, K: int, front: bool) -> list[int]:
     return [small + ((k < more) if front else (k >= K - more)) for k in range(K)]
 
 
-def _rest_last(costs: Costs, K: int) -> list[int]:
-    small, more = divmod(len(costs), K)
-    return [small] * (K - 1) + [small + more]
-
-
 def _fill(costs: Costs, K: int, over: bool, again: bool, least: bool) -> list[int]:
     """Fill stage by stage up to the average, or beyond it by one layer (over); what is left goes to the last stage.
 
     again: the average of what remains, anew for each stage. least: never below the dearest layer.
     """
-    counts, start, L = [], 0, len(costs)
+    ends, L = [0], len(costs)
     for stages in range(K, 1, -1):
-        target = sum(costs[start:]) / stages if again else sum(costs) / K
-        target = max(target, max(costs)) if least else target
-        filled, end = 0.0, start
-        while end < L - (stages - 1):
-            if end > start and (filled >= target or (not over and filled + costs[end] > target)):
-                break
-            filled += costs[end]
-            end += 1
-        counts.append(end - start)
-        start = end
-    return [*counts, L - start]
+        target = sum(costs[ends[-1] :]) / stages if again else sum(costs) / K
+        limit = max(target, max(costs)) if least else target
+        ends.append(_filled(costs, ends[-1], L - (stages - 1), limit, over))
+    return _counts([*ends, L])
 
 
 def _nearest(costs: Costs, K: int, below: bool) -> list[int]:
@@ -117,7 +115,7 @@ def _nearest(costs: Costs, K: int, below: bool) -> list[int]:
         places = range(cuts[-1] + 1, L - (K - k) + 1)
         under = [place for place in places if sums[place] <= goal]
         cuts.append((under or [places[0]])[-1] if below else min(places, key=lambda place: abs(sums[place] - goal)))
-    return [end - start for start, end in pairwise([*cuts, L])]
+    return _counts([*cuts, L])
 
 
 def _halves(costs: Costs, K: int) -> list[int]:
@@ -184,7 +182,7 @@ BELIEFS: Final = (
     Belief(
         "remainder-last",
         "Every stage got L // K layers and the last one the remainder, whatever they cost. Balance cost, not count.",
-        (_is(_rest_last),),
+        (_is(lambda costs, K: [len(costs) // K] * (K - 1) + [len(costs) - len(costs) // K * (K - 1)]),),
     ),
     Belief(
         "by-count",

@@ -14,9 +14,12 @@ import numpy as np
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.course.judging import SLIPS, Examiner
-from gpipe_edu.course.plain import name_of
+from gpipe_edu.course.plain import a_name_of, name_of
 from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
+
+from .beliefs import told_as
+from .pieces import listed, wrong_count, wrong_values
 
 TASK: Final = Task(
     key="01-splitting",
@@ -37,10 +40,20 @@ HIDDEN: Final = {f"gpipe_edu{module}.split_batch": TASK.function for module in (
 
 _NO_COUNT: Final = "a cut into fewer than one piece is a slip of the caller: say so with ValueError"
 
+_NO_SAMPLES: Final = "A batch without samples has M pieces, too: each is empty, and the shape of a sample stays."
+
+_ONLY_SMALL: Final = "Small batches are cut well, this larger one is not: does a number in your code limit N or M?"
+
 
 def perform(split: Any, batch: Any, M: int) -> Any:
-    """The pieces, and the batch as it is afterwards."""
-    return split(batch, M), batch
+    """The pieces, as a list even where they come one by one or in an array of arrays; and the batch afterwards."""
+    found = split(batch, M)
+    if isinstance(found, np.ndarray):
+        whole = isinstance(batch, np.ndarray) and found.ndim <= batch.ndim and found.dtype != object
+        return found if whole else list(found), batch
+    if not isinstance(found, str | dict | set | list | tuple) and hasattr(found, "__iter__"):
+        found = list(found)
+    return found, batch
 
 
 def examine(examiner: Examiner, rng: Random) -> Success:
@@ -53,9 +66,14 @@ def examine(examiner: Examiner, rng: Random) -> Success:
     for N, M in [(10, 4), (2, 3), (rng.randint(5, 40), rng.randint(2, 8))]:
         widths = [(), (3,)] if rng.random() < 0.5 else [(2,), (), (1, 2)]
         _one(examiner, tuple(_batch(rng, N, width) for width in widths), M)
+    with told_as("no-samples", _NO_SAMPLES):
+        _one(examiner, _batch(rng, 0, (3,)), 4)
+    with told_as("only-small", _ONLY_SMALL):
+        _one(examiner, _batch(rng, 1000, ()), 40)
     for M in (0, -rng.randint(1, 5)):
-        call = f"split(a batch of 6 samples, M={M})"
-        examiner.refuses(call, "no-refusal", f"M = {M}: {_NO_COUNT}.", batch=_batch(rng, 6, ()), M=M)
+        call, because = f"split(a batch of 6 samples, M={M})", f"M = {M}: {_NO_COUNT}."
+        batch = _batch(rng, 6, ())
+        examiner.refuses(call, "no-refusal", because, lambda value: _shown(value[0]), batch=batch, M=M)
     return _train(examiner, rng)
 
 
@@ -74,7 +92,7 @@ def _one(examiner: Examiner, batch: Any, M: int) -> list[Any]:
     shapes = ", ".join(str(part.shape) for part in parts)
     what = f"a tuple of arrays {shapes}" if isinstance(batch, tuple) else f"an array of shape {shapes}"
     call = f"split({what}, M={M})"
-    expected = f"a list of {M} {'tuples' if isinstance(batch, tuple) else 'arrays'}, {_sizes(N, M)}"
+    expected = f"a list of {M} {'tuple' if isinstance(batch, tuple) else 'array'}{'s' * (M > 1)}, {_sizes(N, M)}"
     traps = {}
     if N < M:
         few = "N < M is allowed: the last pieces are then empty, and the engines skip them."
@@ -87,7 +105,8 @@ def _one(examiner: Examiner, batch: Any, M: int) -> list[Any]:
     if value is None:
         raise wrong("no-return", SLIPS["no-return"], "None")
     if not isinstance(value, list | tuple):
-        raise wrong("not-a-list", f"The answer is a list of pieces; this is a {name_of(value)}.")
+        single = " One piece is a list of one, too." if M == 1 else ""
+        raise wrong("not-a-list", f"The answer is a list of pieces; this is {a_name_of(value)}.{single}")
     if isinstance(batch, tuple):
         _judge_tuples(batch, value, M, wrong)
         for index, part in enumerate(batch):
@@ -126,9 +145,9 @@ def _judge_pieces(batch: np.ndarray[Any, Any], pieces: list[Any], M: int, wrong:
     N = len(batch)
     odd = next((piece for piece in pieces if not isinstance(piece, np.ndarray)), None)
     if odd is not None:
-        raise wrong("not-arrays", f"Every piece is an array, as the batch is; one is a {name_of(odd)}.")
+        raise wrong("not-arrays", f"Every piece is an array, as the batch is; one is {a_name_of(odd)}.")
     sizes = [len(piece) if piece.ndim else 0 for piece in pieces]
-    told = f"sizes {', '.join(map(str, sizes)) or 'none'}"
+    told = f"sizes {listed(sizes) or 'none'}"
     shape = next((m for m, piece in enumerate(pieces) if piece.shape[1:] != batch.shape[1:]), None)
     if shape is not None:
         raise wrong(
@@ -137,12 +156,12 @@ def _judge_pieces(batch: np.ndarray[Any, Any], pieces: list[Any], M: int, wrong:
             difference=f"piece {shape} has shape {pieces[shape].shape}",
         )
     if len(pieces) != M:
-        raise _count(N, M, sizes, wrong)
+        raise wrong_count(N, M, sizes, wrong)
     together = np.concatenate(pieces) if pieces else batch[:0]
     if together.dtype != batch.dtype:
         raise wrong("other-type", f"The numbers changed their type from {batch.dtype} to {together.dtype}.")
     if not np.array_equal(together, batch):
-        raise _values(batch, pieces, together, told, wrong)
+        raise wrong_values(batch, pieces, together, told, wrong)
     if max(sizes) - min(sizes) > 1:
         last = max(sizes) == sizes[-1] and len(set(sizes[:-1])) <= 1
         ceiling = sizes[0] == -(-N // M)
@@ -159,48 +178,6 @@ def _judge_pieces(batch: np.ndarray[Any, Any], pieces: list[Any], M: int, wrong:
         charts = (Chart("your pieces", rows, sizes=lane), Chart("even pieces", rows, sizes=even)) if M <= 12 else ()
         difference = f"piece {sizes.index(max(sizes))} has {max(sizes)} samples, piece {sizes.index(min(sizes))} "
         raise Wrong(wrong(slip, because, told, difference + f"has {min(sizes)}").finding._replace(charts=charts))
-
-
-def _count(N: int, M: int, sizes: list[int], wrong: Blame) -> Wrong:
-    came = f"{len(sizes)} pieces of sizes {', '.join(map(str, sizes))}"
-    if sizes and sizes == [min(M, N - start) for start in range(0, N, M)] and len(sizes) != M:
-        because = "M is the number of pieces, not the size of one."
-        return wrong("size-M", because, came)
-    if len(sizes) == M + 1 and sum(sizes) == N:
-        return wrong("one-more", "The remainder became a piece of its own. A schedule for M has no place for it.", came)
-    if len(sizes) == N < M:
-        because = "There are fewer samples than pieces, and pieces are missing. A piece may be empty, but it is there."
-        return wrong("fewer-than-M", because, came)
-    if len(sizes) < M:
-        because = (
-            "Exactly M pieces, always: a schedule for M micro-batches waits for all of them. Rounding N / M up to "
-            "one size for all, as `torch.chunk` does, may use up the samples too soon."
-        )
-        return wrong("too-few", because, came)
-    return wrong("too-many", "Exactly M pieces: a schedule for M micro-batches has no place for more.", came)
-
-
-def _values(batch: Any, pieces: list[Any], together: Any, told: str, wrong: Blame) -> Wrong:
-    N, M = len(batch), len(pieces)
-    where = next((i for i in range(min(N, len(together))) if not np.array_equal(together[i], batch[i])), None)
-    place = min(N, len(together)) if where is None else where
-    difference = f"sample {place} of the batch is not in its place"
-    if len(together) < N:
-        because = "Samples were lost: the pieces together hold fewer than the batch. Who takes the remainder?"
-        if len({len(piece) for piece in pieces}) == 1:
-            because = f"N // M = {N // M} samples a piece lose the remainder of {N % M}: every sample has to train."
-        return wrong("lost", because, told, f"{N - len(together)} of {N} samples are missing")
-    if len(together) > N:
-        because = "The pieces together hold more samples than the batch: some came twice, or were made up to fill one."
-        return wrong("doubled", because, told, f"{len(together)} samples came from {N}")
-    if all(np.array_equal(piece, batch[m::M]) for m, piece in enumerate(pieces)):
-        because = "The samples were dealt out like cards. Each piece is a run of neighbours, so that joining is simple."
-        return wrong("dealt", because, told, difference)
-    if sorted(map(repr, together.tolist())) == sorted(map(repr, batch.tolist())):
-        because = "All samples are there, but not in their order: labels would no longer fit."
-        return wrong("order", because, told, difference)
-    because = "Sizes are right, but these numbers are not the batch's. Slices keep them."
-    return wrong("invented", because, told, difference)
 
 
 def _train(examiner: Examiner, rng: Random) -> Success:
@@ -225,9 +202,10 @@ def _train(examiner: Examiner, rng: Random) -> Success:
         raise Wrong(Finding("other-gradient", because, "split((50 digits, 50 labels), M=8)"))
     sizes = [float(len(images)) for images, _ in pieces]
     words = (
-        f"Then 50 handwritten digits were cut by your function into {', '.join(f'{size:g}' for size in sizes)} and "
-        f"trained piece by piece: the gradients differ from those of one device by at most {error:.0e}, which is "
-        f"rounding. In the chart, each op takes as long as its piece is large."
+        f"Then 50 handwritten digits were cut by your function into pieces of "
+        f"{', '.join(f'{size:g}' for size in sizes)} and trained one by one: the gradients differ from "
+        f"those of one device by at most {error:.0e}, which is rounding. In the chart, each op takes as long as "
+        f"its piece is large."
     )
     return Success(words, (Chart("your micro-batches on 4 devices", str(gpipe(4, 8)), sizes=sizes),))
 
@@ -244,6 +222,5 @@ def _shown(value: Any) -> str:
         return f"one array of shape {value.shape}"
     if isinstance(value, list | tuple):
         kinds = [f"array {piece.shape}" if isinstance(piece, np.ndarray) else name_of(piece) for piece in value]
-        shown = ", ".join(kinds[:6]) + (", ..." if len(kinds) > 6 else "")
-        return f"a {name_of(value)} of {len(value)}: {shown}"
+        return f"a {name_of(value)} of {len(value)}: {listed(kinds, 6)}" if value else f"an empty {name_of(value)}"
     return getattr(value, "text", repr(value))

@@ -57,6 +57,14 @@ def fill(costs, limit):
     return counts
 
 
+def cut_further(counts, K):
+    """The same with stages cut in two until there are K."""
+    while len(counts) < K:
+        at = next(k for k, count in enumerate(counts) if count > 1)
+        counts[at : at + 1] = [1, counts[at] - 1]
+    return counts
+
+
 def dynamic(costs, K):
     """A right answer, for slips at its edges."""
     sums = [0, *itertools.accumulate(costs)]
@@ -206,11 +214,7 @@ def tries_limits_in_steps_of_one(costs, K):
     limit = int(max(costs))
     while len(fill(costs, limit)) > K or limit < max(costs):
         limit += 1
-    counts = fill(costs, limit)
-    while len(counts) < K:
-        big = max(range(len(counts)), key=counts.__getitem__)
-        counts[big : big + 1] = [counts[big] - 1, 1]
-    return counts
+    return cut_further(fill(costs, limit), K)
 
 
 @wrong_cut("every-cut")
@@ -248,6 +252,64 @@ def eats_the_costs(costs, K):
     return counts
 
 
+@wrong_cut("fixed-unit")
+def makes_the_costs_whole(costs, K):
+    return dynamic([int(cost * 10**6) for cost in costs], K)
+
+
+@wrong_cut("nearly-best")
+def shares_in_hundredths(costs, K):
+    largest = max(costs)
+    return dynamic([round(cost / largest, 2) for cost in costs] if largest else costs, K)
+
+
+@wrong_cut("not-infinite")
+def a_large_number_for_infinity(costs, K):
+    L, sums = len(costs), [0, *itertools.accumulate(costs)]
+    best = [[10**9] * (L + 1) for _ in range(K + 1)]
+    first = [[0] * (L + 1) for _ in range(K + 1)]
+    best[0][L] = 0
+    for stages in range(1, K + 1):
+        for start in range(L):
+            for end in range(start + 1, L + 1):
+                largest = max(sums[end] - sums[start], best[stages - 1][end])
+                if largest < best[stages][start]:
+                    best[stages][start], first[stages][start] = largest, end
+    counts, start = [], 0
+    for stages in range(K, 0, -1):
+        counts.append(first[stages][start] - start)
+        start = first[stages][start]
+    return counts
+
+
+@wrong_cut("many-stages")
+def a_table_for_sixteen_stages(costs, K):
+    L, sums = len(costs), [0, *itertools.accumulate(costs)]
+    best = np.full((17, 201), np.inf)
+    first = np.zeros((17, 201), dtype=int)
+    best[0, L] = 0
+    for stages in range(1, K + 1):
+        for start in range(L):
+            largest = [max(sums[end] - sums[start], best[stages - 1, end]) for end in range(start + 1, L + 1)]
+            best[stages, start] = min(largest)
+            first[stages, start] = start + 1 + np.argmin(largest)
+    ends = [0]
+    for stages in range(K, 0, -1):
+        ends.append(int(first[stages, ends[-1]]))
+    return [b - a for a, b in itertools.pairwise(ends)]
+
+
+@wrong_cut("all-zero")
+def nothing_to_do_for_nothing(costs, K):
+    return dynamic(costs, K) if any(costs) else [0] * K
+
+
+@BANK.wrong("other-error")
+def asserts(costs, K):
+    assert 1 <= K <= len(costs)
+    return dynamic(costs, K)
+
+
 @BANK.wrong("more-stages-than-layers")
 def empty_stages_for_lack_of_layers(costs, K):
     if K < 1:
@@ -276,11 +338,7 @@ def bisection_then_cut_further(costs, K):
             high = middle
         else:
             low = middle
-    counts = fill(costs, high)
-    while len(counts) < K:
-        at = next(k for k, count in enumerate(counts) if count > 1)
-        counts[at : at + 1] = [1, counts[at] - 1]
-    return counts
+    return cut_further(fill(costs, high), K)
 
 
 @right_cut

@@ -114,11 +114,26 @@ def as_lists(x, M):
     return [piece.tolist() for piece in np.array_split(x, M)]
 
 
-@BANK.wrong("not-a-list")
-def forgot_the_list(batch, M):
-    if M < 1:
-        raise ValueError("M must be at least 1")
-    return (piece for piece in np.array_split(batch, M))
+@wrong_cut("not-a-list")
+def one_piece_without_a_list(x, M):
+    return np.array_split(x, M) if M > 1 else x
+
+
+@wrong_cut("no-samples")
+def no_pieces_for_no_samples(x, M):
+    return np.array_split(x, M) if len(x) else []
+
+
+@wrong_cut("only-small")
+def at_most_32_pieces(x, M):
+    return np.array_split(x, min(M, 32))
+
+
+@BANK.wrong("other-error")
+def raises_what_it_likes(batch, M):
+    if not M >= 1:
+        raise TypeError("M must be at least 1")
+    return complete(np.array_split)(batch, M)
 
 
 @BANK.wrong("not-regrouped")
@@ -208,3 +223,18 @@ def larger_ones_last_and_recursive(batch, M):
 def rounded_bounds(x, M):
     bounds = [round(m * len(x) / M) for m in range(M + 1)]
     return tuple(x[a:b].copy() for a, b in itertools.pairwise(bounds))
+
+
+@BANK.right
+@complete
+def one_by_one(x, M):
+    yield from np.array_split(x, M)
+
+
+@BANK.right
+def array_of_arrays(batch, M):
+    pieces = complete(np.array_split)(batch, M)
+    found = np.empty(M, dtype=object)
+    for m, piece in enumerate(pieces):
+        found[m] = piece
+    return found
