@@ -156,7 +156,8 @@ def test_a_command_has_these_options_and_the_quick_ones_run(words, tmp_path, mon
         assert stopped.value.code == 0
 
 
-def test_the_code_runs():
+def test_the_code_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     [block] = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     names: dict = {}
     exec(block, names)
