@@ -23,6 +23,7 @@ from .task import Chart, Finding, Report, Success, Unwritten, Wrong, module_of
 SLIPS: Final = {
     "no-return": "The function gave back `None`: is there a `return`, and does every way through it reach one?",
     "endless": "It was stopped after {} seconds: a loop that never ends, or a wait for something that never comes.",
+    "printed": "It printed more than {}, and was stopped: is there a `print` in a loop that never ends?",
     "exit": "The function ended its own process. A function hands back its answer with `return`, and never exits.",
     "memory": "It asked for more memory than there is: does a loop append without end?",
     "arguments": "The function cannot be called this way. Keep the arguments of the stub: their names and their order.",
@@ -67,7 +68,7 @@ class Examiner:
         if trouble is None:
             raise Wrong(Finding(slip, because, call, "ValueError", (shown or _brief)(answer.value)))
         if "ValueError" not in trouble.bases:
-            if trouble.kind in ("stopped", "ended", "exit", "unreadable"):
+            if trouble.kind in ("stopped", "printed", "ended", "exit", "unreadable"):
                 self.fail(trouble, call, {})
             if _on_purpose(trouble):
                 slip, because = "other-error", SLIPS["other-error"].format(trouble.kind)
@@ -93,6 +94,8 @@ class Examiner:
             slip, because = traps[trouble.kind]
         elif trouble.kind == "stopped":
             slip, because = "endless", SLIPS["endless"].format(trouble.message)
+        elif trouble.kind == "printed":
+            slip, because = "printed", SLIPS["printed"].format(trouble.message)
         elif trouble.kind in ("ended", "exit", "unreadable"):
             slip, because = "exit", SLIPS["exit"]
         elif trouble.kind == "MemoryError":

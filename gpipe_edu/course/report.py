@@ -95,7 +95,7 @@ def _evidence(report: Report) -> list[str]:
 
 def _trouble(trouble: Trouble) -> list[str]:
     lines = []
-    if trouble.kind not in ("stopped", "ended", "exit", "unreadable"):
+    if trouble.kind not in ("stopped", "printed", "ended", "exit", "unreadable"):
         lines.append(f"{trouble.kind}: {trouble.message}")
     elif trouble.kind == "stopped" and trouble.where:
         lines.append("it was here:")

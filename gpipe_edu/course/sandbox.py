@@ -30,6 +30,9 @@ _START: Final = 60.0
 _HEAD, _TAIL = 2_000, 20_000
 """Characters kept of what the function prints."""
 
+_FLOOD: Final = 50_000_000
+"""Bytes: whoever prints more is stopped."""
+
 
 _DUMP: Final = "Timeout ("
 """What faulthandler writes first when time runs out."""
@@ -44,7 +47,8 @@ class Place(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """An error of the learner's code. kind: its type, or "stopped", "ended", "exit" or "unreadable".
+    """An error of the learner's code. kind: its type, or "stopped", "printed" (too much), "ended", "exit" or
+    "unreadable".
 
     where: the learner's own lines on the way to it, outermost first. bases: the names of the type and its bases.
     """
@@ -70,6 +74,7 @@ class Sandbox:
         self._ended: Trouble | None = None
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._head, self._tail = "", ""
+        self._flooded = False
         root = str(Path(__file__).resolve().parents[2])
         code = f"import sys; sys.path.append({root!r}); from {child.__name__} import main; main()"
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "PYTHONIOENCODING": "utf-8:replace"}
@@ -122,7 +127,7 @@ class Sandbox:
         self._send(plain.encode(given))
         answer = self._receive(self._left)
         self._left -= monotonic() - started
-        if answer.trouble and answer.trouble.kind in ("stopped", "ended", "unreadable"):
+        if answer.trouble and answer.trouble.kind in ("stopped", "printed", "ended", "unreadable"):
             self._ended = answer.trouble
         return answer
 
@@ -145,7 +150,8 @@ class Sandbox:
             self._kill()
             return Answer(trouble=Trouble("stopped", f"{self._limit:g}", self._last_lines()))
         if data is None:
-            return Answer(trouble=Trouble("ended", ""))
+            printed = Trouble("printed", f"{_FLOOD // 1_000_000} MB")
+            return Answer(trouble=printed if self._flooded else Trouble("ended", ""))
         try:
             value, trouble = plain.decode(data)
             if trouble is None:
@@ -165,10 +171,15 @@ class Sandbox:
             self._answers.put(None)
 
     def _drain(self) -> None:
-        """Read whatever is printed, so that the pipe never fills, and keep a little of it."""
-        pipe = self._process.stderr
+        """Read whatever is printed, so that the pipe never fills, and keep a little of it. A flood ends the process."""
+        pipe, size = self._process.stderr, 0
         with suppress(OSError, ValueError):
             while pipe is not None and (data := os.read(pipe.fileno(), 65536)):
+                size += len(data)
+                if size > _FLOOD:
+                    self._flooded = True
+                    self._kill()
+                    return
                 text = data.decode(errors="replace")
                 self._head = (self._head + text)[:_HEAD] if len(self._head) < _HEAD else self._head
                 self._tail = (self._tail + text)[-_TAIL:]

@@ -99,15 +99,27 @@ def test_an_error_names_the_learner_s_lines_and_no_others():
     ]
 
 
-def test_a_gigabyte_of_output_fills_nothing():
+def test_much_output_fills_nothing():
     def function(batch, M):
-        for _ in range(200):
+        for _ in range(40):
             print("x" * 1_000_000)
         return [1]
 
     answer, sandbox = ask(function, seconds=20)
     assert answer.value[0] == [1]
     assert len(sandbox.printed) <= 2000
+
+
+def test_output_without_end_is_stopped_before_time_is_up():
+    def function(batch, M):
+        while True:
+            print("x" * 1_000_000)
+
+    started = time.monotonic()
+    answer, sandbox = ask(function, seconds=60, times=2)
+    assert (answer.trouble.kind, answer.trouble.message) == ("printed", "50 MB")
+    assert time.monotonic() - started < 30
+    assert 0 < len(sandbox.printed) <= 2000
 
 
 def test_prints_and_garbage_on_standard_output_do_not_mix_with_answers():

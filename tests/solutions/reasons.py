@@ -149,6 +149,16 @@ def board(K: int, M: int) -> set[tuple[int, int]]:
     return {(m, k) for m in range(M) for k in range(K)}
 
 
+SIZE: Mapping[str, Claim] = {
+    "from-one": lambda rows, K, M: {m for row in rows for _, m, _ in row} == set(range(1, M + 1)),
+    "by-micro-batch": lambda rows, K, M: len(rows) == M != K and all(len({m for _, m, _ in r}) == 1 for r in rows),
+    "exchanged": lambda rows, K, M: len(rows) == M != K and _at_home(rows) and cells(rows, "F") == board(M, K),
+    "stage-zero": lambda rows, K, M: K > 1 and {k for row in rows for _, _, k in row} == {0},
+    "swapped": lambda rows, K, M: all(m == device for device, row in enumerate(rows) for _, m, _ in row),
+}
+"""What a check may say in all exercises that ask for rows."""
+
+
 def _early_pace(rows: Rows, K: int, M: int) -> bool:
     return any(
         makespan(rows, F, B, R) > M * (F + R + B) + (K - 1) * (F + B)
@@ -165,9 +175,7 @@ F_THEN_B = Reasons(
         ("backward-orders", _slow_by("B")),
     ],
     beliefs={
-        "by-micro-batch": lambda rows, K, M: len(rows) == M != K and all(len({m for _, m, _ in r}) == 1 for r in rows),
-        "stage-zero": lambda rows, K, M: K > 1 and {k for row in rows for _, _, k in row} == {0},
-        "swapped": lambda rows, K, M: all(m == device for device, row in enumerate(rows) for _, m, _ in row),
+        **SIZE,
         "mirrored": lambda rows, K, M: all(
             k == (device if kind == "F" else K - 1 - device) for device, row in enumerate(rows) for kind, _, k in row
         ),
@@ -198,6 +206,10 @@ ONE_F_ONE_B = Reasons(
         ),
     ],
     beliefs={
+        **SIZE,
+        "reversed": lambda rows, K, M: (
+            oracle.expected_code(rows) == "deadlock" and _ahead(rows) == [min(M, k + 1) for k in range(K)]
+        ),
         "beyond-M": lambda rows, K, M: any(m >= M for row in rows for _, m, _ in row),
         "no-drain": _without_last_backwards,
         "f-then-b": lambda rows, K, M: bool(_over(rows, K, M)) and not turns(rows),
@@ -221,6 +233,7 @@ EARLY = Reasons(
         ("too-slow", _early_pace),
     ],
     beliefs={
+        **SIZE,
         "late": lambda rows, K, M: bool(cells(rows, "C") - cells(rows, "R")),
         "no-recompute": lambda rows, K, M: not cells(rows, "RC"),
         "last-stage-spared": lambda rows, K, M: (

@@ -213,6 +213,18 @@ def test_what_a_sentence_points_at_was_edited(key):
     assert beside.total() <= 0.01 * pointing, beside
 
 
+def test_a_cap_that_is_broken_is_told_as_it_is():
+    rng, told = random.Random(10), 0
+    for _ in range(EDITS):
+        rows, K, M = under_cap(rng)
+        edit(rows, rng)
+        finding = verdict(cap, [[Op(*op) for op in row] for row in rows], K, M)
+        if finding and finding.slip in ("over-the-cap", "holds-too-much"):
+            told += 1
+            assert reasons_cap.tells_what_is_held(finding.because, rows), (rows, finding.because)
+    assert told > 50
+
+
 def test_the_check_of_the_clock_agrees_with_brute_force():
     rng, kept = random.Random(8), 0
     for _ in range(EDITS):

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.course.judging import SLIPS, Examiner
+from gpipe_edu.course.judging import Examiner
 from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
 
 from .beliefs import belief_with
-from .networks import Array, Item, arrays_of, as_numpy, distance, gradients, in_numpy, in_torch, items_of
+from .networks import Array, arrays_of, distance, gradients, in_numpy, items_of
+from .steps import Step, judge_form
+from .steps import perform as perform
 from .weighting import Piece, about_gradients, about_losses, pieces_of
 
 TASK: Final = Task(
@@ -39,29 +41,9 @@ TASK: Final = Task(
     ),
 )
 
-_NAN: Final = "This is nan. With N < M some pieces are empty, and a mean over no samples is 0 / 0: skip them."
-
-
-def perform(train_step: Any, items: list[Item], batches: Any, M: int, rate: float, leftover: Any) -> Any:
-    """Some steps of SGD in PyTorch. Per step: the loss, the weights after it, micro-batch sizes, calls of `step`."""
-    import torch
-
-    net, loss_fn = in_torch(items), torch.nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.5)
-    if leftover is not None:
-        loss_fn(net(torch.from_numpy(leftover[0])), torch.from_numpy(leftover[1])).backward()
-    seen: list[int] = []
-    updates: list[int] = []
-    net.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
-    optimizer.register_step_post_hook(lambda *_: updates.append(1))
-    steps = []
-    for x, y in batches:
-        seen.clear()
-        updates.clear()
-        loss = train_step(net, loss_fn, optimizer, torch.from_numpy(x), torch.from_numpy(y), M)
-        loss = loss.item() if isinstance(loss, torch.Tensor) and loss.numel() == 1 else loss
-        steps.append((loss, [as_numpy(parameter) for parameter in net.parameters()], list(seen), len(updates)))
-    return steps
+_EMPTY: Final = "This is nan. With N < M some pieces are empty, and a mean over no samples is 0 / 0: skip them."
+_FEW: Final = "M may be larger than N: some pieces are empty then, and the others make up the step."
+_NAN: Final = "This is nan, though no piece is empty: was something divided by zero?"
 
 
 def examine(examiner: Examiner, rng: Random) -> Success:
@@ -85,48 +67,27 @@ def _one(examiner: Examiner, rng: Random, N: int, M: int, old: bool) -> None:
     batches, leftover = [batch(N) for _ in range(3)], batch(6) if old else None
     call = f"train_step(net, loss_fn, optimizer, x, y, M={M}) with {N} samples"
     call += ", gradients left over from before" if old else ""
-    steps = examiner.ask(call, items=items, batches=batches, M=M, rate=0.5, leftover=leftover)
+    traps = dict.fromkeys(("ValueError", "AssertionError"), ("few-samples", _FEW)) if M > N else {}
+    steps = examiner.ask(call, traps, items=items, batches=batches, M=M, rate=0.5, leftover=leftover)
     optimizer = ref.SGD(layers, learning_rate=0.5, momentum=0.5)
-    for index, ((x, y), (loss, after, seen, updates)) in enumerate(zip(batches, steps, strict=True)):
+    for index, ((x, y), given_step) in enumerate(zip(batches, steps, strict=True)):
+        step = Step(*given_step)
 
         def wrong(slip: str, because: str, expected: str = "", came: str = "", where: str = f"step {index}") -> Wrong:
             return Wrong(Finding(slip, because, call, expected, came, where))
 
-        _judge_form(N, M, seen, updates, loss, wrong)
+        judge_form(N, M, step, wrong)
         true_loss, grads = ref.train_sequential(layers, x, y)
         before = [in_numpy(item) for item in items_of(layers)]
         given = gradients(before, *leftover) if leftover and index == 0 else None
         optimizer.step(grads)
-        off = distance(after, arrays_of(layers))
+        off = distance(step.weights, arrays_of(layers))
         if not off < 1e-9:
-            pairs = zip(arrays_of(before), after, strict=True)
+            pairs = zip(arrays_of(before), step.weights, strict=True)
             moved = [(a - b) / 0.5 for a, b in pairs] if index == 0 else None
             raise _name(before, moved, pieces_of(x, y, M), M, given, off, wrong)
-        if not abs(loss - true_loss) < 1e-9:
-            raise _name_loss(before, pieces_of(x, y, M), loss, true_loss, wrong)
-
-
-def _judge_form(N: int, M: int, seen: list[int], updates: int, loss: Any, wrong: Blame) -> None:
-    if updates == 0:
-        because = "The weights were never updated: nobody called `optimizer.step()`."
-        raise wrong("no-step", because, "1 call of optimizer.step()", "none")
-    if updates > 1:
-        because = (
-            "The optimizer stepped more than once. Micro-batches share one set of weights; after an update in between, "
-            "the later ones would train another model than the earlier ones."
-        )
-        raise wrong("step-inside", because, "1 call of optimizer.step()", f"{updates} calls")
-    largest = -(-N // M)
-    if max(seen, default=0) > largest:
-        because = "The network got more samples at once than a micro-batch has. Small pieces are what saves the memory."
-        raise wrong("not-cut", because, f"at most {largest} samples at once", f"{max(seen)}")
-    if sum(seen) < N:
-        because = "Not every sample went through the network."
-        raise wrong("lost", because, f"{N} samples in all", f"{sum(seen)}")
-    if loss is None:
-        raise wrong("no-return", SLIPS["no-return"], "a number", "None")
-    if not isinstance(loss, int | float | np.number):
-        raise wrong("no-loss", "The function gives back the mini-batch's loss, a number.", "a number", repr(loss)[:60])
+        if not _near(step.loss, true_loss):
+            raise _name_loss(before, pieces_of(x, y, M), M, step.loss, true_loss, wrong)
 
 
 def _name(
@@ -139,7 +100,7 @@ def _name(
     wrong: Blame,
 ) -> Wrong:
     """The misconception whose gradient moved the weights this way in the first step."""
-    expected, came = "the weights of a step with the whole mini-batch", f"weights that are off by {off:.1%}"
+    expected, came = "the weights of a step with the whole mini-batch", f"weights that are off by {_percent(off)}"
     if moved is None:
         because = (
             "The first step was right, a later one is not: gradients of one mini-batch must not count in the next. "
@@ -147,7 +108,13 @@ def _name(
         )
         return wrong("no-zero", because, expected, came)
     if not all(np.isfinite(part).all() for part in moved):
-        return wrong("empty-piece", _NAN, expected, "nan")
+        return _nan(pieces, M, expected, wrong)
+    if off < 1e-3:
+        because = (
+            "The weights are nearly right, and further off than rounding in double precision: were numbers turned into "
+            "float32 or less on the way? Keep the types that you were given."
+        )
+        return wrong("rounded", because, expected, came)
     beliefs = about_gradients(layers, pieces, M, leftover)
     belief = belief_with(beliefs, lambda guess: distance(guess, moved) < 1e-6)
     if belief:
@@ -159,14 +126,31 @@ def _name(
     return wrong("other-gradient", because, expected, came)
 
 
-def _name_loss(layers: Sequence[ref.Layer], pieces: Sequence[Piece], loss: float, truth: float, wrong: Blame) -> Wrong:
+def _name_loss(
+    layers: Sequence[ref.Layer], pieces: Sequence[Piece], M: int, loss: float, truth: float, wrong: Blame
+) -> Wrong:
     expected, came = f"the loss {truth:.6f}", f"{loss:.6f}"
     if not np.isfinite(loss):
-        return wrong("empty-piece", _NAN, expected, came)
-    belief = belief_with(about_losses(layers, pieces), lambda guess: abs(loss - guess) < 1e-9)
+        return _nan(pieces, M, expected, wrong)
+    belief = belief_with(about_losses(layers, pieces), lambda guess: _near(loss, guess))
     if belief:
         return wrong(belief.slip, belief.because, expected, came)
     return wrong("other-loss", "The weights are right, the loss is not that of the mini-batch.", expected, came)
+
+
+def _nan(pieces: Sequence[Piece], M: int, expected: str, wrong: Blame) -> Wrong:
+    if len(pieces) < M:
+        return wrong("empty-piece", _EMPTY, expected, "nan")
+    return wrong("nan", _NAN, expected, "nan")
+
+
+def _near(loss: float, truth: float) -> bool:
+    """Whether losses agree in single precision, in which many a sum is kept."""
+    return bool(abs(loss - truth) <= 1e-6 * max(1.0, abs(truth)))
+
+
+def _percent(off: float) -> str:
+    return f"{off:.1%}" if off >= 0.001 else f"{off:.0e} of the largest"
 
 
 def _digits(examiner: Examiner, rng: Random) -> Success:
@@ -180,12 +164,12 @@ def _digits(examiner: Examiner, rng: Random) -> Success:
     steps = examiner.ask(call, items=items_of(layers), batches=batches, M=4, rate=0.1, leftover=None)
     optimizer = ref.SGD(layers, learning_rate=0.1, momentum=0.5)
     off = 0.0
-    for (x, y), (_, after, _, _) in zip(batches, steps, strict=True):
+    for (x, y), step in zip(batches, steps, strict=True):
         optimizer.step(ref.train_pipeline(layers, x, y, gpipe(4, 4)).grads)
-        off = max(off, distance(after, arrays_of(layers)))
+        off = max(off, distance(Step(*step).weights, arrays_of(layers)))
     if not off < 1e-9:
         because = "On the digits, your steps and those of a pipeline drift apart."
-        raise Wrong(Finding("drift", because, call, "the pipeline's weights", f"off by {off:.1%}"))
+        raise Wrong(Finding("drift", because, call, "the pipeline's weights", f"off by {_percent(off)}"))
     words = (
         f"Then your function trained on 650 handwritten digits in PyTorch, and the pipeline below beside it, in NumPy: "
         f"after ten steps their weights differ by {off:.0e}, which is rounding. Each B adds its share to the "

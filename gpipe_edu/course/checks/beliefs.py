@@ -28,11 +28,11 @@ def belief_with(beliefs: Iterable[Belief], fits: Callable[[Any], bool]) -> Belie
 
 @contextmanager
 def told_as(slip: str, because: str) -> Iterator[None]:
-    """Whatever is wrong inside has this reason, except that time ran out, which has its own."""
+    """Whatever is wrong inside has this reason, except that it had to be stopped, which has its own."""
     try:
         yield
     except Wrong as wrong:
         trouble = wrong.finding.trouble
-        if trouble is not None and trouble.kind == "stopped":
+        if trouble is not None and trouble.kind in ("stopped", "printed"):
             raise
         raise Wrong(wrong.finding._replace(slip=slip, because=because)) from None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any, Final
 
 from gpipe_edu import Op, Schedule, gpipe, one_f_one_b, simulate
 from gpipe_edu.course.judging import Examiner
 from gpipe_edu.course.task import Chart, Finding, Success, Task, Wrong
-from gpipe_edu.schedule.recompute import with_recompute
 from gpipe_edu.timeline.memory import peak_memory
 
-from .schedules import Answer, gradient_error, judge_legal, rows_of
+from .schedules import Answer, gradient_error, rows_of
 
 K, M, CAP, GOAL, BEST = 3, 6, 2, 26, 24
 """The board; BEST was proved by a search over all schedules (the puzzle's)."""
@@ -36,7 +36,9 @@ TASK: Final = Task(
 def perform(under_cap: Any) -> Any:
     """The rows, as lists even where they are generators."""
     found = under_cap()
-    return found if isinstance(found, str | Schedule) or not hasattr(found, "__iter__") else list(found)
+    if isinstance(found, str | dict | Schedule) or not hasattr(found, "__iter__"):
+        return found
+    return [row if isinstance(row, str | dict | Op) or not hasattr(row, "__iter__") else list(row) for row in found]
 
 
 def examine(examiner: Examiner, rng: Random) -> Success:
@@ -58,32 +60,35 @@ def examine(examiner: Examiner, rng: Random) -> Success:
 
 def _judge(examiner: Examiner, K: int, M: int) -> Schedule:
     call = "under_cap()"
-    right = with_recompute(one_f_one_b(K, M), "always")
-    answer = Answer(rows_of(examiner.ask(call), call), right, K, M, call, "recomputes everything")
-    schedule = answer.schedule
+    schedule = rows_of(examiner.ask(call), call, text=True)
+    answer = Answer(schedule, schedule, K, M, call, "yours")
     if any(op.kind in "IW" for op in answer.ops):
         raise _wrong(answer, "other-kinds", "Here a backward is one op: use F, B, R and C.")
     named = [{int(op[index]) for op in answer.ops} for index in (1, 2)]
     if schedule.devices != K or (all(schedule.rows) and named != [set(range(M)), set(range(K))]):
-        size = f"{schedule.devices} devices, stages {_list(named[1])}, micro-batches {_list(named[0])}"
+        devices = f"{schedule.devices} device{'s' * (schedule.devices != 1)}"
+        size = f"{devices}, stages {_list(named[1])}, micro-batches {_list(named[0])}" if answer.ops else "no ops"
         raise _wrong(answer, "other-size", "The board has 3 devices with a stage each, and 6 micro-batches.", size)
-    judge_legal(answer)
+    problems = schedule.problems()
+    if problems:
+        code, message, _ = problems[0]
+        raise _wrong(answer, code, f"This cannot run: {message}.", chart="yours, as far as it can run")
     timeline = simulate(schedule)
     held, makespan = peak_memory(timeline), timeline.makespan
     figures = f"makespan {makespan:g}, held {', '.join(f'{peak:g}' for peak in held)}"
     if max(held) > CAP:
         device = held.index(max(held))
-        raise _over(answer, device, figures, f"device {device} holds {held[device]:g} micro-batches")
+        raise _over(answer, device, figures, f"device {device} holds up to {held[device]:g} interiors")
     if makespan > GOAL:
         raise _slow(answer, makespan, figures, f"{makespan - GOAL:g} too many")
     return schedule
 
 
-def _wrong(answer: Answer, slip: str, because: str, came: str = "", first: str = "") -> Wrong:
+def _wrong(answer: Answer, slip: str, because: str, came: str = "", first: str = "", chart: str = "yours") -> Wrong:
     """There is no one right schedule to be shown beside."""
     target = f"3 devices, 6 micro-batches, at most {CAP} held on a device, makespan at most {GOAL}"
     shown = f"{answer.schedule}\n{came}" if came else str(answer.schedule)
-    return Wrong(Finding(slip, because, answer.call, target, shown, first, (Chart("yours", str(answer.schedule)),)))
+    return Wrong(Finding(slip, because, answer.call, target, shown, first, (Chart(chart, str(answer.schedule)),)))
 
 
 def _list(numbers: set[int]) -> str:
@@ -97,27 +102,32 @@ def _over(answer: Answer, device: int, figures: str, first: str) -> Wrong:
     if {op.kind for op in answer.ops} == {"F", "B"} and all("BF" not in row for row in answer.kinds):
         because = "F-then-B without recompute holds all 6 micro-batches."
         return _wrong(answer, "plain-gpipe", because, figures, first)
-    if _recompute_is_too_soon(answer.schedule.rows[device]):
-        because = (
-            "A device holds more than the cap. A recomputed micro-batch holds its activations again from its R on, "
-            "so an R that comes too early takes the room of another."
-        )
-        return _wrong(answer, "over-the-cap", because, figures, first)
-    return _wrong(answer, "holds-too-much", "A device goes forward too often before it goes back.", figures, first)
+    slip, because = _excess(device, answer.schedule.rows[device])
+    return _wrong(answer, slip, because, figures, first)
 
 
-def _recompute_is_too_soon(row: Sequence[Op]) -> bool:
-    """Whether a recompute has taken some of the room while the device is over the cap."""
+def _excess(device: int, row: Sequence[Op]) -> tuple[str, str]:
+    """What a device holds when it is over the cap for the first time, and why each is there."""
     again = {op.micro_batch for op in row if op.kind in "RC"}
     held: dict[int, str] = {}
     for op in row:
+        before = dict(held)
         if op.kind in "FRC":
             held[op.micro_batch] = op.kind
-        if len(held) > CAP and {"R", "C"} & set(held.values()):
-            return True
+        if len(held) > CAP:
+            break
         if op.kind in "BC" or (op.kind == "F" and op.micro_batch in again):
             del held[op.micro_batch]
-    return False
+    kept, back = ([m for m, kind in before.items() if kind in kinds] for kinds in ("F", "RC"))
+    labels = [f"F{m}" for m in kept]
+    there = [f"{'those' if len(kept) > 1 else 'that'} of {' and '.join(labels)}, kept for the backward"] if kept else []
+    there += [f"the one that R{m} has brought back" for m in back]
+    own = "its own, which a forward needs while it runs" if op.kind == "F" else f"the one that {op.label} brings back"
+    because = (
+        f"Device {device} holds {len(held)} interiors when {op.label} starts: {', '.join(there)}, and {own}. "
+        "Let one of them go back first, or keep one less."
+    )
+    return "over-the-cap" if back or op.kind in "RC" else "holds-too-much", because
 
 
 def _slow(answer: Answer, makespan: float, figures: str, first: str) -> Wrong:
@@ -141,11 +151,44 @@ def _slow(answer: Answer, makespan: float, figures: str, first: str) -> Wrong:
     if late and any(_is_faster(_earlier(answer.schedule, steps), makespan) for steps in range(3)):
         because = "C waits for the gradient. R can run before it comes, while the device waits anyway."
         return _wrong(answer, "late", because, figures, first)
-    because = "It keeps the cap, but something waits or is recomputed that need not. Look for gaps on the last device."
-    return _wrong(answer, "too-slow", because, figures, first)
+    unneeded = _unneeded(answer.schedule, makespan)
+    if unneeded:
+        because = (
+            f"{unneeded.label} on device {unneeded.stage} is not needed: the cap holds without it, and the step is "
+            "shorter. A recompute that does not fit into a wait costs time."
+        )
+        return _wrong(answer, "unneeded", because, figures, first)
+    return _wrong(answer, "too-slow", _where(answer.schedule), figures, first)
+
+
+def _unneeded(schedule: Schedule, makespan: float) -> Op | None:
+    """The first R without which the schedule is shorter and keeps the cap."""
+    for op in [op for row in schedule.rows for op in row if op.kind == "R"]:
+        if _is_faster(Schedule([[other for other in row if other != op] for row in schedule.rows]), makespan):
+            return op
+    return None
+
+
+def _where(schedule: Schedule) -> str:
+    """Where the last device, which has the longest way to go, loses its time."""
+    timeline = simulate(schedule)
+    spans = timeline.row(K - 1)
+    gaps = sum(b.start - a.end for a, b in pairwise(spans))
+    more, tail = spans[0].start - (K - 1), timeline.makespan - spans[-1].end
+    again = sum(span.end - span.start - 2 for span in spans if span.op.kind == "C")
+    again += sum(span.end - span.start for span in spans if span.op.kind == "R")
+    losses = {
+        f"the last device stands still for {gaps:g} units between its ops. What keeps it waiting?": gaps,
+        f"the last device starts {more:g} units later than it could. Send the first micro-batch on at once.": more,
+        f"{tail:g} units pass after the last device is done, where two backwards take 4. What delays them?": tail - 4,
+        f"the last device recomputes for {again:g} units, and it could do with one micro-batch at a time.": again,
+    }
+    return f"It keeps the cap, but {max(losses, key=losses.__getitem__)}"
 
 
 def _is_faster(schedule: Schedule, makespan: float) -> bool:
+    if schedule.problems():
+        return False
     timeline = simulate(schedule)
     return max(peak_memory(timeline)) <= CAP and timeline.makespan < makespan
 

@@ -41,7 +41,13 @@ def perform(clock: Any, K: int, M: int) -> Any:
     found = clock(K, M)
     if isinstance(found, str | dict) or not hasattr(found, "__iter__"):
         return found
-    return [list(tick) if hasattr(tick, "__iter__") and not isinstance(tick, str | dict) else tick for tick in found]
+    return [_list(tick) for tick in found]
+
+
+def _list(tick: Any) -> Any:
+    if isinstance(tick, str | dict) or not hasattr(tick, "__iter__"):
+        return tick
+    return [pair.tolist() if isinstance(pair, np.ndarray) else pair for pair in tick]
 
 
 def examine(examiner: Examiner, rng: Random) -> Success:
@@ -95,6 +101,13 @@ def _judge(examiner: Examiner, K: int, M: int) -> list[Cells]:
         done.update(tick)
     missing = next(((m, k) for m in range(M) for k in range(K) if (m, k) not in done), None)
     if missing:
+        idle = [k for k in range(K) if not any(k == stage for _, stage in done)]
+        if done and idle:
+            because = (
+                f"Only {K - len(idle)} of {K} stages work at all. However few micro-batches there are, "
+                "each passes every stage: over what does your loop for the stages run?"
+            )
+            raise wrong("idle-stages", because, f"{_say(missing)} is not there")
         because = "Not every micro-batch passes every stage. How many ticks are there, counted from 0?"
         raise wrong("missing", because, f"{_say(missing)} is not there")
     if [m for m, k in cells if k == 0] != list(range(M)):

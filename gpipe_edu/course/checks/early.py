@@ -10,8 +10,9 @@ from gpipe_edu.course.judging import Examiner
 from gpipe_edu.course.task import Chart, Success, Task, Wrong
 from gpipe_edu.timeline.memory import peak_memory
 
-from .schedules import Answer, ask, judge_legal, judge_places, judge_size, train_with
+from .schedules import Answer, ask, judge_legal, judge_places, train_with
 from .schedules import perform as perform
+from .sizes import judge_size
 
 TASK: Final = Task(
     key="09-early",

@@ -12,8 +12,9 @@ from gpipe_edu import Costs, Op, Schedule, formulas, gpipe, simulate
 from gpipe_edu.course.judging import Examiner
 from gpipe_edu.course.task import Chart, Success, Task, Wrong
 
-from .schedules import Answer, ask, judge_legal, judge_places, judge_size, train_with
+from .schedules import Answer, ask, judge_legal, judge_places, train_with
 from .schedules import perform as perform
+from .sizes import judge_size
 
 TASK: Final = Task(
     key="02-f-then-b",
@@ -46,8 +47,8 @@ def examine(examiner: Examiner, rng: Random) -> Success:
 
 def _judge(examiner: Examiner, K: int, M: int) -> Schedule:
     answer = ask(examiner, TASK.function, K, M, gpipe(K, M), "F-then-B")
-    _judge_beliefs(answer)
     judge_size(answer)
+    _judge_beliefs(answer)
     judge_legal(answer)
     judge_places(answer)
     if any(set(row) != {"F", "B"} for row in answer.kinds):
@@ -87,16 +88,8 @@ def _mixed(answer: Answer) -> Wrong:
 def _judge_beliefs(answer: Answer) -> None:
     """What is wrong in every row alike says more than the first rule that it breaks."""
     K, M, ops, rows = answer.K, answer.M, answer.ops, answer.schedule.rows
-    if len(rows) == M != K and all(len({op.micro_batch for op in row}) == 1 for row in rows):
-        raise answer.wrong("by-micro-batch", "There is a row for each micro-batch. A row is what one *device* runs.")
-    if len(rows) != K or K == 1:
+    if K == 1:
         return
-    if {op.stage for op in ops} == {0}:
-        because = "Every op says stage 0. The third entry of an op is its stage, here the device's number."
-        raise answer.wrong("stage-zero", because)
-    if answer.schedule.stages == M and all(op.micro_batch == device for device, row in enumerate(rows) for op in row):
-        because = "Micro-batch and stage are the wrong way round: `ge.Op(kind, micro_batch, stage)`."
-        raise answer.wrong("swapped", because)
     homes = [{op.stage for op in row if op.kind == kind} for kind in "FB" for row in rows]
     if homes == [{k} for k in range(K)] + [{K - 1 - k} for k in range(K)]:
         because = (

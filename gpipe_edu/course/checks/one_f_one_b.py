@@ -13,8 +13,9 @@ from gpipe_edu import Costs, Op, Schedule, formulas, gpipe, simulate
 from gpipe_edu.course.judging import Examiner
 from gpipe_edu.course.task import Chart, Success, Task
 
-from .schedules import Answer, ask, judge_legal, judge_places, judge_size, train_with
+from .schedules import Answer, ask, judge_legal, judge_places, train_with
 from .schedules import perform as perform
+from .sizes import judge_size
 
 TASK: Final = Task(
     key="07-1f1b",
@@ -74,10 +75,13 @@ def _judge(examiner: Examiner, K: int, M: int) -> Schedule:
     answer = ask(examiner, TASK.function, K, M, _rule(K, M), "1F1B", traps if M < K else {})
     _judge_ends(answer)
     judge_size(answer)
+    _judge_direction(answer)
     judge_legal(answer)
     judge_places(answer)
     if any(set(row) != {"F", "B"} for row in answer.kinds):
-        raise answer.wrong("other-kinds", "1F1B has only forwards F and backwards B.")
+        others = ", ".join(sorted({op.kind for op in answer.ops} - set("FB")))
+        because = f"1F1B has only forwards F and backwards B, and nothing is recomputed: there is no {others} in it."
+        raise answer.wrong("other-kinds", because)
     _judge_peaks(answer)
     _judge_order(answer)
     _judge_pace(answer)
@@ -89,7 +93,8 @@ def _judge_ends(answer: Answer) -> None:
     K, M = answer.K, answer.M
     if answer.schedule.devices != K:
         return
-    if any(op.micro_batch >= M for op in answer.ops):
+    named = {op.micro_batch for op in answer.ops}
+    if max(named, default=0) >= M and named != set(range(1, M + 1)):
         because = (
             "Some ops belong to micro-batches that don't exist. With few micro-batches the warm-up ends sooner, and at "
             "the end there are no more forwards."
@@ -104,6 +109,20 @@ def _judge_ends(answer: Answer) -> None:
 def _warm_ups(answer: Answer) -> list[int]:
     """How many forwards each row starts with."""
     return [len(row) - len(row.lstrip("F")) for row in answer.kinds]
+
+
+def _judge_direction(answer: Answer) -> None:
+    problems = answer.schedule.problems()
+    if (
+        problems
+        and problems[0].code == "deadlock"
+        and _warm_ups(answer) == [min(answer.M, k + 1) for k in range(answer.K)]
+    ):
+        because = (
+            "The warm-up grows from device to device, and it should shrink: the first device feeds all the others, the "
+            "last one none. This way devices wait for each other for ever."
+        )
+        raise answer.wrong("reversed", because)
 
 
 def _judge_peaks(answer: Answer) -> None:

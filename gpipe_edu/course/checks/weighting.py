@@ -98,4 +98,9 @@ def about_losses(layers: Sequence[ref.Layer], pieces: Sequence[Piece]) -> list[B
             "The weights are right. The loss is a mean of means: give each micro-batch its share n / N there, too.",
             (float(np.mean(means)),),
         ),
+        Belief(
+            "loss-added-up",
+            "The weights are right. The loss is the sum of the micro-batches' means: each counts its share n / N only.",
+            (sum(means),),
+        ),
     ]

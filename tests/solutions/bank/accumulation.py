@@ -199,6 +199,84 @@ def subtracts(net, loss_fn, optimizer, x, y, M):
     return total
 
 
+@BANK.wrong("all-at-once")
+def one_backward_of_the_sum(net, loss_fn, optimizer, x, y, M):
+    optimizer.zero_grad()
+    loss = sum(loss_fn(net(a), b) * len(a) / len(x) for a, b in pieces(x, y, M))
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+@BANK.wrong("too-fine")
+def sample_by_sample(net, loss_fn, optimizer, x, y, M):
+    return share_and_all(net, loss_fn, optimizer, x, y, len(x))
+
+
+@BANK.wrong("eval-mode")
+def without_dropout_to_be_exact(net, loss_fn, optimizer, x, y, M):
+    net.eval()
+    return share_and_all(net, loss_fn, optimizer, x, y, M)
+
+
+@BANK.wrong("input-changed")
+def clears_up_behind_itself(net, loss_fn, optimizer, x, y, M):
+    loss = share_and_all(net, loss_fn, optimizer, x, y, M)
+    x.zero_()
+    return loss
+
+
+@BANK.wrong("few-samples")
+def asks_for_enough_samples(net, loss_fn, optimizer, x, y, M):
+    if len(x) < M:
+        raise ValueError("more micro-batches than samples")
+    return share_and_all(net, loss_fn, optimizer, x, y, M)
+
+
+@BANK.wrong("rounded")
+def half_precision_on_the_way(net, loss_fn, optimizer, x, y, M):
+    return share_and_all(net, loss_fn, optimizer, x.bfloat16().to(x.dtype), y, M)
+
+
+@BANK.wrong("loss-added-up")
+def reports_the_sum(net, loss_fn, optimizer, x, y, M):
+    optimizer.zero_grad()
+    total = 0.0
+    for a, b in pieces(x, y, M):
+        loss = loss_fn(net(a), b)
+        (loss * len(a) / len(x)).backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+@BANK.right
+def a_total_in_single_precision(net, loss_fn, optimizer, x, y, M):
+    optimizer.zero_grad()
+    total = torch.zeros(())
+    for a, b in zip(torch.chunk(x, M), torch.chunk(y, M), strict=True):
+        loss = loss_fn(net(a), b) * len(a) / len(x)
+        loss.backward()
+        total += loss.detach()
+    optimizer.step()
+    return total
+
+
+@BANK.right
+def layer_by_layer(net, loss_fn, optimizer, x, y, M):
+    optimizer.zero_grad()
+    total = 0.0
+    for a, b in pieces(x, y, M):
+        h = a
+        for layer in net:
+            h = layer(h)
+        loss = loss_fn(h, b) * len(a) / len(x)
+        loss.backward()
+        total += loss
+    optimizer.step()
+    return total
+
+
 @BANK.right
 def share_and_all(net, loss_fn, optimizer, x, y, M):
     for parameter in net.parameters():

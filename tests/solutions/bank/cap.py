@@ -41,12 +41,17 @@ def recomputes_late():
 
 @BANK.wrong("over-the-cap")
 def recomputes_too_few():
-    return f"F0 F1 F2 R2 B0 F3 B1 F4 R3 B2 F5 R4 B3 R5 B4 B5\n{MIDDLE}\n{LAST}"
+    return f"F0 F1 F2 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 B4 B5\n{MIDDLE}\n{LAST}"
+
+
+@BANK.wrong("unneeded")
+def recomputes_one_too_many():
+    return f"F0 F1 F2 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5\n{MIDDLE}\n{LAST}"
 
 
 @BANK.wrong("too-slow")
-def recomputes_one_too_many():
-    return f"F0 F1 F2 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5\n{MIDDLE}\n{LAST}"
+def goes_back_too_often():
+    return f"F0 F1 F2 R0 B0 R1 B1 F3 R2 B2 F4 B3 F5 B4 B5\n{MIDDLE}\n{LAST}"
 
 
 @BANK.wrong("other-size")

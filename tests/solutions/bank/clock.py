@@ -86,6 +86,11 @@ def odd_stages_lead(K, M):
     return [[(t - k + lead[k], k) for k in range(K) if 0 <= t - k + lead[k] < M] for t in range(M + K - 1)]
 
 
+@BANK.wrong("idle-stages")
+def no_more_stages_than_micro_batches(K, M):
+    return [[(t - k, k) for k in range(min(K, M)) if 0 <= t - k < M] for t in range(M + K - 1)]
+
+
 @BANK.right
 def grows_by_appending(K, M):
     ticks = []
@@ -116,3 +121,10 @@ def arrays_of_numbers(K, M):
 
     grid = np.add.outer(np.arange(M), np.arange(K))
     return tuple(tuple((m, k) for m, k in zip(*np.where(grid == t), strict=True)) for t in range(M + K - 1))
+
+
+@BANK.right
+def an_array_for_each_tick(K, M):
+    import numpy as np
+
+    return [np.array([(t - k, k) for k in range(K) if 0 <= t - k < M]) for t in range(M + K - 1)]

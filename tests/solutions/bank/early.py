@@ -100,12 +100,24 @@ def stops_at_one(K, M):
     return [forwards(k, M) + [Op(kind, m, k) for m in range(M - 1, -1, -1) for kind in "RB"][:-1] for k in range(K)]
 
 
+@BANK.wrong("only-small")
+def tried_with_sixteen_micro_batches(K, M):
+    rows = first_one_first(K, min(M, 16)).rows
+    return [[*row, *(Op(kind, m, k) for m in range(16, M) for kind in "FB")] for k, row in enumerate(rows)]
+
+
 @BANK.right
 def first_one_first(K, M):
     return Schedule([forwards(k, M) + [Op(kind, m, k) for m in range(M) for kind in "RB"] for k in range(K)])
 
 
-@BANK.right
+@BANK.wrong("no-ops")
 def from_text(K, M):
     line = " ".join([f"F{m}" for m in range(M)] + [f"R{m} B{m}" for m in reversed(range(M))])
     return [line] * K
+
+
+@BANK.right
+def rows_that_are_made_when_asked_for(K, M):
+    for k in range(K):
+        yield (Op(kind, m, k) for kinds in ("F", "RB") for m in range(M) for kind in kinds)

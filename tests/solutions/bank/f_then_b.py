@@ -8,6 +8,10 @@ from tests.solutions.bank import Bank
 BANK = Bank("02-f-then-b")
 
 
+def by_rule(K, M):
+    return [[Op(kind, m, k) for kind in "FB" for m in range(M)] for k in range(K)]
+
+
 @BANK.wrong("stops-at-one")
 def range_that_stops_early(K, M):
     return [[Op("F", m, k) for m in range(M)] + [Op("B", m, k) for m in range(M - 1, 0, -1)] for k in range(K)]
@@ -126,12 +130,33 @@ def micro_batches_dealt_to_devices(K, M):
     return [[op for op in ops if (op.micro_batch + op.stage) % K == device] for device in range(K)]
 
 
+@BANK.wrong("from-one")
+def micro_batches_from_one(K, M):
+    return [[op._replace(micro_batch=op.micro_batch + 1) for op in row] for row in by_rule(K, M)]
+
+
+@BANK.wrong("exchanged")
+def K_and_M_exchanged(K, M):
+    return by_rule(M, K)
+
+
+@BANK.wrong("left-over")
+def rows_in_a_default(K, M, rows=[]):  # noqa: B006
+    rows += by_rule(K, M)
+    return rows
+
+
+@BANK.wrong("only-small")
+def tried_with_eight_devices(K, M):
+    return by_rule(K, M)[:8] + [[] for _ in range(8, K)]
+
+
 @BANK.right
 def first_one_back_first(K, M):
     return Schedule([[Op(kind, m, k) for kind in "FB" for m in range(M)] for k in range(K)])
 
 
-@BANK.right
+@BANK.wrong("no-ops")
 def words(K, M):
     row = " ".join([f"F{m}" for m in range(M)] + [f"B{m}" for m in reversed(range(M))])
     return [row.split() for _ in range(K)]
@@ -140,4 +165,4 @@ def words(K, M):
 @BANK.right
 def any_order_that_all_agree_on(K, M):
     order = random.sample(range(M), M)
-    return tuple(tuple([("F", m, k) for m in range(M)] + [("B", m, k) for m in order]) for k in range(K))
+    return tuple(tuple([Op("F", m, k) for m in range(M)] + [Op("B", m, k) for m in order]) for k in range(K))

@@ -47,7 +47,7 @@ def one_too_few(K, M):
     return alternate(K, M, lambda k: K - 2 - k)
 
 
-@BANK.wrong("deadlock")
+@BANK.wrong("reversed")
 def warm_up_grows_with_k(K, M):
     return alternate(K, M, lambda k: k)
 
@@ -113,7 +113,7 @@ def last_device_first(K, M):
     return alternate(K, M, lambda k: K - 1 - k)[::-1]
 
 
-@BANK.wrong("rows")
+@BANK.wrong("by-micro-batch")
 def a_row_per_micro_batch(K, M):
     return [[Op(kind, m, k) for kind in "FB" for k in range(K)] for m in range(M)]
 
@@ -171,15 +171,47 @@ def asks_for_enough_micro_batches(K, M):
     return alternate(K, M, lambda k: K - 1 - k)
 
 
+@BANK.wrong("from-one")
+def micro_batches_from_one(K, M):
+    return [[op._replace(micro_batch=op.micro_batch + 1) for op in row] for row in alternate(K, M, lambda k: K - 1 - k)]
+
+
+@BANK.wrong("exchanged")
+def K_and_M_exchanged(K, M):
+    return alternate(M, K, lambda k: M - 1 - k)
+
+
+@BANK.wrong("left-over")
+def rows_in_a_default(K, M, rows=[]):  # noqa: B006
+    rows += alternate(K, M, lambda k: K - 1 - k)
+    return rows
+
+
+@BANK.wrong("only-small")
+def tried_with_eight_devices(K, M):
+    return alternate(K, M, lambda k: K - 1 - k)[:8] + [[] for _ in range(8, K)]
+
+
+@BANK.wrong("other-kinds")
+def recomputes_in_the_backward(K, M):
+    rows = alternate(K, M, lambda k: K - 1 - k)
+    return [[op._replace(kind="C") if op.kind == "B" else op for op in row] for row in rows]
+
+
+@BANK.wrong("stage-zero")
+def stage_zero_everywhere(K, M):
+    return [[op._replace(stage=0) for op in row] for row in alternate(K, M, lambda k: K - 1 - k)]
+
+
 @BANK.right
 def row_by_row_as_they_come(K, M):
     def row(k):
         ahead = 0
         for m in range(M):
             while ahead < min(M, m + K - k):
-                yield "F", ahead, k
+                yield Op("F", ahead, k)
                 ahead += 1
-            yield "B", m, k
+            yield Op("B", m, k)
 
     for k in range(K):
         yield row(k)
@@ -210,7 +242,7 @@ def by_simulation(K, M):
     return Schedule(rows)
 
 
-@BANK.right
+@BANK.wrong("no-ops")
 def as_text(K, M):
     lines = []
     for k in range(K):
