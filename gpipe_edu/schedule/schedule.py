@@ -19,18 +19,18 @@ from .text import format_rows, parse_rows
 
 
 class Schedule:
-    """`Schedule(rows, name="")`: one sequence of `Op` per device, in running order. Immutable.
+    """`Schedule(rows, name="")`: one sequence of `Op` per device, in running order, or a Schedule to copy. Immutable.
 
     Building one checks only that it is made of ops; `problems()` and `check()` tell whether it can run.
 
     Raises TypeError if `rows` is not a sequence of sequences of `Op`.
     """
 
-    def __init__(self, rows: Iterable[Iterable[Op]], name: str = "") -> None:
+    def __init__(self, rows: Iterable[Iterable[Op]] | Schedule, name: str = "") -> None:
         if isinstance(rows, str):
             raise TypeError("Schedule rows came as text; use Schedule.parse(text) for the written form")
         try:
-            given = tuple(rows)
+            given = tuple(rows.rows if isinstance(rows, Schedule) else rows)
             if any(isinstance(row, Op) for row in given):  # an op is a tuple too, but no row
                 raise TypeError
             self.rows: tuple[tuple[Op, ...], ...] = tuple(tuple(row) for row in given)
@@ -45,7 +45,7 @@ class Schedule:
                     raise TypeError(
                         f'Schedule rows[{device}][{position}] is {op!r}; it must be an Op, such as Op("F", 0, {device})'
                     )
-        self.name = name
+        self.name = name or (rows.name if isinstance(rows, Schedule) else "")
 
     @property
     def devices(self) -> int:

@@ -139,3 +139,9 @@ def test_first_of_what_is_no_count_is_a_type_error_that_shows_it(count):
     with pytest.raises(TypeError) as error:
         ge.gpipe(2, 2).first(count)
     assert repr(count) in str(error.value)
+
+
+def test_a_schedule_of_a_schedule_is_the_same_under_its_old_name_or_a_new_one():
+    given = ge.one_f_one_b(2, 3)
+    assert (ge.Schedule(given).rows, ge.Schedule(given).name) == (given.rows, given.name)
+    assert ge.Schedule(given, name="mine").name == "mine"
