@@ -45,7 +45,7 @@ class Schedule:
                     raise TypeError(
                         f'Schedule rows[{device}][{position}] is {op!r}; it must be an Op, such as Op("F", 0, {device})'
                     )
-        self.name = name or (rows.name if isinstance(rows, Schedule) else "")
+        self.name: str = name or (rows.name if isinstance(rows, Schedule) else "")
 
     @property
     def devices(self) -> int:

@@ -1,5 +1,7 @@
 """What a stopwatch notes of a pipeline that somebody wrote in one thread."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -39,7 +41,7 @@ def test_measured_calls_take_turns_and_replayed_ones_take_as_long_each(net):
     calls = watched(net)
     measured, replayed = calls.measured("one"), calls.replayed("three")
     assert (measured.source, replayed.source) == ("measured", "replayed")
-    for before, after in itertools.pairwise(measured.spans):
+    for before, after in pairwise(measured.spans):
         assert before.end <= after.start
     assert measured.spans[0].start == 0
     times = {span.op: span.end - span.start for span in measured.spans}
