@@ -34,7 +34,7 @@ def test_the_question_is_shown_without_its_answer(capsys):
     text = printed(capsys, KEY)
     assert text == printed(capsys, KEY)
     assert all(
-        piece in text for piece in ("Which *one*?", "- A. `one`", "- B. two", "- C. three", f'predict("{KEY}", "A")')
+        piece in text for piece in ("Which *one*?", "- A. one", "- B. two", "- C. three", f'predict("{KEY}", "A")')
     )
     assert "secret" not in text
     assert "It is" not in text
