@@ -1,6 +1,4 @@
-"""Each test has a learner's file of its own, and the kill table is printed at the end."""
-
-from collections import defaultdict
+"""Each test has a learner's file of its own, and the judge's own errors are seen."""
 
 import pytest
 
@@ -18,41 +16,3 @@ def home(tmp_path, monkeypatch):
 def strict(monkeypatch):
     """An error of the judge's own is no verdict."""
     monkeypatch.setattr(judging, "STRICT", True)
-
-
-def pytest_terminal_summary(terminalreporter):
-    """What the tests have counted, as Markdown."""
-    found = defaultdict(list)
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.stats.get(outcome, []):
-            for name, value in getattr(report, "user_properties", []):
-                found[name].append((outcome == "passed", *value))
-    if found["bank"]:
-        _kill_table(terminalreporter, found["bank"])
-    if found["reasons"]:
-        _reasons(terminalreporter, found["reasons"])
-
-
-def _kill_table(terminal, found):
-    """`killed / total, alternatives accepted` for each task."""
-    table = defaultdict(lambda: {"wrong": [0, 0], "right": [0, 0]})
-    for passed, key, kind in found:
-        table[key][kind][0] += passed
-        table[key][kind][1] += 1
-    terminal.section("kill table")
-    rows = [(key, *table[key]["wrong"], *table[key]["right"]) for key in sorted(table)]
-    rows.append(("all", *(sum(row[column] for row in rows) for column in range(1, 5))))
-    terminal.line("| task | wrong answers killed | other right answers accepted |")
-    terminal.line("|---|---|---|")
-    for key, killed, wrong, accepted, right in rows:
-        terminal.line(f"| {key} | {killed} / {wrong} | {accepted} / {right} |")
-
-
-def _reasons(terminal, found):
-    """How often a check names the right reason for a schedule that a random edit has broken."""
-    terminal.section("random edits")
-    terminal.line("| task | edits that break it | right reason named |")
-    terminal.line("|---|---|---|")
-    rows = [row[1:] for row in found]
-    for key, wrong, misnamed in [*rows, ("all", *(sum(row[column] for row in rows) for column in (1, 2)))]:
-        terminal.line(f"| {key} | {wrong} | {1 - misnamed / wrong:.2%} |")
