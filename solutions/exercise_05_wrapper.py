@@ -113,7 +113,8 @@ def picture(order, name):
 
 by_stage = [(m, k) for k in range(3) for m in range(4)]
 by_clock = [(t - k, k) for t in range(6) for k in range(3) if 0 <= t - k < 4]
-ge.compare(picture(by_stage, "stage by stage"), picture(by_clock, "by the clock"))
+waits = "one call waits at most"
+ge.compare(picture(by_stage, f"stage by stage, {waits}"), picture(by_clock, f"by the clock, {waits}"))
 
 # %% [markdown]
 # The order of the clock is that of exercise 02: **all calls of tick 0, then those of tick 1, ...; in tick t, stage k
@@ -127,7 +128,8 @@ ge.compare(picture(by_stage, "stage by stage"), picture(by_clock, "by the clock"
 #
 # - **Registered layers.** A module finds parameters only in layers that are registered with it; what stands in a plain
 #   list does not count. `self.add_module(name, layer)` registers, and `net.named_children()` gives names with layers.
-#   Under the same names, stored weights of `net` fit the pipeline, and the other way round.
+#   Under the same names, stored weights of `net` fit the pipeline, and the other way round. (It gives a layer that
+#   stands in `net` twice once, with one name. For an activation that is enough: there is nothing to store.)
 # - **Recompute.** `checkpoint(stage, x, use_reentrant=False)` gives what `stage(x)` gives and keeps only x. (Inside
 #   `__init__`, the name `checkpoint` means its argument.)
 # - **Nothing else.** Each micro-batch's activation goes on to the next stage as it is; at the end all are joined.
@@ -140,7 +142,7 @@ ge.compare(picture(by_stage, "stage by stage"), picture(by_clock, "by the clock"
 class MyGPipe(nn.Module):
     """`net` as a pipeline: pipe(x) equals net(x), and a backward from it fills the same gradients.
 
-    net: an nn.Sequential. balance: as in `cut`. M: how many micro-batches a mini-batch is cut into,
+    net: an nn.Sequential; a layer at several places has no weights. balance: as in `cut`. M: how many micro-batches a mini-batch is cut into,
     in order, with sizes that differ by at most one; if it has N < M samples, then into N.
     checkpoint: which micro-batches are recomputed in the backward, on every stage, from the stage's
     input: "always" all, "except_last" all but the last one there is, "never" none.
@@ -286,10 +288,10 @@ predict("ex05/overlap")
 
 # %%
 naps = nn.Sequential(Chore(nap), Chore(nap), Chore(nap))
-ones, zeros = torch.ones(8, 10), torch.zeros(8, 10)
+ones, zeros = torch.ones(6, 10), torch.zeros(6, 10)
 with watch(naps, [1, 1, 1]) as calls:
-    nn.functional.mse_loss(MyGPipe(naps, [1, 1, 1], 8, checkpoint="never")(ones), zeros).backward()
-workers = GPipe(naps, 3, 8, checkpoint="never", devices=["cpu"])
+    nn.functional.mse_loss(MyGPipe(naps, [1, 1, 1], 6, checkpoint="never")(ones), zeros).backward()
+workers = GPipe(naps, 3, 6, checkpoint="never", devices=["cpu"])
 for _ in range(2):
     nn.functional.mse_loss(workers(ones), zeros).backward()
 mine, theirs = calls.measured("yours, one thread"), workers.timeline.named("GPipe, three workers")

@@ -14,6 +14,7 @@ import queue
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic
@@ -36,6 +37,7 @@ def main() -> None:
     start = plain.decode(read(questions))
     sys.path += [folder for folder in start["path"] if folder not in sys.path]
     sys.dont_write_bytecode = True
+    warnings.formatwarning = _text_alone
     exercise: Any = importlib.import_module(start["module"])
     limit_memory()
     _hide(getattr(exercise, "HIDDEN", {}))
@@ -59,6 +61,11 @@ def main() -> None:
         faulthandler.cancel_dump_traceback_later()
         left -= monotonic() - started
         _write(answers, value, trouble)
+
+
+def _text_alone(message: Warning | str, *_: Any, **__: Any) -> str:
+    """A warning without the file and the line that it came from: they are no business of a learner's report."""
+    return f"{message}\n"
 
 
 def _wait(questions: BinaryIO, waiting: queue.SimpleQueue[bytes]) -> None:

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from itertools import count
 
 import numpy as np
@@ -131,6 +132,16 @@ def test_prints_and_garbage_on_standard_output_do_not_mix_with_answers():
     answer, sandbox = ask(function)
     assert answer.value[0] == [2]
     assert "hello" in sandbox.printed
+
+
+def test_a_warning_comes_without_the_place_it_came_from():
+    def function(batch, M):
+        warnings.warn("use another one", stacklevel=2)
+        return [M]
+
+    answer, sandbox = ask(function)
+    assert answer.value[0] == [2]
+    assert sandbox.printed == "use another one\n"
 
 
 def test_garbage_where_the_answers_go_is_no_answer():

@@ -25,7 +25,11 @@ def judge_reruns(stages: Network, reruns: Sequence[Place], again: Sequence[bool]
         return wrong(slip, because, f"runs again: {_stages(sorted(wanted))}", f"ran again: {_stages(came)}")
 
     if wanted and not reruns:
-        raise blame("nothing", "Nothing ran again in the backward: everything was kept, and no stage is checkpointed.")
+        because = (
+            "Nothing ran again in the backward, so everything was kept: no stage is checkpointed. Or did `checkpoint` "
+            "get a stage's output? It must get the stage, and run it itself."
+        )
+        raise blame("nothing", because)
     if len(there) == 1 < len(wanted) and max(often.values()) > 1:
         because = (
             "One stage ran again for all. A `lambda` in a loop looks up its variables when it is called, and in the "
@@ -61,7 +65,18 @@ def judge_reruns(stages: Network, reruns: Sequence[Place], again: Sequence[bool]
         because = "A stage runs again that need not. `again` says for each stage whether it is worth the time."
         raise blame("list-ignored", because)
     if often != Counter((k, i) for k in wanted for i in range(len(stages[k]))):
-        raise blame("some-spared", "Not all the layers that are to run again did.")
+        if wanted - there:
+            because = (
+                "A stage that `again` names did not run again, so its inside was kept. Even where the input needs no "
+                "gradient, as that of the first stage, the weights do."
+            )
+            raise blame("stage-spared", because)
+        k, i = next((k, i) for k in sorted(wanted) for i in range(len(stages[k])) if not often[k, i])
+        because = (
+            "Part of a stage did not run again, so what it computed was kept. A stage that runs again does so from its "
+            "first layer to its last, in one call of `checkpoint`."
+        )
+        raise wrong("some-spared", because, f"all layers of stage {k} run again", f"layer {i} of stage {k} did not")
 
 
 def _stages(numbers: Sequence[object]) -> str:

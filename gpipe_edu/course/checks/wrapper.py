@@ -18,7 +18,7 @@ from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
 from gpipe_edu.schedule import Schedule
 
-from .wrapper_calls import read
+from .wrapper_calls import judge_count, read
 from .wrapper_gradients import Array, judge_gradients, off, one_device
 from .wrapper_output import judge_form, judge_keys, judge_module, judge_values, no_graph
 from .wrapper_perform import Batch
@@ -53,6 +53,10 @@ _TRAPS: Final[Traps] = {
 }
 
 
+def _silent(_: Any) -> str:
+    return "no error"
+
+
 def examine(examiner: Examiner, rng: Random) -> Success:
     """Without recompute, with it, ragged and tiny batches, dropout, evaluation; then the digits."""
     even, small = [5, 5, 5, 5, 5], [5, 6, 7, 6, 4]
@@ -71,18 +75,20 @@ def examine(examiner: Examiner, rng: Random) -> Success:
         sizes = [rng.randint(1, 14), rng.randint(1, 14)]
         _one(examiner, rng, small, balance, rng.randint(1, 6), sizes, rng.choice(["never", "except_last", "always"]))
     weights = _weights(ref.mlp(small))
-    call = "list(MyGPipe(net, [4, 3], 2).state_dict())"
-    found = examiner.ask(call, weights=weights, balance=[4, 3], M=2, checkpoint="never", batches=[])
-    ours, theirs = found["keys"]
-    judge_keys(ours, theirs, _blame(call))
+    for names, which in (("", ""), ("abcdefg", ", net with layers a to g")):
+        call = f"list(MyGPipe(net, [4, 3], 2).state_dict()){which}"
+        found = examiner.ask(call, weights=weights, balance=[4, 3], M=2, checkpoint="never", batches=[], names=names)
+        ours, theirs = found["keys"]
+        judge_keys(ours, theirs, _blame(call))
     _without_training(examiner, rng, small)
     _dropout(examiner, rng)
     because = "A mode that does not exist was accepted. Who misspells it would train for days without recompute."
     call, typed = 'MyGPipe(net, [4, 3], 2, checkpoint="exceptlast")', "exceptlast"
     given: dict[str, Any] = {"weights": weights, "M": 2, "batches": []}
-    examiner.refuses(call, "any-mode", because, balance=[4, 3], checkpoint=typed, **given)
+    examiner.refuses(call, "any-mode", because, _silent, balance=[4, 3], checkpoint=typed, **given)
     because = "A balance that does not fit `net` was accepted: layers would be skipped in silence."
-    examiner.refuses("MyGPipe(net, [4, 2], 2)", "any-balance", because, balance=[4, 2], checkpoint="never", **given)
+    call = "MyGPipe(net, [4, 2], 2)"
+    examiner.refuses(call, "any-balance", because, _silent, balance=[4, 2], checkpoint="never", **given)
     return _digits(examiner, rng)
 
 
@@ -110,6 +116,8 @@ def _one(
         wrong = _blame(call)
         truth = one_device(layers, x, y)
         judge_form(step["output"], truth.output, wrong)
+        if index:
+            judge_count(step["calls"], samples[index - 1], len(x), M, wrong)
         ran = read(step["calls"], balance, len(x), M, wrong)
         judge_values(step["output"], truth.output, step["changed"], wrong)
         if not step["graph"]:
@@ -139,6 +147,7 @@ def _without_training(examiner: Examiner, rng: Random, sizes: list[int]) -> None
     truth = ref.predict(layers, flat)
     given: dict[str, Any] = {"weights": _weights(layers), "M": 3, "checkpoint": "except_last"}
     for mode, balance, shape, call in (
+        ("no grad", [3, 2, 2], (14,), "with torch.no_grad(): pipe(x)"),
         ("no grad", [3, 2, 2], (7, 2), "with torch.no_grad(): pipe(x), x of shape (7, 2, 5)"),
         ("eval", [4, 3, 3], (14,), "pipe.eval(); pipe(x), for a net with dropout"),
     ):
@@ -155,8 +164,20 @@ def _without_training(examiner: Examiner, rng: Random, sizes: list[int]) -> None
             because = "After `pipe.eval()` some layer still behaves as in training: dropout still drops."
             raise wrong("never-evaluates", because, "the output of net.eval()", "other values")
         judge_values(step["output"], exact, step["changed"], wrong)
-        if mode == "eval":  # a batch that is too large for a device is so without training, too
-            read(step["calls"], balance, len(flat), 3, wrong)
+        whole = sum(layer == 0 for _, layer, *_ in step["calls"]) == 1
+        if whole and mode == "no grad" and len(shape) == 1:
+            because = (
+                "Without a graph the whole batch went through in one piece. A batch that is too large for the devices "
+                "is so in evaluation, too, and only micro-batches let them work at the same time."
+            )
+            raise wrong("only-training-cut", because, "3 micro-batches", "1")
+        if whole and len(shape) > 1:
+            because = (
+                "An x with more than two axes went through in one piece. Whatever shape a sample has, the first axis "
+                "counts them, and the batch is cut along it."
+            )
+            raise wrong("only-rows-cut", because, "3 micro-batches", "1")
+        read(step["calls"], balance, shape[0], 3, wrong)
 
 
 def _dropout(examiner: Examiner, rng: Random) -> None:

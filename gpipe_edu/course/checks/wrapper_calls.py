@@ -57,6 +57,17 @@ def read(calls: Sequence[Any], balance: Sequence[int], N: int, M: int, wrong: Bl
     return Ran(order, backwards, recomputed, len(pieces))
 
 
+def judge_count(calls: Sequence[Any], before: int, N: int, M: int, wrong: Blame) -> None:
+    """Whether a mini-batch of N samples is cut anew after one of `before` samples."""
+    entered = sum(kind == "F" and layer == 0 for kind, layer, *_ in calls)
+    if entered == min(before, M) < min(N, M):
+        because = (
+            f"A mini-batch of {before} came first, and this one has as few micro-batches, though it has samples for "
+            "more. What `forward` changes in `self` stays there: count in a variable of its own."
+        )
+        raise wrong("M-changed", because, f"{min(N, M)} micro-batches", f"{entered}")
+
+
 def _pieces(
     forwards: Sequence[tuple[int, Numbers, int]], starts: Sequence[int], N: int, M: int, wrong: Blame
 ) -> list[Numbers]:
@@ -85,6 +96,12 @@ def _pieces(
     if len(set(pieces)) < len(pieces):
         because = "Stage 0 ran more than once in the forward for the same micro-batch."
         raise wrong("twice-forward", because, f"{count} calls", f"{len(pieces)} calls")
+    if len(pieces) > 1 and any(set(piece) == everybody for piece in pieces):
+        because = (
+            "The whole batch went through the stages as well as its micro-batches. Then everything is computed twice, "
+            "and what a stage keeps is as large as without micro-batches."
+        )
+        raise wrong("whole-batch-too", because, expected, sizes)
     if len(set(flat)) < len(flat) or 0.0 in flat:
         because = (
             "The batch was filled up with samples that are not in it, so that all micro-batches are equally large. "
@@ -188,7 +205,7 @@ def _judge_order(order: Sequence[tuple[int, int]], K: int, M: int, wrong: Blame)
     right = [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
     mine = handed_out(order)
     charts = (
-        Chart("yours, handed out one by one", "", ticks=mine),
+        Chart("yours, one call waits at most", "", ticks=mine),
         Chart("by the clock", "", ticks=right),
     )
     raise wrong(slip, because, f"{len(right)} ticks, {_words(right)}", f"{len(mine)} ticks, {_words(mine)}", charts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +32,10 @@ class Log:
 
     def note(self, layer: int, numbers: Tensor, phase: str = "", dropped: str = "") -> None:
         """Write one call down."""
-        found = [float(number) for number in numbers.detach().flatten()]
+        first = numbers.detach()
+        while first.dim() > 1:  # a sample of any shape has one number
+            first = first[..., 0]
+        found = [float(number) for number in first]
         self.calls.append((phase or self.phase, layer, found, threading.get_ident(), torch.is_grad_enabled(), dropped))
 
     def take(self) -> list[Any]:
@@ -75,8 +79,11 @@ class Watched(nn.Module):
         return y
 
 
-def watched(weights: Sequence[Any], dropout: float = 0.0) -> tuple[nn.Sequential, Log]:
-    """Linear layers with these weights (each of shape (inputs, outputs), then its bias), tanh between them."""
+def watched(weights: Sequence[Any], dropout: float = 0.0, names: str = "") -> tuple[nn.Sequential, Log]:
+    """Linear layers with these weights (each of shape (inputs, outputs), then its bias), tanh between them.
+
+    names: a letter for each layer; without them, the layers are numbered.
+    """
     log, layers = Log(), []
     for weight, bias in zip(weights[::2], weights[1::2], strict=True):
         linear = nn.Linear(*weight.shape).double()
@@ -85,7 +92,9 @@ def watched(weights: Sequence[Any], dropout: float = 0.0) -> tuple[nn.Sequential
             linear.bias.copy_(torch.from_numpy(bias))
         layers += [linear, nn.Tanh(), nn.Dropout(dropout)] if dropout else [linear, nn.Tanh()]
     layers = layers[: -2 if dropout else -1]
-    return nn.Sequential(*(Watched(layer, place, log) for place, layer in enumerate(layers))), log
+    called = names or map(str, range(len(layers)))
+    places = {name: Watched(layer, place, log) for place, (name, layer) in enumerate(zip(called, layers, strict=True))}
+    return nn.Sequential(OrderedDict(places)), log
 
 
 def numbered(x: Any) -> Tensor:

@@ -98,6 +98,12 @@ def judge_keys(ours: list[str], theirs: list[str], wrong: Blame) -> None:
             "model would be twice as large: register them once."
         )
         raise wrong("registered-twice", because, f"{len(theirs)} entries", f"{len(ours)} entries")
+    if not theirs[0][0].isdecimal() and all(key[0].isdecimal() for key in ours):
+        because = (
+            "Layers of a net may have names, as in `nn.Sequential(OrderedDict(a=..., b=...))`. Yours are numbered "
+            "anew, so stored weights of `net` do not fit. Register each layer under net's own name for it."
+        )
+        raise wrong("numbered-anew", because, expected, came)
     because = (
         "The weights have other names than in `net`, so what one of them has stored the other can't load. Register "
         "each layer under the name that it has in `net`."

@@ -20,11 +20,13 @@ def perform(
     dropout: float = 0.0,
     rate: float = 0.0,
     trains_x: bool = False,
+    names: str = "",
 ) -> Any:
     """Build a pipeline and give it one mini-batch after another; what came out, and the calls of the layers.
 
     mode: "train", "eval" or "no grad". rate: of an optimizer that steps after every mini-batch; without one,
-    gradients of all mini-batches add up. trains_x: the batch wants a gradient, too.
+    gradients of all mini-batches add up. trains_x: the batch wants a gradient, too. names: a letter
+    for each layer of the net, which are numbered otherwise.
     """
     import torch
     from torch import nn
@@ -33,7 +35,7 @@ def perform(
     from .wrapper_net import arrays, numbered, watched, without_numbers
 
     torch.set_num_threads(1)
-    net, log = watched(weights, dropout)
+    net, log = watched(weights, dropout, names)
     own = list(net.parameters())
     pipe = MyGPipe(net, balance, M, checkpoint=checkpoint)
     if not isinstance(pipe, nn.Module):

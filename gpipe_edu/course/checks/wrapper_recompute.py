@@ -29,6 +29,12 @@ def judge_recompute(ran: Ran, K: int, M: int, checkpoint: str, wrong: Blame) -> 
             "`checkpoint`, and it keeps only its input."
         )
         raise wrong("keeps-everything", because, *texts)
+    if found == {(m, k) for m, k in expected if k > 0}:
+        because = (
+            "Stage 0 was left out. Its input needs no gradient, but its weights do: it keeps an interior like any "
+            "other stage, and runs again as they do."
+        )
+        raise wrong("first-stage", because, *texts)
     if checkpoint == "always":
         because = '`checkpoint="always"` means every micro-batch, on every stage. Here some were not recomputed.'
         raise wrong("not-always", because, *texts)

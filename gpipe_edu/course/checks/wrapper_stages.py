@@ -13,7 +13,7 @@ import numpy as np
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.course.judging import Examiner
+from gpipe_edu.course.judging import Examiner, Traps
 from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
 
@@ -35,6 +35,14 @@ TASK: Final = Task(
         "balance has no minimum, so look at its sum first.",
     ),
 )
+
+_REFUSED: Final[Traps] = {
+    "ValueError": (
+        "repeated-not-counted",
+        "A balance that fits was refused. One layer is in `net` in three places and counts three times; "
+        "`named_children()` shows it only once, `len(net)` counts all places.",
+    )
+}
 
 Array = np.ndarray[Any, Any]
 
@@ -84,6 +92,7 @@ def perform(cut: Any, kinds: list[str], balance: Any, M: int = 0, weights: Any =
         "modules": modules,
         "whole": len(net) == len(kinds) and all(whole),
         "balance": given,
+        "training": all(module.training for module in net.modules()),
     }
 
 
@@ -125,7 +134,8 @@ def examine(examiner: Examiner, rng: Random) -> Success:
         ([6, -1], "empty-stage", "A stage can't have fewer than no layers. Every count is at least 1."),
         ([], "no-stages", "No stages at all: a balance has at least one."),
     ):
-        examiner.refuses(f"cut(net, {balance}), net with 5 layers", slip, because, kinds=list("abcde"), balance=balance)
+        call = f"cut(net, {balance}), net with 5 layers"
+        examiner.refuses(call, slip, because, lambda _: "no error", kinds=list("abcde"), balance=balance)
     return _digits(examiner, rng)
 
 
@@ -134,7 +144,7 @@ def _one(examiner: Examiner, kinds: str, balance: list[int]) -> None:
     bounds = [0, *accumulate(balance)]
     expected = [list(kinds[a:b].lower()) for a, b in pairwise(bounds)]
     call += ", one of them in three places" * (kinds.count("t") > 1)
-    found = examiner.ask(call, kinds=list(kinds), balance=balance)
+    found = examiner.ask(call, _REFUSED if kinds.count("t") > 1 else None, kinds=list(kinds), balance=balance)
 
     def wrong(slip: str, because: str, wanted: str = _show(expected), came: str = "") -> Wrong:
         return Wrong(Finding(slip, because, call, wanted, came))
@@ -161,6 +171,12 @@ def _one(examiner: Examiner, kinds: str, balance: list[int]) -> None:
     if not found["whole"]:
         because = "`net` itself was changed: layers are missing from it now. Leave it as it is."
         raise wrong("net-changed", because)
+    if not found["training"]:
+        because = (
+            "Layers of `net` were switched to evaluation: a stage shares them, so `eval()` on it reaches `net`, and "
+            "dropout would never drop. When to train and when not is up to whoever calls `cut`."
+        )
+        raise wrong("training-changed", because, "training=True", "training=False")
     if found["balance"] != balance:
         because = "The balance was changed on the way. Whoever calls `cut` may need it again: count in a copy."
         raise wrong("balance-changed", because, str(balance), str(found["balance"]))

@@ -122,6 +122,20 @@ def ready_made(stages, x, again):
     return checkpoint_sequential(torch.nn.Sequential(*stages), len(stages), x, use_reentrant=False)
 
 
+@BANK.wrong("stage-spared")
+def needs_a_gradient_of_the_input(stages, x, again):
+    for stage, more in zip(stages, again, strict=True):
+        x = checkpoint(stage, x, use_reentrant=False) if more and x.requires_grad else stage(x)
+    return x
+
+
+@BANK.wrong("some-spared")
+def keeps_the_last_layer(stages, x, again):
+    for stage, more in zip(stages, again, strict=True):
+        x = stage[-1](checkpoint(stage[:-1], x, use_reentrant=False)) if more else stage(x)
+    return x
+
+
 @BANK.wrong("list-ignored")
 def every_stage(stages, x, again):
     for stage in stages:

@@ -4,6 +4,7 @@ Most wrong answers differ from `Plain` in one method, as a learner's would in on
 """
 
 import copy
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
@@ -138,7 +139,7 @@ class IsASequential(nn.Sequential):
         if checkpoint not in ["never", "always", "except_last"]:
             raise ValueError
         stages_of(net, balance)
-        super().__init__(*net)
+        super().__init__(OrderedDict(net.named_children()))
         self.balance, self.M, self.checkpoint = balance, M, checkpoint
 
     def forward(self, x):
@@ -176,6 +177,13 @@ class NetAndStages(Plain):
     def keep(self, net, balance):
         self.net = net
         self.stages = nn.ModuleList(stages_of(net, balance))
+
+
+class Enumerates(Plain):
+    def keep(self, net, balance):
+        for i, layer in enumerate(net):
+            self.add_module(str(i), layer)
+        self.stages = stages_of(net, balance)
 
 
 class StageByStage(Plain):
@@ -241,6 +249,32 @@ class Pads(Plain):
 class NeverCuts(Plain):
     def pieces(self, x):
         return [x]
+
+
+class CutsRowsOnly(Plain):
+    def pieces(self, x):
+        return super().pieces(x) if x.dim() == 2 else [x]
+
+
+class CutsToTrainOnly(Plain):
+    def pieces(self, x):
+        return super().pieces(x) if torch.is_grad_enabled() else [x]
+
+
+class WholeBatchToo(Plain):
+    """Wants the output in one piece, and runs the net once more for it."""
+
+    def forward(self, x):
+        super().forward(x)
+        for stage in self.stages:
+            x = stage(x)
+        return x
+
+
+class RemembersM(Plain):
+    def pieces(self, x):
+        self.M = min(self.M, len(x))
+        return super().pieces(x)
 
 
 class Detaches(Plain):
@@ -331,6 +365,11 @@ class NotTheLastStage(Plain):
 class CountsToM(Plain):
     def again(self, m, k, M):
         return self.mode == "always" or (self.mode == "except_last" and m < self.M - 1)
+
+
+class AsksTheInput(Plain):
+    def run(self, stage, x, again):
+        return super().run(stage, x, again and x.requires_grad)
 
 
 class LayerByLayer(Plain):
@@ -462,6 +501,7 @@ for slip, answer in {
     "not-registered": PlainList,
     "copied": Copies,
     "other-keys": ModuleListOfStages,
+    "numbered-anew": Enumerates,
     "registered-twice": NetAndStages,
     "stage-by-stage": StageByStage,
     "one-by-one": OneByOne,
@@ -473,6 +513,10 @@ for slip, answer in {
     "dropped": Drops,
     "padded": Pads,
     "not-cut": NeverCuts,
+    "only-rows-cut": CutsRowsOnly,
+    "only-training-cut": CutsToTrainOnly,
+    "whole-batch-too": WholeBatchToo,
+    "M-changed": RemembersM,
     "detached": Detaches,
     "no-graph": NoGrad,
     "other-order": JoinsInTheOrderOfBackward,
@@ -484,6 +528,7 @@ for slip, answer in {
     "keeps-everything": NobodyAgain,
     "only-last": OnlyTheLastAgain,
     "last-stage": NotTheLastStage,
+    "first-stage": AsksTheInput,
     "last-of-M": CountsToM,
     "layer-by-layer": LayerByLayer,
     "recomputed-twice": TwiceAgain,

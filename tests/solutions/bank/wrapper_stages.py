@@ -57,6 +57,21 @@ def asks_for_children(net, balance):
     return [nn.Sequential(*islice(children, count)) for count in balance]
 
 
+@BANK.wrong("repeated-not-counted")
+def counts_the_children(net, balance):
+    layers = [layer for _, layer in net.named_children()]
+    fits(layers, balance)
+    queue = iter(layers)
+    return [nn.Sequential(*islice(queue, count)) for count in balance]
+
+
+@BANK.wrong("training-changed")
+def in_evaluation(net, balance):
+    fits(net, balance)
+    ends = list(accumulate(balance))
+    return [net[end - count : end].eval() for count, end in zip(balance, ends, strict=True)]
+
+
 @BANK.wrong("too-few-layers")
 def never_looks(net, balance):
     stages, start = [], 0
