@@ -32,7 +32,7 @@ ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(send=0.3))
 
 # %% [markdown]
 # `run_processes(f, 2)` starts two processes; one calls `f(0)`, the other one `f(1)`. They belong to one group, so they
-# may use `torch.distributed`. A receiver brings its own buffer, of the right shape and type:
+# may use `torch.distributed`, here with **gloo**, which carries messages between CPU processes. A receiver brings its own buffer, of the right shape and type:
 
 
 # %%
@@ -99,7 +99,8 @@ predict("ex10/what-arrives")
 
 # %% nbgrader={"grade": false, "grade_id": "10-processes-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
-    """One training step of process k of K, K at least 2. Afterwards, the weights of `stage` have their gradients.
+    """One training step of process k of K, K at least 2. Afterwards, the weights of `stage` have their gradients, and
+    are what they were: the update is the optimizer's.
 
     stage: an nn.Module, its gradients empty. ops: the row of process k, in order, of Op(kind, micro_batch, stage); kind
     is "F" or "B", the schedule F-then-B or 1F1B. shapes: of the stage's input, for each micro-batch m: (n_m, features);
@@ -107,7 +108,8 @@ def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
     every other one None. loss_fn: (result, targets) -> the mean over the samples it was given.
 
     Process k talks to k - 1 and k + 1 only. All numbers are torch.float64. The last process returns the mean loss of the
-    mini-batch; what the others return does not count. All that was sent has been received when the function ends.
+    mini-batch; what the others return does not count. Before the function ends, it has waited for the handle of
+    every message that it sent.
     """
     ### BEGIN SOLUTION
     N = sum(n for n, *_ in shapes)

@@ -95,10 +95,10 @@ class Watch:
         ) -> Any:
             peer = kw.get(peer_name, kw.get(f"group_{peer_name}", group_peer if peer is None else peer))
             diary = self.diary
+            if diary is not None and isinstance(peer, int):
+                _check_peer(peer)  # first: who has no neighbour there has no tensor for it either
             if diary is None or not isinstance(tensor, Tensor):
                 return original(tensor, peer, group, tag)
-            if peer is not None:
-                _check_peer(peer)
             caller = sys._getframe(1).f_code
             number, diary.posts = diary.posts, diary.posts + 1
             diary.note(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,24 @@ from gpipe_edu.reference.difference import largest_difference
 from gpipe_edu.split import split_batch
 
 from .processes_words import ERRORS
+
+_ROUNDED: Final = (
+    "Numbers were rounded on the way: float32 keeps about 7 digits. Here all numbers are `torch.float64`, those in "
+    "messages and buffers as well."
+)
+
+
+def judge_weights(after: Any, layers: Any, cuts: list[int], wrong: Blame) -> None:
+    """The step left the weights as they were."""
+    for k, (a, b) in enumerate(pairwise(cuts)):
+        before = [value for layer in layers[a:b] for value in layer.params.values()]
+        change = _error(after[k], before)
+        if change > 0:
+            because = (
+                "The weights were changed. This function only leaves gradients in `.grad`: the update is the "
+                "optimizer's, once all micro-batches have gone backward with the weights of their forward."
+            )
+            raise wrong("weights-changed", because, f"process {k}: the weights as they were", _off(change, "changed"))
 
 
 def judge_loss(value: Any, truth: float, layers: Any, x: Any, y: Any, M: int, wrong: Blame) -> None:
@@ -36,6 +54,8 @@ def judge_loss(value: Any, truth: float, layers: Any, x: Any, y: Any, M: int, wr
     if abs(value - parts[-1]) < 1e-9 or abs(value - parts[-1] * len(split_batch(y, M)[-1]) / len(y)) < 1e-9:
         because = "This is the loss of the last micro-batch alone. Add them up, each with its share n / N."
         raise wrong("loss-of-the-last", because, expected, came)
+    if abs(value - truth) < 1e-6:
+        raise wrong("rounded", _ROUNDED, expected, _off(abs(value - truth)))
     raise wrong("other-loss", "This is not the mean loss of the mini-batch.", expected, came)
 
 
@@ -53,17 +73,29 @@ def judge_gradients(
         worst = max(worst, error)
         if error < 1e-10:
             continue
-        expected, came = f"process {k}: the gradients of one device", f"off by {error:.1%}"
+        expected, came = f"process {k}: the gradients of one device", _off(error)
         if all(grad is None or not np.any(grad) for grad in ours):
             because = "When the function ends, the weights of this stage have no gradient, or zeros."
             because += " What came back from the next process?" if k < len(cuts) - 2 else ""
             raise wrong("zero", because, expected, "none")
-        _guess(ours, [_flat(part[a:b]) for part in parts], shares, expected, came, wrong)
+        if error < 1e-6:
+            raise wrong("rounded", _ROUNDED, expected, came)
+        if M > 1:
+            _guess(ours, [_flat(part[a:b]) for part in parts], shares, expected, came, wrong)
         if _memory_used_twice(found["diaries"][k]):
             raise wrong("one-buffer", _because("one-buffer"), expected, came)
+        factor = _factor(ours, theirs)
+        if factor:
+            because = (
+                "All gradients of this stage were scaled by one factor, as clipping does. The mini-batch's gradients "
+                "are asked for as they are."
+            )
+            raise wrong("scaled", because, expected, f"{factor:.3g} times these")
         because = "The gradients of this stage are wrong, those of the stages behind it are right. What was sent back?"
         if k == len(cuts) - 2:
-            because = "The gradients of the last stage are wrong: each micro-batch counts n / N of its own mean loss."
+            because = "The gradients of the last stage are wrong, though the loss is right. What went backward?"
+            if M > 1:
+                because = "The gradients of the last stage are wrong: each micro-batch counts n / N of its mean loss."
         raise wrong("other-gradient", because, expected, came)
     return worst
 
@@ -85,7 +117,7 @@ def _guess(ours: Any, parts: Any, shares: list[float], expected: str, came: str,
         ("divided-twice", twice, [share * share for share in shares]),
         ("divided-twice", again, [share / M for share in shares]),
     ]
-    for m in range(M) if M > 1 else ():
+    for m in range(M):
         alone = [0.0] * M
         because = "Only one micro-batch's gradient is left. Gradients of all have to add up in `.grad`."
         for weight in (shares[m], 1.0):
@@ -107,6 +139,19 @@ def _memory_used_twice(diary: Any) -> bool:
                 return True
             seen.add(entry["memory"])
     return False
+
+
+def _factor(ours: Any, theirs: Any) -> float:
+    """c, if our gradients are c times theirs, and 0 if they are not."""
+    if any(np.shape(mine) != np.shape(exact) for mine, exact in zip(ours, theirs, strict=True)):
+        return 0.0
+    mine, exact = (np.concatenate([np.ravel(array) for array in arrays]) for arrays in (ours, theirs))
+    factor = float(mine @ exact / (exact @ exact))
+    return factor if _error([mine], [factor * exact]) < 1e-8 else 0.0
+
+
+def _off(error: float, words: str = "off") -> str:
+    return f"{words} by {error:.1%}" if error >= 1e-3 else f"{words} by {error:.0e}"
 
 
 def _because(slip: str) -> str:

@@ -64,7 +64,8 @@ ERRORS: Final = [
     (
         "no-neighbour",
         "has no neighbour",
-        "Process 0 has nobody in front of it, and the last process nobody behind it: no message goes or comes there.",
+        "Process 0 has nobody in front of it, and the last process nobody behind it: "
+        "nothing is sent or received there.",
     ),
 ]
 """(slip, what PyTorch's message contains, because)."""

@@ -1,6 +1,8 @@
 """Exercise 10, two processes that send activations and gradients."""
 
 import os
+import tempfile
+import time
 
 import torch
 import torch.distributed as dist
@@ -486,6 +488,91 @@ def returns_the_last_loss(k, K, stage, ops, shapes, pieces, loss_fn):
 
     run(k, K, stage, ops, shapes, pieces, loss)
     return last[-1].item() if last else None
+
+
+@BANK.wrong("weights-changed")
+def updates_at_the_end(k, K, stage, ops, shapes, pieces, loss_fn):
+    total = run(k, K, stage, ops, shapes, pieces, loss_fn)
+    with torch.no_grad():
+        for weight in stage.parameters():
+            weight -= 0.1 * weight.grad
+    return total
+
+
+@BANK.wrong("scaled")
+def clips_gradients(k, K, stage, ops, shapes, pieces, loss_fn):
+    total = run(k, K, stage, ops, shapes, pieces, loss_fn)
+    torch.nn.utils.clip_grad_norm_(stage.parameters(), 0.1)
+    return total
+
+
+@BANK.wrong("rounded")
+def sends_float32(k, K, stage, ops, shapes, pieces, loss_fn):
+    handles, held, total, N = [], {}, 0.0, sum(shape[0] for shape in shapes)
+    for kind, m, _ in ops:
+        if kind == "F":
+            x = pieces[m] if k == 0 else torch.empty(shapes[m])
+            if k > 0:
+                dist.recv(x, k - 1)
+                x = x.double().requires_grad_()
+            out = stage(x)
+            if k < K - 1:
+                handles.append(dist.isend(out.detach().float(), k + 1))
+            else:
+                out = loss_fn(out, pieces[m]) * shapes[m][0] / N
+                total += out.item()
+            held[m] = x, out
+        else:
+            x, out = held[m]
+            out.backward(received(out.shape, k + 1) if k < K - 1 else None)
+            if k > 0:
+                handles.append(dist.isend(x.grad, k - 1))
+    for handle in handles:
+        handle.wait()
+    return total
+
+
+@BANK.wrong("one-send-buffer")
+def sends_from_one_buffer(k, K, stage, ops, shapes, pieces, loss_fn):
+    handles, boxes = [], {}
+
+    def send(tensor, to, m):
+        box = boxes.setdefault(to, torch.empty(shapes[0][0], tensor.shape[1], dtype=torch.float64))
+        box[: len(tensor)] = tensor
+        handles.append(dist.isend(box[: len(tensor)], to))
+
+    total = run(k, K, stage, ops, shapes, pieces, loss_fn, send=send)
+    for handle in handles:
+        handle.wait()
+    return total
+
+
+@BANK.wrong("no-message")
+def leaves_gradients_in_files(k, K, stage, ops, shapes, pieces, loss_fn):
+    handles, held, total, folder = [], {}, 0.0, tempfile.gettempdir()
+    for kind, m, _ in ops:
+        if kind == "F":
+            held[m] = forward(k, K, stage, m, shapes, pieces, loss_fn)
+            if k < K - 1:
+                handles.append(dist.isend(held[m][1].detach(), k + 1))
+            else:
+                total += held[m][1].item()
+        else:
+            x, out = held[m]
+            gradient, file = None, os.path.join(folder, f"{os.getppid()}-gradient-{k + 1}-{m}")
+            if k < K - 1:
+                while not os.path.exists(file):
+                    time.sleep(0.01)
+                gradient = torch.load(file)
+                os.remove(file)
+            out.backward(gradient)
+            if k > 0:
+                file = os.path.join(folder, f"{os.getppid()}-gradient-{k}-{m}")
+                torch.save(x.grad, file + "-part")
+                os.rename(file + "-part", file)
+    for handle in handles:
+        handle.wait()
+    return total
 
 
 @BANK.wrong("no-return")
