@@ -49,7 +49,7 @@ def main() -> None:
     _write(answers, None, None)
     left = start["seconds"]
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_wait, args=(questions, waiting), daemon=True).start()
+    threading.Thread(target=listen, args=(questions, waiting), daemon=True).start()
     while True:
         given = plain.decode(waiting.get())
         faulthandler.dump_traceback_later(max(0.01, left * _MARGIN), exit=False, file=2)
@@ -68,7 +68,7 @@ def _text_alone(message: Warning | str, *_: Any, **__: Any) -> str:
     return f"{message}\n"
 
 
-def _wait(questions: BinaryIO, waiting: queue.SimpleQueue[bytes]) -> None:
+def listen(questions: BinaryIO, waiting: queue.SimpleQueue[bytes]) -> None:
     """Take questions, and end this process when nobody can ask any more, even in the middle of an endless loop."""
     with suppress(EOFError):
         while True:

@@ -20,7 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from gpipe_edu.course.child import limit_memory, read
+from gpipe_edu.course.child import limit_memory, listen, read
 
 _PRINTED: Final = 10_000
 """Characters passed on of what a function prints."""
@@ -45,7 +45,7 @@ def main() -> None:
     limit_memory()
     sys.stdout = Prints(answers)
     jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_wait, args=(questions, jobs), daemon=True).start()
+    threading.Thread(target=listen, args=(questions, jobs), daemon=True).start()
     answers.say("ready")
     while True:
         answers.say(*_do(pickle.loads(jobs.get()), rank, watch))
@@ -125,11 +125,3 @@ def _error(error: BaseException) -> tuple[Any, ...]:
     with suppress(Exception):
         body = pickle.dumps(error.with_traceback(None))
     return body, type(error).__name__, str(error)[:1000], frames
-
-
-def _wait(questions: BinaryIO, jobs: queue.SimpleQueue[bytes]) -> None:
-    """Take jobs, and end this process when nobody can send any more, even in the middle of a wait."""
-    with suppress(EOFError):
-        while True:
-            jobs.put(read(questions))
-    os._exit(0)

@@ -14,7 +14,7 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.course.judging import Examiner
-from gpipe_edu.course.plain import name_of
+from gpipe_edu.course.plain import a_name_of
 from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
 
@@ -125,8 +125,8 @@ def _judge(examiner: Examiner, K: int, M: int) -> list[Cells]:
 def _ticks(value: Any, call: str) -> list[Cells]:
     expected = "a list of ticks, each a list of pairs (m, k)"
     if not isinstance(value, list | tuple):
-        because = f"The answer is a list of ticks; this is a {name_of(value)}."
-        raise Wrong(Finding("not-ticks", because, call, expected, f"a {name_of(value)}"))
+        because = f"The answer is a list of ticks; this is {a_name_of(value)}."
+        raise Wrong(Finding("not-ticks", because, call, expected, a_name_of(value)))
     if value and all(_is_pair(item) and not _is_pair(item[0]) for item in value):
         because = "The pairs are not grouped: a list for each tick tells what runs at the same time."
         raise Wrong(Finding("flat", because, call, expected, "a list of pairs"))

@@ -29,12 +29,7 @@ TASK: Final = Task(
     ),
 )
 
-HIDDEN: Final = {
-    "gpipe_edu.gpipe": TASK.function,
-    "gpipe_edu.schedule.gpipe": TASK.function,
-    "gpipe_edu.schedule.recipes.gpipe": TASK.function,
-    "gpipe_edu.schedule.recompute.with_recompute": TASK.function,
-}
+HIDDEN: Final = dict.fromkeys(("gpipe_edu.gpipe", "gpipe_edu.schedule.recompute.with_recompute"), TASK.function)
 
 
 def examine(examiner: Examiner, rng: Random) -> Success:

@@ -30,7 +30,7 @@ TASK: Final = Task(
     ),
 )
 
-HIDDEN: Final = {f"gpipe_edu{module}.gpipe": TASK.function for module in ("", ".schedule", ".schedule.recipes")}
+HIDDEN: Final = {"gpipe_edu.gpipe": TASK.function}
 
 
 def examine(examiner: Examiner, rng: Random) -> Success:

@@ -32,9 +32,7 @@ TASK: Final = Task(
     ),
 )
 
-_PLACES: Final = ("one_f_one_b", "schedule.one_f_one_b", "schedule.recipes.one_f_one_b", "schedule.recipes.by_name")
-
-HIDDEN: Final = {f"gpipe_edu.{place}": TASK.function for place in _PLACES}
+HIDDEN: Final = {"gpipe_edu.one_f_one_b": TASK.function}
 
 
 def examine(examiner: Examiner, rng: Random) -> Success:

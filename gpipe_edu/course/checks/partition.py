@@ -40,7 +40,7 @@ TASK: Final = Task(
     ),
 )
 
-HIDDEN: Final = {f"gpipe_edu{m}.balance_by_cost": TASK.function for m in ("", ".split", ".split.partition")}
+HIDDEN: Final = {"gpipe_edu.balance_by_cost": TASK.function}
 
 _PROBES: Final[tuple[tuple[list[float], int], ...]] = (
     ([5, 1, 1, 1, 1, 1, 1, 5], 3),

@@ -14,7 +14,7 @@ import numpy as np
 from gpipe_edu import Op, Schedule
 from gpipe_edu import reference as ref
 from gpipe_edu.course.judging import Examiner, Traps
-from gpipe_edu.course.plain import Other, name_of
+from gpipe_edu.course.plain import Other, a_name_of
 from gpipe_edu.course.task import Chart, Finding, Wrong
 from gpipe_edu.data import digits
 from gpipe_edu.reference.difference import largest_difference
@@ -108,7 +108,7 @@ def rows_of(value: Any, call: str, text: bool = False) -> Schedule:
         raise _no_ops(value.strip().partition("\n")[0], call)
     if not isinstance(value, list | tuple):
         because = "A schedule is a list with one row of ops for each device."
-        raise Wrong(Finding("not-rows", because, call, "a list of rows", f"a {name_of(value)}"))
+        raise Wrong(Finding("not-rows", because, call, "a list of rows", a_name_of(value)))
     rows = []
     for device, row in enumerate(value):
         if isinstance(row, Op) or _is_triple(row):
@@ -120,7 +120,7 @@ def rows_of(value: Any, call: str, text: bool = False) -> Schedule:
         words = words.split() if isinstance(words, str) else words
         if not isinstance(words, list | tuple):
             because = "Each row is a list of ops, in the order in which its device runs them."
-            raise Wrong(Finding("not-a-row", because, call, "a list of ops", f"row {device} is a {name_of(row)}"))
+            raise Wrong(Finding("not-a-row", because, call, "a list of ops", f"row {device} is {a_name_of(row)}"))
         rows.append([_op(word, device, call, text) for word in words])
     return Schedule(rows)
 

@@ -36,7 +36,7 @@ TASK: Final = Task(
     ),
 )
 
-HIDDEN: Final = {f"gpipe_edu{module}.split_batch": TASK.function for module in ("", ".split", ".split.microbatch")}
+HIDDEN: Final = {"gpipe_edu.split_batch": TASK.function}
 
 _NO_COUNT: Final = "a cut into fewer than one piece is a slip of the caller: say so with ValueError"
 
@@ -222,5 +222,5 @@ def _shown(value: Any) -> str:
         return f"one array of shape {value.shape}"
     if isinstance(value, list | tuple):
         kinds = [f"array {piece.shape}" if isinstance(piece, np.ndarray) else name_of(piece) for piece in value]
-        return f"a {name_of(value)} of {len(value)}: {listed(kinds, 6)}" if value else f"an empty {name_of(value)}"
+        return f"{a_name_of(value)} of {len(value)}: {listed(kinds, 6)}" if value else f"an empty {name_of(value)}"
     return getattr(value, "text", repr(value))

@@ -42,7 +42,7 @@ TASK: Final = Task(
     ),
 )
 
-HIDDEN: Final = dict.fromkeys(("gpipe_edu.pytorch.GPipe", "gpipe_edu.pytorch.gpipe.GPipe"), "MyGPipe")
+HIDDEN: Final = {"gpipe_edu.pytorch.GPipe": TASK.function}
 
 _TRAPS: Final[Traps] = {
     "CheckpointError": (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpipe_edu.course.judging import SLIPS
-from gpipe_edu.course.plain import name_of
+from gpipe_edu.course.plain import a_name_of, name_of
 from gpipe_edu.course.task import Blame, Wrong
 
 from .wrapper_gradients import Array, off
@@ -41,7 +41,7 @@ def judge_form(output: Any, truth: Array, wrong: Blame) -> None:
         raise wrong("no-return", SLIPS["no-return"], "a tensor", "None")
     if isinstance(output, list | tuple):
         because = "The micro-batches come out one by one. Join them, so that the loss can be taken of the whole output."
-        raise wrong("not-joined", because, f"a tensor of shape {truth.shape}", f"a {name_of(output)} of {len(output)}")
+        raise wrong("not-joined", because, f"a tensor of shape {truth.shape}", f"{a_name_of(output)} of {len(output)}")
     if not isinstance(output, np.ndarray):
         raise wrong("no-tensor", "The output is no tensor.", f"a tensor of shape {truth.shape}", name_of(output))
     if output.shape == truth.shape:
