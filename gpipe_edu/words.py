@@ -1,0 +1,38 @@
+"""Small words that many sentences need: numbers, plurals, articles, and texts that must not be too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def plural(count: float, noun: str, many: str = "") -> str:
+    """ "1 call", "2 calls", "1 batch", "3 batches"; `many` is the plural of a noun that takes another ending than s."""
+    return f"{count:g} {noun if count == 1 else many or plural_of(noun)}"
+
+
+def plural_of(noun: str) -> str:
+    """The noun for several: "device" -> "devices", "micro-batch" -> "micro-batches"."""
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def with_article(noun: str) -> str:
+    """ "a list", "an array"."""
+    return f"{'an' if noun[:1].lower() in tuple('aeiou') else 'a'} {noun}"
+
+
+def listed(items: Iterable[object], most: int = 12, last: str = ", ") -> str:
+    """ "1, 2, 3"; only the first `most`, and then "..."; `last` stands before the last one, such as " and "."""
+    texts = list(map(str, items))
+    if len(texts) > most:
+        return ", ".join([*texts[:most], "..."])
+    return last.join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or as much of it as leaves room for "..." within `most` characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def percent(share: float) -> str:
+    """How far off something is: "12.3%", and below 0.1 % as a power of ten, "3e-07"."""
+    return f"{share:.1%}" if share >= 0.001 else f"{share:.0e}"

@@ -1,0 +1,30 @@
+"""Words of many sentences."""
+
+from gpipe_edu.words import listed, percent, plural, shortened, with_article
+
+
+def test_a_number_and_its_noun_agree():
+    assert [plural(n, "micro-batch") for n in (0, 1, 2)] == ["0 micro-batches", "1 micro-batch", "2 micro-batches"]
+    assert plural(2, "device") == "2 devices"
+    assert plural(3, "try", "tries") == "3 tries"
+
+
+def test_articles_follow_the_sound_of_the_first_letter():
+    assert [with_article(noun) for noun in ("list", "array", "int", "Op")] == ["a list", "an array", "an int", "an Op"]
+
+
+def test_lists_end_before_they_are_too_long():
+    assert listed([]) == ""
+    assert listed([7]) == "7"
+    assert listed(range(3), last=" and ") == "0, 1 and 2"
+    assert listed(range(20), most=2) == "0, 1, ..."
+
+
+def test_a_shortened_text_keeps_to_its_length():
+    assert shortened("abcdef", 6) == "abcdef"
+    assert shortened("abcdefg", 6) == "abc..."
+
+
+def test_small_shares_keep_a_digit():
+    assert percent(0.1234) == "12.3%"
+    assert percent(3e-7) == "3e-07"
