@@ -161,7 +161,7 @@ def progress_command() -> None:
 
 @app.command("reset")
 def reset_command(
-    key: Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as 01-splitting.")],
+    key: Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as ex01/splitting.")],
 ) -> None:
     """Start one exercise anew; what was written is kept in a dated copy."""
     raise typer.Exit(exercises.reset(key))

@@ -55,7 +55,7 @@ ge.compare(step([3, 3, 2, 2], "cut A: 3, 3, 2, 2"), step([2, 2, 2, 4], "cut B: 2
 # In the last two rows there are not enough samples. The pieces are all there nevertheless, some of them empty.
 
 
-# %% nbgrader={"grade": false, "grade_id": "01-splitting-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex01-splitting-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def split(batch, M: int) -> list:
     """Cut `batch` along its first axis into exactly M pieces, in order, whose sizes differ by at most one.
 
@@ -95,11 +95,11 @@ split((images, labels), 4)
 # `check` calls your function with inputs of its own, in a process of its own, and shows the first thing that is wrong.
 # Then it hands your pieces of real data to the training code.
 
-# %% nbgrader={"grade": true, "grade_id": "01-splitting-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check("01-splitting", split)
+# %% nbgrader={"grade": true, "grade_id": "ex01-splitting-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("ex01/splitting", split)
 
 # %%
-# hint("01-splitting")  # take the first # away for a hint; there is one after each try
+# hint("ex01/splitting")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## What your function is good for

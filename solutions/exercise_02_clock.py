@@ -40,7 +40,7 @@ ge.compare(picture(smallest, "K = 2, M = 2"))
 # matter.
 
 
-# %% nbgrader={"grade": false, "grade_id": "02-clock-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex02-clock-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def clock(K: int, M: int) -> list:
     """All forwards of M micro-batches through K stages, as a list of ticks.
 
@@ -58,11 +58,11 @@ def clock(K: int, M: int) -> list:
 # %%
 ge.compare(picture(clock(3, 4), "my clock"))
 
-# %% nbgrader={"grade": true, "grade_id": "02-clock-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check("02-clock", clock)
+# %% nbgrader={"grade": true, "grade_id": "ex02-clock-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("ex02/clock", clock)
 
 # %%
-# hint("02-clock")  # take the first # away for a hint; there is one after each try
+# hint("ex02/clock")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## Forward and backward, as a schedule
@@ -83,7 +83,7 @@ print(ge.Schedule(rows))
 predict("ex02/backward-order")
 
 
-# %% nbgrader={"grade": false, "grade_id": "02-f-then-b-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex02-f-then-b-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def f_then_b(K: int, M: int) -> list:
     """F-then-B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
 
@@ -105,11 +105,11 @@ mine = ge.Schedule(f_then_b(3, 4), name="my F-then-B")
 print(mine)
 mine
 
-# %% nbgrader={"grade": true, "grade_id": "02-f-then-b-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check("02-f-then-b", f_then_b)
+# %% nbgrader={"grade": true, "grade_id": "ex02-f-then-b-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("ex02/f-then-b", f_then_b)
 
 # %%
-# hint("02-f-then-b")  # take the first # away for a hint; there is one after each try
+# hint("ex02/f-then-b")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## Train with it

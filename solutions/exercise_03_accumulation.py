@@ -49,7 +49,7 @@ predict("ex03/zero-late")
 # [exercise 01](exercise_01_splitting.ipynb). If M is larger than N, some pieces are empty.
 
 
-# %% nbgrader={"grade": false, "grade_id": "03-accumulation-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex03-accumulation-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
     """One training step on the mini-batch (x, y), cut into M micro-batches; returns the mini-batch's mean loss.
 
@@ -87,11 +87,11 @@ train_step(small, nn.CrossEntropyLoss(), torch.optim.SGD(small.parameters(), lr=
 #
 # This one trains, so it takes a few seconds.
 
-# %% nbgrader={"grade": true, "grade_id": "03-accumulation-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-check("03-accumulation", train_step)
+# %% nbgrader={"grade": true, "grade_id": "ex03-accumulation-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("ex03/accumulation", train_step)
 
 # %%
-# hint("03-accumulation")  # take the first # away for a hint; there is one after each try
+# hint("ex03/accumulation")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## Beside a real pipeline

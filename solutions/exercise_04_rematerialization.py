@@ -55,7 +55,7 @@ predict("ex04/what-stays")
 # same time, and they need not come back in the order in which they went.
 
 
-# %% nbgrader={"grade": false, "grade_id": "04-stage-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex04-stage-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class Stage:
     """Consecutive layers on one device, with re-materialization.
 
@@ -105,11 +105,11 @@ stage.backward(0, dy)
 _, exact = ref.train_sequential(layers, images[:20], labels[:20])
 print("largest difference:", max(np.abs(a[n] - b[n]).max() for a, b in zip(stage.grads, exact, strict=True) for n in b))
 
-# %% nbgrader={"grade": true, "grade_id": "04-stage-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-check("04-stage", Stage)
+# %% nbgrader={"grade": true, "grade_id": "ex04-stage-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("ex04/stage", Stage)
 
 # %%
-# hint("04-stage")  # take the first # away for a hint; there is one after each try
+# hint("ex04/stage")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## What it saves
@@ -166,7 +166,7 @@ predict("ex04/how-often")
 # data, it requires no gradient.
 
 
-# %% nbgrader={"grade": false, "grade_id": "04-checkpoint-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex04-checkpoint-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
     """The output of all `stages`, one after another, for the input x.
 
@@ -204,11 +204,11 @@ output = forward(stages, batch, [True, True, False, False])
 nn.functional.cross_entropy(output, answers).backward()
 print("stages, in the order in which they ran:", runs)
 
-# %% nbgrader={"grade": true, "grade_id": "04-checkpoint-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check("04-checkpoint", forward)
+# %% nbgrader={"grade": true, "grade_id": "ex04-checkpoint-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("ex04/checkpoint", forward)
 
 # %%
-# hint("04-checkpoint")  # take the first # away for a hint; there is one after each try
+# hint("ex04/checkpoint")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## What stays in memory

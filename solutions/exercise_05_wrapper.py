@@ -62,7 +62,7 @@ print(tail)
 # the first with one Linear. Write `cut`.
 
 
-# %% nbgrader={"grade": false, "grade_id": "05-stages-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex05-stages-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def cut(net: nn.Sequential, balance) -> list:
     """The stages of `net`: a list of modules. Stage k runs the next `balance[k]` layers, in their
     order in `net`.
@@ -87,11 +87,11 @@ def cut(net: nn.Sequential, balance) -> list:
 # %%
 cut(tiny, [1, 2])
 
-# %% nbgrader={"grade": true, "grade_id": "05-stages-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check("05-stages", cut)
+# %% nbgrader={"grade": true, "grade_id": "ex05-stages-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("ex05/stages", cut)
 
 # %%
-# hint("05-stages")  # take the first # away for a hint; there is one after each try
+# hint("ex05/stages")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## Step 2: the order of the calls
@@ -138,7 +138,7 @@ ge.compare(picture(by_stage, f"stage by stage, {waits}"), picture(by_clock, f"by
 # `checkpoint="never"`; the check tries that first.
 
 
-# %% nbgrader={"grade": false, "grade_id": "05-wrapper-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex05-wrapper-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class MyGPipe(nn.Module):
     """`net` as a pipeline: pipe(x) equals net(x), and a backward from it fills the same gradients.
 
@@ -211,11 +211,11 @@ loss_fn(MyGPipe(net, balance, M=4)(x[:10]), y[:10]).backward()
 loss_fn(single(x[:10]), y[:10]).backward()
 print("largest relative difference of a gradient:", difference(net, single))
 
-# %% nbgrader={"grade": true, "grade_id": "05-wrapper-check", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
-check("05-wrapper", MyGPipe)
+# %% nbgrader={"grade": true, "grade_id": "ex05-wrapper-check", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+check("ex05/wrapper", MyGPipe)
 
 # %%
-# hint("05-wrapper")  # take the first # away for a hint; there is one after each try
+# hint("ex05/wrapper")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## What really happened

@@ -54,7 +54,7 @@ predict("ex06/best-largest")
 # in 40, within a second or two, and it has to be exact. Where several cuts are equally good, give any of them.
 
 
-# %% nbgrader={"grade": false, "grade_id": "06-partition-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex06-partition-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def partition(costs: list, K: int) -> list:
     """How many layers each of K stages gets, so that the largest stage cost is the smallest possible.
 
@@ -84,11 +84,11 @@ def partition(costs: list, K: int) -> list:
 # %%
 ge.compare(plan(costs, (3, 3, 2)), plan(costs, tuple(partition(costs, 3))))
 
-# %% nbgrader={"grade": true, "grade_id": "06-partition-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-check("06-partition", partition)
+# %% nbgrader={"grade": true, "grade_id": "ex06-partition-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("ex06/partition", partition)
 
 # %%
-# hint("06-partition")  # take the first # away for a hint; there is one after each try
+# hint("ex06/partition")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## A real network

@@ -49,7 +49,7 @@ ge.compare(smallest)
 # Write the rule down for device k of K. Mind the cases with fewer micro-batches than devices.
 
 
-# %% nbgrader={"grade": false, "grade_id": "07-1f1b-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex07-1f1b-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def one_f_one_b(K: int, M: int) -> list:
     """1F1B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
 
@@ -74,11 +74,11 @@ def one_f_one_b(K: int, M: int) -> list:
 # %%
 ge.Schedule(one_f_one_b(4, 8), name="my 1F1B")
 
-# %% nbgrader={"grade": true, "grade_id": "07-1f1b-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-check("07-1f1b", one_f_one_b)
+# %% nbgrader={"grade": true, "grade_id": "ex07-1f1b-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("ex07/1f1b", one_f_one_b)
 
 # %%
-# hint("07-1f1b")  # take the first # away for a hint; there is one after each try
+# hint("ex07/1f1b")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## What it is good for

@@ -48,7 +48,7 @@ predict("ex08/two-parts")
 # as if BatchNorm had seen the mini-batch in one piece.
 
 
-# %% nbgrader={"grade": false, "grade_id": "08-batchnorm-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex08-batchnorm-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def deferred_update(running_mean, running_var, counts: list, means: list, variances: list, momentum: float = 0.1):
     """The new (running_mean, running_var) after one mini-batch of micro-batches.
 
@@ -84,11 +84,11 @@ deferred_update(
 # %%
 print(f"all at once: {feature.mean():.6f} {feature.var(ddof=1):.6f}")
 
-# %% nbgrader={"grade": true, "grade_id": "08-batchnorm-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check("08-batchnorm", deferred_update)
+# %% nbgrader={"grade": true, "grade_id": "ex08-batchnorm-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("ex08/batchnorm", deferred_update)
 
 # %%
-# hint("08-batchnorm")  # take the first # away for a hint; there is one after each try
+# hint("ex08/batchnorm")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## What it is worth

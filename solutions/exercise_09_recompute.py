@@ -42,7 +42,7 @@ predict("ex09/where-it-hides")
 # stage, and a device never holds more than one interior.
 
 
-# %% nbgrader={"grade": false, "grade_id": "09-early-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex09-early-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def early(K: int, M: int) -> list:
     """F-then-B for K devices and M micro-batches with an R for every micro-batch on every stage, as K rows of `ge.Op`.
 
@@ -65,11 +65,11 @@ mine = ge.simulate(ge.Schedule(early(4, 4), name="my early recompute"))
 print("interiors held at the peak:", peak_memory(mine))
 ge.compare(late, mine)
 
-# %% nbgrader={"grade": true, "grade_id": "09-early-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check("09-early", early)
+# %% nbgrader={"grade": true, "grade_id": "ex09-early-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("ex09/early", early)
 
 # %%
-# hint("09-early")  # take the first # away for a hint; there is one after each try
+# hint("ex09/early")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## Your turn: under a cap
@@ -103,7 +103,7 @@ ge.compare(
 # play.
 
 
-# %% nbgrader={"grade": false, "grade_id": "09-cap-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex09-cap-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def under_cap() -> str:
     """A schedule of F, R, C and B for 3 devices and 6 micro-batches: a line of text per device, or rows of `ge.Op`.
 
@@ -121,11 +121,11 @@ def under_cap() -> str:
 # %%
 plan(under_cap(), "mine")
 
-# %% nbgrader={"grade": true, "grade_id": "09-cap-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-check("09-cap", under_cap)
+# %% nbgrader={"grade": true, "grade_id": "ex09-cap-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("ex09/cap", under_cap)
 
 # %%
-# hint("09-cap")  # take the first # away for a hint; there is one after each try
+# hint("ex09/cap")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # 24 is possible, as fast as 1F1B with no cap at all: device 0 idles for 6 of 24 units

@@ -97,7 +97,7 @@ run_processes(hasty, 2)
 predict("ex10/what-arrives")
 
 
-# %% nbgrader={"grade": false, "grade_id": "10-processes-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "ex10-processes-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
     """One training step of process k of K, K at least 2. Afterwards, the weights of `stage` have their gradients, and
     are what they were: the update is the optimizer's.
@@ -162,11 +162,11 @@ for source, target, shape in tried.sent:
 #
 # It starts up to three processes, which takes some seconds.
 
-# %% nbgrader={"grade": true, "grade_id": "10-processes-check", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
-check("10-processes", run_stage)
+# %% nbgrader={"grade": true, "grade_id": "ex10-processes-check", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
+check("ex10/processes", run_stage)
 
 # %%
-# hint("10-processes")  # take the first # away for a hint; there is one after each try
+# hint("ex10/processes")  # take the first # away for a hint; there is one after each try
 
 # %% [markdown]
 # ## Planned and measured

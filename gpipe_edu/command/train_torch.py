@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gpipe_edu.pytorch import GPipe
-from gpipe_edu.reference.difference import largest_difference
+from gpipe_edu.reference import gradient_difference
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.split import balance_uniform, split_batch
@@ -126,10 +126,11 @@ class TorchTrainer:
         self.loss(single(x.double().to(self.devices[0])), y.to(self.devices[0])).backward()
         pipe = self._pipe(copy.deepcopy(self.net).double(), self.schedule)
         pipe.step(x.double(), y, self.loss)
-        both = zip(pipe.parameters(), single.parameters(), strict=True)
-        return largest_difference(
-            (a.grad.cpu().numpy(), b.grad.cpu().numpy()) for a, b in both if a.grad is not None and b.grad is not None
+        ours, theirs = (
+            [weight.grad.cpu().numpy() for weight in module.parameters() if weight.grad is not None]
+            for module in (pipe, single)
         )
+        return gradient_difference(ours, theirs)
 
 
 def _devices(name: str) -> list[str]:

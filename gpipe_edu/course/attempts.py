@@ -9,7 +9,8 @@ from datetime import date
 from typing import Any, Final
 
 from . import page, store
-from .task import Report, task_of
+from .exercise import find, former
+from .findings import Report
 
 _SECTION: Final = "exercises"
 _REMEMBERED: Final = 50
@@ -20,7 +21,7 @@ def record(report: Report, digest: str) -> str:
     try:
         with store.change(_SECTION) as kept:
             entry = _entry(kept, report.key)
-            kept[report.key] = entry
+            _put(kept, report.key, entry)
             if digest not in entry["seen"]:
                 entry["seen"] = [*entry["seen"], digest][-_REMEMBERED:]
                 entry["tries"] += 1
@@ -32,7 +33,7 @@ def record(report: Report, digest: str) -> str:
 
 
 def state(key: str) -> dict[str, Any]:
-    """tries, hints (how many are out), passed (a date or "") of one task."""
+    """tries, hints (how many are out), passed (a date or "") of one exercise."""
     try:
         return _entry(store.read(_SECTION), key)
     except OSError:
@@ -50,12 +51,12 @@ def offer(key: str) -> str:
 
 
 def hint(key: str) -> None:
-    """Show the next hint of a task if a try has earned it, and all earlier ones.
+    """Show the next hint of an exercise if a try has earned it, and all earlier ones.
 
     Raises ValueError for a key that does not exist.
     """
-    hints = task_of(key).hints
-    now = state(key)
+    exercise = find(key)
+    key, hints, now = exercise.key, exercise.hints, state(exercise.key)
     last = ""
     if now["passed"]:
         now["hints"] = 3
@@ -72,23 +73,31 @@ def hint(key: str) -> None:
 
 
 def forget(key: str) -> None:
-    """Start a task anew: no tries, no hints."""
-    task_of(key)
+    """Start an exercise anew: no tries, no hints."""
+    key = find(key).key
     with store.change(_SECTION) as kept:
-        kept.pop(key, None)
+        _put(kept, key, None)
 
 
 def _keep(key: str, **values: Any) -> None:
     try:
         with store.change(_SECTION) as kept:
-            kept[key] = {**_entry(kept, key), **values}
+            _put(kept, key, {**_entry(kept, key), **values})
     except OSError:
         return  # the hint is shown all the same
 
 
+def _put(kept: dict[str, Any], key: str, entry: dict[str, Any] | None) -> None:
+    """Keep the entry of an exercise, and nothing more under the key that it once had."""
+    kept.pop(former(key), None)
+    kept.pop(key, None)
+    if entry is not None:
+        kept[key] = entry
+
+
 def _entry(kept: dict[str, Any], key: str) -> dict[str, Any]:
-    """The entry of a task with every field there and of its type, whatever the file holds."""
-    found = kept.get(key)
+    """The entry of an exercise with every field there and of its type, whatever the file holds."""
+    found = kept.get(key, kept.get(former(key)))
     found = found if isinstance(found, dict) else {}
     empty: dict[str, Any] = {"tries": 0, "seen": [], "hints": 0, "tries_at_hint": 0, "passed": ""}
     return {name: found[name] if type(found.get(name)) is type(value) else value for name, value in empty.items()}

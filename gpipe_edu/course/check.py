@@ -1,4 +1,4 @@
-"""`check("01-splitting", split)`: is this function right, and if not, what is the first thing that is wrong with it?
+"""`check("ex01/splitting", split)`: is this function right, and if not, what is the first thing that is wrong with it?
 
 One plain function for notebooks, tests, graders and terminals. A wrong answer raises, so that a grader that only looks
 for errors is not fooled; what helps the learner has been shown by then.
@@ -16,7 +16,16 @@ from . import attempts, page
 from .carry import pack
 from .judging import judge_apart
 from .report import as_markdown, headline, timelines
-from .task import Report, Unwritten, task_of
+from .exercise import find
+from .findings import Report
+
+
+class Unwritten(NotImplementedError):
+    """The function still raises NotImplementedError."""
+
+    def _render_traceback_(self) -> list[str]:
+        """In a notebook the sentence is what helps, not the calls that led to it."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 class NotYet(AssertionError):
@@ -38,10 +47,10 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
     Raises NotYet for a wrong answer, NotImplementedError for one that is not written yet, TypeError or ValueError for
     arguments that make no sense.
     """
-    task = task_of(key)
+    exercise = find(key)
     if not callable(function) or isinstance(function, str):
         raise TypeError(
-            f"check takes the function itself, without calling it: check({key!r}, {task.function}); "
+            f"check takes the function itself, without calling it: check({exercise.key!r}, {exercise.function}); "
             f"got {type(function).__name__}"
         )
     if seed is None:
@@ -49,7 +58,7 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
     elif isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"seed is {seed!r}; it must be the whole number that an earlier check has printed")
     packed = pack(function)
-    report = judge_apart(key, packed, seed, [folder for folder in sys.path if isinstance(folder, str)])
+    report = judge_apart(exercise.key, packed, seed, [folder for folder in sys.path if isinstance(folder, str)])
     if report.state == "unwritten":
         raise Unwritten(headline(report))
     trouble = attempts.record(report, packed.digest)

@@ -4,7 +4,7 @@
     # Text, a comment a line.
 
     # %% nbgrader={"grade": true, ...}
-    check("01-splitting", split)
+    check("ex01/splitting", split)
 
 A part of what jupytext reads, so teachers may use that; to build notebooks nothing but this file is needed.
 """

@@ -1,6 +1,7 @@
 """The questions that come before a surprise, read from a file per lesson, so that a notebook does not hold its answers.
 
-A file is `predictions/05.toml`; an entry in it looks like this and is asked for as "05/what-is-stored":
+A file is `predictions/05.toml`; an entry in it looks like this and is asked for as "05/what-is-stored". Those of an
+exercise stand in its `said.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored".
 
     [what-is-stored]
     question = "..."                  # Markdown, one or two sentences
@@ -19,6 +20,8 @@ from importlib.resources.abc import Traversable
 from string import ascii_uppercase
 from typing import Any, Final, NamedTuple
 
+from . import exercise
+
 _FIELDS: Final = {"question", "options", "answer", "because"}
 
 
@@ -34,7 +37,8 @@ class Question(NamedTuple):
 
 def lessons() -> list[str]:
     """The lessons that have predictions: ["00", "01", ...]."""
-    return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
+    files = (file.name for file in _folder().iterdir())
+    return sorted({key.partition("/")[0] for key in exercise.keys()} | {name[:-5] for name in files if ".toml" in name})
 
 
 def keys(lesson: str) -> list[str]:
@@ -72,6 +76,9 @@ def _folder() -> Traversable:
 
 
 def _entries(lesson: str) -> dict[str, Any]:
+    mine = [exercise.find(key) for key in exercise.keys() if key.startswith(f"{lesson}/")]
+    if mine:
+        return {name: entry for one in mine for name, entry in one.predictions.items()}
     try:
         return tomllib.loads(_folder().joinpath(f"{lesson}.toml").read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:

@@ -7,9 +7,11 @@ from typing import Any
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Costs, Span, Timeline, simulate
 from gpipe_edu.timeline.simulate import replay
+from gpipe_edu.words import plural
 
 from .sandbox import Trouble
-from .task import Chart, Report, task_of
+from .exercise import find
+from .findings import Chart, Report
 
 _PRINTED = 400
 
@@ -37,9 +39,9 @@ def as_markdown(report: Report) -> str:
 def headline(report: Report) -> str:
     """One line: the task and how it stands."""
     if report.state == "passed":
-        return f"{report.key}: passed, {report.calls} call{'s' * (report.calls != 1)}."
+        return f"{report.key}: passed, {plural(report.calls, 'call')}."
     if report.state == "unwritten":
-        function = task_of(report.key).function
+        function = find(report.key).function
         return (
             f"{report.key}: {function} is not written yet. Put your code in the place of `raise NotImplementedError`."
         )
@@ -105,8 +107,8 @@ def _trouble(trouble: Trouble) -> list[str]:
 
 
 def _again(report: Report) -> str:
-    task = task_of(report.key)
-    return f'The same inputs again: `check("{report.key}", {task.function}, seed={report.seed})`.'
+    exercise = find(report.key)
+    return f'The same inputs again: `check("{report.key}", {exercise.function}, seed={report.seed})`.'
 
 
 def _cut(text: str) -> str:

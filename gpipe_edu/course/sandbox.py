@@ -59,7 +59,7 @@ class Trouble(NamedTuple):
     bases: tuple[str, ...] = ()
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """What a call gave: a value of plain data, or trouble."""
 
     value: Any = None
@@ -119,10 +119,10 @@ class Sandbox:
                 with suppress(OSError):
                     pipe.close()
 
-    def __call__(self, **given: Any) -> Answer:
+    def __call__(self, **given: Any) -> Reply:
         """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake."""
         if self._ended:
-            return Answer(trouble=self._ended)
+            return Reply(trouble=self._ended)
         started = monotonic()
         self._send(plain.encode(given))
         answer = self._receive(self._left)
@@ -143,23 +143,23 @@ class Sandbox:
                 pipe.write(len(data).to_bytes(8, "big") + data)
                 pipe.flush()
 
-    def _receive(self, seconds: float) -> Answer:
+    def _receive(self, seconds: float) -> Reply:
         try:
             data = self._answers.get(timeout=max(seconds, 0.001))
         except queue.Empty:
             self._kill()
-            return Answer(trouble=Trouble("stopped", f"{self._limit:g}", self._last_lines()))
+            return Reply(trouble=Trouble("stopped", f"{self._limit:g}", self._last_lines()))
         if data is None:
             printed = Trouble("printed", f"{_FLOOD // 1_000_000} MB")
-            return Answer(trouble=printed if self._flooded else Trouble("ended", ""))
+            return Reply(trouble=printed if self._flooded else Trouble("ended", ""))
         try:
             value, trouble = plain.decode(data)
             if trouble is None:
-                return Answer(value)
+                return Reply(value)
             kind, message, where, bases = trouble
-            return Answer(trouble=Trouble(str(kind), str(message), self.places(where), tuple(map(str, bases))))
+            return Reply(trouble=Trouble(str(kind), str(message), self.places(where), tuple(map(str, bases))))
         except (ValueError, TypeError):
-            return Answer(trouble=Trouble("unreadable", ""))
+            return Reply(trouble=Trouble("unreadable", ""))
 
     def _listen(self) -> None:
         pipe = self._process.stdout

@@ -6,7 +6,6 @@ Plan and measurement stand in seconds on one axis: the plan takes the mean time 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final
@@ -15,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpipe_edu import reference as ref
-from gpipe_edu.reference.difference import largest_difference
+from gpipe_edu.reference.difference import Grads
+from gpipe_edu.reference.twin import as_arrays, in_torch
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
@@ -81,8 +81,7 @@ def _run_numpy(level: Level, schedule: Schedule) -> EngineRun:
     results = [ref.train_pipeline(layers, x, y, schedule, balance, loss="mse") for _ in range(_ROUNDS)]
     best = min(results, key=lambda result: result.timeline.makespan)
     _, expected = ref.train_sequential(layers, x, y, loss="mse")
-    pairs = [(a[name], b[name]) for a, b in zip(best.grads, expected, strict=True) for name in b]
-    return _compare("numpy", best.loss, pairs, schedule, best.timeline)
+    return _compare("numpy", best.loss, best.grads, expected, schedule, best.timeline)
 
 
 def _run_torch(level: Level, schedule: Schedule) -> EngineRun:
@@ -93,34 +92,17 @@ def _run_torch(level: Level, schedule: Schedule) -> EngineRun:
 
     layers, balance, x, y = _job(level)
 
-    def build() -> nn.Sequential:
-        modules: list[nn.Module] = []
-        for layer in layers:
-            if not layer.params:
-                modules.append(nn.Tanh())
-                continue
-            linear = nn.Linear(WIDTH, WIDTH, dtype=torch.float64)
-            with torch.no_grad():
-                linear.weight.copy_(torch.from_numpy(layer.params["weight"].T))
-                linear.bias.copy_(torch.from_numpy(layer.params["bias"]))
-            modules.append(linear)
-        return nn.Sequential(*modules)
-
-    single, inputs, targets, loss_fn = build(), torch.from_numpy(x), torch.from_numpy(y), nn.MSELoss()
+    single, inputs, targets, loss_fn = in_torch(layers), torch.from_numpy(x), torch.from_numpy(y), nn.MSELoss()
     loss_fn(single(inputs), targets).backward()
-    pipe = GPipe(build(), schedule.stages, schedule.micro_batches, balance=balance, schedule=schedule)
+    pipe = GPipe(in_torch(layers), schedule.stages, schedule.micro_batches, balance=balance, schedule=schedule)
     timelines = []
     for _ in range(1 + _ROUNDS):  # the first step also starts the workers
         pipe.zero_grad()
         loss = pipe.step(inputs, targets, loss_fn)
         timelines.append(pipe.timeline)
-    pairs = [
-        (a.grad.cpu().numpy(), b.grad.numpy())
-        for a, b in zip(pipe.parameters(), single.parameters(), strict=True)
-        if a.grad is not None and b.grad is not None
-    ]
+    ours, theirs = (as_arrays(weight.grad for weight in module.parameters()) for module in (pipe, single))
     best = min(timelines[1:], key=lambda timeline: timeline.makespan)
-    return _compare("torch", loss.item(), pairs, schedule, best)
+    return _compare("torch", loss.item(), ours, theirs, schedule, best)
 
 
 def _job(level: Level) -> tuple[list[ref.Layer], tuple[int, ...], Array, Array]:
@@ -137,6 +119,7 @@ def _job(level: Level) -> tuple[list[ref.Layer], tuple[int, ...], Array, Array]:
 
 
 def _compare(
-    engine: str, loss: float, pairs: Iterable[tuple[Array, Array]], schedule: Schedule, measured: Timeline
+    engine: str, loss: float, ours: Grads, theirs: Grads, schedule: Schedule, measured: Timeline
 ) -> EngineRun:
-    return EngineRun(engine, loss, largest_difference(pairs), measured, simulate(schedule, calibrate(measured)))
+    planned = simulate(schedule, calibrate(measured))
+    return EngineRun(engine, loss, ref.gradient_difference(ours, theirs), measured, planned)

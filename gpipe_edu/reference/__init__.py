@@ -1,5 +1,6 @@
 """The NumPy engine: a whole pipeline that can be read in an hour. Start with pipeline.py, then stage.py."""
 
+from .difference import gradient_difference
 from .layer import Layer
 from .layers import BatchNorm, Dropout, LayerNorm, Linear, ReLU, Tanh
 from .losses import cross_entropy, mse
@@ -21,6 +22,7 @@ __all__ = [
     "Tanh",
     "accumulate_grads",
     "cross_entropy",
+    "gradient_difference",
     "mlp",
     "mse",
     "predict",

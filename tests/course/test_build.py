@@ -147,21 +147,21 @@ def test_without_masters_it_says_so(tmp_path):
 def test_progress_counts_and_names_the_next():
     found = progress()
     assert found.solved == 0
-    assert "01-splitting" in str(found)
+    assert "ex01/splitting" in str(found)
     assert f"0 of {len(CHECKS)} solved" in str(found)
-    assert "Next: 01-splitting, in exercises/exercise_01_splitting.ipynb" in str(found)
+    assert "Next: ex01/splitting, in exercises/exercise_01_splitting.ipynb" in str(found)
     with store.change("exercises") as kept:
-        kept["01-splitting"] = {"tries": 2, "hints": 1, "passed": "2026-01-31"}
+        kept["ex01/splitting"] = {"tries": 2, "hints": 1, "passed": "2026-01-31"}
     found = progress()
-    assert (found.solved, found.following.key) == (1, "02-clock")
+    assert (found.solved, found.following.key) == (1, "ex02/clock")
     assert "2 tries, 1 hint, solved 2026-01-31" in str(found)
-    assert "| solved | [01-splitting]" in found._repr_markdown_()
+    assert "| solved | [ex01/splitting]" in found._repr_markdown_()
 
 
 def test_a_solution_is_shown_after_success_or_on_request(capsys):
-    solution("02-clock")
+    solution("ex02/clock")
     assert "Not solved yet" in capsys.readouterr().out
-    solution("02-clock", give_up=True)
+    solution("ex02/clock", give_up=True)
     text = capsys.readouterr().out
     assert "def clock(K: int, M: int)" in text
     assert "SOLUTION" not in text
@@ -170,8 +170,8 @@ def test_a_solution_is_shown_after_success_or_on_request(capsys):
 
 def test_reset_of_a_task_forgets_its_tries_and_tells(root, monkeypatch, capsys):
     with store.change("exercises") as kept:
-        kept["01-splitting"] = {"tries": 2, "hints": 1, "passed": "2026-01-31"}
+        kept["ex01/splitting"] = {"tries": 2, "hints": 1, "passed": "2026-01-31"}
     monkeypatch.setattr("gpipe_edu.course.build.reset", lambda stem: (root / "a.ipynb", root / "b.ipynb"))
-    reset("01-splitting")
+    reset("ex01/splitting")
     assert "a.ipynb is as new. Your work is in b.ipynb" in capsys.readouterr().out
     assert progress().solved == 0

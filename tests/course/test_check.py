@@ -39,34 +39,34 @@ def shown(capsys):
 
 
 def test_a_right_answer_passes_says_what_it_did_and_is_kept(capsys):
-    assert check("02-clock", right) is None
+    assert check("ex02/clock", right) is None
     text = shown(capsys)
-    assert text.startswith("02-clock: passed")
+    assert text.startswith("ex02/clock: passed")
     assert "digits" in text
     assert "device 0" in text
-    assert attempts.state("02-clock")["passed"]
+    assert attempts.state("ex02/clock")["passed"]
 
 
 def test_a_wrong_one_raises_and_shows_expected_came_difference_reason_and_seed(capsys):
     with pytest.raises(NotYet, match="One forward a tick") as caught:
-        check("02-clock", wrong, seed=5)
+        check("ex02/clock", wrong, seed=5)
     text = shown(capsys)
     for words in ("clock(K=3, M=4)", "expected", "came", "first difference", "a loop, no pipeline", "working on 3 4"):
         assert words in text
-    assert 'check("02-clock", clock, seed=5)' in text
+    assert 'check("ex02/clock", clock, seed=5)' in text
     assert caught.value.report.finding.slip == "one-at-a-time"
-    assert caught.value._render_traceback_() == ["02-clock: not yet."]
+    assert caught.value._render_traceback_() == ["ex02/clock: not yet."]
 
 
 def test_an_unwritten_one_is_not_implemented_and_no_try(capsys):
     with pytest.raises(NotImplementedError, match="clock is not written yet"):
-        check("02-clock", unwritten)
-    assert attempts.state("02-clock")["tries"] == 0
+        check("ex02/clock", unwritten)
+    assert attempts.state("ex02/clock")["tries"] == 0
 
 
 def test_an_error_of_theirs_is_shown_with_their_line_and_nothing_of_ours(capsys):
     with pytest.raises(NotYet):
-        check("02-clock", broken)
+        check("ex02/clock", broken)
     text = shown(capsys)
     assert "IndexError: list index out of range" in text
     assert "in broken:  return ticks[K + M]" in text
@@ -77,20 +77,20 @@ def test_an_error_of_theirs_is_shown_with_their_line_and_nothing_of_ours(capsys)
 
 def test_a_seed_repeats_the_inputs():
     packed = pack(wrong)
-    first, second, other = (judging.judge("02-clock", pack(right), seed) for seed in (3, 3, 4))
+    first, second, other = (judging.judge("ex02/clock", pack(right), seed) for seed in (3, 3, 4))
     assert first == second
     assert first.seed != other.seed
-    assert judging.judge_apart("02-clock", packed, 3) == judging.judge("02-clock", packed, 3)
+    assert judging.judge_apart("ex02/clock", packed, 3) == judging.judge("ex02/clock", packed, 3)
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "told"),
     [
-        (("02-clok", right), ValueError, 'did you mean "02-clock"'),
+        (("02-clok", right), ValueError, 'did you mean "ex02/clock"'),
         ((2, right), TypeError, "must be a key such as"),
-        (("02-clock", right(2, 2)), TypeError, r"without calling it: check\('02-clock', clock\)"),
-        (("02-clock", "clock"), TypeError, "without calling it"),
-        (("02-clock", right, "3"), TypeError, "whole number"),
+        (("ex02/clock", right(2, 2)), TypeError, r"without calling it: check\('ex02/clock', clock\)"),
+        (("ex02/clock", "clock"), TypeError, "without calling it"),
+        (("ex02/clock", right, "3"), TypeError, "whole number"),
     ],
 )
 def test_slips_in_the_call_are_told(arguments, error, told):
@@ -100,7 +100,7 @@ def test_slips_in_the_call_are_told(arguments, error, told):
 
 def test_arguments_that_do_not_fit_are_told():
     with pytest.raises(NotYet, match="Keep the arguments of the stub"):
-        check("02-clock", lambda K: [])
+        check("ex02/clock", lambda K: [])
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def split(batch, M):
     spec = importlib.util.spec_from_file_location("theirs", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    finding = judging.judge("01-splitting", pack(module.split), 1).finding
+    finding = judging.judge("ex01/splitting", pack(module.split), 1).finding
     assert (finding.slip, finding.came, finding.expected) == (slip, came, "ValueError")
     assert ("with " + came.partition(":")[0] in finding.because) == (slip == "other-error")
 
 
 def test_nothing_is_an_answer(capsys):
     with pytest.raises(NotYet, match="is there a `return`"):
-        check("02-clock", lambda K, M: None)
+        check("ex02/clock", lambda K, M: None)
 
 
 def test_a_patched_notebook_gets_the_same_verdict(tmp_path):
@@ -154,7 +154,7 @@ def split(batch, M):
     return [batch] * M
 
 try:
-    check("01-splitting", split)
+    check("ex01/splitting", split)
 except NotYet as error:
     print("REFUSED", error.report.finding.slip)
 """
@@ -167,7 +167,7 @@ def test_it_answers_within_two_seconds():
     best = float("inf")
     for _ in range(3):
         started = time.monotonic()
-        check("02-clock", right)
+        check("ex02/clock", right)
         best = min(best, time.monotonic() - started)
     assert best < 2
 
@@ -176,46 +176,46 @@ def test_a_file_that_cannot_be_written_does_not_lose_the_verdict(capsys, monkeyp
     blocked = tmp_path / "a file, no folder"
     blocked.write_text("")
     monkeypatch.setenv(store.HOME, str(blocked / "inside"))
-    check("02-clock", right)
+    check("ex02/clock", right)
     assert "could not be kept" in shown(capsys)
 
 
 def test_a_slip_of_the_judge_s_own_accepts_nothing(monkeypatch):
-    module = module_of("02-clock")
+    module = module_of("ex02/clock")
     monkeypatch.setattr(module, "examine", lambda examiner, rng: 1 / 0)
-    found = judging.judge("02-clock", pack(right), 1)
+    found = judging.judge("ex02/clock", pack(right), 1)
     assert (found.state, found.finding.slip) == ("wrong", "strange")
 
 
 def test_hints_come_one_after_each_honest_try_and_stay(capsys):
-    hints = task_of("02-clock").hints
-    hint("02-clock")
+    hints = task_of("ex02/clock").hints
+    hint("ex02/clock")
     assert hints[0] not in shown(capsys)
     for tries, function in enumerate([wrong, broken, lambda K, M: []], start=1):
         for _ in range(2):  # the same answer again earns nothing
             with pytest.raises(NotYet):
-                check("02-clock", function)
+                check("ex02/clock", function)
         shown(capsys)
         for _ in range(2):
-            hint("02-clock")
+            hint("ex02/clock")
             text = shown(capsys)
             assert [one in text for one in hints] == [number < tries for number in range(3)]
     assert "give_up=True" in text
 
 
 def test_after_success_all_hints_are_there(capsys):
-    check("02-clock", right)
+    check("ex02/clock", right)
     shown(capsys)
-    hint("02-clock")
+    hint("ex02/clock")
     text = shown(capsys)
-    assert all(one in text for one in task_of("02-clock").hints)
+    assert all(one in text for one in task_of("ex02/clock").hints)
 
 
 def test_a_damaged_entry_is_taken_for_an_empty_one():
     with store.change("exercises") as kept:
-        kept["02-clock"] = {"tries": "many", "seen": 3}
-    assert attempts.state("02-clock")["tries"] == 0
-    check("02-clock", right)
+        kept["ex02/clock"] = {"tries": "many", "seen": 3}
+    assert attempts.state("ex02/clock")["tries"] == 0
+    check("ex02/clock", right)
 
 
 @pytest.mark.parametrize("key", CHECKS)
@@ -227,10 +227,10 @@ def test_every_task_is_complete(key):
 
 
 def test_reports_travel_whole():
-    found = judging.judge("02-clock", pack(broken), 1)
+    found = judging.judge("ex02/clock", pack(broken), 1)
     assert judging.unpack_report(judging.plain.decode(judging.plain.encode(found))) == found
-    passed = Report("02-clock", "passed", 1, 3, success=Success("words"))
-    assert report.as_markdown(passed) == "**02-clock: passed, 3 calls.**\n\nwords"
+    passed = Report("ex02/clock", "passed", 1, 3, success=Success("words"))
+    assert report.as_markdown(passed) == "**ex02/clock: passed, 3 calls.**\n\nwords"
 
 
 def test_a_function_that_calls_itself_stands_in_the_report_once(capsys):
@@ -238,7 +238,7 @@ def test_a_function_that_calls_itself_stands_in_the_report_once(capsys):
         return endless(K, M)
 
     with pytest.raises(NotYet):
-        check("02-clock", endless)
+        check("ex02/clock", endless)
     assert shown(capsys).count("return endless(K, M)") == 1
 
 

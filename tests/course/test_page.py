@@ -17,8 +17,8 @@ def test_in_a_notebook_hints_and_solutions_are_rendered(tmp_path, monkeypatch):
     monkeypatch.setenv(store.HOME, str(tmp_path))
     cells = [
         "from gpipe_edu.course import hint, page, solution",
-        "hint('02-clock')",
-        "solution('02-clock', give_up=True)",
+        "hint('ex02/clock')",
+        "solution('ex02/clock', give_up=True)",
         f"page.show({WORDS!r})",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])

@@ -168,10 +168,10 @@ class Exercise(NamedTuple):
 
 
 EXERCISES = {
-    "02-f-then-b": Exercise(f_then_b, recipe(gpipe), right_f_then_b, reasons.F_THEN_B),
-    "07-1f1b": Exercise(alternating, recipe(one_f_one_b), right_one_f_one_b, reasons.ONE_F_ONE_B),
-    "09-early": Exercise(early, recipe(lambda K, M: gpipe(K, M, "early")), right_early, reasons.EARLY),
-    "09-cap": Exercise(cap, under_cap, right_cap, reasons_cap.UNDER_CAP),
+    "ex02/f-then-b": Exercise(f_then_b, recipe(gpipe), right_f_then_b, reasons.F_THEN_B),
+    "ex07/1f1b": Exercise(alternating, recipe(one_f_one_b), right_one_f_one_b, reasons.ONE_F_ONE_B),
+    "ex09/early": Exercise(early, recipe(lambda K, M: gpipe(K, M, "early")), right_early, reasons.EARLY),
+    "ex09/cap": Exercise(cap, under_cap, right_cap, reasons_cap.UNDER_CAP),
 }
 
 

@@ -1,1 +1,0 @@
-"""What each exercise checks: one module per task, see `gpipe_edu.course.task`."""

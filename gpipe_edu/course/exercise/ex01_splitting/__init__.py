@@ -1,0 +1,1 @@
+"""Exercise 01: cut a mini-batch into micro-batches."""

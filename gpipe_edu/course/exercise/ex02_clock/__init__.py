@@ -1,0 +1,1 @@
+"""Exercise 02: forward through a pipeline, tick by tick."""

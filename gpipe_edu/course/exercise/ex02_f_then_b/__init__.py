@@ -1,0 +1,1 @@
+"""Exercise 02: f-then-B, GPipe's schedule."""

@@ -1,0 +1,1 @@
+"""Exercise 03: gradient accumulation that equals the full batch."""

@@ -1,0 +1,1 @@
+"""Exercise 04: re-materialization in PyTorch."""

@@ -1,0 +1,1 @@
+"""Exercise 05: a network cut into stages."""

@@ -1,0 +1,1 @@
+"""Exercise 05: the GPipe wrapper."""

@@ -1,0 +1,1 @@
+"""Exercise 06: cut layers into stages by cost."""

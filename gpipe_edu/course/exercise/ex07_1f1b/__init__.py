@@ -1,0 +1,1 @@
+"""Exercise 07: 1F1B from its rule."""

@@ -1,0 +1,1 @@
+"""Exercise 08: batchNorm under micro-batches."""

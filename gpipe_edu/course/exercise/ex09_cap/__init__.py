@@ -1,0 +1,1 @@
+"""Exercise 09: beat a makespan under a memory cap."""

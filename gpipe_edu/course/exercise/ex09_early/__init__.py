@@ -1,0 +1,1 @@
+"""Exercise 09: recompute early, in the bubble."""

@@ -1,0 +1,1 @@
+"""Exercise 10: two processes that send activations and gradients."""

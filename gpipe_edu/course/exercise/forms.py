@@ -1,0 +1,28 @@
+"""One rule for the form of every answer: what a caller can't tell apart is right.
+
+A caller goes over an answer once, in order, and computes with its numbers. So a list, a tuple, an array and a generator
+are as good as each other, and so are 2, NumPy's 2 and True. A set has no order, a dict and a text have items of another
+kind: they are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpipe_edu.schedule import Op, Schedule
+
+
+def gathered(value: Any, deep: int = 1) -> Any:
+    """In the learner's process: the value with lists for whatever gives its items in order, `deep` levels down."""
+    if not deep or isinstance(value, str | bytes | dict | set | frozenset | Op | Schedule):
+        return value
+    if isinstance(value, np.ndarray) and not value.ndim or not hasattr(value, "__iter__"):
+        return value
+    return [gathered(item, deep - 1) for item in value]
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it counts something: a whole number of any type."""
+    return isinstance(value, int | np.integer | np.bool_)

@@ -1,0 +1,90 @@
+"""A network that travels between judge and learner, and what one device computes with it.
+
+The judge computes the truth in NumPy, which shares no line with what PyTorch does in the learner's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpipe_edu import reference as ref
+from gpipe_edu.reference.stage import Stage
+from gpipe_edu.reference.twin import in_torch
+
+Array: TypeAlias = NDArray[Any]
+
+Item: TypeAlias = tuple[Array, Array] | float | None
+"""One layer: weight and bias of a Linear as NumPy has them, the p of a Dropout, or None for a Tanh."""
+
+
+class Masked(ref.Dropout):
+    """Dropout with a mask that is known; it lets everything pass without one."""
+
+    def __init__(self, p: float, mask: Array | None) -> None:
+        super().__init__(p)
+        self.mask = np.ones(1) if mask is None else mask
+
+    def forward(self, x: Array) -> tuple[Array, Any]:
+        """x times the mask."""
+        return x * self.mask, ()
+
+    def input_gradient(self, dy: Array, saved: Any) -> Array:
+        """dy times the mask."""
+        return dy * self.mask
+
+
+def layer_of(item: Item, mask: Array | None = None) -> ref.Layer:
+    """The layer as the reference engine's; a Dropout draws `mask`, or nothing."""
+    if item is None:
+        return ref.Tanh()
+    if isinstance(item, float):
+        return Masked(item, mask)
+    layer = ref.Linear(*item[0].shape)
+    layer.params = {"weight": item[0].copy(), "bias": item[1].copy()}
+    return layer
+
+
+def items_of(layers: Sequence[ref.Layer]) -> list[Item]:
+    """Layers of the reference engine on their way, with their weights of now: Linear, and Tanh between."""
+    return [(layer.params["weight"].copy(), layer.params["bias"].copy()) if layer.params else None for layer in layers]
+
+
+def network(items: Iterable[Item]) -> Any:
+    """In the learner's process: the layers as nn.Sequential, in double precision and on one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    return in_torch(list(map(layer_of, items)))
+
+
+def arrays_of(layers: Sequence[ref.Layer]) -> list[Array]:
+    """All weights and biases of now."""
+    return [value.copy() for layer in layers for value in layer.params.values()]
+
+
+class Truth(NamedTuple):
+    """One forward and backward on one device: gradients for every weight and bias in order, and for x."""
+
+    output: Array
+    loss: float
+    grads: list[Array]
+    dx: Array
+
+
+def one_device(layers: Sequence[ref.Layer], x: Array, y: Array | None = None, dy: Array | None = None) -> Truth:
+    """The truth for the mean cross-entropy with labels `y`; or for `dy`, the gradient of some loss at the output."""
+    stage = Stage(layers, lambda m: layers, keeps=lambda m: True)
+    output, loss = stage.forward(0, x), 0.0
+    if dy is None:
+        loss, dy = ref.cross_entropy(output, y)
+    dx = stage.backward(0, dy)
+    return Truth(output, loss, [value for grads in stage.grads for value in grads.values()], dx)
+
+
+def gradients(layers: Sequence[ref.Layer], x: Array, y: Array) -> list[Array]:
+    """Of the cross-entropy on one device, for all weights and biases."""
+    return one_device(layers, x, y).grads

@@ -1,0 +1,392 @@
+"""Exercise 06. Where a slip concerns which cut is best, impossible numbers of stages are refused first."""
+
+import bisect
+import functools
+import heapq
+import itertools
+
+import numpy as np
+
+from tests.solutions.bank import Bank
+
+BANK = Bank("ex06/partition")
+
+
+def complete(cut):
+    """What a careful learner puts around the idea."""
+
+    def partition(costs, K):
+        if not 1 <= K <= len(costs):
+            raise ValueError(f"cannot cut {len(costs)} layers into {K} stages")
+        return cut(costs, K)
+
+    partition.__name__ = cut.__name__
+    return partition
+
+
+def wrong_cut(slip):
+    return lambda cut: BANK.wrong(slip)(complete(cut))
+
+
+def right_cut(cut):
+    return BANK.right(complete(cut))
+
+
+def all_cuts(L, K):
+    for inner in itertools.combinations(range(1, L), K - 1):
+        yield [b - a for a, b in itertools.pairwise([0, *inner, L])]
+
+
+def sums_of(costs, counts):
+    start, sums = 0, []
+    for count in counts:
+        sums.append(sum(costs[start : start + count]))
+        start += count
+    return sums
+
+
+def fill(costs, limit):
+    """Counts of stages, each filled as far as `limit` allows."""
+    counts, used = [0], 0.0
+    for cost in costs:
+        if counts[-1] and used + cost > limit:
+            counts.append(0)
+            used = 0.0
+        counts[-1] += 1
+        used += cost
+    return counts
+
+
+def cut_further(counts, K):
+    """The same with stages cut in two until there are K."""
+    while len(counts) < K:
+        at = next(k for k, count in enumerate(counts) if count > 1)
+        counts[at : at + 1] = [1, counts[at] - 1]
+    return counts
+
+
+def dynamic(costs, K):
+    """A right answer, for slips at its edges."""
+    sums = [0, *itertools.accumulate(costs)]
+    L = len(costs)
+
+    @functools.cache
+    def best(end, stages):
+        if stages == 1:
+            return sums[end], (end,)
+        options = []
+        for start in range(stages - 1, end):
+            front, counts = best(start, stages - 1)
+            options.append((max(front, sums[end] - sums[start]), (*counts, end - start)))
+        return min(options)
+
+    return list(best(L, K)[1])
+
+
+@wrong_cut("by-count")
+def even_counts(costs, K):
+    return [len(piece) for piece in np.array_split(costs, K)]
+
+
+@wrong_cut("remainder-last")
+def rest_to_the_last(costs, K):
+    size = len(costs) // K
+    return [size] * (K - 1) + [len(costs) - size * (K - 1)]
+
+
+@wrong_cut("average")
+def close_at_the_average(costs, K):
+    average, counts, count, used = sum(costs) / K, [], 0, 0
+    for index, cost in enumerate(costs):
+        count, used = count + 1, used + cost
+        left = len(costs) - index - 1
+        if len(counts) < K - 1 and (used >= average or left == K - 1 - len(counts)):
+            counts.append(count)
+            count, used = 0, 0
+    return [*counts, count]
+
+
+@wrong_cut("nearest")
+def cut_where_the_running_sum_is_right(costs, K):
+    sums = list(itertools.accumulate(costs))
+    ends = [0]
+    for k in range(1, K):
+        place = bisect.bisect_right(sums, sums[-1] * k / K)
+        ends.append(min(max(place, ends[-1] + 1), len(costs) - (K - k)))
+    return [b - a for a, b in itertools.pairwise([*ends, len(costs)])]
+
+
+@wrong_cut("least-spread")
+def least_variance(costs, K):
+    if len(costs) > 14:
+        return dynamic(costs, K)
+    return min(all_cuts(len(costs), K), key=lambda counts: np.var(sums_of(costs, counts)))
+
+
+@wrong_cut("smallest-stage")
+def largest_smallest(costs, K):
+    return max(all_cuts(len(costs), K), key=lambda counts: min(sums_of(costs, counts)))
+
+
+@wrong_cut("degenerate")
+def adds_where_it_should_take_the_larger(costs, K):
+    @functools.cache
+    def best(start, stages):
+        if stages == 1:
+            return sum(costs[start:]), (len(costs) - start,)
+        options = []
+        for end in range(start + 1, len(costs) - stages + 2):
+            rest, counts = best(end, stages - 1)
+            options.append((sum(costs[start:end]) + rest, (end - start, *counts)))
+        return min(options)
+
+    return list(best(0, K)[1])
+
+
+@wrong_cut("halves")
+def halve_and_halve_again(costs, K):
+    if K == 1:
+        return [len(costs)]
+    left = K // 2
+    cuts = range(left, len(costs) - (K - left) + 1)
+    cut = min(cuts, key=lambda c: max(sum(costs[:c]), sum(costs[c:])))
+    return halve_and_halve_again(costs[:cut], left) + halve_and_halve_again(costs[cut:], K - left)
+
+
+@wrong_cut("reordered")
+def sorts_first(costs, K):
+    return dynamic(sorted(costs, reverse=True), K)
+
+
+@wrong_cut("not-best")
+def dearest_to_the_emptiest(costs, K):
+    heap = [(0, k) for k in range(K)]
+    counts = [0] * K
+    for cost in sorted(costs, reverse=True):
+        used, k = heapq.heappop(heap)
+        counts[k] += 1
+        heapq.heappush(heap, (used + max(cost, 1e-9), k))
+    return counts
+
+
+def smallest_limit(costs, K):
+    limits = sorted({sum(costs[a:b]) for a in range(len(costs)) for b in range(a + 1, len(costs) + 1)})
+    return next(counts for counts in (fill(costs, limit) for limit in limits) if len(counts) <= K)
+
+
+@wrong_cut("merged")
+def joins_the_cheapest_neighbours(costs, K):
+    stages = [[cost] for cost in costs]
+    while len(stages) > K:
+        pairs = [sum(a) + sum(b) for a, b in itertools.pairwise(stages)]
+        at = pairs.index(min(pairs))
+        stages[at] += stages.pop(at + 1)
+    return [len(stage) for stage in stages]
+
+
+@wrong_cut("stuck")
+def moves_one_layer_while_it_helps(costs, K):
+    counts = [len(piece) for piece in np.array_split(costs, K)]
+    while True:
+        moves = [counts]
+        for k, step in itertools.product(range(K - 1), (1, -1)):
+            moved = [*counts[:k], counts[k] + step, counts[k + 1] - step, *counts[k + 2 :]]
+            moves += [moved] * (min(moved) > 0)
+        best = min(moves, key=lambda counts: max(sums_of(costs, counts)))
+        if best == counts:
+            return counts
+        counts = best
+
+
+@wrong_cut("fewer-stages")
+def smallest_limit_and_no_more(costs, K):
+    return smallest_limit(costs, K)
+
+
+@wrong_cut("empty-stage")
+def fills_up_with_empty_stages(costs, K):
+    counts = smallest_limit(costs, K)
+    return counts + [0] * (K - len(counts))
+
+
+@wrong_cut("whole-numbers")
+def tries_limits_in_steps_of_one(costs, K):
+    limit = int(max(costs))
+    while len(fill(costs, limit)) > K or limit < max(costs):
+        limit += 1
+    return cut_further(fill(costs, limit), K)
+
+
+@wrong_cut("every-cut")
+def tries_every_cut(costs, K):
+    return min(all_cuts(len(costs), K), key=lambda counts: max(sums_of(costs, counts)))
+
+
+@wrong_cut("places")
+def where_stages_end(costs, K):
+    return list(itertools.accumulate(dynamic(costs, K)))
+
+
+@wrong_cut("stage-costs")
+def what_stages_cost(costs, K):
+    return sums_of(costs, dynamic(costs, K))
+
+
+@wrong_cut("groups")
+def layers_of_each_stage(costs, K):
+    layers = iter(range(len(costs)))
+    return [[next(layers) for _ in range(count)] for count in dynamic(costs, K)]
+
+
+@wrong_cut("layers-lost")
+def forgets_the_last_layer(costs, K):
+    *front, last = dynamic(costs, K)
+    return [*front, last - 1] if last > 1 else [front[0] - 1, *front[1:], last]
+
+
+@wrong_cut("input-changed")
+def eats_the_costs(costs, K):
+    counts = dynamic(costs, K)
+    while costs:
+        costs.pop()
+    return counts
+
+
+@wrong_cut("fixed-unit")
+def makes_the_costs_whole(costs, K):
+    return dynamic([int(cost * 10**6) for cost in costs], K)
+
+
+@wrong_cut("nearly-best")
+def shares_in_hundredths(costs, K):
+    largest = max(costs)
+    return dynamic([round(cost / largest, 2) for cost in costs] if largest else costs, K)
+
+
+@wrong_cut("not-infinite")
+def a_large_number_for_infinity(costs, K):
+    L, sums = len(costs), [0, *itertools.accumulate(costs)]
+    best = [[10**9] * (L + 1) for _ in range(K + 1)]
+    first = [[0] * (L + 1) for _ in range(K + 1)]
+    best[0][L] = 0
+    for stages in range(1, K + 1):
+        for start in range(L):
+            for end in range(start + 1, L + 1):
+                largest = max(sums[end] - sums[start], best[stages - 1][end])
+                if largest < best[stages][start]:
+                    best[stages][start], first[stages][start] = largest, end
+    counts, start = [], 0
+    for stages in range(K, 0, -1):
+        counts.append(first[stages][start] - start)
+        start = first[stages][start]
+    return counts
+
+
+@wrong_cut("many-stages")
+def a_table_for_sixteen_stages(costs, K):
+    L, sums = len(costs), [0, *itertools.accumulate(costs)]
+    best = np.full((17, 201), np.inf)
+    first = np.zeros((17, 201), dtype=int)
+    best[0, L] = 0
+    for stages in range(1, K + 1):
+        for start in range(L):
+            largest = [max(sums[end] - sums[start], best[stages - 1, end]) for end in range(start + 1, L + 1)]
+            best[stages, start] = min(largest)
+            first[stages, start] = start + 1 + np.argmin(largest)
+    ends = [0]
+    for stages in range(K, 0, -1):
+        ends.append(int(first[stages, ends[-1]]))
+    return [b - a for a, b in itertools.pairwise(ends)]
+
+
+@wrong_cut("all-zero")
+def nothing_to_do_for_nothing(costs, K):
+    return dynamic(costs, K) if any(costs) else [0] * K
+
+
+@BANK.wrong("other-error")
+def asserts(costs, K):
+    assert 1 <= K <= len(costs)
+    return dynamic(costs, K)
+
+
+@BANK.wrong("more-stages-than-layers")
+def empty_stages_for_lack_of_layers(costs, K):
+    if K < 1:
+        raise ValueError("no stages")
+    return dynamic(costs, K) if len(costs) >= K else [1] * len(costs) + [0] * (K - len(costs))
+
+
+@BANK.wrong("no-stages")
+def nothing_for_no_stages(costs, K):
+    if len(costs) < K:
+        raise ValueError("too few layers")
+    return dynamic(costs, K) if K >= 1 else []
+
+
+@right_cut
+def memory(costs, K):
+    return dynamic(costs, K)
+
+
+@right_cut
+def bisection_then_cut_further(costs, K):
+    low, high = max(costs), sum(costs)
+    for _ in range(100):
+        middle = (low + high) / 2
+        if len(fill(costs, middle)) <= K:
+            high = middle
+        else:
+            low = middle
+    return cut_further(fill(costs, high), K)
+
+
+@right_cut
+def table_in_numpy(costs, K):
+    L = len(costs)
+    sums = np.concatenate([[0.0], np.cumsum(costs)])
+    best, cuts = sums.copy(), []
+    for k in range(1, K):
+        row, cut = np.full(L + 1, np.inf), np.zeros(L + 1, dtype=int)
+        for end in range(k + 1, L + 1):
+            worst = np.maximum(best[k:end], sums[end] - sums[k:end])
+            cut[end] = k + worst.argmin()
+            row[end] = worst.min()
+        best = row
+        cuts.append(cut)
+    ends = [L]
+    for cut in reversed(cuts):
+        ends.append(cut[ends[-1]])
+    return np.diff([0, *reversed(ends)])
+
+
+@right_cut
+def one_by_one(costs, K):
+    yield from dynamic(costs, K)
+
+
+class Cutter:
+    """Moves the cut of the slowest limit: tries each candidate limit in order."""
+
+    def __call__(self, costs, K):
+        if K < 1 or len(costs) < K:
+            raise ValueError(K)
+        sums = [0, *itertools.accumulate(costs)]
+        limits = sorted({b - a for a, b in itertools.combinations(sums, 2)} | {max(costs)})
+        place = bisect.bisect_left(limits, True, key=lambda limit: self.enough(costs, K, limit))
+        counts = fill(costs, limits[place] * (1 + 1e-12))
+        spare = K - len(counts)
+        result = []
+        for count in counts:
+            ones = min(spare, count - 1)
+            spare -= ones
+            result += [1] * ones + [count - ones]
+        return tuple(result)
+
+    def enough(self, costs, K, limit):
+        return limit >= max(costs) and len(fill(costs, limit * (1 + 1e-12))) <= K
+
+
+@BANK.right
+def by_a_class(costs, K):
+    return Cutter()(costs, K)
