@@ -6,9 +6,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from gpipe_edu.course.task import CHECKS
 
 import gpipe_edu as ge
-from gpipe_edu.course.task import CHECKS
 
 from .reference.equality import assert_same_grads
 from .solutions.bank import everything

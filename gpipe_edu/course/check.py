@@ -14,10 +14,10 @@ from typing import Any
 
 from . import attempts, page
 from .carry import pack
-from .judging import judge_apart
-from .report import as_markdown, headline, timelines
 from .exercise import find
 from .findings import Report
+from .judging import judge_apart
+from .report import as_markdown, headline, timelines
 
 
 class Unwritten(NotImplementedError):

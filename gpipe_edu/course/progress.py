@@ -7,14 +7,16 @@ from typing import Any
 from gpipe_edu.words import plural
 
 from . import attempts, build, page, percent, store
-from .exercise import Exercise, find, keys
+from .exercise import Exercise, exercises, find
 
 
 class Progress:
     """The state of every exercise; shows itself in a notebook and prints as text."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[Exercise, dict[str, Any]]] = [(find(key), attempts.state(key)) for key in keys()]
+        self.rows: list[tuple[Exercise, dict[str, Any]]] = [
+            (one, attempts.state(one.key)) for one in exercises().values()
+        ]
 
     @property
     def solved(self) -> int:
@@ -29,7 +31,8 @@ class Progress:
     def __str__(self) -> str:
         lines = [f"{self.solved} of {len(self.rows)} solved"]
         for exercise, state in self.rows:
-            lines.append(f"{'x' if state['passed'] else '.'}  {exercise.key:16} {exercise.title:48} {_state(state)}".rstrip())
+            mark = "x" if state["passed"] else "."
+            lines.append(f"{mark}  {exercise.key:18} {exercise.title:48} {_state(state)}".rstrip())
         if self.following:
             lines.append(f"Next: {self.following.key}, in exercises/{self.following.notebook}.ipynb")
         lines.append(f"Kept in {store.path()}")
@@ -64,7 +67,9 @@ def solution(key: str, give_up: bool = False) -> None:
     if master is None:
         raise FileNotFoundError(f"solutions/{exercise.notebook}.py is not there")
     for cell in percent.read(master.read_text(encoding="utf-8")):
-        if "### BEGIN SOLUTION" in cell.source and f"{exercise.cell}-" in cell.metadata.get("nbgrader", {}).get("grade_id", ""):
+        if "### BEGIN SOLUTION" in cell.source and f"{exercise.cell}-" in cell.metadata.get("nbgrader", {}).get(
+            "grade_id", ""
+        ):
             page.show(f"```python\n{percent.solution_of(cell.source)}\n```")
 
 
@@ -75,9 +80,9 @@ def reset(key: str) -> None:
     """
     exercise = find(key)
     notebook, copy = build.reset(exercise.notebook)
-    for other in keys():
-        if find(other).notebook == exercise.notebook:
-            attempts.forget(other)
+    for other in exercises().values():
+        if other.notebook == exercise.notebook:
+            attempts.forget(other.key)
     print(f"{notebook.name} is as new." + (f" Your work is in {copy.name}, beside it." if copy else ""))
 
 

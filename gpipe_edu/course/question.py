@@ -20,7 +20,7 @@ from importlib.resources.abc import Traversable
 from string import ascii_uppercase
 from typing import Any, Final, NamedTuple
 
-from . import exercise
+from .exercise import exercises
 
 _FIELDS: Final = {"question", "options", "answer", "because"}
 
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 def lessons() -> list[str]:
     """The lessons that have predictions: ["00", "01", ...]."""
     files = (file.name for file in _folder().iterdir())
-    return sorted({key.partition("/")[0] for key in exercise.keys()} | {name[:-5] for name in files if ".toml" in name})
+    return sorted({key[:4] for key in exercises()} | {name[:-5] for name in files if name.endswith(".toml")})
 
 
 def keys(lesson: str) -> list[str]:
@@ -76,7 +76,7 @@ def _folder() -> Traversable:
 
 
 def _entries(lesson: str) -> dict[str, Any]:
-    mine = [exercise.find(key) for key in exercise.keys() if key.startswith(f"{lesson}/")]
+    mine = [one for one in exercises().values() if one.key.startswith(f"{lesson}/")]
     if mine:
         return {name: entry for one in mine for name, entry in one.predictions.items()}
     try:

@@ -9,9 +9,9 @@ from gpipe_edu.timeline import Costs, Span, Timeline, simulate
 from gpipe_edu.timeline.simulate import replay
 from gpipe_edu.words import plural
 
-from .sandbox import Trouble
 from .exercise import find
 from .findings import Chart, Report
+from .sandbox import Trouble
 
 _PRINTED = 400
 

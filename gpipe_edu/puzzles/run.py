@@ -118,8 +118,6 @@ def _job(level: Level) -> tuple[list[ref.Layer], tuple[int, ...], Array, Array]:
     return layers, tuple(balance), x, y
 
 
-def _compare(
-    engine: str, loss: float, ours: Grads, theirs: Grads, schedule: Schedule, measured: Timeline
-) -> EngineRun:
+def _compare(engine: str, loss: float, ours: Grads, theirs: Grads, schedule: Schedule, measured: Timeline) -> EngineRun:
     planned = simulate(schedule, calibrate(measured))
     return EngineRun(engine, loss, ref.gradient_difference(ours, theirs), measured, planned)

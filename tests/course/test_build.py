@@ -4,9 +4,9 @@ import json
 
 import nbformat
 import pytest
+from gpipe_edu.course.task import CHECKS
 
 from gpipe_edu.course import build, percent, progress, reset, solution, store
-from gpipe_edu.course.task import CHECKS
 
 MASTER = '''# %% [markdown]
 # # Title

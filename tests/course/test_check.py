@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from gpipe_edu.course.task import CHECKS, Report, Success, Unwritten, Wrong, module_of, task_of
 
 from gpipe_edu.course import NotYet, attempts, check, hint, judging, report, store
 from gpipe_edu.course.carry import pack
-from gpipe_edu.course.task import CHECKS, Report, Success, Unwritten, Wrong, module_of, task_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,7 +4,6 @@ from itertools import combinations, pairwise
 from random import Random
 
 import pytest
-
 from gpipe_edu.course.checks.cuts import Answer, belief_behind, can_be_faster, stage_costs
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from gpipe_edu.course.checks.networks import as_numpy, distance, in_numpy, in_torch, items_of, train
 
 from gpipe_edu import reference as ref
-from gpipe_edu.course.checks.networks import as_numpy, distance, in_numpy, in_torch, items_of, train
 
 NETWORK = items_of(ref.mlp([5, 7, 3], activation="tanh", seed=1))
 

@@ -5,11 +5,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from gpipe_edu.course.checks.networks import items_of  # noqa: E402
+from gpipe_edu.course.checks.witness import perform  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from gpipe_edu import reference as ref  # noqa: E402
-from gpipe_edu.course.checks.networks import items_of  # noqa: E402
-from gpipe_edu.course.checks.witness import perform  # noqa: E402
 
 STAGES = [[*items_of(ref.mlp([4, 4], seed=seed)), None] for seed in (0, 1)]  # Linear, Tanh
 X = np.random.default_rng(0).normal(size=(3, 4))

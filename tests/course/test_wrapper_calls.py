@@ -4,7 +4,6 @@ import itertools
 import random
 
 import pytest
-
 from gpipe_edu.course.checks.wrapper_calls import read
 from gpipe_edu.course.checks.wrapper_recompute import judge_recompute
 from gpipe_edu.course.task import Finding, Wrong

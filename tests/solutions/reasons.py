@@ -192,7 +192,7 @@ ONE_F_ONE_B = Reasons(
         ("upside-down", _upside_down),
         ("other-kinds", lambda rows, K, M: not _all("FB")(rows, K, M)),
         ("holds-too-much", lambda rows, K, M: bool(_over(rows, K, M))),
-        ("order", lambda rows, K, M: any(order(row, kind) != list(range(M)) for row in rows for kind in "FB")),
+        ("out-of-turn", lambda rows, K, M: any(order(row, kind) != list(range(M)) for row in rows for kind in "FB")),
         (
             "too-slow",
             lambda rows, K, M: any(makespan(rows, F, B) > (M + K - 1) * (F + B) for F, B in ((1, 2), (1, 1), (2, 1))),

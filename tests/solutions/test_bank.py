@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu.course.carry import pack
+from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.course.judging import judge
-from gpipe_edu.course.exercise import find, keys
 
 from .bank import bank, everything
 
@@ -32,7 +32,7 @@ def test_an_answer_gets_its_verdict(entry, record_property):
         assert report.state == "passed", report.finding
 
 
-@pytest.mark.parametrize("key", keys())
+@pytest.mark.parametrize("key", exercises())
 def test_the_bank_is_large_enough_and_names_each_misconception_once(key):
     slips = [entry.slip for entry in bank(key) if entry.slip]
     assert len(slips) >= 8
@@ -40,7 +40,7 @@ def test_the_bank_is_large_enough_and_names_each_misconception_once(key):
     assert sum(not entry.slip for entry in bank(key)) >= 2
 
 
-@pytest.mark.parametrize("key", keys())
+@pytest.mark.parametrize("key", exercises())
 def test_each_misconception_has_a_sentence_of_its_own(key):
     findings = [verdict(entry).finding for entry in bank(key) if entry.slip not in ("", "endless")]
     assert len({finding.because for finding in findings}) == len(findings)
@@ -54,14 +54,14 @@ def test_each_misconception_has_a_sentence_of_its_own(key):
         assert len(finding.because) <= 300
 
 
-@pytest.mark.parametrize("key", keys())
+@pytest.mark.parametrize("key", exercises())
 def test_every_slip_with_a_sentence_is_met_by_an_answer(key):
     """A sentence that no answer in the bank ever gets is one that nobody has seen to be true."""
     said = tomllib.loads(Path(find(key).check.__file__).with_name("said.toml").read_text(encoding="utf-8"))
     assert set(said["slips"]) <= {entry.slip for entry in bank(key)}
 
 
-@pytest.mark.parametrize("key", keys())
+@pytest.mark.parametrize("key", exercises())
 def test_hints_grow(key):
     hints = find(key).hints
     assert len(hints) == 3

@@ -7,15 +7,14 @@ letter or number. The check is called without a process of its own, so that thou
 import random
 from collections import Counter
 from collections.abc import Callable
-from types import ModuleType
 from typing import NamedTuple
 
 import pytest
 
 from gpipe_edu import Op, Schedule, gpipe, one_f_one_b
-from gpipe_edu.course.checks import cap, clock, early, f_then_b
-from gpipe_edu.course.checks import one_f_one_b as alternating
-from gpipe_edu.course.task import Wrong
+from gpipe_edu.course.exercise import find
+from gpipe_edu.course.exercise.case import Exam, Wrong
+from gpipe_edu.course.sandbox import Reply
 from tests import oracle
 from tests.solutions import reasons, reasons_cap
 from tests.solutions.reasons import makespan
@@ -32,16 +31,6 @@ UNDER_CAP = [
     f"{MIDDLE}\n{REST}",
 ]
 """Two that win, and three that are too slow."""
-
-
-class Answers:
-    """Stands in for the learner's process: gives a fixed answer."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def ask(self, call, traps=None, **given):
-        return self.value
 
 
 def edit(rows, rng):
@@ -135,10 +124,11 @@ def right_cap(rows, K, M):
     )
 
 
-def verdict(module, value, K, M):
-    """What the check finds wrong, or None."""
+def verdict(key, value, *size):
+    """What the check finds wrong with this value, or None."""
+    exercise = find(key)
     try:
-        module._judge(Answers(value), K, M)
+        exercise.check.judge(Exam(exercise, lambda **given: Reply(value)), *size)
     except Wrong as wrong:
         return wrong.finding
     return None
@@ -158,20 +148,20 @@ def under_cap(rng):
     return oracle.plain(Schedule.parse(rng.choice(UNDER_CAP))), 3, 6
 
 
-class Exercise(NamedTuple):
-    """The check, what draws legal rows to edit, whether rows are right, and why not."""
+class Edited(NamedTuple):
+    """What draws legal rows to edit, whether rows are right, and why not."""
 
-    check: ModuleType
     draw: Callable
     right: Callable
     reasons: reasons.Reasons
+    size: Callable = lambda K, M: (K, M)
 
 
 EXERCISES = {
-    "ex02/f-then-b": Exercise(f_then_b, recipe(gpipe), right_f_then_b, reasons.F_THEN_B),
-    "ex07/1f1b": Exercise(alternating, recipe(one_f_one_b), right_one_f_one_b, reasons.ONE_F_ONE_B),
-    "ex09/early": Exercise(early, recipe(lambda K, M: gpipe(K, M, "early")), right_early, reasons.EARLY),
-    "ex09/cap": Exercise(cap, under_cap, right_cap, reasons_cap.UNDER_CAP),
+    "ex02/f-then-b": Edited(recipe(gpipe), right_f_then_b, reasons.F_THEN_B),
+    "ex07/1f1b": Edited(recipe(one_f_one_b), right_one_f_one_b, reasons.ONE_F_ONE_B),
+    "ex09/early": Edited(recipe(lambda K, M: gpipe(K, M, "early")), right_early, reasons.EARLY),
+    "ex09/cap": Edited(under_cap, right_cap, reasons_cap.UNDER_CAP, lambda K, M: ()),
 }
 
 
@@ -184,7 +174,7 @@ def test_a_check_of_a_schedule_agrees_with_brute_force(key, record_property):
         for _ in range(rng.choice([1, 1, 1, 2, 3])):
             edit(rows, rng)
         truth = exercise.right(rows, K, M)
-        finding = verdict(exercise.check, [[Op(*op) for op in row] for row in rows], K, M)
+        finding = verdict(key, [[Op(*op) for op in row] for row in rows], *exercise.size(K, M))
         assert (finding is None) == truth, (K, M, rows, finding)
         kept += truth
         if finding:
@@ -204,7 +194,7 @@ def test_what_a_sentence_points_at_was_edited(key):
     for _ in range(EDITS):
         rows, K, M = exercise.draw(rng)
         touched = {op[1:] for op in edit(rows, rng)}
-        finding = verdict(exercise.check, [[Op(*op) for op in row] for row in rows], K, M)
+        finding = verdict(key, [[Op(*op) for op in row] for row in rows], *exercise.size(K, M))
         named = reasons.ops_in(finding.because) if finding else []
         if named:
             pointing += 1
@@ -216,9 +206,9 @@ def test_what_a_sentence_points_at_was_edited(key):
 def test_a_cap_that_is_broken_is_told_as_it_is():
     rng, told = random.Random(10), 0
     for _ in range(EDITS):
-        rows, K, M = under_cap(rng)
+        rows, *_ = under_cap(rng)
         edit(rows, rng)
-        finding = verdict(cap, [[Op(*op) for op in row] for row in rows], K, M)
+        finding = verdict("ex09/cap", [[Op(*op) for op in row] for row in rows])
         if finding and finding.slip in ("over-the-cap", "holds-too-much"):
             told += 1
             assert reasons_cap.tells_what_is_held(finding.because, rows), (rows, finding.because)
@@ -248,6 +238,6 @@ def test_the_check_of_the_clock_agrees_with_brute_force():
             elif kind == "empty":
                 ticks.insert(i, [])
         truth = [sorted(tick) for tick in ticks] == [sorted(tick) for tick in right]
-        assert (verdict(clock, ticks, K, M) is None) == truth, (K, M, ticks)
+        assert (verdict("ex02/clock", ticks, K, M) is None) == truth, (K, M, ticks)
         kept += truth
     assert kept > 50

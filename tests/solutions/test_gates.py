@@ -10,10 +10,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from gpipe_edu.course.task import CHECKS, task_of
 from nbclient import NotebookClient
 
 from gpipe_edu.course import build, percent, question
-from gpipe_edu.course.task import CHECKS, task_of
 
 ROOT = Path(__file__).resolve().parents[2]
 MASTERS = build.masters(ROOT)

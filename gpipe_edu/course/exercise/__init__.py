@@ -24,7 +24,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final, NamedTuple
 
-_FOLDER: Final = re.compile(r"(ex\d\d)_(\w+)")
+_FOLDER: Final = re.compile(r"ex\d\d_\w+")
 _FORMER: Final = re.compile(r"(\d\d)-(.+)")
 """Keys were written "06-partition" once, and notebooks of that time still hold them."""
 
@@ -69,24 +69,23 @@ class Exercise(NamedTuple):
 
 
 @cache
-def keys() -> tuple[str, ...]:
-    """The keys of all exercises, in reading order."""
-    names = (folder.name for folder in files(__name__).iterdir())
-    known = [exercise("/".join(found.groups()).replace("_", "-")) for name in names if (found := _FOLDER.fullmatch(name))]
-    known.sort(key=lambda one: (one.key.partition("/")[0], one.part, one.key))
-    return tuple(one.key for one in known)
+def exercises() -> dict[str, Exercise]:
+    """All exercises by key, in reading order."""
+    names = [folder.name for folder in files(__name__).iterdir() if _FOLDER.fullmatch(folder.name)]
+    known = [_exercise(name[:4] + "/" + name[5:].replace("_", "-")) for name in names]
+    return {one.key: one for one in sorted(known, key=lambda one: (one.key[:4], one.part))}
 
 
 def find(key: str) -> Exercise:
     """The exercise `key`. Raises TypeError, ValueError for what is no key, naming those that are."""
     if not isinstance(key, str):
-        raise TypeError(f'the exercise is {key!r}; it must be a key such as "{keys()[0]}"')
+        raise TypeError(f'the exercise is {key!r}; it must be a key such as "{next(iter(exercises()))}"')
     wanted = _FORMER.sub(r"ex\1/\2", key)
-    if wanted not in keys():
-        near = difflib.get_close_matches(wanted, keys(), n=1)
+    if wanted not in exercises():
+        near = difflib.get_close_matches(wanted, exercises(), n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f"there is no exercise {key!r}; there are {', '.join(keys())}{hint}")
-    return exercise(wanted)
+        raise ValueError(f"there is no exercise {key!r}; there are {', '.join(exercises())}{hint}")
+    return exercises()[wanted]
 
 
 def former(key: str) -> str:
@@ -94,9 +93,7 @@ def former(key: str) -> str:
     return key.removeprefix("ex").replace("/", "-")
 
 
-@cache
-def exercise(key: str) -> Exercise:
-    """The exercise in the folder of `key`."""
+def _exercise(key: str) -> Exercise:
     folder = files(__name__)
     said = _read(folder / _folder_of(key))
     slips = _read(folder)["slips"] | said.pop("slips")

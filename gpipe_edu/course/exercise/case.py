@@ -27,7 +27,8 @@ from . import Exercise
 class Sign(NamedTuple):
     """What betrays a slip: whether it shows in the answer at hand, and what to show then beside the slip's sentence.
 
-    What is left empty is the case's. words: what stands in the sentence for names in braces.
+    What is left empty is the case's. words: what stands in the sentence for names in braces. sentence: the slip whose
+    sentence is said, if it has none of its own.
     """
 
     slip: str
@@ -38,6 +39,7 @@ class Sign(NamedTuple):
     charts: tuple[Chart, ...] = ()
     trouble: Trouble | None = None
     words: Mapping[str, object] = {}
+    sentence: str = ""
 
 
 Signs: TypeAlias = Iterable[Sign]
@@ -133,7 +135,7 @@ class Case:
 
     def __init__(self, exam: Exam, call: str, expected: str) -> None:
         self.exam, self.call, self.expected = exam, call, expected
-        self.came = ""
+        self.came = self.difference = ""
         self.charts: tuple[Chart, ...] = ()
 
     def ask(self, traps: Traps | None = None, **given: Any) -> Any:
@@ -173,11 +175,12 @@ class Case:
 
     def wrong(self, sign: Sign) -> Wrong:
         """The error for a sign."""
-        because = self.exam.exercise.sentence(sign.slip, sign.words)
-        expected, came, charts = sign.expected, sign.came, sign.charts
+        because = self.exam.exercise.sentence(sign.sentence or sign.slip, sign.words)
+        expected, came, difference, charts = sign.expected, sign.came, sign.difference, sign.charts
         if sign.trouble is None:  # else the error is what came
-            expected, came, charts = expected or self.expected, came or self.came, charts or self.charts
-        return Wrong(Finding(sign.slip, because, self.call, expected, came, sign.difference, charts, sign.trouble))
+            expected, came = expected or self.expected, came or self.came
+            difference, charts = difference or self.difference, charts or self.charts
+        return Wrong(Finding(sign.slip, because, self.call, expected, came, difference, charts, sign.trouble))
 
 
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:

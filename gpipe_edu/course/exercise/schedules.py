@@ -1,156 +1,153 @@
-"""What the exercises on schedules share: reading what a learner wrote as one, its size, whether it runs, and training.
-
-What is asked first decides which reason is named: a micro-batch that does not exist is no missing backward elsewhere.
-"""
+"""What the exercises on schedules share: reading what a learner wrote as one, whether it runs, and training with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, NamedTuple
+from types import ModuleType
+from typing import Any, Final
 
 import numpy as np
 
 from gpipe_edu import Op, Schedule
 from gpipe_edu import reference as ref
-from gpipe_edu.course.judging import Examiner, Traps
-from gpipe_edu.course.plain import Other, a_name_of
-from gpipe_edu.course.task import Chart, Finding, Wrong
+from gpipe_edu.course.findings import Chart
+from gpipe_edu.course.plain import a_name_of
 from gpipe_edu.data import digits
-from gpipe_edu.reference.difference import largest_difference
+from gpipe_edu.schedule import recipes, recompute
 
-from .beliefs import told_as
+from .case import Case, Exam, Sign, Signs, Traps
+from .forms import gathered, shown
 
-_BIG: Final = (12, 40)
+BIG: Final = (12, 40)
 """K and M of a pipeline as large as real ones."""
 
-_ONLY_SMALL: Final = (
-    "It is right for small pipelines, but not for one of 12 devices and 40 micro-batches. Is there a number in your "
-    "code where K or M should be?"
-)
 
-
-class Answer(NamedTuple):
+@dataclass(frozen=True)
+class Proposal:
     """A learner's schedule for K devices and M micro-batches, beside a right one that has a name."""
 
     schedule: Schedule
     right: Schedule
     K: int
     M: int
-    call: str
     name: str
 
-    def wrong(self, slip: str, because: str, first: str = "", chart: str = "yours") -> Wrong:
-        """The error to raise; first: what differs first, if not the rows themselves."""
-        ours, right = str(self.schedule), str(self.right)
-        charts: tuple[Chart, ...] = Chart(chart, ours), Chart(self.name, right)
-        first = first or difference(self.schedule, self.right)
-        if (self.K, self.M) == _BIG:  # nobody reads a thousand ops
-            right, ours, charts = _beginning(right), _beginning(ours), ()
-        return Wrong(Finding(slip, because, self.call, right, ours, first, charts))
+    @property
+    def rows(self) -> tuple[tuple[Op, ...], ...]:
+        """The ops of each device."""
+        return self.schedule.rows
 
     @property
     def ops(self) -> list[Op]:
         """All ops."""
-        return [op for row in self.schedule.rows for op in row]
+        return [op for row in self.rows for op in row]
 
     @property
     def kinds(self) -> list[str]:
         """The letters of each row."""
-        return ["".join(op.kind for op in row) for row in self.schedule.rows]
+        return ["".join(op.kind for op in row) for row in self.rows]
+
+    def cells(self, kinds: str) -> set[tuple[int, int]]:
+        """(micro-batch, stage) of all ops of these kinds."""
+        return {(op.micro_batch, op.stage) for op in self.ops if op.kind in kinds}
 
     def order(self, device: int, kind: str) -> list[int]:
         """The micro-batches of one kind of op on a device, as they come."""
-        return [op.micro_batch for op in self.schedule.rows[device] if op.kind == kind]
+        return [op.micro_batch for op in self.rows[device] if op.kind == kind]
+
+    def charts(self, mine: str = "yours") -> tuple[Chart, ...]:
+        """Both, to be drawn; nobody reads a thousand ops."""
+        both = Chart(mine, str(self.schedule)), Chart(self.name, str(self.right))
+        return () if (self.K, self.M) == BIG else both
 
 
 def perform(function: Any, K: int, M: int) -> Any:
-    """In the learner's process: the rows, as lists even where they are generators."""
-    found = function(K, M)
-    if isinstance(found, str | dict | Schedule | Op) or not hasattr(found, "__iter__"):
-        return found
-    loose = [row if isinstance(row, str | dict | Op) or not hasattr(row, "__iter__") else list(row) for row in found]
-    return tuple(loose) if isinstance(found, tuple) and not isinstance(found, list) else loose
+    """In the learner's process: what the function gives for K devices and M micro-batches."""
+    return gathered(function(K, M), 2)
 
 
-def ask(
-    examiner: Examiner, function: str, K: int, M: int, right: Schedule, name: str, traps: Traps | None = None
-) -> Answer:
-    """The learner's answer. Raises Wrong if it is no schedule at all."""
-    call = f"{function}(K={K}, M={M})"
-    return Answer(rows_of(examiner.ask(call, traps, K=K, M=M), call), right, K, M, call, name)
+def hidden(function: str) -> dict[str, str]:
+    """All recipes of this package and what they are made of, for an exercise that asks for one."""
+    return {f"{module.__name__}.{name}": function for module in (recipes, recompute) for name in _functions(module)}
 
 
-def train_with(judge: Callable[[int, int], Schedule], sizes: list[tuple[int, int]], rng: Random) -> float:
+def judge_schedule(
+    exam: Exam,
+    right: Schedule,
+    name: str,
+    signs: Callable[[Proposal], Signs],
+    traps: Traps | None = None,
+    any_order: bool = True,
+) -> Schedule:
+    """Ask for the schedule of as many devices and micro-batches as `right` has, and judge it.
+
+    any_order: backwards may come in another order than in `right`, so nothing is held against that.
+    """
+    K, M = right.stages, right.micro_batches
+    case = exam.case(f"{exam.exercise.function}(K={K}, M={M})")
+    schedule = read(case, case.ask(traps, K=K, M=M))
+    right = _in_the_order_of(schedule, right) if any_order else right
+    proposal = Proposal(schedule, right, K, M, name)
+    show(case, proposal)
+    case.judge(signs(proposal))
+    return schedule
+
+
+def show(case: Case, proposal: Proposal) -> None:
+    """Let the case show both schedules beside whatever is wrong."""
+    case.expected, case.came = str(proposal.right), str(proposal.schedule)
+    if (proposal.K, proposal.M) == BIG:
+        case.expected, case.came = _beginning(case.expected), _beginning(case.came)
+    case.charts, case.difference = proposal.charts(), difference(proposal.schedule, proposal.right)
+
+
+def train_with(exam: Exam, judge: Callable[[int, int], Schedule], sizes: list[tuple[int, int]], rng: Random) -> float:
     """Judge every size, and a big one; train the digits with the small ones. Returns the largest error of gradients."""
-    error = 0.0
-    for K, M in sizes:
-        schedule = judge(K, M)
-        if K * M <= 15:
-            error = max(error, gradient_error(schedule, rng))
-    with told_as("only-small", _ONLY_SMALL):
-        judge(*_BIG)
-    if error > 1e-10:
-        raise Wrong(Finding("other-gradient", "The schedule runs, but the gradients are not those of one device."))
+    small = [schedule for K, M in sizes if (schedule := judge(K, M)).stages * schedule.micro_batches <= 15]
+    error = max(gradient_error(schedule, rng) for schedule in small)
+    with exam.told_as("only-small"):
+        judge(*BIG)
     return error
 
 
-def rows_of(value: Any, call: str, text: bool = False) -> Schedule:
+def read(case: Case, value: Any, text: bool = False) -> Schedule:
     """The schedule in `value`: a Schedule or rows of ops; if `text`, also its written form, or rows of words.
 
-    Raises Wrong, naming the first thing that is no op.
+    Raises Wrong for the first thing that is no op.
     """
     if isinstance(value, Schedule):
         return value
     if isinstance(value, str) and text:
-        value = value.strip().splitlines()
-    if isinstance(value, str):
-        raise _no_ops(value.strip().partition("\n")[0], call)
-    if not isinstance(value, list | tuple):
-        because = "A schedule is a list with one row of ops for each device."
-        raise Wrong(Finding("not-rows", because, call, "a list of rows", a_name_of(value)))
-    rows = []
-    for device, row in enumerate(value):
-        if isinstance(row, Op) or _is_triple(row):
-            because = "The ops are not grouped by device: one list for all of them says not who runs what."
-            raise Wrong(Finding("flat", because, call, "a list of rows, one for each device", "a list of ops"))
-        if isinstance(row, str) and not text:
-            raise _no_ops(row, call)
-        words = row.replace("-", "").split() if isinstance(row, str) and row.strip() in ("", "-") else row
-        words = words.split() if isinstance(words, str) else words
-        if not isinstance(words, list | tuple):
-            because = "Each row is a list of ops, in the order in which its device runs them."
-            raise Wrong(Finding("not-a-row", because, call, "a list of ops", f"row {device} is {a_name_of(row)}"))
-        rows.append([_op(word, device, call, text) for word in words])
-    return Schedule(rows)
+        value = [line for line in value.splitlines() if line.partition("#")[0].strip()]
+    case.judge(_form(value, text))
+    return Schedule([[_op(word, device) for word in _words(row)] for device, row in enumerate(value)])
 
 
-def judge_legal(answer: Answer) -> None:
-    """Raise Wrong with the doctor's first problem, if the schedule cannot run."""
-    problems = answer.schedule.problems()
-    if problems:
-        code, message, _ = problems[0]
-        first = difference(answer.schedule, answer.right)
-        raise answer.wrong(code, f"This cannot run: {message}.", first, "yours, as far as it can run")
+def legal(proposal: Proposal) -> Iterator[Sign]:
+    """The doctor's first problem, if the schedule cannot run."""
+    for code, message, _ in proposal.schedule.problems()[:1]:
+        charts = proposal.charts("yours, as far as it can run")
+        yield Sign(code, charts=charts, words={"message": message}, sentence="cannot-run")
 
 
-def judge_places(answer: Answer) -> None:
-    """Raise Wrong unless row k holds stage k."""
-    if any(row[0].stage != device for device, row in enumerate(answer.schedule.rows)):
-        because = "Row k belongs to device k, which holds stage k: your rows are in another order."
-        raise answer.wrong("upside-down", because)
+def at_home(proposal: Proposal) -> Iterator[Sign]:
+    """Row k holds stage k."""
+    yield Sign("upside-down", any(row[0].stage != device for device, row in enumerate(proposal.rows)))
 
 
 def difference(schedule: Schedule, expected: Schedule) -> str:
     """The first place where two schedules part."""
     for device, (row, other) in enumerate(zip(schedule.rows, expected.rows, strict=False)):
         for place in range(max(len(row), len(other))):
-            ours = str(row[place].label) if place < len(row) else "nothing"
-            theirs = str(other[place].label) if place < len(other) else "nothing"
-            if place >= len(row) or place >= len(other) or row[place] != other[place]:
-                if ours == theirs:
-                    ours, theirs = str(row[place]), str(other[place])
-                return f"device {device}, place {place}: {ours} instead of {theirs}"
+            ours, theirs = row[place : place + 1], other[place : place + 1]
+            if ours != theirs:
+                labels = [ops[0].label if ops else "nothing" for ops in (ours, theirs)]
+                if labels[0] == labels[1]:
+                    labels = [str(*ours), str(*theirs)]
+                return f"device {device}, place {place}: {labels[0]} instead of {labels[1]}"
     return f"{schedule.devices} rows instead of {expected.devices}" if schedule.devices != expected.devices else ""
 
 
@@ -161,9 +158,77 @@ def gradient_error(schedule: Schedule, rng: Random) -> float:
     x, y = np.asarray(x[first : first + 40], dtype=float), y[first : first + 40]
     layers = ref.mlp([64, *[24] * schedule.stages, 10], seed=rng.randrange(1000))
     _, exact = ref.train_sequential(layers, x, y)
-    found = ref.train_pipeline(layers, x, y, schedule).grads
-    pairs = [(a[name], b[name]) for a, b in zip(found, exact, strict=True) for name in a]
-    return largest_difference(pairs)
+    return ref.gradient_difference(ref.train_pipeline(layers, x, y, schedule).grads, exact)
+
+
+def _form(value: Any, text: bool) -> Iterator[Sign]:
+    """What is no list of rows of ops."""
+    if isinstance(value, str):
+        yield _no_ops(value.strip().partition("\n")[0])
+    yield Sign("not-rows", not isinstance(value, list | tuple), "a list of rows", a_name_of(value))
+    one_for_each = "a list of rows, one for each device"
+    for device, row in enumerate(value):
+        yield Sign("flat", isinstance(row, Op) or _is_triple(row), one_for_each, "a list of ops")
+        if isinstance(row, str) and not text:
+            yield _no_ops(row)
+        words, came = _words(row), f"row {device} is {a_name_of(row)}"
+        yield Sign("not-a-row", not isinstance(words, list | tuple), "a list of ops", came)
+        for word in words:
+            yield from _word_form(word, device, text)
+
+
+def _word_form(word: Any, device: int, text: bool) -> Iterator[Sign]:
+    if isinstance(word, Op):
+        return
+    ops = "ops such as F0 or B3"
+    idle = word is None or (isinstance(word, str) and word in ("", ".", "-", "idle"))
+    yield Sign("idle-slots", idle, ops, f"{word!r} in row {device}")
+    if not text and (isinstance(word, str) or _is_triple(word)):
+        yield _no_ops(word)
+    slip = "not-a-word" if isinstance(word, str) else "not-an-op"
+    yield Sign(slip, _op(word, device) is None, ops, f"{shown(word)} in row {device}")
+
+
+def _words(row: Any) -> Any:
+    """The ops of a row, or its words; a row that is written as empty has none."""
+    if not isinstance(row, str):
+        return row
+    words = row.partition("#")[0].split()
+    return [] if words == ["-"] else words
+
+
+def _op(word: Any, device: int) -> Any:
+    """The op that is meant, None if none is."""
+    try:
+        if isinstance(word, Op):
+            return word
+        if isinstance(word, str):
+            return Schedule.parse(f"{word}@{device}" if "@" not in word else word).rows[0][0]
+        kind, micro_batch, stage = word
+        return Op(kind, micro_batch, stage)
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+def _is_triple(word: Any) -> bool:
+    return isinstance(word, tuple | list) and len(word) == 3 and isinstance(word[0], str) and len(word[0]) == 1
+
+
+def _no_ops(word: Any) -> Sign:
+    return Sign("no-ops", expected='ops such as ge.Op("F", 0, 0)', came=shown(word))
+
+
+def _in_the_order_of(schedule: Schedule, right: Schedule) -> Schedule:
+    """`right` with its backwards in the order that the schedule has on its last device, if that is an order at all."""
+    lasts = right.rows[-1], *schedule.rows[-1:]
+    theirs, *ours = ([op.micro_batch for op in row if op.kind == "B"] for row in lasts)
+    if [sorted(theirs)] != list(map(sorted, ours)):
+        return right
+    becomes = dict(zip(theirs, *ours, strict=True))
+    rows = [
+        [op if op.kind == "F" else op._replace(micro_batch=becomes[op.micro_batch]) for op in row] for row in right.rows
+    ]
+    return Schedule(rows)
 
 
 def _beginning(text: str) -> str:
@@ -172,39 +237,6 @@ def _beginning(text: str) -> str:
     return "\n".join([*shown, "..."] if len(lines) > 3 else shown)
 
 
-def _op(word: Any, device: int, call: str, text: bool) -> Op:
-    def wrong(slip: str, because: str, came: str) -> Wrong:
-        return Wrong(Finding(slip, because, call, "ops such as F0 or B3", came))
-
-    if isinstance(word, Op):
-        return word
-    if word is None or word in ("", ".", "-", "idle"):
-        because = "Idle slots are not written down: a schedule holds only the order. The gaps come from waiting."
-        raise wrong("idle-slots", because, f"{word!r} in row {device}")
-    if not text and (isinstance(word, str) or _is_triple(word)):
-        raise _no_ops(word, call)
-    try:
-        if isinstance(word, str):
-            return Schedule.parse(f"{word}@{device}" if "@" not in word else word).rows[0][0]
-        kind, micro_batch, stage = word
-        return Op(kind, micro_batch, stage)
-    except (ValueError, TypeError, IndexError):
-        shown = word.text if isinstance(word, Other) else repr(word)
-        because = (
-            "Something in a row is no op: `ge.Op(kind, micro_batch, stage)` has a letter and two numbers from 0 on."
-        )
-        if isinstance(word, str):
-            because = (
-                "Something in a line is no op: an op is a capital letter and the number of its micro-batch, and ops "
-                "stand apart by blanks, as in `F0 F1 B0`."
-            )
-        raise wrong("not-an-op", because, f"{shown} in row {device}") from None
-
-
-def _is_triple(word: Any) -> bool:
-    return isinstance(word, tuple | list) and len(word) == 3 and isinstance(word[0], str) and len(word[0]) == 1
-
-
-def _no_ops(word: Any, call: str) -> Wrong:
-    because = 'The engine takes ops only, no text and no tuples: write `ge.Op("F", m, k)`.'
-    return Wrong(Finding("no-ops", because, call, 'ops such as ge.Op("F", 0, 0)', repr(word)[:60]))
+def _functions(module: ModuleType) -> Sequence[str]:
+    found = inspect.getmembers(module, inspect.isfunction)
+    return [name for name, function in found if function.__module__ == module.__name__]

@@ -6,58 +6,50 @@ schedule can run.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpipe_edu import Op, Schedule
+from gpipe_edu.words import listed, plural
 
-from .schedules import Answer, judge_legal
-
-
-def judge_size(answer: Answer) -> None:
-    """Raise Wrong for another number of rows or micro-batches, or for a stage that does not exist."""
-    schedule, K, M = answer.schedule, answer.K, answer.M
-    _judge_rows(answer)
-    _judge_stages(answer)
-    if schedule.devices != K:
-        raise answer.wrong("rows", f"There are {schedule.devices} rows, but {K} device{'s' * (K != 1)}.")
-    if not answer.ops:
-        judge_legal(answer)
-    named = sorted({int(op.micro_batch) for op in answer.ops})
-    if all(schedule.rows) and named != list(range(M)):
-        if named == list(range(1, M + 1)):
-            because = f"Micro-batches are counted from 0 to M - 1, here from 0 to {M - 1}; yours go from 1 to {M}."
-            raise answer.wrong("from-one", because)
-        because = f"There are {M} micro-batches, 0 to {M - 1}; the ops name {', '.join(map(str, named))}."
-        raise answer.wrong("other-M", because)
-    beyond = next((op for op in answer.ops if op.stage >= K), None)
-    if beyond:
-        because = f"There are {K} stages, 0 to {K - 1}, one on each device; {beyond} names stage {beyond.stage}."
-        raise answer.wrong("other-K", because)
+from .case import Sign
+from .schedules import Proposal, legal
 
 
-def _judge_rows(answer: Answer) -> None:
-    K, M, rows = answer.K, answer.M, answer.schedule.rows
-    if len(rows) == M != K and all(len({op.micro_batch for op in row}) == 1 for row in rows):
-        raise answer.wrong("by-micro-batch", "There is a row for each micro-batch. A row is what one *device* runs.")
-    if len(rows) == M != K and _size(rows) == (M, K):
-        because = f"This is a schedule for {M} devices and {K} micro-batches: K and M are the wrong way round."
-        raise answer.wrong("exchanged", because)
-    if len(rows) > K and _size(rows[-K:]) == (K, M) and _can_run(rows[-K:]) and _can_run(rows[:-K]):
-        because = (
-            f"The last {K} rows are those that were asked for, and there are others in front of them. A list that is "
-            "made outside of the function keeps what earlier calls have put into it."
-        )
-        raise answer.wrong("left-over", because)
+def sized(mine: Proposal) -> Iterator[Sign]:
+    """Another number of rows or micro-batches, or a stage that does not exist."""
+    K, M, rows = mine.K, mine.M, mine.rows
+    yield from _rows_counted_wrongly(mine)
+    yield from _stages_named_wrongly(mine)
+    words = {"rows": plural(len(rows), "row"), "devices": plural(K, "device"), "M": M, "last": M - 1}
+    yield Sign("rows", len(rows) != K, words=words)
+    if not mine.ops:
+        yield from legal(mine)
+    named = sorted({int(op.micro_batch) for op in mine.ops})
+    yield Sign("from-one", all(rows) and named == list(range(1, M + 1)), words=words)
+    yield Sign("other-M", all(rows) and named != list(range(M)), words=words | {"named": listed(named, len(named))})
+    for op in mine.ops:
+        yield Sign("other-K", op.stage >= K, words={"K": K, "last": K - 1, "op": op, "stage": op.stage})
 
 
-def _judge_stages(answer: Answer) -> None:
-    K, M, ops, rows = answer.K, answer.M, answer.ops, answer.schedule.rows
-    if len(rows) != K or K == 1:
-        return
-    if {op.stage for op in ops} == {0}:
-        because = "Every op says stage 0. The third entry of an op is its stage, here the device's number."
-        raise answer.wrong("stage-zero", because)
-    if answer.schedule.stages == M and all(op.micro_batch == device for device, row in enumerate(rows) for op in row):
-        because = "Micro-batch and stage are the wrong way round: `ge.Op(kind, micro_batch, stage)`."
-        raise answer.wrong("swapped", because)
+def _rows_counted_wrongly(mine: Proposal) -> Iterator[Sign]:
+    K, M, rows = mine.K, mine.M, mine.rows
+    a_row_each = len(rows) == M != K
+    yield Sign("by-micro-batch", a_row_each and all(len({op.micro_batch for op in row}) == 1 for row in rows))
+    yield Sign("exchanged", a_row_each and _size(rows) == (M, K), words={"K": K, "M": M})
+    last = rows[-K:]
+    yield Sign(
+        "left-over",
+        len(rows) > K and _size(last) == (K, M) and _can_run(last) and _can_run(rows[:-K]),
+        words={"K": K},
+    )
+
+
+def _stages_named_wrongly(mine: Proposal) -> Iterator[Sign]:
+    K, M, rows = mine.K, mine.M, mine.rows
+    if len(rows) == K > 1:
+        yield Sign("stage-zero", {op.stage for op in mine.ops} == {0})
+        by_row = all(op.micro_batch == device for device, row in enumerate(rows) for op in row)
+        yield Sign("swapped", mine.schedule.stages == M and by_row)
 
 
 def _size(rows: tuple[tuple[Op, ...], ...]) -> tuple[int, int]:

@@ -1,53 +1,39 @@
-"""Exercise 07: 1F1B, judged by what it promises: it alternates, holds few micro-batches, and takes no longer.
+"""1F1B, judged by what it promises: it alternates, holds few micro-batches, and takes no longer.
 
 These promises, for every K and M and for several ratios of F and B, leave one schedule; how it is made is free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Final
 
 from gpipe_edu import Costs, Op, Schedule, formulas, gpipe, simulate
-from gpipe_edu.course.judging import Examiner
-from gpipe_edu.course.task import Chart, Success, Task
+from gpipe_edu.course.exercise import schedules
+from gpipe_edu.course.exercise.case import Exam, Sign
+from gpipe_edu.course.exercise.schedules import Proposal, at_home, judge_schedule, legal, train_with
+from gpipe_edu.course.exercise.schedules import perform as perform
+from gpipe_edu.course.exercise.sizes import sized
+from gpipe_edu.course.findings import Chart, Success
+from gpipe_edu.words import listed
 
-from .schedules import Answer, ask, judge_legal, judge_places, train_with
-from .schedules import perform as perform
-from .sizes import judge_size
-
-TASK: Final = Task(
-    key="ex07/1f1b",
-    function="one_f_one_b",
-    title="1F1B from its rule",
-    notebook="exercise_07_one_f_one_b",
-    hints=(
-        "Begin with the last device: it has no next stage to wait for, so it runs F0 B0 F1 B1 ... How many forwards "
-        "must the device in front of it have run, before its first gradient can arrive?",
-        "Device k warms up with K - 1 - k forwards, or M if there are not so many micro-batches. Then it alternates: "
-        "one forward, one backward. At the end only backwards are left.",
-        "Count forwards and backwards apart. After a warm-up of w forwards, for m = 0 ... M - 1: forward w + m, if "
-        "there is one, then backward m.",
-    ),
-)
-
-HIDDEN: Final = {"gpipe_edu.one_f_one_b": TASK.function}
+HIDDEN = schedules.hidden("one_f_one_b")
 
 
-def examine(examiner: Examiner, rng: Random) -> Success:
+def examine(exam: Exam, rng: Random) -> Success:
     """Small sizes with M below and above K, random ones; then digits are trained."""
-    sizes = [(3, 5), (4, 2), (1, 3), (3, 1), (2, 2), (4, 8)]
+    sizes = [(3, 5), (4, 2), (1, 3), (3, 1), (2, 2), (4, 8), (1, 1)]
     sizes += [(rng.randint(1, 7), rng.randint(1, 12)) for _ in range(15)]
-    error = train_with(lambda K, M: _judge(examiner, K, M), sizes, rng)
-    schedule = _judge(examiner, 4, 8)
-    held = ", ".join(map(str, simulate(schedule).peak_in_flight))
-    words = (
-        f"Your schedules trained the digits on the reference engine: gradients differ from those of one device by at "
-        f"most {error:.0e}. For 4 devices and 8 micro-batches they hold at most {held} micro-batches, F-then-B 8 on "
-        f"each device, and both take the same time."
-    )
-    return Success(words, (Chart("your 1F1B", str(schedule)), Chart("F-then-B", str(gpipe(4, 8)))))
+    error = train_with(exam, lambda K, M: judge(exam, K, M), sizes, rng)
+    schedule = judge(exam, 4, 8)
+    charts = Chart("your 1F1B", str(schedule)), Chart("F-then-B", str(gpipe(4, 8)))
+    return exam.success(*charts, error=error, held=listed(simulate(schedule).peak_in_flight))
+
+
+def judge(exam: Exam, K: int, M: int) -> Schedule:
+    """Judge one size; returns the schedule."""
+    traps = dict.fromkeys(("ValueError", "IndexError", "StopIteration"), "few-micro-batches") if M < K else None
+    return judge_schedule(exam, _rule(K, M), "1F1B", _signs, traps, any_order=False)
 
 
 def _rule(K: int, M: int) -> Schedule:
@@ -67,114 +53,62 @@ def _rule(K: int, M: int) -> Schedule:
     return Schedule(rows)
 
 
-def _judge(examiner: Examiner, K: int, M: int) -> Schedule:
-    because = "Fewer micro-batches than devices are allowed: the warm-up then ends when there are no more of them."
-    traps = dict.fromkeys(("ValueError", "IndexError", "StopIteration"), ("few-micro-batches", because))
-    answer = ask(examiner, TASK.function, K, M, _rule(K, M), "1F1B", traps if M < K else {})
-    _judge_ends(answer)
-    judge_size(answer)
-    _judge_direction(answer)
-    judge_legal(answer)
-    judge_places(answer)
-    if any(set(row) != {"F", "B"} for row in answer.kinds):
-        others = ", ".join(sorted({op.kind for op in answer.ops} - set("FB")))
-        because = f"1F1B has only forwards F and backwards B, and nothing is recomputed: there is no {others} in it."
-        raise answer.wrong("other-kinds", because)
-    _judge_peaks(answer)
-    _judge_order(answer)
-    _judge_pace(answer)
-    return answer.schedule
+def _signs(mine: Proposal) -> Iterator[Sign]:
+    yield from _beliefs_about_the_end(mine)
+    yield from sized(mine)
+    yield from _belief_about_direction(mine)
+    yield from legal(mine)
+    yield from at_home(mine)
+    others = sorted({op.kind for op in mine.ops} - set("FB"))
+    yield Sign("other-kinds", any(set(row) != {"F", "B"} for row in mine.kinds), words={"others": listed(others)})
+    yield from _beliefs_about_memory(mine)
+    yield from _beliefs_about_order(mine)
+    yield from _beliefs_about_pace(mine)
+    for k, row in enumerate(mine.kinds):
+        warm = min(mine.M, mine.K - 1 - k)
+        yield Sign("not-alternating", row != "F" * warm + "FB" * (mine.M - warm) + "B" * warm)
 
 
-def _judge_ends(answer: Answer) -> None:
+def _beliefs_about_the_end(mine: Proposal) -> Iterator[Sign]:
     """A loop that goes on too long, or stops when the forwards do."""
-    K, M = answer.K, answer.M
-    if answer.schedule.devices != K:
-        return
-    named = {op.micro_batch for op in answer.ops}
-    if max(named, default=0) >= M and named != set(range(1, M + 1)):
-        because = (
-            "Some ops belong to micro-batches that don't exist. With few micro-batches the warm-up ends sooner, and at "
-            "the end there are no more forwards."
-        )
-        raise answer.wrong("beyond-M", because)
-    without_drain = [list(range(M - min(M, K - 1 - k))) for k in range(K)]
-    if K > 1 and [answer.order(k, "B") for k in range(K)] == without_drain:
-        because = "Backwards are missing: what was warmed up has to drain. In the end only backwards are left."
-        raise answer.wrong("no-drain", because)
+    K, M = mine.K, mine.M
+    if mine.schedule.devices == K:
+        named = {op.micro_batch for op in mine.ops}
+        yield Sign("beyond-M", max(named, default=0) >= M and named != set(range(1, M + 1)))
+        drained = [list(range(M - min(M, K - 1 - k))) for k in range(K)]
+        yield Sign("no-drain", K > 1 and [mine.order(k, "B") for k in range(K)] == drained)
 
 
-def _warm_ups(answer: Answer) -> list[int]:
+def _warm_ups(mine: Proposal) -> list[int]:
     """How many forwards each row starts with."""
-    return [len(row) - len(row.lstrip("F")) for row in answer.kinds]
+    return [len(row) - len(row.lstrip("F")) for row in mine.kinds]
 
 
-def _judge_direction(answer: Answer) -> None:
-    problems = answer.schedule.problems()
-    if (
-        problems
-        and problems[0].code == "deadlock"
-        and _warm_ups(answer) == [min(answer.M, k + 1) for k in range(answer.K)]
-    ):
-        because = (
-            "The warm-up grows from device to device, and it should shrink: the first device feeds all the others, the "
-            "last one none. This way devices wait for each other for ever."
-        )
-        raise answer.wrong("reversed", because)
+def _belief_about_direction(mine: Proposal) -> Iterator[Sign]:
+    stuck = any(problem.code == "deadlock" for problem in mine.schedule.problems()[:1])
+    yield Sign("reversed", stuck and _warm_ups(mine) == [min(mine.M, k + 1) for k in range(mine.K)])
 
 
-def _judge_peaks(answer: Answer) -> None:
-    K, M, kinds, ahead = answer.K, answer.M, answer.kinds, _warm_ups(answer)
-    peaks = simulate(answer.schedule).peak_in_flight
+def _beliefs_about_memory(mine: Proposal) -> Iterator[Sign]:
+    K, M, kinds, ahead = mine.K, mine.M, mine.kinds, _warm_ups(mine)
+    peaks = simulate(mine.schedule).peak_in_flight
     allowed = [min(M, K - k) for k in range(K)]
-    over = next((k for k in range(K) if peaks[k] > allowed[k]), None)
-    if over is None:
-        return
-    first = f"device {over} holds up to {peaks[over]} micro-batches instead of {allowed[over]}"
-    if not any("BF" in row for row in kinds):
-        because = "This is F-then-B. 1F1B goes back as soon as it can, so that activations are freed early."
-        raise answer.wrong("f-then-b", because, first)
-    if "BBF" in kinds[over]:
-        because = (
-            "Forwards and backwards come in blocks. After the warm-up they take turns, one forward, one backward: "
-            "a block of forwards holds as many micro-batches more."
-        )
-        raise answer.wrong("blocks", because, first)
-    if K > 1 and ahead == [min(M, 2 * (K - k) - 1) for k in range(K)]:
-        because = (
-            "Two forwards ahead for each stage behind, as if a gradient needed a warm-up for its way back too. It "
-            "runs, and holds about twice as much; one for each stage is enough."
-        )
-        raise answer.wrong("round-trip", because, first)
-    if ahead == [min(M, K - k + 1) for k in range(K)]:
-        because = (
-            "One forward too many in the warm-up: with it, and the first of the pairs, device k holds one "
-            "micro-batch more than the K - k it needs."
-        )
-        raise answer.wrong("one-more", because, first)
-    if K > 1 and len(set(ahead)) == 1:
-        because = (
-            "All devices warm up alike. The nearer a device is to the loss, the sooner its first gradient comes, "
-            "and the fewer forwards it needs ahead."
-        )
-        raise answer.wrong("same-warm-up", because, first)
-    because = "A device holds more micro-batches than 1F1B allows: K - k on device k."
-    raise answer.wrong("holds-too-much", because, first)
+    for k in [k for k in range(K) if peaks[k] > allowed[k]][:1]:
+        first = f"device {k} holds up to {peaks[k]} micro-batches instead of {allowed[k]}"
+        yield Sign("f-then-b", not any("BF" in row for row in kinds), difference=first)
+        yield Sign("blocks", "BBF" in kinds[k], difference=first)
+        yield Sign("round-trip", K > 1 and ahead == [min(M, 2 * (K - k) - 1) for k in range(K)], difference=first)
+        yield Sign("one-more", ahead == [min(M, K - k + 1) for k in range(K)], difference=first)
+        yield Sign("same-warm-up", K > 1 and len(set(ahead)) == 1, difference=first)
+        yield Sign("holds-too-much", difference=first)
 
 
-def _judge_order(answer: Answer) -> None:
-    for device, row in enumerate(answer.schedule.rows):
-        if _is_stack(row):
-            because = (
-                "The newest micro-batch goes back first, and the oldest is held to the end. What came first has its "
-                "gradient first, so it goes back first: a queue, not a stack."
-            )
-            place = ", ".join(f"B{m}" for m in answer.order(device, "B"))
-            raise answer.wrong("newest-first", because, f"device {device} goes back in the order {place}")
-    for device in range(answer.K):
-        for kind in "FB":
-            if answer.order(device, kind) != list(range(answer.M)):
-                raise answer.wrong("order", "1F1B takes the micro-batches in order, both ways: 0, 1, 2, ...")
+def _beliefs_about_order(mine: Proposal) -> Iterator[Sign]:
+    for device, row in enumerate(mine.rows):
+        back = listed((f"B{m}" for m in mine.order(device, "B")), mine.M)
+        yield Sign("newest-first", _is_stack(row), difference=f"device {device} goes back in the order {back}")
+    in_order = list(range(mine.M))
+    yield Sign("out-of-turn", any(mine.order(k, kind) != in_order for k in range(mine.K) for kind in "FB"))
 
 
 def _is_stack(row: Sequence[Op]) -> bool:
@@ -191,27 +125,12 @@ def _is_stack(row: Sequence[Op]) -> bool:
     return several
 
 
-def _judge_pace(answer: Answer) -> None:
-    K, M, ahead = answer.K, answer.M, _warm_ups(answer)
+def _beliefs_about_pace(mine: Proposal) -> Iterator[Sign]:
+    K, M, ahead = mine.K, mine.M, _warm_ups(mine)
     for F, B in ((1, 2), (1, 1), (2, 1)):
-        makespan, best = simulate(answer.schedule, Costs(F=F, B=B)).makespan, formulas.makespan(K, M, F, B)
+        makespan, best = simulate(mine.schedule, Costs(F=F, B=B)).makespan, formulas.makespan(K, M, F, B)
         if makespan > best:
             first = f"makespan {makespan:g} instead of {best:g} (F = {F}, B = {B})"
-            if all(row == "FB" * M for row in answer.kinds):
-                because = (
-                    "Without a warm-up, each micro-batch goes all the way and back before the next one starts: one "
-                    "device works at a time."
-                )
-                raise answer.wrong("no-warm-up", because, first)
-            if ahead == [min(M, max(1, K - k - 1)) for k in range(K)]:
-                because = (
-                    "One forward too few in the warm-up, so that each device waits for its gradient with nothing to do "
-                    "in every round."
-                )
-                raise answer.wrong("one-less", because, first)
-            because = "It holds little enough, but takes longer than F-then-B. 1F1B does not."
-            raise answer.wrong("too-slow", because, first)
-    for k, row in enumerate(answer.kinds):
-        warm = min(M, K - 1 - k)
-        if row != "F" * warm + "FB" * (M - warm) + "B" * warm:
-            raise answer.wrong("not-alternating", "After the warm-up a device alternates: one forward, one backward.")
+            yield Sign("no-warm-up", all(row == "FB" * M for row in mine.kinds), difference=first)
+            yield Sign("one-less", ahead == [min(M, max(1, K - k - 1)) for k in range(K)], difference=first)
+            yield Sign("too-slow", difference=first)

@@ -1,112 +1,84 @@
-"""Exercise 09, second part: one board, a memory cap, and a makespan to beat. Any legal schedule may do it."""
+"""One board, a memory cap, and a makespan to beat. Any legal schedule may do it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import chain, pairwise
 from random import Random
 from typing import Any, Final
 
 from gpipe_edu import Op, Schedule, gpipe, one_f_one_b, simulate
-from gpipe_edu.course.judging import Examiner
-from gpipe_edu.course.task import Chart, Finding, Success, Task, Wrong
+from gpipe_edu.course.exercise.case import Exam, Sign
+from gpipe_edu.course.exercise.forms import gathered
+from gpipe_edu.course.exercise.schedules import Proposal, gradient_error, legal, read
+from gpipe_edu.course.findings import Chart, Success
+from gpipe_edu.timeline import Timeline
 from gpipe_edu.timeline.memory import peak_memory
-
-from .schedules import Answer, gradient_error, rows_of
+from gpipe_edu.words import listed, plural
 
 K, M, CAP, GOAL, BEST = 3, 6, 2, 26, 24
 """The board; BEST was proved by a search over all schedules (the puzzle's)."""
 
-TASK: Final = Task(
-    key="ex09/cap",
-    function="under_cap",
-    title="Beat a makespan under a memory cap",
-    notebook="exercise_09_recompute",
-    hints=(
-        "Recompute costs time only where a device would otherwise be busy. Start from 1F1B: which devices hold more "
-        "than 2 micro-batches? Only those have to recompute.",
-        "Only device 0 holds 3. Recompute everything there and you get 27: it has no wait left to hide all of it. But "
-        "it may *hold* two at a time. So which of its micro-batches need no R?",
-        "Device 0 can do without R for the micro-batch that comes back first, and for the last ones, which go in when "
-        "the others are gone. Every R that you leave out saves a unit, as long as the cap holds.",
-    ),
-)
+_TARGET: Final = f"{K} devices, {M} micro-batches, at most {CAP} held on a device, makespan at most {GOAL}"
 
 
 def perform(under_cap: Any) -> Any:
-    """The rows, as lists even where they are generators."""
-    found = under_cap()
-    if isinstance(found, str | dict | Schedule) or not hasattr(found, "__iter__"):
-        return found
-    return [row if isinstance(row, str | dict | Op) or not hasattr(row, "__iter__") else list(row) for row in found]
+    """The schedule."""
+    return gathered(under_cap(), 2)
 
 
-def examine(examiner: Examiner, rng: Random) -> Success:
+def examine(exam: Exam, rng: Random) -> Success:
     """Legal, of the right size, under the cap, quick enough; then it trains."""
-    schedule = _judge(examiner, K, M)
+    schedule = judge(exam)
     timeline = simulate(schedule)
-    makespan, held = timeline.makespan, ", ".join(f"{peak:g}" for peak in peak_memory(timeline))
+    makespan = timeline.makespan
+    rank = f"No schedule is below {BEST}" if makespan == BEST else f"There are shorter ones: the best take {BEST}"
+    charts = Chart("your schedule", str(schedule)), Chart("early GPipe", str(gpipe(K, M, "early")))
     error = gradient_error(schedule, rng)
-    if error > 1e-10:
-        because = "The schedule runs, but the gradients are not those of one device."
-        raise Wrong(Finding("other-gradient", because))
-    last = f"No schedule is below {BEST}" if makespan == BEST else f"There are shorter ones: the best take {BEST}"
-    words = (
-        f"Makespan {makespan:g}, held {held}. {last}, which is what 1F1B takes without any cap. The digits were "
-        f"trained with it: gradients differ from one device's by {error:.0e}."
-    )
-    return Success(words, (Chart("your schedule", str(schedule)), Chart("early GPipe", str(gpipe(K, M, "early")))))
+    return exam.success(*charts, makespan=makespan, held=_held(timeline), rank=rank, error=error)
 
 
-def _judge(examiner: Examiner, K: int, M: int) -> Schedule:
-    call = "under_cap()"
-    schedule = rows_of(examiner.ask(call), call, text=True)
-    answer = Answer(schedule, schedule, K, M, call, "yours")
-    if any(op.kind in "IW" for op in answer.ops):
-        raise _wrong(answer, "other-kinds", "Here a backward is one op: use F, B, R and C.")
-    named = [{int(op[index]) for op in answer.ops} for index in (1, 2)]
-    if schedule.devices != K or (all(schedule.rows) and named != [set(range(M)), set(range(K))]):
-        devices = f"{schedule.devices} device{'s' * (schedule.devices != 1)}"
-        size = f"{devices}, stages {_list(named[1])}, micro-batches {_list(named[0])}" if answer.ops else "no ops"
-        raise _wrong(answer, "other-size", "The board has 3 devices with a stage each, and 6 micro-batches.", size)
-    problems = schedule.problems()
-    if problems:
-        code, message, _ = problems[0]
-        raise _wrong(answer, code, f"This cannot run: {message}.", chart="yours, as far as it can run")
+def judge(exam: Exam) -> Schedule:
+    """Judge the schedule; there is no one right schedule to be shown beside it."""
+    case = exam.case("under_cap()", _TARGET)
+    mine = read(case, case.ask(), text=True)
+    case.came, case.charts = str(mine), (Chart("yours", str(mine)),)
+    case.judge(_signs(Proposal(mine, mine, K, M, "yours")))
+    return mine
+
+
+def _signs(mine: Proposal) -> Iterator[Sign]:
+    schedule = mine.schedule
+    yield Sign("other-kinds", bool(mine.cells("IW")))
+    stages, micro_batches = ({int(op[index]) for op in mine.ops} for index in (2, 1))
+    other = all(mine.rows) and (stages, micro_batches) != (set(range(K)), set(range(M)))
+    size = f"stages {listed(sorted(stages))}, micro-batches {listed(sorted(micro_batches))}" if mine.ops else "no ops"
+    came = f"{schedule}\n{plural(schedule.devices, 'device')}, {size}"
+    yield Sign("other-size", other or schedule.devices != K, came=came)
+    for sign in legal(mine):
+        yield sign._replace(charts=sign.charts[:1])
     timeline = simulate(schedule)
-    held, makespan = peak_memory(timeline), timeline.makespan
-    figures = f"makespan {makespan:g}, held {', '.join(f'{peak:g}' for peak in held)}"
+    came = f"{schedule}\nmakespan {timeline.makespan:g}, held {_held(timeline)}"
+    for sign in chain(_over_the_cap(mine, timeline), _too_slow(mine, timeline)):
+        yield sign._replace(came=came)
+
+
+def _held(timeline: Timeline) -> str:
+    return listed(f"{peak:g}" for peak in peak_memory(timeline))
+
+
+def _over_the_cap(mine: Proposal, timeline: Timeline) -> Iterator[Sign]:
+    held = peak_memory(timeline)
     if max(held) > CAP:
         device = held.index(max(held))
-        raise _over(answer, device, figures, f"device {device} holds up to {held[device]:g} interiors")
-    if makespan > GOAL:
-        raise _slow(answer, makespan, figures, f"{makespan - GOAL:g} too many")
-    return schedule
+        first = f"device {device} holds up to {held[device]:g} interiors"
+        yield Sign("plain-1f1b", mine.schedule == one_f_one_b(K, M), difference=first)
+        plain = {op.kind for op in mine.ops} == {"F", "B"} and all("BF" not in row for row in mine.kinds)
+        yield Sign("plain-gpipe", plain, difference=first)
+        yield _first_excess(device, mine.rows[device])._replace(difference=first)
 
 
-def _wrong(answer: Answer, slip: str, because: str, came: str = "", first: str = "", chart: str = "yours") -> Wrong:
-    """There is no one right schedule to be shown beside."""
-    target = f"3 devices, 6 micro-batches, at most {CAP} held on a device, makespan at most {GOAL}"
-    shown = f"{answer.schedule}\n{came}" if came else str(answer.schedule)
-    return Wrong(Finding(slip, because, answer.call, target, shown, first, (Chart(chart, str(answer.schedule)),)))
-
-
-def _list(numbers: set[int]) -> str:
-    return ", ".join(map(str, sorted(numbers)))
-
-
-def _over(answer: Answer, device: int, figures: str, first: str) -> Wrong:
-    if answer.schedule == one_f_one_b(K, M):
-        because = "1F1B holds K - k on device k: device 0 is over the cap. It has to recompute something."
-        return _wrong(answer, "plain-1f1b", because, figures, first)
-    if {op.kind for op in answer.ops} == {"F", "B"} and all("BF" not in row for row in answer.kinds):
-        because = "F-then-B without recompute holds all 6 micro-batches."
-        return _wrong(answer, "plain-gpipe", because, figures, first)
-    slip, because = _excess(device, answer.schedule.rows[device])
-    return _wrong(answer, slip, because, figures, first)
-
-
-def _excess(device: int, row: Sequence[Op]) -> tuple[str, str]:
+def _first_excess(device: int, row: tuple[Op, ...]) -> Sign:
     """What a device holds when it is over the cap for the first time, and why each is there."""
     again = {op.micro_batch for op in row if op.kind in "RC"}
     held: dict[int, str] = {}
@@ -119,59 +91,34 @@ def _excess(device: int, row: Sequence[Op]) -> tuple[str, str]:
         if op.kind in "BC" or (op.kind == "F" and op.micro_batch in again):
             del held[op.micro_batch]
     kept, back = ([m for m, kind in before.items() if kind in kinds] for kinds in ("F", "RC"))
-    labels = [f"F{m}" for m in kept]
-    there = [f"{'those' if len(kept) > 1 else 'that'} of {' and '.join(labels)}, kept for the backward"] if kept else []
+    labels = listed((f"F{m}" for m in kept), last=" and ")
+    there = [f"{'those' if len(kept) > 1 else 'that'} of {labels}, kept for the backward"] if kept else []
     there += [f"the one that R{m} has brought back" for m in back]
     own = "its own, which a forward needs while it runs" if op.kind == "F" else f"the one that {op.label} brings back"
-    because = (
-        f"Device {device} holds {len(held)} interiors when {op.label} starts: {', '.join(there)}, and {own}. "
-        "Let one of them go back first, or keep one less."
-    )
-    return "over-the-cap" if back or op.kind in "RC" else "holds-too-much", because
+    words = {"device": device, "count": len(held), "op": op.label, "there": listed(there), "own": own}
+    return Sign("over-the-cap" if back or op.kind in "RC" else "holds-too-much", words=words)
 
 
-def _slow(answer: Answer, makespan: float, figures: str, first: str) -> Wrong:
-    again = {(op.micro_batch, op.stage) for op in answer.ops if op.kind in "RC"}
-    if not again:
-        because = (
-            "It keeps the cap by waiting: a device with two micro-batches stands still until one has gone back. "
-            "Recomputing would take it less time than waiting does."
-        )
-        return _wrong(answer, "waits", because, figures, first)
-    if again == {(m, k) for m in range(M) for k in range(K)}:
-        because = "Everything is recomputed everywhere. That saves more memory than the cap asks for, and costs time."
-        return _wrong(answer, "everything", because, figures, first)
-    late = any(op.kind == "C" for op in answer.ops)
-    if again == {(m, 0) for m in range(M)} and not late:
-        because = (
-            "Only device 0 recomputes, which is right, but it recomputes everything. The cap leaves room for two: some "
-            "of its micro-batches can do without."
-        )
-        return _wrong(answer, "all-on-device-0", because, figures, first)
-    if late and any(_is_faster(_earlier(answer.schedule, steps), makespan) for steps in range(3)):
-        because = "C waits for the gradient. R can run before it comes, while the device waits anyway."
-        return _wrong(answer, "late", because, figures, first)
-    unneeded = _unneeded(answer.schedule, makespan)
-    if unneeded:
-        because = (
-            f"{unneeded.label} on device {unneeded.stage} is not needed: the cap holds without it, and the step is "
-            "shorter. A recompute that does not fit into a wait costs time."
-        )
-        return _wrong(answer, "unneeded", because, figures, first)
-    return _wrong(answer, "too-slow", _where(answer.schedule), figures, first)
-
-
-def _unneeded(schedule: Schedule, makespan: float) -> Op | None:
-    """The first R without which the schedule is shorter and keeps the cap."""
+def _too_slow(mine: Proposal, timeline: Timeline) -> Iterator[Sign]:
+    schedule, makespan, again = mine.schedule, timeline.makespan, mine.cells("RC")
+    if makespan <= GOAL:
+        return
+    first = f"{makespan - GOAL:g} too many"
+    yield Sign("waits", not again, difference=first)
+    yield Sign("everything", again == {(m, k) for m in range(M) for k in range(K)}, difference=first)
+    late = bool(mine.cells("C"))
+    yield Sign("all-on-device-0", again == {(m, 0) for m in range(M)} and not late, difference=first)
+    sooner = late and any(_is_faster(_earlier(schedule, steps), makespan) for steps in range(3))
+    yield Sign("late", sooner, difference=first)
     for op in [op for row in schedule.rows for op in row if op.kind == "R"]:
-        if _is_faster(Schedule([[other for other in row if other != op] for row in schedule.rows]), makespan):
-            return op
-    return None
+        without = Schedule([[other for other in row if other != op] for row in schedule.rows])
+        words = {"op": op.label, "device": op.stage}
+        yield Sign("unneeded", _is_faster(without, makespan), difference=first, words=words)
+    yield Sign("too-slow", difference=first, words={"where": _where(timeline)})
 
 
-def _where(schedule: Schedule) -> str:
+def _where(timeline: Timeline) -> str:
     """Where the last device, which has the longest way to go, loses its time."""
-    timeline = simulate(schedule)
     spans = timeline.row(K - 1)
     gaps = sum(b.start - a.end for a, b in pairwise(spans))
     more, tail = spans[0].start - (K - 1), timeline.makespan - spans[-1].end
@@ -183,7 +130,7 @@ def _where(schedule: Schedule) -> str:
         f"{tail:g} units pass after the last device is done, where two backwards take 4. What delays them?": tail - 4,
         f"the last device recomputes for {again:g} units, and it could do with one micro-batch at a time.": again,
     }
-    return f"It keeps the cap, but {max(losses, key=losses.__getitem__)}"
+    return max(losses, key=losses.__getitem__)
 
 
 def _is_faster(schedule: Schedule, makespan: float) -> bool:
