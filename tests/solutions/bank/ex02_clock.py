@@ -128,3 +128,13 @@ def an_array_for_each_tick(K, M):
     import numpy as np
 
     return [np.array([(t - k, k) for k in range(K) if 0 <= t - k < M]) for t in range(M + K - 1)]
+
+
+@BANK.wrong("only-small")
+def never_more_than_64(K, M):
+    return [[(t - k, k) for k in range(K) if 0 <= t - k < min(M, 64)] for t in range(min(M, 64) + K - 1)]
+
+
+@BANK.wrong("not-pairs")
+def sets_of_a_pair(K, M):
+    return [[{t - k, k} for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]

@@ -166,3 +166,16 @@ def words(K, M):
 def any_order_that_all_agree_on(K, M):
     order = random.sample(range(M), M)
     return tuple(tuple([Op("F", m, k) for m in range(M)] + [Op("B", m, k) for m in order]) for k in range(K))
+
+
+@BANK.wrong("other-kinds")
+def recomputes_what_it_has_kept(K, M):
+    return [[Op("F", m, k) for m in range(M)] + [Op(kind, m, k) for m in range(M) for kind in "RB"] for k in range(K)]
+
+
+@BANK.wrong("error")
+def a_recipe_of_the_package_without_its_recompute(K, M):
+    from gpipe_edu.schedule import recipes
+
+    rows = recipes.RECIPES["gpipe-late"](K, M).rows
+    return [[op._replace(kind="B") if op.kind == "C" else op for op in row] for row in rows]

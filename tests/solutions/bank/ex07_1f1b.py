@@ -253,3 +253,23 @@ def as_text(K, M):
         words += [f"B{m}" for m in range(M - ahead, M)]
         lines.append(" ".join(words))
     return "\n".join(lines)
+
+
+@BANK.wrong("holds-too-much")
+def the_first_device_takes_one_more(K, M):
+    return alternate(K, M, lambda k: K - 1 - k + (k == 0))
+
+
+@BANK.wrong("out-of-turn")
+def the_last_micro_batch_first(K, M):
+    return [
+        [Op(op.kind, M - 1 - op.micro_batch, op.stage) for op in row] for row in alternate(K, M, lambda k: K - 1 - k)
+    ]
+
+
+@BANK.wrong("error")
+def zero_bubble_without_its_weight_gradients(K, M):
+    from gpipe_edu import zero_bubble
+
+    kinds = {"F": "F", "I": "B"}
+    return [[op._replace(kind=kinds[op.kind]) for op in row if op.kind in kinds] for row in zero_bubble(K, M).rows]

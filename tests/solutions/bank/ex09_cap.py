@@ -76,7 +76,7 @@ def one_more_in_the_warm_up():
     return "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5\nF0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5\n" + LAST
 
 
-@BANK.wrong("not-an-op")
+@BANK.wrong("not-a-word")
 def commas_between_ops():
     return "F0, F1, B0\nF0, B0"
 
@@ -90,3 +90,14 @@ def twenty_six():
 def the_best_as_rows():
     text = f"F0 F1 F2 F3 R1 B0 R2 B1 F4 B2 F5 R3 B3 R5 B4 B5\n{MIDDLE}\n{LAST}"
     return [[Op(w[0], int(w[1:]), k) for w in line.split()] for k, line in enumerate(text.splitlines())]
+
+
+@BANK.right
+def text_with_comments_and_blank_lines():
+    return f"""
+    # device 0 recomputes all but the last
+    F0 F1 F2 R1 B0 F3 R2 B1 F4 R3 B2 F5 R4 B3 R5 B4 B5  # 26 units
+
+    {MIDDLE}
+    {LAST}
+    """

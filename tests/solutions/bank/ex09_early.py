@@ -121,3 +121,27 @@ def from_text(K, M):
 def rows_that_are_made_when_asked_for(K, M):
     for k in range(K):
         yield (Op(kind, m, k) for kinds in ("F", "RB") for m in range(M) for kind in kinds)
+
+
+@BANK.wrong("two-at-once")
+def one_recompute_ahead(K, M):
+    rows = []
+    for k in range(K):
+        row = [*forwards(k, M), Op("R", M - 1, k)]
+        for m in reversed(range(M)):
+            row += [Op("R", m - 1, k)] if m else []
+            row.append(Op("B", m, k))
+        rows.append(row)
+    return rows
+
+
+@BANK.wrong("split-backward")
+def two_halves_of_a_backward(K, M):
+    return [forwards(k, M) + [Op(kind, m, k) for m in reversed(range(M)) for kind in "RIW"] for k in range(K)]
+
+
+@BANK.wrong("error")
+def the_package_own_early_recompute(K, M):
+    from gpipe_edu.schedule.recipes import gpipe
+
+    return gpipe(K, M, "early")

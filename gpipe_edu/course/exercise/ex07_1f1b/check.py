@@ -64,9 +64,6 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
     yield from _beliefs_about_memory(mine)
     yield from _beliefs_about_order(mine)
     yield from _beliefs_about_pace(mine)
-    for k, row in enumerate(mine.kinds):
-        warm = min(mine.M, mine.K - 1 - k)
-        yield Sign("not-alternating", row != "F" * warm + "FB" * (mine.M - warm) + "B" * warm)
 
 
 def _beliefs_about_the_end(mine: Proposal) -> Iterator[Sign]:
