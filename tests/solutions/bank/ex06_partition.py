@@ -390,3 +390,64 @@ class Cutter:
 @BANK.right
 def by_a_class(costs, K):
     return Cutter()(costs, K)
+
+
+@BANK.wrong("no-layers")
+def nothing_for_nothing(costs, K):
+    return complete(dynamic)(costs, K) if costs or K != 1 else [0]
+
+
+@wrong_cut("near-even-cuts")
+def a_window_around_even_cuts(costs, K):
+    L, sums = len(costs), [0, *itertools.accumulate(costs)]
+    if L <= 12:
+        return dynamic(costs, K)
+    window = [range(max(1, k * L // K - 8), min(L, k * L // K + 9)) for k in range(1, K)]
+    best = {0: (0, (0,))}
+    for ends in [*window, [L]]:
+        found = {}
+        for end in ends:
+            options = [
+                (max(worst, sums[end] - sums[start]), (*cuts, end))
+                for start, (worst, cuts) in best.items()
+                if start < end
+            ]
+            if options:
+                found[end] = min(options)
+        best = found
+    return [b - a for a, b in itertools.pairwise(best[L][1])]
+
+
+@right_cut
+def true_counts_as_ones(costs, K):
+    return [True if count == 1 else count for count in dynamic(costs, K)]
+
+
+@wrong_cut("not-counts")
+def as_words(costs, K):
+    return [str(count) for count in dynamic(costs, K)]
+
+
+@wrong_cut("not-a-list")
+def by_stage(costs, K):
+    return dict(enumerate(dynamic(costs, K)))
+
+
+@wrong_cut("no-return")
+def prints_it(costs, K):
+    print(dynamic(costs, K))
+
+
+@wrong_cut("more-stages")
+def a_stage_for_what_is_left(costs, K):
+    return [*dynamic(costs, K), 0]
+
+
+@wrong_cut("layers-twice")
+def stages_share_their_last_layer(costs, K):
+    return [count + (k < K - 1) for k, count in enumerate(dynamic(costs, K))]
+
+
+@wrong_cut("fractions")
+def the_same_share_for_all(costs, K):
+    return [len(costs) / K] * K

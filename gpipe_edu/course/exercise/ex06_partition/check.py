@@ -1,4 +1,4 @@
-"""Exercise 06: is this cut of layers into stages the one whose slowest stage is fastest?
+"""Is this cut of layers into stages the one whose slowest stage is fastest?
 
 Any of the best cuts is right. That no cut is better is shown for each answer by filling stages, which takes the fewest
 there can be; so neither a table nor our own solution decides.
@@ -6,6 +6,8 @@ there can be; so neither a table nor our own solution decides.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from random import Random
 from typing import Any, Final
 
@@ -13,34 +15,16 @@ import numpy as np
 
 from gpipe_edu import balance_by_cost, balance_uniform, gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.course.judging import Examiner, Traps
+from gpipe_edu.course.exercise.case import Case, Exam, Sign, Traps, Wrong
+from gpipe_edu.course.exercise.forms import gathered, is_whole, shown
+from gpipe_edu.course.findings import Chart, Success
 from gpipe_edu.course.plain import a_name_of
-from gpipe_edu.course.task import Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
+from gpipe_edu.words import listed
 
-from .beliefs import told_as
-from .counts import judge_counts
-from .cuts import Answer, Costs, Counts, belief_behind, can_be_faster, stage_costs
+from .cuts import Balance, Costs, beliefs_behind, can_be_faster, stage_costs
 
-TASK: Final = Task(
-    key="ex06/partition",
-    function="partition",
-    title="Cut layers into stages by cost",
-    notebook="exercise_06_partition",
-    hints=(
-        "Turn the question round. Suppose no stage may cost more than some limit. Filling one stage after another as "
-        "far as the limit allows, how many stages do you need? Or: if you knew the best cuts of all shorter lists "
-        "into K - 1 stages, how would you find the last cut?",
-        "With a limit: find the smallest one for which K stages are enough. The answer is the cost of some run of "
-        "neighbours, so there are few candidates. With shorter lists: best(start, K) is the smallest, over all ends of "
-        "the first stage, of max(cost of the first stage, best(end, K - 1)).",
-        "For the second way, write a helper best(start, stages) with `functools.cache`, so that nothing is computed "
-        "twice, and sums from `itertools.accumulate`. Leave at least one layer for each later stage: the first stage "
-        "ends at len(costs) - (stages - 1) at the latest. Then walk through the ends that were best.",
-    ),
-)
-
-HIDDEN: Final = {"gpipe_edu.balance_by_cost": TASK.function}
+HIDDEN: Final = {"gpipe_edu.balance_by_cost": "partition"}
 
 _PROBES: Final[tuple[tuple[list[float], int], ...]] = (
     ([5, 1, 1, 1, 1, 1, 1, 5], 3),
@@ -68,197 +52,151 @@ _CLOSE: Final[tuple[tuple[list[float], int], ...]] = (
 """The second best cut is worse by 1. Fewer digits turn that round: 8887 is less than 4444 + 4444, 8.9 is more than
 4.4 + 4.4; and 9331 is less than 4666 + 4666, 9.3 is more than 4.6 + 4.6."""
 
-_NEARLY: Final = (
-    "This is nearly the best cut, but another is better. Rounded costs cannot tell two cuts that differ by little, nor "
-    "can a search for the limit that stops too soon. Compare what the stages cost, exactly."
-)
-
 _UNITS: Final = (
-    (
-        0.001,
-        "0.001",
-        "whole-numbers",
-        "The same layers in thousandths get a worse cut. Costs come in any unit, seconds too: rounding them, or trying "
-        "limits in steps of 1, ties the answer to one.",
-    ),
-    (
-        2.0**-40,
-        "2**-40",
-        "fixed-unit",
-        "The same layers with tiny numbers get a worse cut. Making them whole by a factor such as 1000, or ending a "
-        "search at a fixed distance, suits some units only: let it depend on the costs.",
-    ),
-    (
-        2.0**40,
-        "2**40",
-        "not-infinite",
-        "The same layers with huge numbers are too much. A number such as 10**9 is no infinity, since a stage may cost "
-        "more: begin with `math.inf`, or with the sum of all costs.",
-    ),
+    (0.001, "0.001", "whole-numbers"),
+    (2.0**-40, "2**-40", "fixed-unit"),
+    (2.0**40, "2**40", "not-infinite"),
 )
-"""factor, how it is told, slip, because. The powers of two change no digit of a sum."""
-
-_MANY: Final = (
-    "All was right with few stages, and with 40 it is not. What is said of 16 stages tells how fast it has to be, and "
-    "is no bound: a table takes its size from K."
-)
+"""factor, how it is written, slip. The powers of two change no digit of a sum."""
 
 
 def perform(partition: Any, costs: list[float], K: int) -> Any:
-    """The counts, as a list even where they come one by one or in an array; and the costs as they are afterwards."""
+    """The counts, and the costs as they are afterwards."""
     found = partition(costs, K)
-    if hasattr(found, "tolist"):
-        found = found.tolist()
-    elif not isinstance(found, str | dict | set | list) and hasattr(found, "__iter__"):
-        found = list(found)
-    return found, costs
+    return gathered(found.tolist() if isinstance(found, np.ndarray) else found), costs
 
 
-def examine(examiner: Examiner, rng: Random) -> Success:
+def examine(exam: Exam, rng: Random) -> Success:
     """Small lists that tell the beliefs apart, other units, large and random ones, refusals, and a real network."""
     drawn = [([rng.randint(0, 9) + 0.0 for _ in range(rng.randint(5, 8))], rng.randint(2, 4)) for _ in range(6)]
-    _judge_best(examiner, [*_PROBES, *drawn])
-    for unit in _UNITS:
-        _judge_unit(examiner, *unit)
-    with told_as("nearly-best", _NEARLY):
+    _judge_together(exam, [*_PROBES, *drawn])
+    for factor, written, slip in _UNITS:
+        with exam.told_as(slip):
+            for costs, K in _PROBES[:5]:
+                call = f"partition([cost * {written} for cost in {_told(costs)}], K={K})"
+                _judge(exam, [cost * factor for cost in costs], K, call, {"stopped": slip})
+    with exam.told_as("nearly-best"):
         for costs, K in _CLOSE:
-            _one(examiner, costs, K)
-    few = "Layers that cost nothing are layers, too: each still belongs to some stage, and each stage has one."
-    with told_as("all-zero", few):
-        _judge(examiner, [0, 0, 0, 0], 2)
+            _judge(exam, costs, K)
+    with exam.told_as("all-zero"):
+        _ask(exam, [0, 0, 0, 0], 2)
     for _ in range(12):
         L = rng.randint(1, 12)
-        _one(examiner, [rng.choice([0.0, rng.random()]) for _ in range(L)], rng.randint(1, L))
-    for K, L, slip, because in (
-        (4, 3, "more-stages-than-layers", "There are more stages than layers, and a stage without layers is none."),
-        (0, 3, "no-stages", "No stage at all, and layers to place: say so with ValueError."),
-        (-1, 3, "no-stages", "A negative number of stages is a slip of the caller: say so with ValueError."),
+        _judge(exam, [rng.choice([0.0, rng.random()]) for _ in range(L)], rng.randint(1, L))
+    for K, L, slip in (
+        (4, 3, "more-stages-than-layers"),
+        (0, 3, "no-stages"),
+        (-1, 3, "no-stages"),
+        (1, 0, "no-layers"),
     ):
         costs = [float(rng.randint(1, 9)) for _ in range(L)]
-        call = f"partition({_told(costs)}, K={K})"
-        examiner.refuses(call, slip, because, lambda value: _shown(value[0]), costs=costs, K=K)
+        case = exam.case(f"partition({_told(costs)}, K={K})")
+        case.refuses(Sign(slip, words={"K": K}), lambda value: shown(value[0], 120), costs=costs, K=K)
     for L, K in ((60, 6), (200, 16)):
-        _one(examiner, [rng.randint(1, 1000) / 8 for _ in range(L)], K)
-    with told_as("many-stages", _MANY):
-        _one(examiner, [rng.randint(1, 1000) / 8 for _ in range(100)], 40)
-    return _train(examiner, rng)
+        _judge(exam, [rng.randint(1, 1000) / 8 for _ in range(L)], K)
+    with exam.told_as("near-even-cuts"):
+        for L, K in ((60, 6), (200, 16)):
+            _judge(exam, [float(rng.randint(1, 8) * 1.1**layer // 1) for layer in range(L)], K)
+    with exam.told_as("many-stages"):
+        _judge(exam, [rng.randint(1, 1000) / 8 for _ in range(100)], 40)
+    return _train(exam, rng)
 
 
-def _judge(examiner: Examiner, costs: Costs, K: int, call: str = "", traps: Traps | None = None) -> Answer:
+def _ask(exam: Exam, costs: Costs, K: int, call: str = "", traps: Traps | None = None) -> tuple[Case, Balance]:
     """Ask, and judge all but whether the cut is a good one."""
-    L, call = len(costs), call or f"partition({_told(costs)}, K={K})"
-    expected = f"a list of {K} whole numbers that add up to {L}"
-    because = (
-        "It is still busy: trying all cuts takes for ever, since 60 layers have millions of them, 200 far more. Find "
-        "out what is computed again and again, and keep it."
-    )
-    slow = {"stopped": ("every-cut", because)} if L > 20 else {}
-    value, after = examiner.ask(call, {**slow, **(traps or {})}, costs=costs, K=K)
-
-    def wrong(slip: str, because: str, difference: str = "") -> Wrong:
-        return Wrong(Finding(slip, because, call, expected, _shown(value), difference))
-
-    if value is None:
-        raise wrong("no-return", "The function gave back `None`: does every way through it reach a `return`?")
-    if not isinstance(value, list):
-        raise wrong(
-            "not-a-list", f"The answer is a list of layer counts, one for each stage; this is {a_name_of(value)}."
-        )
-    judge_counts(value, costs, K, wrong)
-    if list(costs) != after:
-        raise wrong("input-changed", "The list `costs` itself was changed. The caller still needs it: work on a copy.")
-    return Answer(costs, K, tuple(int(count) for count in value))
+    L, slow = len(costs), {"stopped": "every-cut"} if len(costs) > 20 else {}
+    case = exam.case(call or f"partition({_told(costs)}, K={K})", f"a list of {K} whole numbers that add up to {L}")
+    value, after = case.ask({**slow, **(traps or {})}, costs=costs, K=K)
+    case.came = shown(value, 120)
+    case.judge(_form(value, costs, K))
+    case.judge([Sign("input-changed", list(costs) != after)])
+    return case, Balance(costs, K, tuple(map(int, value)))
 
 
-def _judge_best(examiner: Examiner, cases: list[tuple[list[float], int]]) -> None:
+def _form(value: Any, costs: Costs, K: int) -> Iterator[Sign]:
+    """Does it tell how many layers each stage has? What people hand back instead has a name each."""
+    L = len(costs)
+    yield Sign("no-return", value is None, came="None")
+    yield Sign("not-a-list", not isinstance(value, list), words={"kind": a_name_of(value)})
+    yield Sign("groups", any(isinstance(item, list | tuple | np.ndarray) for item in value))
+    yield Sign("not-counts", not all(is_whole(item) or isinstance(item, float | np.floating) for item in value))
+    total, bounds = sum(value), f"the counts must add up to {L}"
+    is_the_cost = len(value) == K and total != L and any(value) and np.isclose(float(total), sum(costs))
+    yield Sign("stage-costs", bool(is_the_cost))
+    yield Sign("fractions", not all(map(is_whole, value)))
+    rising = bool(value) and all(a < b for a, b in pairwise(value))
+    ends = rising and total != L and (value[0] == 0 or value[-1] == L or len(value) == K - 1)
+    yield Sign("places", ends, difference=bounds)
+    yield Sign("fewer-stages", len(value) < K, difference=f"{len(value)} instead of {K}")
+    yield Sign("more-stages", len(value) > K, difference=f"{len(value)} stages instead of {K}")
+    for k, count in enumerate(value):
+        yield Sign("empty-stage", count < 1, difference=f"stage {k} has {count}")
+    yield Sign("layers-lost", total < L, difference=f"{total} of {L}")
+    yield Sign("layers-twice", total > L, difference=bounds)
+
+
+def _judge_together(exam: Exam, probes: list[tuple[list[float], int]]) -> None:
     """Ask all, then name the belief that explains all answers, at the first that is not best."""
-    answers: list[Answer] = []
+    asked: list[tuple[Case, Balance]] = []
     try:
-        for costs, K in cases:
-            answers.append(_judge(examiner, costs, K))
+        for costs, K in probes:
+            asked.append(_ask(exam, costs, K))
     except Wrong:
-        if not any(map(_too_slow, answers)):
+        if not any(_too_slow(balance) for _, balance in asked):
             raise
-    first = next(filter(_too_slow, answers), None)
-    if first is not None:
-        belief = belief_behind(answers)
-        if belief:
-            raise _blame(first, belief.slip, belief.because)
-        raise _blame(first, "not-best", "There is a cut whose largest stage is smaller.")
+    for case, balance in asked:
+        if _too_slow(balance):
+            _show(case, balance)
+            case.judge(beliefs_behind([balance for _, balance in asked]))
+            case.judge([Sign("not-best")])
 
 
-def _judge_unit(examiner: Examiner, factor: float, told: str, slip: str, because: str) -> None:
-    """Layers that were cut well before, and now cost `factor` times as much each."""
-    for costs, K in _PROBES[:5]:
-        call = f"partition([cost * {told} for cost in {_told(costs)}], K={K})"
-        with told_as(slip, because):
-            found = _judge(examiner, [cost * factor for cost in costs], K, call, {"stopped": (slip, because)})
-            answer = Answer(costs, K, found.counts)
-            if _too_slow(answer):
-                raise _blame(answer, slip, because, call)
+def _judge(exam: Exam, costs: list[float], K: int, call: str = "", traps: Traps | None = None) -> Balance:
+    case, balance = _ask(exam, costs, K, call, traps)
+    _show(case, balance)
+    case.judge([Sign("not-best", _too_slow(balance))])
+    return balance
 
 
-def _one(examiner: Examiner, costs: list[float], K: int) -> Counts:
-    answer = _judge(examiner, costs, K)
-    if _too_slow(answer):
-        raise _blame(answer, "not-best", "There is a cut whose largest stage is smaller.")
-    return answer.counts
+def _too_slow(balance: Balance) -> bool:
+    return can_be_faster(balance.costs, balance.K, max(stage_costs(balance.costs, balance.counts)))
 
 
-def _too_slow(answer: Answer) -> bool:
-    return can_be_faster(answer.costs, answer.K, max(stage_costs(answer.costs, answer.counts)))
-
-
-def _blame(answer: Answer, slip: str, because: str, call: str = "") -> Wrong:
-    costs, K, counts = answer
-    best = balance_by_cost(costs, K)
-    ours, theirs = stage_costs(costs, counts), stage_costs(costs, best)
-    call = call or f"partition({_told(costs)}, K={K})"
-    difference = f"stage {ours.index(max(ours))} costs {max(ours):.10g}; no stage needs more than {max(theirs):.10g}"
-    seen = max(ours) > 1.01 * max(theirs)
-    charts = (_chart("your cut", ours), _chart("a best cut", theirs)) if seen else ()
-    expected = f"{list(best)}, for instance: stage costs {_told(theirs)}"
-    return Wrong(
-        Finding(slip, because, call, expected, f"{list(counts)}: stage costs {_told(ours)}", difference, charts)
+def _show(case: Case, balance: Balance) -> None:
+    """Let the case show a best cut beside the learner's."""
+    best = balance_by_cost(balance.costs, balance.K)
+    ours, theirs = stage_costs(balance.costs, balance.counts), stage_costs(balance.costs, best)
+    case.difference = (
+        f"stage {ours.index(max(ours))} costs {max(ours):.10g}; no stage needs more than {max(theirs):.10g}"
     )
+    if max(ours) > 1.01 * max(theirs):  # else nobody sees it
+        case.charts = _chart("your cut", ours), _chart("a best cut", theirs)
+    case.expected = f"{list(best)}, for instance: stage costs {_told(theirs)}"
+    case.came = f"{list(balance.counts)}: stage costs {_told(ours)}"
 
 
 def _chart(name: str, times: list[float], M: int = 4) -> Chart:
     return Chart(name, str(gpipe(len(times), M)), F=times, B=[2 * time for time in times])
 
 
-def _train(examiner: Examiner, rng: Random) -> Success:
+def _train(exam: Exam, rng: Random) -> Success:
     """Cut a network of uneven layers by its multiply-adds, and train the digits with this cut."""
     widths = [64, *sorted((rng.randint(24, 80) for _ in range(9)), reverse=True), 10]
     layers = ref.mlp(widths, seed=rng.randrange(1000))
     costs = [float(layer.params["weight"].size) if layer.params else 0.0 for layer in layers]
-    counts = _one(examiner, costs, 4)
+    counts = _judge(exam, costs, 4).counts
     x, y, _, _ = digits()
     x, y = np.asarray(x[:48], dtype=float), y[:48]
     _, exact = ref.train_sequential(layers, x, y)
     found = ref.train_pipeline(layers, x, y, gpipe(4, 8), balance=counts).grads
-    pairs = [(a[name], b[name]) for a, b in zip(found, exact, strict=True) for name in a]
-    error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
-    if error > 1e-10:
-        raise Wrong(Finding("other-gradient", "Cut like this, the digits give another gradient than on one device."))
-    even = balance_uniform(len(layers), 4)
-    words = (
-        f"Then a network of {len(layers)} layers was cut by your function into stages of "
-        f"{', '.join(map(str, counts))} layers and trained on digits: the gradients differ from those of one "
-        f"device by at most {error:.0e}, which is rounding. "
-        f"The charts are planned, with a layer's multiply-adds, in thousands, as its time."
-    )
     thousands = [cost / 1000 for cost in costs]
-    mine, plain = _chart("your cut", stage_costs(thousands, counts), 8), stage_costs(thousands, even)
-    return Success(words, (mine, _chart("equal counts", plain, 8)))
+    mine, plain = (stage_costs(thousands, cut) for cut in (counts, balance_uniform(len(layers), 4)))
+    charts = _chart("your cut", mine, 8), _chart("equal counts", plain, 8)
+    error = ref.gradient_difference(found, exact)
+    return exam.success(*charts, layers=len(layers), counts=listed(counts), error=error)
 
 
 def _told(costs: Costs) -> str:
     if len(costs) > 12:
         return f"{len(costs)} costs"
     return "[" + ", ".join(f"{cost:.0f}" if cost == int(cost) else f"{cost:.4g}" for cost in costs) + "]"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, list | tuple | str | int | float) else a_name_of(value)
-    return text if len(text) <= 120 else text[:117] + "..."

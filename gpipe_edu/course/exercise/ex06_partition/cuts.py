@@ -12,14 +12,14 @@ from functools import partial
 from itertools import accumulate, combinations, pairwise
 from typing import Any, Final, NamedTuple
 
-from .beliefs import Belief, belief_with
+from gpipe_edu.course.exercise.case import Belief, Sign, explaining
 
 Costs = Sequence[float]
 Counts = tuple[int, ...]
 
 
-class Answer(NamedTuple):
-    """A call and what came: layers per stage, in order."""
+class Balance(NamedTuple):
+    """What came for K stages: the layers of each, in order."""
 
     costs: Costs
     K: int
@@ -60,9 +60,9 @@ def _filled(costs: Sequence[Any], start: int, last: int, limit: float, over: boo
     return end
 
 
-def belief_behind(answers: Sequence[Answer]) -> Belief | None:
-    """The first belief of which one variant explains all answers."""
-    return belief_with(BELIEFS, lambda variant: all(map(variant, answers)))
+def beliefs_behind(balances: Sequence[Balance]) -> Iterator[Sign]:
+    """Beliefs of which one variant explains all that came."""
+    return explaining(BELIEFS, lambda variant: all(map(variant, balances)))
 
 
 def _cuts(L: int, K: int) -> Iterator[Counts]:
@@ -75,16 +75,16 @@ def _counts(ends: Sequence[int]) -> list[int]:
     return [end - start for start, end in pairwise(ends)]
 
 
-def _is(build: Callable[[Costs, int], Sequence[int]]) -> Callable[[Answer], bool]:
-    return lambda answer: list(build(answer.costs, answer.K)) == list(answer.counts)
+def _is(build: Callable[[Costs, int], Sequence[int]]) -> Callable[[Balance], bool]:
+    return lambda balance: list(build(balance.costs, balance.K)) == list(balance.counts)
 
 
-def _has_best(score: Callable[[list[float]], Any]) -> Callable[[Answer], bool]:
-    """True for an answer with the smallest score there is; for ties, any of them."""
+def _has_best(score: Callable[[list[float]], Any]) -> Callable[[Balance], bool]:
+    """True for an balance with the smallest score there is; for ties, any of them."""
 
-    def judge(answer: Answer) -> bool:
-        scores = (score(stage_costs(answer.costs, counts)) for counts in _cuts(len(answer.costs), answer.K))
-        return bool(score(stage_costs(answer.costs, answer.counts)) <= min(scores) + 1e-9)
+    def judge(balance: Balance) -> bool:
+        scores = (score(stage_costs(balance.costs, counts)) for counts in _cuts(len(balance.costs), balance.K))
+        return bool(score(stage_costs(balance.costs, balance.counts)) <= min(scores) + 1e-9)
 
     return judge
 
@@ -147,22 +147,22 @@ def _merged(costs: Costs, K: int) -> list[int]:
     return [count for _, count in parts]
 
 
-def _stuck(answer: Answer) -> bool:
+def _stuck(balance: Balance) -> bool:
     """True if moving one cut by one layer makes the largest stage no smaller."""
-    largest = max(stage_costs(answer.costs, answer.counts))
-    for k in range(answer.K - 1):
+    largest = max(stage_costs(balance.costs, balance.counts))
+    for k in range(balance.K - 1):
         for step in (1, -1):
-            moved = list(answer.counts)
+            moved = list(balance.counts)
             moved[k], moved[k + 1] = moved[k] + step, moved[k + 1] - step
-            if min(moved) > 0 and max(stage_costs(answer.costs, moved)) < largest:
+            if min(moved) > 0 and max(stage_costs(balance.costs, moved)) < largest:
                 return False
     return True
 
 
-def _any_order(answer: Answer) -> bool:
+def _any_order(balance: Balance) -> bool:
     """True if the counts are best for sorted layers."""
-    orders = (sorted(answer.costs), sorted(answer.costs, reverse=True))
-    return any(not can_be_faster(o, answer.K, max(stage_costs(o, answer.counts))) for o in orders)
+    orders = (sorted(balance.costs), sorted(balance.costs, reverse=True))
+    return any(not can_be_faster(o, balance.K, max(stage_costs(o, balance.counts))) for o in orders)
 
 
 def _spread(costs: list[float]) -> float:
@@ -181,36 +181,26 @@ def _lopsided(costs: Costs, K: int, front: bool) -> list[int]:
 BELIEFS: Final = (
     Belief(
         "remainder-last",
-        "Every stage got L // K layers and the last one the remainder, whatever they cost. Balance cost, not count.",
         (_is(lambda costs, K: [len(costs) // K] * (K - 1) + [len(costs) - len(costs) // K * (K - 1)]),),
     ),
     Belief(
         "by-count",
-        "Even counts are not even costs: the layers are shared out by number, and `costs` is never asked.",
         tuple(_is(partial(_even, front=front)) for front in (True, False)),
     ),
     Belief(
         "degenerate",
-        "One layer each, and all the rest in one stage. The *sum* of the stage costs is the same for every cut, so "
-        "making it small chooses nothing: the step follows the largest.",
         tuple(_is(partial(_lopsided, front=front)) for front in (True, False)),
     ),
     Belief(
         "least-spread",
-        "This is the cut whose stage costs differ least from their mean. A cut with more spread may have a smaller "
-        "largest stage, and that one sets the pace: stages that are faster than the rest do no harm.",
         (_has_best(_spread), _has_best(_distance)),
     ),
     Belief(
         "smallest-stage",
-        "This makes the *smallest* stage as large as it can be, or the gap between the two small. Nobody waits for the "
-        "smallest stage; all wait for the largest.",
         (_has_best(lambda costs: -min(costs)), _has_best(lambda costs: max(costs) - min(costs))),
     ),
     Belief(
         "average",
-        "Each stage is filled up to the average, and what that leaves over falls on the last ones. The average does "
-        "not set the pace, and where layers are large no cut meets it: a stage may have to go beyond it on purpose.",
         tuple(
             _is(partial(_fill, over=over, again=again, least=least))
             for over in (True, False)
@@ -220,32 +210,22 @@ BELIEFS: Final = (
     ),
     Belief(
         "nearest",
-        "Each cut is placed by itself, where the sum so far is about k/K of the whole. Good cuts depend on each other: "
-        "a stage lies between two of them.",
         tuple(_is(partial(_nearest, below=below)) for below in (True, False)),
     ),
     Belief(
         "halves",
-        "Halving again and again makes the first cut without knowing what the parts can be made of. The best first "
-        "cut depends on all that follow.",
         (_is(_halves), _is(_dearest)),
     ),
     Belief(
         "merged",
-        "The cheapest neighbours are joined again and again. Each join looks good by itself, but the last ones have "
-        "only large pieces left to choose from.",
         (_is(_merged),),
     ),
     Belief(
         "reordered",
-        "These counts fit the layers sorted by cost. But a network runs its layers in the order in which they are "
-        "given, and a stage is a run of neighbours.",
         (_any_order,),
     ),
     Belief(
         "stuck",
-        "Moving any single cut by one layer makes this no better, and yet there is a better one: several cuts have to "
-        "move together.",
         (_stuck,),
     ),
 )
