@@ -4,9 +4,9 @@ import json
 
 import nbformat
 import pytest
-from gpipe_edu.course.task import CHECKS
 
 from gpipe_edu.course import build, percent, progress, reset, solution, store
+from gpipe_edu.course.exercise import exercises
 
 MASTER = '''# %% [markdown]
 # # Title
@@ -148,7 +148,7 @@ def test_progress_counts_and_names_the_next():
     found = progress()
     assert found.solved == 0
     assert "ex01/splitting" in str(found)
-    assert f"0 of {len(CHECKS)} solved" in str(found)
+    assert f"0 of {len(exercises())} solved" in str(found)
     assert "Next: ex01/splitting, in exercises/exercise_01_splitting.ipynb" in str(found)
     with store.change("exercises") as kept:
         kept["ex01/splitting"] = {"tries": 2, "hints": 1, "passed": "2026-01-31"}

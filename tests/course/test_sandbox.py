@@ -13,7 +13,7 @@ import pytest
 from gpipe_edu.course.carry import pack
 from gpipe_edu.course.sandbox import Sandbox
 
-MODULE = "gpipe_edu.course.checks.splitting"
+MODULE = "gpipe_edu.course.exercise.ex01_splitting.check"
 
 
 def ask(function, seconds=3, times=1, module=MODULE):
@@ -217,20 +217,20 @@ def test_a_name_that_could_not_come_along_is_explained():
 @pytest.mark.parametrize(
     ("module", "path"),
     [
-        ("splitting", "gpipe_edu.split_batch(np.arange(4), 2)"),
-        ("splitting", "sys.modules['gpipe_edu.split.microbatch'].split_batch(np.arange(4), 2)"),
-        ("one_f_one_b", "gpipe_edu.one_f_one_b(2, 4)"),
-        ("one_f_one_b", "gpipe_edu.schedule.recipes.RECIPES['1f1b'](2, 4)"),
-        ("one_f_one_b", "gpipe_edu.schedule.recipes.by_name('1f1b', 2, 4)"),
-        ("f_then_b", "gpipe_edu.schedule.recipes.by_name('gpipe', 2, 4)"),
-        ("early", "gpipe_edu.schedule.recipes.by_name('gpipe-early', 2, 4)"),
+        ("ex01_splitting", "gpipe_edu.split_batch(np.arange(4), 2)"),
+        ("ex01_splitting", "sys.modules['gpipe_edu.split.microbatch'].split_batch(np.arange(4), 2)"),
+        ("ex07_1f1b", "gpipe_edu.one_f_one_b(2, 4)"),
+        ("ex07_1f1b", "gpipe_edu.schedule.recipes.RECIPES['1f1b'](2, 4)"),
+        ("ex07_1f1b", "gpipe_edu.schedule.recipes.by_name('1f1b', 2, 4)"),
+        ("ex02_f_then_b", "gpipe_edu.schedule.recipes.by_name('gpipe', 2, 4)"),
+        ("ex09_early", "gpipe_edu.schedule.recipes.by_name('gpipe-early', 2, 4)"),
     ],
 )
 def test_what_gives_the_answer_away_is_not_there_under_any_name(module, path):
     space = {"path": path}
     exec("def function(*given):\n    import sys, gpipe_edu, numpy as np\n    return eval(path)", space)
-    given = {"splitting": {"batch": np.arange(4), "M": 2}}.get(module, {"K": 2, "M": 4})
-    with Sandbox(f"gpipe_edu.course.checks.{module}", pack(space["function"]), 3) as sandbox:
+    given = {"ex01_splitting": {"batch": np.arange(4), "M": 2}}.get(module, {"K": 2, "M": 4})
+    with Sandbox(f"gpipe_edu.course.exercise.{module}.check", pack(space["function"]), 3) as sandbox:
         found = sandbox(**given).trouble
     assert found is not None
     assert "write it" in found.message

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from gpipe_edu.course.task import CHECKS, task_of
 from nbclient import NotebookClient
 
 from gpipe_edu.course import build, percent, question
+from gpipe_edu.course.exercise import exercises, find
 
 ROOT = Path(__file__).resolve().parents[2]
 MASTERS = build.masters(ROOT)
@@ -123,17 +123,18 @@ def test_each_of_its_predictions_is_asked_once(master):
 
 def test_each_task_is_checked_once_and_has_hints_and_an_answer_cell():
     asked = [key for master in MASTERS for key in calls(master, "check")]
-    assert sorted(asked) == sorted(CHECKS)
+    assert sorted(asked) == sorted(exercises())
     for master in MASTERS:
         text = master.read_text(encoding="utf-8")
         assert re.findall(r'^# hint\("([^"]+)"\)', text, re.MULTILINE) == calls(master, "check")
         for key in calls(master, "check"):
-            assert task_of(key).notebook == master.stem
-            answers = [c for c in cells(master) if c.metadata.get("nbgrader", {}).get("grade_id") == f"{key}-answer"]
+            assert find(key).notebook == master.stem
+            answers = [
+                c for c in cells(master) if c.metadata.get("nbgrader", {}).get("grade_id") == f"{find(key).cell}-answer"
+            ]
             assert len(answers) == 1
             assert (
-                f"def {task_of(key).function}(" in answers[0].source
-                or f"class {task_of(key).function}" in answers[0].source
+                f"def {find(key).function}(" in answers[0].source or f"class {find(key).function}" in answers[0].source
             )
 
 
