@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo exercises test lint clean
+.PHONY: lab demo exercises test test-quick lint clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -35,13 +35,17 @@ demo: $(VENV)/learner  ## one screen: train on the digits with 4 stages and 8 mi
 exercises: $(VENV)/learner  ## build exercises/ from solutions/
 	@$(BIN)/python -m gpipe_edu build
 
-test: $(VENV)/developer  ## unit tests and all notebooks
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(VENV)/developer  ## every test and every notebook
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-lint: $(VENV)/developer  ## style, formatting and types
+test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --quick tests
+
+lint: $(VENV)/developer  ## style, formatting, types, and which room may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 clean:  ## remove what make installed
 	rm -rf $(VENV)
