@@ -12,8 +12,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from gpipe_edu.process.packing import pack
+
 from . import attempts, page
-from .carry import pack
 from .judging import judge_apart
 from .report import as_markdown, headline, timelines
 from .task import Report, Unwritten, task_of

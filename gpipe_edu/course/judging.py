@@ -11,13 +11,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any, Final, NoReturn
 
-from . import plain
-from .carry import Packed
-from .sandbox import Answer, Place, Sandbox, Trouble
+from gpipe_edu.process import plain
+from gpipe_edu.process.child import command
+from gpipe_edu.process.lines import Line
+from gpipe_edu.process.packing import Packed
+
+from .sandbox import Reply, Sandbox, Trouble
 from .task import Chart, Finding, Report, Success, Unwritten, Wrong, module_of
 
 SLIPS: Final = {
@@ -75,7 +77,7 @@ class Examiner:
             came = f"{trouble.kind}: {trouble.message}".rstrip(": ")
             raise Wrong(Finding(slip, because, call, "ValueError", came, trouble=trouble))
 
-    def answer(self, **given: Any) -> Answer:
+    def answer(self, **given: Any) -> Reply:
         """Whatever comes back. Raises Unwritten."""
         self.calls += 1
         answer = self._sandbox(**given)
@@ -83,9 +85,9 @@ class Examiner:
             raise Unwritten
         return answer
 
-    def places(self, frames: Iterable[tuple[str, int, str]]) -> tuple[Place, ...]:
+    def places(self, frames: Iterable[tuple[str, int, str]]) -> tuple[Line, ...]:
         """Those of `frames`, (file, line, function), that are in the learner's own code."""
-        return self._sandbox.places(frames)
+        return self._sandbox.lines(frames)
 
     def fail(self, trouble: Trouble, call: str, traps: Traps) -> NoReturn:
         """Raise Wrong for an error of the learner's code."""
@@ -93,7 +95,7 @@ class Examiner:
         if trouble.kind in traps:
             slip, because = traps[trouble.kind]
         elif trouble.kind == "stopped":
-            slip, because = "endless", SLIPS["endless"].format(trouble.message)
+            slip, because = "endless", SLIPS["endless"].format(f"{trouble.seconds:g}")
         elif trouble.kind == "printed":
             slip, because = "printed", SLIPS["printed"].format(trouble.message)
         elif trouble.kind in ("ended", "exit", "unreadable"):
@@ -126,13 +128,9 @@ def judge(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Repo
 
 def judge_apart(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Report:
     """As `judge`, in a process of its own."""
-    root = str(Path(__file__).resolve().parents[2])
-    code = f"import sys; sys.path.append({root!r}); from {__name__} import main; main()"
     body = base64.b64encode(packed.body).decode()
     message = {"key": key, "packed": {**packed._asdict(), "body": body}, "seed": seed, "path": list(path)}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], input=json.dumps(message).encode(), capture_output=True, check=False
-    )
+    done = subprocess.run(command(__name__), input=json.dumps(message).encode(), capture_output=True, check=False)
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise RuntimeError(f"the check itself failed, and your answer was not judged: {' '.join(last)}")
@@ -157,7 +155,7 @@ def unpack_report(data: tuple[Any, ...]) -> Report:
         trouble = None
         if found.trouble is not None:
             trouble = Trouble(*found.trouble)
-            trouble = trouble._replace(where=tuple(Place(*place) for place in trouble.where))
+            trouble = trouble._replace(where=tuple(Line(*line) for line in trouble.where))
         finding = found._replace(charts=tuple(Chart(*chart) for chart in found.charts), trouble=trouble)
     if success is not None:
         words, charts = success

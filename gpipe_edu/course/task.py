@@ -4,7 +4,7 @@ A task is a module in `checks/`. It has
 
     TASK                    a `Task`
     HIDDEN                  optional: names of this package that would give the answer away, hidden from the function
-    unpack                  optional: `carry.Parcel`, if `perform` hands the function on to other processes
+    unpack                  optional: `packing.Forwarded`, if `perform` hands the function on to other processes
     perform(function, ...)  calls the learner's function with plain data; runs in the learner's process
     examine(examiner, rng)  judges what comes back, and raises `Wrong` at the first thing that is; runs in the judge's
 """

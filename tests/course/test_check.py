@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu.course import NotYet, attempts, check, hint, judging, report, store
-from gpipe_edu.course.carry import pack
 from gpipe_edu.course.task import CHECKS, Report, Success, Unwritten, Wrong, module_of, task_of
+from gpipe_edu.process.packing import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -148,7 +148,7 @@ splitting.examine = splitting._one = judging.judge = lambda *a, **k: None
 ref.train_sequential = lambda *a, **k: (0, [])
 
 def split(batch, M):
-    import numpy, gpipe_edu.course.checks.splitting as inside, gpipe_edu.course.plain as plain
+    import numpy, gpipe_edu.course.checks.splitting as inside, gpipe_edu.process.plain as plain
     numpy.array_equal = numpy.allclose = lambda *a, **k: True
     inside.examine = inside._one = lambda *a, **k: None
     return [batch] * M

@@ -4,9 +4,9 @@ from functools import cache
 
 import pytest
 
-from gpipe_edu.course.carry import pack
 from gpipe_edu.course.judging import judge
 from gpipe_edu.course.task import CHECKS, task_of
+from gpipe_edu.process.packing import pack
 
 from .bank import bank, everything
 

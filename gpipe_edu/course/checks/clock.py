@@ -14,9 +14,9 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.course.judging import Examiner
-from gpipe_edu.course.plain import a_name_of
 from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
+from gpipe_edu.process.plain import a_name_of
 
 TASK: Final = Task(
     key="02-clock",

@@ -14,9 +14,9 @@ import numpy as np
 from gpipe_edu import balance_by_cost, balance_uniform, gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.course.judging import Examiner, Traps
-from gpipe_edu.course.plain import a_name_of
 from gpipe_edu.course.task import Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
+from gpipe_edu.process.plain import a_name_of
 
 from .beliefs import told_as
 from .counts import judge_counts

@@ -14,9 +14,9 @@ import numpy as np
 from gpipe_edu import Op, Schedule
 from gpipe_edu import reference as ref
 from gpipe_edu.course.judging import Examiner, Traps
-from gpipe_edu.course.plain import Other, a_name_of
 from gpipe_edu.course.task import Chart, Finding, Wrong
 from gpipe_edu.data import digits
+from gpipe_edu.process.plain import Other, a_name_of
 from gpipe_edu.reference.difference import largest_difference
 
 from .beliefs import told_as

@@ -14,9 +14,9 @@ import numpy as np
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.course.judging import SLIPS, Examiner
-from gpipe_edu.course.plain import a_name_of, name_of
 from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
+from gpipe_edu.process.plain import a_name_of, name_of
 
 from .beliefs import told_as
 from .pieces import listed, wrong_count, wrong_values
