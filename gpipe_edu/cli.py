@@ -1,4 +1,4 @@
-"""The command line: `python -m gpipe_edu train | schedule | plan | puzzle | build | progress | doctor`.
+"""The command line: `python -m gpipe_edu train | schedule | plan | puzzle | build | progress | environment`.
 
 Each command is a function in `gpipe_edu.command`; this file only says how they are called and how errors leave: bad
 arguments are one sentence on stderr and exit code 2, without a traceback.
@@ -16,7 +16,7 @@ from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.sizing.plan import SCHEDULES, STATE_BYTES
 
-from .command import doctor, exercises, plan, puzzle, schedule, train
+from .command import environment, exercises, plan, puzzle, schedule, train
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
@@ -167,10 +167,10 @@ def reset_command(
     raise typer.Exit(exercises.reset(key))
 
 
-@app.command("doctor")
-def doctor_command() -> None:
+@app.command("environment")
+def environment_command() -> None:
     """Say what the course needs, what this machine has, and how to get what is missing."""
-    raise typer.Exit(doctor.run())
+    raise typer.Exit(environment.run())
 
 
 def main(arguments: list[str] | None = None) -> None:

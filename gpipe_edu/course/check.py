@@ -12,8 +12,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from gpipe_edu.process.packing import pack
+
 from . import attempts, page
-from .carry import pack
 from .exercise import find
 from .findings import Report
 from .judging import judge_apart

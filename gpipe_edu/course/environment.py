@@ -1,4 +1,4 @@
-"""What this machine has of what the course needs: asked by the first notebook and by `python -m gpipe_edu doctor`.
+"""What this machine has of what the course needs: asked by the first notebook and by `python -m gpipe_edu environment`.
 
 Nothing is imported, because importing torch takes seconds and a broken package must not break the check.
 """
@@ -10,22 +10,29 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, NamedTuple
 
+from packaging.version import InvalidVersion, Version
+
 _PACKAGES: Final = [
     # (name, oldest that works, required, what for); pyproject.toml states the same ranges, and a test compares them.
     ("numpy", "1.26", True, "the reference engine"),
     ("threadpoolctl", "3.5", True, "the reference engine"),
     ("rich", "13", True, "the command line"),
     ("typer", "0.29", True, "the command line"),
+    ("cloudpickle", "3.1", True, "exercises"),
+    ("filelock", "4", True, "your answers and results"),
+    ("packaging", "24", True, "this check"),
     ("matplotlib", "3.8", True, "pictures"),
     ("jupyterlab", "4.2", True, "notebooks"),
     ("ipykernel", "6.29", True, "notebooks"),
     ("ipywidgets", "8.1", True, "interactive charts"),
     ("anywidget", "0.9", True, "interactive charts"),
+    ("traitlets", "5.14", True, "interactive charts"),
+    ("markdown-it-py", "3", True, "questions"),
     ("torch", "2.11", False, "the PyTorch engine"),
 ]
 
 
-class Finding(NamedTuple):
+class Requirement(NamedTuple):
     """One thing the course uses: its name, the version found ("" if none), and how to get it."""
 
     name: str
@@ -36,20 +43,21 @@ class Finding(NamedTuple):
     cure: str
 
 
-def look() -> list[Finding]:
+def look() -> list[Requirement]:
     """Every requirement of the course and whether this machine meets it. Takes milliseconds."""
     python = ".".join(map(str, sys.version_info[:3]))
-    findings = [
-        Finding("Python >= 3.11", python, sys.version_info >= (3, 11), True, "everything", "install Python 3.11")
+    requirements = [
+        Requirement("Python >= 3.11", python, sys.version_info >= (3, 11), True, "everything", "install Python 3.11")
     ]
     for name, oldest, required, purpose in _PACKAGES:
         found = _installed(name)
-        ok = bool(found) and _numbers(found) >= _numbers(oldest)
+        ok = _new_enough(found, oldest)
         cure = f'python -m pip install "{name}>={oldest}"'
-        findings.append(Finding(f"{name} >= {oldest}", found, ok, required, purpose, cure))
+        requirements.append(Requirement(f"{name} >= {oldest}", found, ok, required, purpose, cure))
     gpu = "nvidia-smi" if shutil.which("nvidia-smi") else ""
-    findings.append(Finding("NVIDIA GPU", gpu, bool(gpu), False, "CUDA runs", "not needed: all lessons run on a CPU"))
-    return findings
+    cure = "not needed: all lessons run on a CPU"
+    requirements.append(Requirement("NVIDIA GPU", gpu, bool(gpu), False, "CUDA runs", cure))
+    return requirements
 
 
 def _installed(name: str) -> str:
@@ -59,11 +67,8 @@ def _installed(name: str) -> str:
         return ""
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version: "2.13.0+cpu" gives (2, 13, 0)."""
-    numbers = []
-    for part in text.partition("+")[0].split("."):
-        if not part.isdigit():
-            break
-        numbers.append(int(part))
-    return tuple(numbers)
+def _new_enough(found: str, oldest: str) -> bool:
+    try:
+        return Version(found) >= Version(oldest)
+    except InvalidVersion:  # nothing is found, or nothing that can be compared
+        return False

@@ -10,16 +10,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
-from . import plain
-from .carry import Packed
+from gpipe_edu.process import plain
+from gpipe_edu.process.child import command
+from gpipe_edu.process.lines import Line
+from gpipe_edu.process.packing import Packed
+
 from .exercise import find
 from .exercise.case import Exam, Sign, Unwritten, Wrong
 from .findings import Chart, Finding, Report, Success
-from .sandbox import Place, Sandbox, Trouble
+from .sandbox import Sandbox, Trouble
 
 STRICT = False
 """In tests: an error of the judge's own is raised."""
@@ -46,13 +48,9 @@ def judge(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Repo
 
 def judge_apart(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Report:
     """As `judge`, in a process of its own."""
-    root = str(Path(__file__).resolve().parents[2])
-    code = f"import sys; sys.path.append({root!r}); from {__name__} import main; main()"
     body = base64.b64encode(packed.body).decode()
     message = {"key": key, "packed": {**packed._asdict(), "body": body}, "seed": seed, "path": list(path)}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], input=json.dumps(message).encode(), capture_output=True, check=False
-    )
+    done = subprocess.run(command(__name__), input=json.dumps(message).encode(), capture_output=True, check=False)
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise RuntimeError(f"the check itself failed, and your answer was not judged: {' '.join(last)}")
@@ -77,7 +75,7 @@ def unpack_report(data: tuple[Any, ...]) -> Report:
         trouble = None
         if found.trouble is not None:
             trouble = Trouble(*found.trouble)
-            trouble = trouble._replace(where=tuple(Place(*place) for place in trouble.where))
+            trouble = trouble._replace(where=tuple(Line(*line) for line in trouble.where))
         finding = found._replace(charts=tuple(Chart(*chart) for chart in found.charts), trouble=trouble)
     if success is not None:
         words, charts = success

@@ -101,7 +101,7 @@ def _trouble(trouble: Trouble) -> list[str]:
         lines.append(f"{trouble.kind}: {trouble.message}")
     elif trouble.kind == "stopped" and trouble.where:
         lines.append("it was here:")
-    where = [f"  line {place.line} in {place.function}:  {place.text}" for place in trouble.where]
+    where = [f"  line {line.number} in {line.function}:  {line.text}" for line in trouble.where]
     lines += dict.fromkeys(where)  # a function that calls itself stands there once
     return lines or [trouble.kind]
 

@@ -11,12 +11,13 @@ import json
 import os
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+from filelock import FileLock, Timeout
 
 HOME: Final = "GPIPE_EDU_HOME"
 """The environment variable that names another folder for the file."""
@@ -123,35 +124,15 @@ def _write(file: Path, everything: dict[str, Any]) -> None:
 def _locked(file: Path) -> Iterator[None]:
     """One change at a time, over all notebooks. The system lets go of the lock when a kernel dies."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    lock = file.with_suffix(".lock")
-    with open(lock, "ab") as held:
-        until = time.monotonic() + _PATIENCE
-        while not _take(held.fileno()):
-            if time.monotonic() > until:
-                raise TimeoutError(f"another program has held {lock} for {_PATIENCE:g} seconds; restart its kernel")
-            time.sleep(0.01)
-        yield  # closing the file lets go
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _take(descriptor: int) -> bool:
-        try:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _take(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True  # some network disks know no locks; an answer kept without one is better than none kept
-        return True
+    lock = FileLock(file.with_suffix(".lock"), timeout=_PATIENCE, poll_interval=0.01)
+    try:
+        lock.acquire()
+    except Timeout:
+        held = f"another program has held {lock.lock_file} for {_PATIENCE:g} seconds; restart its kernel"
+        raise TimeoutError(held) from None
+    except OSError:
+        pass  # some network disks know no locks; an answer kept without one is better than none kept
+    try:
+        yield
+    finally:
+        lock.release()

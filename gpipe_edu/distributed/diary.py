@@ -13,6 +13,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+from gpipe_edu.process.lines import Line
+
 _HIDDEN: Final = (f"{os.sep}torch{os.sep}", f"{os.sep}gpipe_edu{os.sep}", os.path.dirname(os.__file__), "<")
 
 Entry = dict[str, Any]
@@ -40,15 +42,15 @@ def read(path: Path) -> list[Entry]:
         text = path.read_bytes()
     except FileNotFoundError:  # it has not begun
         return []
-    return [json.loads(line) for line in text.split(b"\n")[:-1]]
+    return [json.loads(entry) for entry in text.split(b"\n")[:-1]]
 
 
-def place() -> tuple[str, int, str]:
-    """The file, line and function of the innermost code that is neither ours nor PyTorch's."""
+def line() -> Line:
+    """The innermost line that is neither ours nor PyTorch's."""
     frame = sys._getframe(1)
     while frame.f_back is not None and hidden(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+    return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def hidden(file: str) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Sequence
 
-Place = tuple[str, int, str]
-"""File, line and function."""
+from gpipe_edu.process.lines import Line
 
 
 class ProcessError(RuntimeError):
@@ -15,19 +14,18 @@ class ProcessError(RuntimeError):
     reason: for a deadlock "sends", "receives", "waits", "tags", "lost" or "returned"; for a message "size", "dtype",
     "unreceived" or "unwaited"; else "late", "died" or "exit".
 
-    places: the lines that say where.
+    lines: those that say where. seconds: how long they had, if they were late.
     """
 
-    def __init__(self, reason: str, message: str, places: Sequence[Place] = ()) -> None:
+    def __init__(self, reason: str, message: str, lines: Sequence[Line] = (), seconds: float | None = None) -> None:
         super().__init__(message)
-        self.reason, self.places = reason, list(places)
+        self.reason, self.lines, self.seconds = reason, list(lines), seconds
 
     def _render_traceback_(self) -> list[str]:
         """In a notebook the message is what helps, not the calls that led to it."""
         return [f"{type(self).__name__}: {self}"]
 
 
-def shown(place: Place) -> str:
+def shown(line: Line) -> str:
     """A line for a message."""
-    file, line, name = place
-    return f"\n  line {line} of {name}: {linecache.getline(file, line).strip()}"
+    return f"\n  line {line.number} of {line.function}: {linecache.getline(line.file, line.number).strip()}"

@@ -1,41 +1,38 @@
 """One of several processes: it runs the function it is handed, in a gloo group with the others, and reports.
 
-It speaks through a copy of standard output; what the function prints travels the same way, so it is never out of order.
+What the function prints travels the same way as the reports, so it is never out of order.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import io
-import os
 import pickle
-import queue
 import signal
 import sys
-import threading
-import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
-from gpipe_edu.course.child import limit_memory, listen, read
+from gpipe_edu.process import last_words
+from gpipe_edu.process.limits import limit_memory
+from gpipe_edu.process.lines import lines_to
+from gpipe_edu.process.packing import unpack
+from gpipe_edu.process.parent import Parent, look_also_in
 
 _PRINTED: Final = 10_000
 """Characters passed on of what a function prints."""
 
+_MARGIN: Final = 0.9
+"""Of the time limit: then the process writes down where it is."""
+
 
 def main() -> None:
     """Run one job after another until the other side hangs up."""
-    questions, answers = os.fdopen(os.dup(0), "rb"), Channel(os.fdopen(os.dup(1), "wb"))
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
+    parent = Parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started us is interrupted too, and stops us
-    rank, path = pickle.loads(read(questions))
-    sys.path += [folder for folder in path if folder not in sys.path]
-    sys.dont_write_bytecode = True
+    rank, path = pickle.loads(parent.hear())
+    look_also_in(path)
     import torch
 
     from .watch import Watch
@@ -43,12 +40,10 @@ def main() -> None:
     torch.set_num_threads(1)
     watch = Watch()
     limit_memory()
-    sys.stdout = Prints(answers)
-    jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=listen, args=(questions, jobs), daemon=True).start()
-    answers.say("ready")
+    sys.stdout = Prints(parent)
+    _report(parent, "ready")
     while True:
-        answers.say(*_do(pickle.loads(jobs.get()), rank, watch))
+        _report(parent, *_do(pickle.loads(parent.hear()), rank, watch))
 
 
 def this_watch() -> Any:
@@ -59,36 +54,26 @@ def this_watch() -> Any:
 _current: list[Any] = []
 
 
-class Channel:
-    """Where reports go: pickled tuples, each in one piece."""
-
-    def __init__(self, pipe: BinaryIO) -> None:
-        self._pipe, self._lock = pipe, threading.Lock()
-
-    def say(self, *report: Any) -> None:
-        """Send a report. Raises an error if it can't be pickled, and then sends nothing."""
-        data = pickle.dumps(report)
-        with self._lock:
-            self._pipe.write(len(data).to_bytes(8, "big") + data)
-            self._pipe.flush()
-
-
 class Prints(io.TextIOBase):
     """Standard output that travels with the reports."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel, self._left = channel, _PRINTED
+    def __init__(self, parent: Parent) -> None:
+        self._parent, self._left = parent, _PRINTED
 
     def write(self, text: str) -> int:
         """Pass `text` on, as long as it is not too much."""
         if self._left > 0:
-            self._channel.say("print", text[: self._left] + (" ..." if len(text) > self._left else ""))
+            _report(self._parent, "print", text[: self._left] + (" ..." if len(text) > self._left else ""))
             self._left -= len(text)
         return len(text)
 
     def writable(self) -> bool:
         """It can be written to."""
         return True
+
+
+def _report(parent: Parent, *report: Any) -> None:
+    parent.say(pickle.dumps(report))
 
 
 def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
@@ -106,22 +91,19 @@ def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
     watch.barrier()
     diary = Diary(Path(job["diary"]))
     watch.diary = diary
-    faulthandler.dump_traceback_later(job["seconds"] * 0.9, exit=False, file=2)
     try:
-        call: Callable[[], Any] = pickle.loads(job["body"])
-        value = call()
-        return "value", pickle.dumps(value)
+        with last_words.written_after(job["seconds"] * _MARGIN):
+            return "value", pickle.dumps(unpack(job["body"])())
     except BaseException as error:  # sys.exit too
         return "error", *_error(error)
     finally:
-        faulthandler.cancel_dump_traceback_later()
         watch.diary = None
 
 
 def _error(error: BaseException) -> tuple[Any, ...]:
     """The error, if it can travel, its type and words, and the lines that led to it."""
-    frames = [(frame.filename, frame.lineno, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
+    lines = lines_to(error)
     body = None
     with suppress(Exception):
         body = pickle.dumps(error.with_traceback(None))
-    return body, type(error).__name__, str(error)[:1000], frames
+    return body, type(error).__name__, str(error)[:1000], lines

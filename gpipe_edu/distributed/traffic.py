@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
+from gpipe_edu.process.lines import Line
+
 from .diary import Entry
 
 Flow = dict[tuple[int, int, int], list["Post"]]
@@ -27,7 +29,7 @@ class Post(NamedTuple):
     tag: int
     shape: tuple[int, ...]
     dtype: str
-    place: tuple[str, int, str]
+    line: Line
 
     @property
     def sends(self) -> bool:
@@ -40,12 +42,12 @@ class Post(NamedTuple):
         return prod(self.shape)
 
 
-class Trouble(NamedTuple):
-    """What is wrong: reason names the kind of trouble, message says it in words, places are lines in the function."""
+class Fault(NamedTuple):
+    """What is wrong with the messages: reason names its kind, message says it in words, lines are in the function."""
 
     reason: str
     message: str
-    places: tuple[tuple[str, int, str], ...] = ()
+    lines: tuple[Line, ...] = ()
 
 
 class Traffic:
@@ -60,21 +62,21 @@ class Traffic:
         self._read(diaries)
         self.sends, self.receives = self._flow(True), self._flow(False)
 
-    def stuck(self) -> Trouble | None:
+    def stuck(self) -> Fault | None:
         """The deadlock, if there is one."""
         waits = [post for rank, post in enumerate(self.waiting) if post is not None and rank not in self.returned]
         if not waits or len(waits) + len(self.returned) < len(self.posts) or any(map(self._comes, waits)):
             return None
         sentences = [self._sentence(post) for post in waits]
-        places = tuple(post.place for post in waits)
-        return Trouble(self._reason(waits), f"deadlock: {'; '.join(sentences)}. Nobody can go on.", places)
+        lines = tuple(post.line for post in waits)
+        return Fault(self._reason(waits), f"deadlock: {'; '.join(sentences)}. Nobody can go on.", lines)
 
     def met(self) -> Iterator[tuple[Post, Post]]:
         """Each send with the receive that it meets."""
         for key, sends in self.sends.items():
             yield from zip(sends, self.receives.get(key, []), strict=False)
 
-    def unlike(self) -> Trouble | None:
+    def unlike(self) -> Fault | None:
         """The first message that did not fit the buffer it met."""
         for sent, received in self.met():
             if (sent.dtype, sent.size) != (received.dtype, received.size):
@@ -83,10 +85,10 @@ class Traffic:
                     f"{_form(received)}: the bytes do not fit, and no error need be raised"
                 )
                 reason = "dtype" if sent.size == received.size else "size"
-                return Trouble(reason, message, (sent.place, received.place))
+                return Fault(reason, message, (sent.line, received.line))
         return None
 
-    def careless(self) -> Trouble | None:
+    def careless(self) -> Fault | None:
         """After all have returned: a message that nobody has received, or that nobody has waited for."""
         for (source, target, tag), sends in self.sends.items():
             missing = len(sends) - len(self.receives.get((source, target, tag), []))
@@ -94,12 +96,12 @@ class Traffic:
                 message = (
                     f"process {source} sent {len(sends)} messages to process {target}, which received {missing} fewer"
                 )
-                return Trouble("unreceived", message, (sends[-missing].place,))
+                return Fault("unreceived", message, (sends[-missing].line,))
         for rank, dropped in enumerate(self.dropped):
             for number in sorted(dropped):
                 post = self.posts[rank][number]
                 message = f"process {rank} did not wait for its {post.do}: keep what {post.do} gives back, and wait()"
-                return Trouble("unwaited", message, (post.place,))
+                return Fault("unwaited", message, (post.line,))
         return None
 
     def _read(self, diaries: Sequence[Sequence[Entry]]) -> None:
@@ -111,10 +113,10 @@ class Traffic:
             for entry in diary:
                 if "post" in entry:
                     number, shape = entry["post"], tuple(entry["shape"])
-                    fields = entry["do"], entry["peer"], entry["tag"], shape, entry["dtype"], tuple(entry["place"])
+                    fields = entry["do"], entry["peer"], entry["tag"], shape, entry["dtype"], Line(*entry["line"])
                     posts[number] = Post(rank, number, *fields)
                 elif "wait" in entry:
-                    waiting = posts[entry["wait"]]._replace(place=tuple(entry["place"]))
+                    waiting = posts[entry["wait"]]._replace(line=Line(*entry["line"]))
                 elif "end" in entry:
                     ended.add(entry["end"])
                     waiting = None

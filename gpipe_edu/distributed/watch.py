@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import distributed_c10d as c10d
 
-from .diary import Diary, place
+from .diary import Diary, line
 
 _COLLECTIVES: Final = (
     "all_gather",
@@ -109,7 +109,7 @@ class Watch:
                 shape=list(tensor.shape),
                 dtype=str(tensor.dtype).removeprefix("torch."),
                 memory=tensor.data_ptr(),
-                place=place(),
+                line=line(),
             )
             try:
                 work = original(tensor, peer, group, tag)
@@ -123,7 +123,7 @@ class Watch:
     def _collective(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         @functools.wraps(original)
         def collective(*args: Any, **kwargs: Any) -> Any:
-            self._note(collective=name, place=place())
+            self._note(collective=name, line=line())
             return original(*args, **kwargs)
 
         return collective
@@ -150,7 +150,7 @@ class Handle:
         """Wait until the message has left, or is here."""
         if self._ended:
             return True
-        self._diary.note(wait=self._number, place=place())
+        self._diary.note(wait=self._number, line=line())
         result = self._work.wait(*args)
         self._end()
         return result

@@ -93,15 +93,15 @@ def test_schedule_names_what_is_wrong_with_a_written_one_and_exits_with_1(run, t
     assert out.startswith("device 1 runs B0@1 before F0@1")
 
 
-def test_doctor_finds_the_course_ready_here(run):
-    code, out, _ = run("doctor")
+def test_environment_finds_the_course_ready_here(run):
+    code, out, _ = run("environment")
     assert code == 0
     assert "Ready: the course runs here." in out
 
 
-def test_doctor_exits_with_1_where_something_is_missing(run, monkeypatch):
+def test_environment_exits_with_1_where_something_is_missing(run, monkeypatch):
     monkeypatch.setattr("gpipe_edu.course.environment._installed", lambda name: "" if name == "jupyterlab" else "99")
-    code, out, _ = run("doctor")
+    code, out, _ = run("environment")
     assert code == 1
     assert "Missing: jupyterlab >= 4.2." in out
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu.course import NotYet, attempts, check, hint, judging, report, store
-from gpipe_edu.course.carry import pack
 from gpipe_edu.course.check import Unwritten
 from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.course.exercise.case import Wrong
 from gpipe_edu.course.findings import Report, Success
+from gpipe_edu.process.packing import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -152,7 +152,7 @@ splitting.examine = splitting._judge = judging.judge = lambda *a, **k: None
 ref.train_sequential = lambda *a, **k: (0, [])
 
 def split(batch, M):
-    import numpy, gpipe_edu.course.exercise.ex01_splitting.check as inside, gpipe_edu.course.plain as plain
+    import numpy, gpipe_edu.course.exercise.ex01_splitting.check as inside, gpipe_edu.process.plain as plain
     numpy.array_equal = numpy.allclose = lambda *a, **k: True
     inside.examine = inside._judge = lambda *a, **k: None
     return [batch] * M

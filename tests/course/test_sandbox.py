@@ -10,8 +10,8 @@ from itertools import count
 import numpy as np
 import pytest
 
-from gpipe_edu.course.carry import pack
 from gpipe_edu.course.sandbox import Sandbox
+from gpipe_edu.process.packing import pack
 
 MODULE = "gpipe_edu.course.exercise.ex01_splitting.check"
 
@@ -45,6 +45,7 @@ def test_an_endless_loop_is_stopped_where_it_is():
     started = time.monotonic()
     found = trouble(function, seconds=1)
     assert found.kind == "stopped"
+    assert found.seconds == 1
     assert found.where[0].text in ("while True:", "pass")
     assert time.monotonic() - started < 10
 
@@ -94,7 +95,7 @@ def test_an_error_names_the_learner_s_lines_and_no_others():
 
     found = trouble(function)
     assert found.kind == "TypeError"
-    assert [place.text for place in found.where] == [
+    assert [line.text for line in found.where] == [
         "return inner([batch])",
         'return np.concatenate(x, axis="nonsense")',
     ]
@@ -212,6 +213,20 @@ def test_a_name_that_could_not_come_along_is_explained():
     space = {"lock": lock}
     exec("def function(batch, M):\n    return lock", space)
     assert "it is a lock of your notebook" in trouble(space["function"]).message
+
+
+class Guarded:
+    lock = threading.Lock()
+
+
+def test_a_name_in_a_class_that_could_not_come_along_is_explained():
+    def function(batch, M):
+        return Guarded().lock
+
+    found = trouble(function)
+    assert found.kind == "AttributeError"
+    assert "it is a lock of your notebook" in found.message
+    assert "your notebook" not in trouble(lambda batch, M: (Guarded, batch.lock)).message
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from gpipe_edu.course.carry import Parcel, pack
 from gpipe_edu.distributed import Crew, ProcessError, run_processes
-from gpipe_edu.distributed import crew as crew_module
+from gpipe_edu.process import child
+from gpipe_edu.process.packing import Forwarded, pack
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def none_left(monkeypatch):
         started.append(popen(*args, **kwargs))
         return started[-1]
 
-    monkeypatch.setattr(crew_module.subprocess, "Popen", noted)
+    monkeypatch.setattr(child.subprocess, "Popen", noted)
     yield started
     assert all(process.poll() is not None for process in started)
 
@@ -63,7 +63,7 @@ def test_a_function_can_be_handed_on_unopened():
         return os.getpid()
 
     with Crew() as crew:
-        assert os.getpid() not in crew.run([partial(call, Parcel(pack(opened).body))] * 2).values
+        assert os.getpid() not in crew.run([partial(call, Forwarded(pack(opened).body))] * 2).values
 
 
 def test_a_crew_works_again_and_grows(none_left):
@@ -170,7 +170,7 @@ def test_an_endless_loop_is_stopped_where_it_is():
             pass
 
     error = fails(loops, seconds=2)
-    assert error.reason == "late"
+    assert (error.reason, error.seconds) == ("late", 2)
     assert "process 1 did not finish within 2 seconds" in str(error)
     assert "while k == 1:" in str(error) or "pass" in str(error)
 

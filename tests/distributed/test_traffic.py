@@ -5,17 +5,18 @@ import random
 import pytest
 
 from gpipe_edu.distributed.traffic import Traffic
+from gpipe_edu.process.lines import Line
 
-PLACE = ("cell 1", 3, "f")
+LINE = Line("cell 1", 3, "f")
 
 
 def post(number, do, peer, tag=0, shape=(2, 3), dtype="float64"):
     fields = {"post": number, "do": do, "peer": peer, "tag": tag, "shape": list(shape), "dtype": dtype}
-    return {**fields, "memory": 0, "place": list(PLACE)}
+    return {**fields, "memory": 0, "line": list(LINE)}
 
 
 def wait(number):
-    return {"wait": number, "place": list(PLACE)}
+    return {"wait": number, "line": list(LINE)}
 
 
 def blocking(*messages):
@@ -53,7 +54,7 @@ def test_one_that_has_returned_sends_no_more():
     trouble = Traffic([blocking(("recv", 1)), []], returned={1}).stuck()
     assert trouble.reason == "returned"
     assert "process 0 waits for a message from process 1, which has returned" in trouble.message
-    assert trouble.places == (PLACE,)
+    assert trouble.lines == (LINE,)
 
 
 def test_three_in_a_circle_are_found_and_named():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.course.carry import pack
 from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.course.judging import judge
+from gpipe_edu.process.packing import pack
 
 from .bank import bank, everything
 

@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from gpipe_edu.course.findings import Chart, Finding, Success
-from gpipe_edu.course.sandbox import Place, Reply, Sandbox, Trouble
+from gpipe_edu.course.sandbox import Reply, Sandbox, Trouble
+from gpipe_edu.process.lines import Line
 from gpipe_edu.words import shortened
 
 from . import Exercise
@@ -101,9 +102,9 @@ class Exam:
         """What is said of a right answer."""
         return Success(self.exercise.success.format_map(words), charts)
 
-    def places(self, frames: Iterable[tuple[str, int, str]]) -> tuple[Place, ...]:
-        """Those of `frames`, (file, line, function), that are in the learner's own code."""
-        return self._sandbox.places(frames)
+    def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
+        """Those of the lines (file, number, function) that are the learner's own, with their texts."""
+        return self._sandbox.lines(found)
 
     @contextmanager
     def told_as(self, slip: str) -> Iterator[None]:
@@ -184,7 +185,7 @@ class Case:
 
 
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
-    words: dict[str, object] = {"seconds": trouble.message, "limit": trouble.message}
+    words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message}
     names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory"}
     slip = traps.get(trouble.kind) or names.get(trouble.kind) or ("exit" if trouble.kind in _STOPPED else "error")
     if slip == "error" and trouble.kind == "TypeError" and not trouble.where:

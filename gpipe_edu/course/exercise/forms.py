@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpipe_edu.course.plain import Other
+from gpipe_edu.process.plain import Other
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.words import shortened
 

@@ -14,8 +14,8 @@ import numpy as np
 from gpipe_edu import Op, Schedule
 from gpipe_edu import reference as ref
 from gpipe_edu.course.findings import Chart
-from gpipe_edu.course.plain import a_name_of
 from gpipe_edu.data import digits
+from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.schedule import recipes, recompute
 
 from .case import Case, Exam, Sign, Signs, Traps

@@ -19,8 +19,8 @@ from gpipe_edu import reference as ref
 from gpipe_edu.course.exercise.case import Exam, Sign
 from gpipe_edu.course.exercise.forms import gathered
 from gpipe_edu.course.findings import Chart, Success
-from gpipe_edu.course.plain import a_name_of, name_of
 from gpipe_edu.data import digits
+from gpipe_edu.process.plain import a_name_of, name_of
 from gpipe_edu.words import listed, plural
 
 HIDDEN: Final = {"gpipe_edu.split_batch": "split"}

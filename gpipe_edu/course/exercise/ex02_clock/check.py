@@ -18,8 +18,8 @@ from gpipe_edu import split_batch
 from gpipe_edu.course.exercise.case import Exam, Sign
 from gpipe_edu.course.exercise.forms import gathered, is_whole, shown
 from gpipe_edu.course.findings import Chart, Success
-from gpipe_edu.course.plain import a_name_of
 from gpipe_edu.data import digits
+from gpipe_edu.process.plain import a_name_of
 
 Cell: TypeAlias = tuple[int, int]
 """A micro-batch and the stage that works on it."""

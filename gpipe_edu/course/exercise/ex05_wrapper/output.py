@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpipe_edu.course.judging import SLIPS
-from gpipe_edu.course.plain import a_name_of, name_of
 from gpipe_edu.course.task import Blame, Wrong
+from gpipe_edu.process.plain import a_name_of, name_of
 
 from .wrapper_gradients import Array, off
 

@@ -18,8 +18,8 @@ from gpipe_edu import reference as ref
 from gpipe_edu.course.exercise.case import Case, Exam, Sign, Traps, Wrong
 from gpipe_edu.course.exercise.forms import gathered, is_whole, shown
 from gpipe_edu.course.findings import Chart, Success
-from gpipe_edu.course.plain import a_name_of
 from gpipe_edu.data import digits
+from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.words import listed
 
 from .cuts import Balance, Costs, beliefs_behind, can_be_faster, stage_costs

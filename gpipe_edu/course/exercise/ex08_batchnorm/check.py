@@ -15,9 +15,9 @@ import numpy as np
 from gpipe_edu import gpipe, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.course.judging import SLIPS, Examiner
-from gpipe_edu.course.plain import name_of
 from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
+from gpipe_edu.process.plain import name_of
 
 from .beliefs import told_as
 from .running import Array, Given, in_digits, name_mean, name_variance, near

@@ -16,13 +16,13 @@ from .processes_words import ERRORS, STUCK
 
 def judge_failure(examiner: Examiner, found: Any, schedule: Schedule, call: str, wrong: Blame) -> NoReturn:
     """Raise Wrong for a run that did not come to its end."""
-    kind, reason, message, frames = found["failed"]
-    where = examiner.places(tuple(frame) for frame in frames)
+    kind, message, reason, lines, seconds = found["failed"]
+    where = examiner.places(lines)
     trouble = Trouble(kind, message.partition("\n")[0], where)
     _judge_habits(found["diaries"], schedule, wrong)
     _judge_sources(found["diaries"], wrong)
     if reason == "late":
-        examiner.fail(Trouble("stopped", trouble.message.split()[-2], where), call, {})
+        examiner.fail(Trouble("stopped", message, where, seconds=seconds), call, {})
     if reason in ("died", "exit"):
         examiner.fail(Trouble("exit", message, where), call, {})
     if reason == "size":

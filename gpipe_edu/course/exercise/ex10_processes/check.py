@@ -15,12 +15,12 @@ import numpy as np
 
 from gpipe_edu import gpipe, one_f_one_b
 from gpipe_edu import reference as ref
-from gpipe_edu.course.carry import Parcel
 from gpipe_edu.course.judging import Examiner
 from gpipe_edu.course.task import Chart, Finding, Success, Task, Wrong
 from gpipe_edu.data import digits
 from gpipe_edu.distributed import Crew
 from gpipe_edu.distributed.training import rank_steps
+from gpipe_edu.process.packing import Forwarded
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform, split_batch
 
@@ -47,7 +47,7 @@ TASK: Final = Task(
     ),
 )
 
-unpack = Parcel
+unpack = Forwarded
 
 _LIMIT: Final = 5.0
 """Seconds for one call, on top of starting the processes."""
@@ -79,8 +79,8 @@ def perform(run_stage: Any, sizes: list[int], weights: list[Any], x: Any, y: Any
     except NotImplementedError:
         raise
     except Exception as error:
-        failed = type(error).__name__, getattr(error, "reason", ""), str(error), getattr(error, "places", [])
-        return {"failed": failed, "diaries": _crew.diaries}
+        fields = [getattr(error, name, empty) for name, empty in (("reason", ""), ("lines", []), ("seconds", None))]
+        return {"failed": (type(error).__name__, str(error), *fields), "diaries": _crew.diaries}
     _, grads, after = zip(*values, strict=True)
     return {"loss": values[-1][0], "grads": list(grads), "weights": list(after), "diaries": diaries}
 

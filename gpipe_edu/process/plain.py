@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.words import shortened, with_article
 
 _DEEPEST: Final = 20
 _LONGEST: Final = 200
@@ -50,8 +51,7 @@ def name_of(value: Any) -> str:
 
 def a_name_of(value: Any) -> str:
     """The same with its article."""
-    name = name_of(value)
-    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+    return with_article(name_of(value))
 
 
 def _encode(value: Any, depth: int) -> Any:
@@ -90,7 +90,7 @@ def _shown(value: Any) -> str:
         text = repr(value)
     except Exception:  # a learner's own __repr__
         text = "..."
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return shortened(text, _LONGEST)
 
 
 def _decode(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`doctor`: can this machine run the course?"""
+"""`environment`: can this machine run the course?"""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def run() -> int:
     """Print a table of what is here; returns 0 if everything that every learner needs is, else 1."""
     console = Console(highlight=False)
     table = Table("", "what", "found", "for", "how to get it", box=None, pad_edge=False)
-    findings = look()
-    for finding in findings:
-        mark = "[green]ok[/]" if finding.ok else "[bold red]missing[/]" if finding.required else "[yellow]optional[/]"
-        table.add_row(mark, finding.name, finding.found or "-", finding.purpose, "" if finding.ok else finding.cure)
+    requirements = look()
+    for needed in requirements:
+        mark = "[green]ok[/]" if needed.ok else "[bold red]missing[/]" if needed.required else "[yellow]optional[/]"
+        table.add_row(mark, needed.name, needed.found or "-", needed.purpose, "" if needed.ok else needed.cure)
     console.print(table)
-    missing = [finding.name for finding in findings if finding.required and not finding.ok]
+    missing = [needed.name for needed in requirements if needed.required and not needed.ok]
     console.print(f"Missing: {', '.join(missing)}." if missing else "Ready: the course runs here.", style="bold")
     return 1 if missing else 0

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpipe_edu import Op, gpipe
-from gpipe_edu.course import plain
+from gpipe_edu.process import plain
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 values = st.recursive(

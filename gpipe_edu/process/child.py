@@ -1,0 +1,123 @@
+"""A process that we start, as we see it: ask it, hear its answers and its end, and end it with all it has started.
+
+It starts afresh instead of being forked, so nothing that a notebook has done to a library is there, and this works the
+same on Linux, macOS and Windows.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from . import frames, last_words
+from .limits import ENVIRONMENT
+from .lines import Line
+
+_HEAD, _TAIL = 2_000, 20_000
+"""Characters kept of what it prints."""
+
+FLOOD: Final = 50_000_000
+"""Bytes: whoever prints more is stopped."""
+
+
+def command(module: str) -> list[str]:
+    """The command line of a fresh Python that calls `main` of one of our modules."""
+    root = str(Path(__file__).resolve().parents[2])
+    code = f"import sys; sys.path.append({root!r}); from {module} import main; main()"
+    # -P: a learner's random.py beside the notebook must not take the place of Python's.
+    return [sys.executable, "-P", "-c", code]
+
+
+class Child:
+    """Runs `main` of `module`. `hear` gets each of its messages, in a thread, and None once no more can come.
+
+    session: it has one of its own, and whatever it has started ends with it; else it belongs to ours, and ends with us.
+    """
+
+    def __init__(
+        self, module: str, hear: Callable[[bytes | None], Any], *, session: bool = True, **environment: str
+    ) -> None:
+        self._hear, self._session = hear, session
+        self._head, self._tail = "", ""
+        self.flooded = False
+        self._process = subprocess.Popen(
+            command(module),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **ENVIRONMENT, **environment},
+            start_new_session=session,
+        )
+        # Reading stays in threads: a message that was cut short must keep nobody waiting but them.
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._drainer = threading.Thread(target=self._drain, daemon=True)
+        self._drainer.start()
+
+    def send(self, data: bytes) -> None:
+        """Send a message; if it has ended, `hear` is told so."""
+        with suppress(OSError):
+            frames.write(self._process.stdin, data)  # type: ignore[arg-type]  # it is a pipe
+
+    def kill(self) -> None:
+        """End it at once. It holds nothing that needs a farewell."""
+        if self._session and hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(OSError):
+            self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """End it; what it has printed is all here then, unless somebody else keeps the pipe open."""
+        self.kill()
+        self._drainer.join(timeout=1)
+        with suppress(OSError):
+            self._process.stdin.close()  # type: ignore[union-attr]
+
+    def status(self) -> int:
+        """Its exit status, that of the signal, negative, if one ended it; one that has only hung up is ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)
+        self.kill()
+        return self._process.wait()
+
+    @property
+    def printed(self) -> str:
+        """The beginning of what it has printed."""
+        return last_words.without(self._head)
+
+    def last_line(self) -> str:
+        """The last line that it has printed before it ended."""
+        self._drainer.join(timeout=1)
+        return (self._tail.strip().splitlines() or ["it said nothing"])[-1]
+
+    def last_words(self) -> list[Line]:
+        """Where it was just before its time was over, outermost first."""
+        return last_words.read(self._tail)
+
+    def _listen(self) -> None:
+        with suppress(EOFError, OSError, MemoryError), self._process.stdout as pipe:  # type: ignore[union-attr]
+            while True:
+                self._hear(frames.read(pipe))
+        self._hear(None)
+
+    def _drain(self) -> None:
+        """Read whatever is printed, so that the pipe never fills, and keep a little of it. A flood ends the process."""
+        size = 0
+        with suppress(OSError), self._process.stderr as pipe:  # type: ignore[union-attr]
+            while data := os.read(pipe.fileno(), 65536):
+                size += len(data)
+                if size > FLOOD:
+                    self.flooded = True
+                    self.kill()
+                    return
+                text = data.decode(errors="replace")
+                self._head = (self._head + text)[:_HEAD] if len(self._head) < _HEAD else self._head
+                self._tail = (self._tail + text)[-_TAIL:]

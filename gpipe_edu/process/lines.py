@@ -1,0 +1,20 @@
+"""A line of somebody's code: what errors, deadlocks and last words point at."""
+
+from __future__ import annotations
+
+import traceback
+from typing import NamedTuple
+
+
+class Line(NamedTuple):
+    """Its file or cell, its number there, the function it is in, and its text where that has been looked up."""
+
+    file: str
+    number: int
+    function: str
+    text: str = ""
+
+
+def lines_to(error: BaseException) -> list[Line]:
+    """The lines that led to `error`, outermost first."""
+    return [Line(frame.filename, frame.lineno or 0, frame.name) for frame in traceback.extract_tb(error.__traceback__)]

@@ -1,0 +1,108 @@
+"""A process that is started is heard, ends when it is told to or when we are gone, and leaves its last words."""
+
+import queue
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gpipe_edu.process import last_words
+from gpipe_edu.process.child import Child
+from gpipe_edu.process.lines import Line
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def started(monkeypatch, tmp_path, body, **environment):
+    """A child that runs `body`, and the queue of what is heard from it."""
+    indented = "".join(f"    {line}\n" for line in body.splitlines())
+    (tmp_path / "child_program.py").write_text(
+        "import os, sys, time\nfrom gpipe_edu.process.parent import Parent\n"
+        f"def main():\n    parent = Parent()\n{indented}"
+    )
+    heard = queue.SimpleQueue()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    child = Child("child_program", heard.put, **environment)
+    try:
+        yield child, heard
+    finally:
+        child.close()
+
+
+ECHO = "while True:\n    parent.say(parent.hear() + b'!')"
+
+
+def test_it_answers(monkeypatch, tmp_path):
+    with started(monkeypatch, tmp_path, ECHO) as (child, heard):
+        for message in (b"", b"one", b"x" * 1_000_000):
+            child.send(message)
+            assert heard.get(timeout=30) == message + b"!"
+    assert heard.get(timeout=10) is None
+
+
+def test_its_end_and_its_status_are_told(monkeypatch, tmp_path):
+    with started(monkeypatch, tmp_path, "print('so long')\nos._exit(3)") as (child, heard):
+        assert heard.get(timeout=30) is None
+        assert child.status() == 3
+        assert child.last_line() == "so long"
+        child.send(b"x" * 1_000_000)
+
+
+def test_one_that_has_hung_up_but_lives_is_ended(monkeypatch, tmp_path):
+    with started(monkeypatch, tmp_path, "parent._answers.close()\ntime.sleep(600)") as (child, heard):
+        assert heard.get(timeout=30) is None
+        assert child.status() == -9
+
+
+def test_half_a_message_keeps_nobody_waiting(monkeypatch, tmp_path):
+    body = "parent._answers.write(b'\\0' * 7)\nparent._answers.flush()\ntime.sleep(600)"
+    with started(monkeypatch, tmp_path, body) as (_, heard), pytest.raises(queue.Empty):
+        heard.get(timeout=2)
+    assert heard.get(timeout=10) is None
+
+
+def test_a_module_beside_the_notebook_takes_no_other_s_place(monkeypatch, tmp_path):
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "random.py").write_text("raise SystemExit('mine')")
+    monkeypatch.chdir(beside)
+    with started(monkeypatch, tmp_path, "import random\nparent.say(b'there')") as (_, heard):
+        assert heard.get(timeout=30) == b"there"
+
+
+def test_it_has_one_thread_and_what_it_is_told(monkeypatch, tmp_path):
+    body = "parent.say((os.environ['OMP_NUM_THREADS'] + os.environ['GLOO_SOCKET_IFNAME']).encode())"
+    with started(monkeypatch, tmp_path, body, GLOO_SOCKET_IFNAME="lo") as (_, heard):
+        assert heard.get(timeout=30) == b"1lo"
+
+
+LAST_WORDS = """
+import time
+from gpipe_edu.process import last_words
+
+def inner():
+    time.sleep(1)
+
+with last_words.written_after(0.2):
+    inner()
+with last_words.written_after(60):
+    pass
+"""
+
+
+def test_last_words_are_read_outermost_first():
+    command = [sys.executable, "-c", LAST_WORDS]
+    dump = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=True).stderr
+    assert last_words.read(dump) == [Line("<string>", 9, "<module>"), Line("<string>", 6, "inner")]
+    assert last_words.without("Before.\n" + dump) == "Before.\n"
+    assert last_words.read("nothing of the kind") == []
+
+
+def test_a_limit_that_is_over_already_is_none():
+    started = time.monotonic()
+    with last_words.written_after(-1):
+        assert time.monotonic() - started < 60
