@@ -19,7 +19,7 @@ from gpipe_edu.schedule import Op, Schedule
 
 from .bounds import Bounds
 from .level import Level
-from .model import Model, Move, Progress, State
+from .model import Marks, Model, Move, State
 
 SECONDS = 60.0
 """How long a proof may take unless told otherwise."""
@@ -49,7 +49,7 @@ class Proof:
             return None
         rows: list[list[Op]] = [[] for _ in range(self.level.K)]
         for move in self.moves:
-            rows[move.step.device].append(move.op)
+            rows[move.action.device].append(move.op)
         return Schedule(rows, name=self.level.title)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Proof:
         if not self.proved:
             return f"not proved in time: no schedule is done before {self.bound:g}, {looked}"
         if self.makespan is None:
-            return f"proved: no schedule can do it, {looked}"
+            return f"proved: no schedule can do it, the cap leaves no room for any, {looked}"
         return f"proved: no schedule is done before {self.makespan:g}, {looked}"
 
 
@@ -69,7 +69,7 @@ def prove(level: Level, seconds: float = SECONDS, start: State | None = None) ->
     order = count()
     first = bounds(root)
     heap: list[tuple[float, int, int, State, _Path | None]] = [(first, 0, next(order), root, None)]
-    seen: dict[tuple[Progress, ...], list[tuple[float, ...]]] = {}
+    seen: dict[tuple[Marks, ...], list[tuple[float, ...]]] = {}
     states, bound = 0, first
     while heap:
         bound, depth, _, state, path = heapq.heappop(heap)
@@ -102,13 +102,13 @@ def _moves(path: _Path | None) -> tuple[Move, ...]:
 
 def _apart(model: Model, state: State) -> Iterator[Move]:
     """Moves worth trying: of micro-batches that are equally far, the one that is nowhere later than the others."""
-    parcels = state.parcels
+    journeys = state.journeys
     moot = {
         b
-        for b, later in enumerate(parcels)
-        for a, earlier in enumerate(parcels)
+        for b, later in enumerate(journeys)
+        for a, earlier in enumerate(journeys)
         if a != b
-        and earlier.progress == later.progress
+        and earlier.marks == later.marks
         and earlier.output <= later.output
         and earlier.gradient <= later.gradient
         and (a < b or (earlier.output, earlier.gradient) != (later.output, later.gradient))
@@ -116,11 +116,11 @@ def _apart(model: Model, state: State) -> Iterator[Move]:
     return (move for move in model.moves(state) if move.micro_batch not in moot)
 
 
-def _moot(bounds: Bounds, state: State, seen: dict[tuple[Progress, ...], list[tuple[float, ...]]]) -> bool:
+def _moot(bounds: Bounds, state: State, seen: dict[tuple[Marks, ...], list[tuple[float, ...]]]) -> bool:
     """True if a state in which the same has run was seen that is nowhere later; else notes this one."""
-    parcels = sorted(bounds.settled(state, parcel) for parcel in state.parcels)
-    key = tuple(parcel.progress for parcel in parcels)
-    times = (*state.free, *(time for parcel in parcels for time in parcel[1:]))
+    journeys = sorted(bounds.settled(state, journey) for journey in state.journeys)
+    key = tuple(journey.marks for journey in journeys)
+    times = (*state.free, *(time for journey in journeys for time in journey[1:]))
     front = seen.setdefault(key, [])
     if any(all(a <= b for a, b in zip(old, times, strict=True)) for old in front):
         return True

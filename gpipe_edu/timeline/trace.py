@@ -14,6 +14,7 @@ from typing import Any, Final, Never
 
 from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.op import KINDS
+from gpipe_edu.words import plural
 
 from .chrome import FORMAT, PROGRAM
 from .costs import UNITS
@@ -89,7 +90,7 @@ def _ours(content: Any, name: str) -> tuple[Mapping[str, Any], list[Any]]:
         names = dict.fromkeys(event.get("name") for event in events if isinstance(event, dict))
         some = [f"“{each[:40]}”" for each in names if isinstance(each, str)][:2]
         such = f", such as {' and '.join(some)}," if some else ""
-        count = f"{len(events)} event{'s' * (len(events) != 1)}"
+        count = plural(len(events), "event")
         raise ValueError(f"{name} is a trace of another program: {count}{such} and none of gpipe_edu; {_SAVE}")
     if about.get("format") != FORMAT:
         raise ValueError(f"{name} is a trace in a format that this gpipe_edu cannot read; update it, or save it anew")

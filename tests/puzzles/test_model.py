@@ -24,9 +24,9 @@ def test_random_play_ends_when_simulate_says_and_holds_what_memory_says(K, M, V,
         times = {}
         while moves := list(model.moves(state)):
             move = rng.choice(moves)
-            device = move.step.device
+            device = move.action.device
             rows[device].append(move.op)
-            held[device].append(state.held[device] + move.step.during)
+            held[device].append(state.held[device] + move.action.during)
             times[move.op] = (move.start, move.end)
             state = model.after(state, move)
         if not model.done(state):
@@ -50,7 +50,7 @@ def test_rows_that_can_run_run_to_their_end(level):
         if not moves:
             break
         move = rng.choice(moves)
-        rows[move.step.device].append(move.op)
+        rows[move.action.device].append(move.op)
         state = model.after(state, move)
     played = model.run(rows)
     assert played.rows == rows

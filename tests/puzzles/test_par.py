@@ -121,14 +121,14 @@ def test_states_that_differ_only_in_what_is_on_its_way_are_two():
     model = Model(level)
     state = model.start
     for _ in range(2):
-        state = model.after(state, next(move for move in model.moves(state) if move.step.stage == 0))
-    later = state._replace(parcels=(state.parcels[0]._replace(output=9.0), state.parcels[1]))
+        state = model.after(state, next(move for move in model.moves(state) if move.action.stage == 0))
+    later = state._replace(journeys=(state.journeys[0]._replace(output=9.0), state.journeys[1]))
     bounds, seen = Bounds(model), {}
     assert not _moot(bounds, later, seen)
     assert not _moot(bounds, state, seen)
     assert _moot(bounds, state, seen)
     assert _moot(bounds, later, seen)
-    assert _moot(bounds, state._replace(parcels=state.parcels[::-1]), seen)
+    assert _moot(bounds, state._replace(journeys=state.journeys[::-1]), seen)
 
 
 def test_from_the_middle_of_a_board_it_finds_the_best_way_on():

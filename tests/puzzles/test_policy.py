@@ -11,7 +11,7 @@ from gpipe_edu.puzzles.policy import POLICIES, follow
 def built(policy, level):
     model = Model(level)
     moves = follow(POLICIES[policy], model, model.start)
-    return ge.Schedule([[move.op for move in moves if move.step.device == device] for device in range(level.K)])
+    return ge.Schedule([[move.op for move in moves if move.action.device == device] for device in range(level.K)])
 
 
 @pytest.mark.parametrize(
