@@ -1,8 +1,7 @@
 """A saved trace read back: the timeline of a run can be kept, mailed, and laid beside another one.
 
-A file comes from anywhere, so nothing in it is believed. Every refusal is one sentence that says what was found. The
-page reads the same files with `trace.js`; both are held against one golden file, refusals included, and so a sentence
-names the field that is wrong and what it must be, but not its value, which two languages write differently.
+A file comes from anywhere, so nothing in it is believed. Every refusal is one sentence that says what was found, and
+of a field that is wrong what it must be.
 """
 
 from __future__ import annotations

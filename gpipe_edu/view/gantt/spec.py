@@ -65,7 +65,7 @@ def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: 
         "K": timeline.devices,
         "M": 1 + max(span.op.micro_batch for span in spans),
         "end": _round(timeline.makespan),
-        "unit": timeline.unit or "step",
+        "unit": page_unit(timeline),
         "source": timeline.source,
         "shown": list(shown),
         "send": timeline.send,
@@ -92,6 +92,11 @@ def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: 
         },
         "critical": [index[span.op] for span in timeline.critical_path()] if critical_path else [],
     }
+
+
+def page_unit(timeline: Timeline) -> str:
+    """The unit of its times: "s", or "step" for cost units."""
+    return timeline.unit or "step"
 
 
 def to_json(data: object) -> str:
