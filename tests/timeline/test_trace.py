@@ -158,8 +158,8 @@ def test_the_smallest_trace_is_read():
             [f"[{EVENT}]".encode()],
         ),
         (
-            f"is a trace of another program: 4 events, such as “aten::mm” and “cudaLaunch”, and none of gpipe_edu{OPEN}",
-            [f'{{"traceEvents":[{EVENT},{EVENT},{{"name":"cudaLaunch"}},{{"name":"third"}}]}}'.encode()],
+            f"is a trace of another program: 4 events, such as “aten::mm” and “third”, and none of gpipe_edu{OPEN}",
+            [f'{{"traceEvents":[{EVENT},{EVENT},{{"name":"third"}},{{"name":"last"}}]}}'.encode()],
         ),
         (
             f"is a trace of another program: 2 events, such as “{'long' * 10}”, and none of gpipe_edu{OPEN}",
