@@ -12,13 +12,13 @@ from typing import NamedTuple
 from gpipe_edu.schedule.op import SENDS_GRADIENT
 
 from .level import Level
-from .model import Journey, Marks, Model, State
+from .states import Journey, Marks, State, StateSpace
 
 
 def lower_bound(level: Level) -> float:
     """What no schedule of `level` can beat: the busiest device, its wait before and the way back after it."""
-    model = Model(level)
-    return Bounds(model)(model.start)
+    space = StateSpace(level)
+    return Bounds(space)(space.start)
 
 
 class _Outlook(NamedTuple):
@@ -40,8 +40,8 @@ class _Outlook(NamedTuple):
 class Bounds:
     """`bounds(state)`: a makespan that no way on from `state` can beat."""
 
-    def __init__(self, model: Model) -> None:
-        self.model, self.level = model, model.level
+    def __init__(self, space: StateSpace) -> None:
+        self.space, self.level = space, space.level
         self._outlooks: dict[Marks, _Outlook] = {}
 
     def __call__(self, state: State) -> float:
@@ -102,7 +102,7 @@ class Bounds:
             ways = self._ways(mark)
             if not any(ways):
                 continue
-            device, time = level.home(k), self.model.table
+            device, time = level.home(k), self.space.table
             work[device] += min(sum(time[kind][k] for kind in way) for way in ways)
             hurry[device] += min(sum(time[kind][k] for kind in way if kind != "W") for way in ways)
             wait = self._wait(k, mark, forward, backward)
@@ -142,7 +142,7 @@ class Bounds:
 
     def _chain_forward(self, first: int, end: int) -> float:
         """Least time from the start of F on stage `first` until stage `end` has its input."""
-        return sum(self.model.table["F"][k] + self._send(k, k + 1) for k in range(first, end))
+        return sum(self.space.table["F"][k] + self._send(k, k + 1) for k in range(first, end))
 
     def _chain_backward(self, first: int, end: int) -> float:
         """Least time from the start of the gradient op on stage `first` until stage `end` has its gradient."""
@@ -156,12 +156,12 @@ class Bounds:
     def _gradient(self) -> list[float]:
         """Per stage: the shortest op that sends a gradient."""
         kinds = {kind for way in self.level.ways for kind in way} & SENDS_GRADIENT
-        return [min(self.model.table[kind][k] for kind in kinds) for k in range(self.level.stages)]
+        return [min(self.space.table[kind][k] for kind in kinds) for k in range(self.level.stages)]
 
     @cached_property
     def _after(self) -> float:
         """What must follow the last gradient on stage 0: a W if there is no other way."""
-        return min(self.model.table["W"][0] if way.endswith("W") else 0.0 for way in self.level.ways)
+        return min(self.space.table["W"][0] if way.endswith("W") else 0.0 for way in self.level.ways)
 
     @cached_property
     def _way_back(self) -> tuple[list[float], list[float]]:

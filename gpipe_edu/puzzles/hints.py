@@ -15,11 +15,11 @@ from gpipe_edu.words import plural, with_article
 
 from .board import Board
 from .level import Level
-from .model import Model, Move
 from .par import prove
 from .policy import POLICIES, follow, keeps_at, next_move
 from .position import Rows
 from .score import NOISE
+from .states import Move, StateSpace
 
 SIZES: Final = (1, 2, 3)
 """From a nudge to the move itself."""
@@ -69,12 +69,12 @@ def way_on(level: Level, rows: Rows) -> tuple[list[Move], bool]:
 
     Where there is no goal, any next move will do.
     """
-    model = Model(level)
-    state = model.run(rows, keeps_at(level)).state
+    space = StateSpace(level)
+    state = space.run(rows, keeps_at(level)).state
     if level.goal is None:
-        move = next_move(POLICIES[level.policy], model, state)
+        move = next_move(POLICIES[level.policy], space, state)
         return ([move] if move else []), True
-    moves = follow(POLICIES[level.policy], model, state)
+    moves = follow(POLICIES[level.policy], space, state)
     if moves and _reaches(level, moves):
         return moves, True
     found = list(prove(level, _SEARCH_SECONDS, state).moves)

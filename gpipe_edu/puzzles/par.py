@@ -19,7 +19,7 @@ from gpipe_edu.schedule import Op, Schedule
 
 from .bounds import Bounds
 from .level import Level
-from .model import Marks, Model, Move, State
+from .states import Marks, Move, State, StateSpace
 
 SECONDS = 60.0
 """How long a proof may take unless told otherwise."""
@@ -63,9 +63,9 @@ class Proof:
 
 def prove(level: Level, seconds: float = SECONDS, start: State | None = None) -> Proof:
     """The best makespan of `level` by exhaustive search, from an empty board or from `start`, within a time limit."""
-    began, model = perf_counter(), Model(level)
-    bounds = Bounds(model)
-    root = model.start if start is None else start
+    began, space = perf_counter(), StateSpace(level)
+    bounds = Bounds(space)
+    root = space.start if start is None else start
     order = count()
     first = bounds(root)
     heap: list[tuple[float, int, int, State, _Path | None]] = [(first, 0, next(order), root, None)]
@@ -78,10 +78,10 @@ def prove(level: Level, seconds: float = SECONDS, start: State | None = None) ->
         if _moot(bounds, state, seen):
             continue
         states += 1
-        if model.done(state):
+        if space.done(state):
             return Proof(level, bound, max(state.free), _moves(path), True, states, perf_counter() - began)
-        for move in _apart(model, state):
-            following = model.after(state, move)
+        for move in _apart(space, state):
+            following = space.after(state, move)
             least = max(bound, bounds(following))
             heapq.heappush(heap, (least, depth - 1, next(order), following, _Path(path, move)))
     return Proof(level, bound, None, (), True, states, perf_counter() - began)
@@ -100,7 +100,7 @@ def _moves(path: _Path | None) -> tuple[Move, ...]:
     return tuple(moves[::-1])
 
 
-def _apart(model: Model, state: State) -> Iterator[Move]:
+def _apart(space: StateSpace, state: State) -> Iterator[Move]:
     """Moves worth trying: of micro-batches that are equally far, the one that is nowhere later than the others."""
     journeys = state.journeys
     moot = {
@@ -113,7 +113,7 @@ def _apart(model: Model, state: State) -> Iterator[Move]:
         and earlier.gradient <= later.gradient
         and (a < b or (earlier.output, earlier.gradient) != (later.output, later.gradient))
     }
-    return (move for move in model.moves(state) if move.micro_batch not in moot)
+    return (move for move in space.moves(state) if move.micro_batch not in moot)
 
 
 def _moot(bounds: Bounds, state: State, seen: dict[tuple[Marks, ...], list[tuple[float, ...]]]) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 from gpipe_edu.schedule.op import SENDS_GRADIENT
 
 from .level import Level
-from .model import Model, Move, State
+from .states import Move, State, StateSpace
 
 
 @dataclass(frozen=True)
@@ -101,21 +101,21 @@ POLICIES: Final[dict[str, Policy]] = {
 """By the names that levels use."""
 
 
-def next_move(policy: Policy, model: Model, state: State) -> Move | None:
+def next_move(policy: Policy, space: StateSpace, state: State) -> Move | None:
     """What a policy does next; None if it has no move."""
-    choices = (move for move in model.moves(state) if _allows(policy, model.level, state, move))
-    return min(choices, key=lambda move: _rank(policy, model.level, move), default=None)
+    choices = (move for move in space.moves(state) if _allows(policy, space.level, state, move))
+    return min(choices, key=lambda move: _rank(policy, space.level, move), default=None)
 
 
-def follow(policy: Policy, model: Model, state: State) -> list[Move] | None:
+def follow(policy: Policy, space: StateSpace, state: State) -> list[Move] | None:
     """The moves of a policy from `state` to the end; None if it gets stuck."""
     moves: list[Move] = []
-    while not model.done(state):
-        move = next_move(policy, model, state)
+    while not space.done(state):
+        move = next_move(policy, space, state)
         if move is None:
             return None
         moves.append(move)
-        state = model.after(state, move)
+        state = space.after(state, move)
     return moves
 
 

@@ -19,7 +19,7 @@ from gpipe_edu.timeline import Span, Timeline, simulate
 from gpipe_edu.timeline.memory import memory_over_time
 
 from .level import Level
-from .model import Model, Move, Played
+from .states import Move, Played, StateSpace
 
 Rows = tuple[tuple[Op, ...], ...]
 
@@ -118,7 +118,7 @@ class Position:
     def moves(self) -> dict[Op, Move]:
         """The ops that can start now, and when; not those behind an op of their device that waits."""
         there = {op for row in self.rows for op in row}
-        moves = _model(self.level).moves(self._played.state)
+        moves = _space(self.level).moves(self._played.state)
         return {move.op: move for move in moves if move.op not in there and not self._stuck[move.action.device]}
 
     @cached_property
@@ -132,7 +132,7 @@ class Position:
                 device = self.level.home(stage)
                 if mark != "F~" or self._stuck[device]:
                     continue
-                for kind in _model(self.level).if_kept(journey.marks, stage):
+                for kind in _space(self.level).if_kept(journey.marks, stage):
                     op = Op(kind, micro_batch, stage)
                     if op not in there and (self.level.cap is None or self.with_op(device, op).sound):
                         found.add((device, op))
@@ -151,7 +151,7 @@ class Position:
 
     @cached_property
     def _played(self) -> Played:
-        return _model(self.level).run(self.rows)
+        return _space(self.level).run(self.rows)
 
     @cached_property
     def _stuck(self) -> list[bool]:
@@ -242,9 +242,9 @@ class Position:
 
 
 @lru_cache(maxsize=4)
-def _model(level: Level) -> Model:
+def _space(level: Level) -> StateSpace:
     """The tables of a level are the same from move to move."""
-    return Model(level)
+    return StateSpace(level)
 
 
 @lru_cache(maxsize=4)

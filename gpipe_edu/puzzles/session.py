@@ -17,9 +17,9 @@ from .hints import hint
 from .level import PROOFS, Level
 from .levels import LEVELS, find_level, sandbox
 from .par import prove
-from .progress import Progress
 from .run import EngineRun, run
 from .share import read, share
+from .solved import SolvedLevels
 from .unfinished import keep, last, unfinished
 
 BACK: Final = "Your unfinished board is back; Clear empties it"
@@ -33,8 +33,8 @@ class Session:
     solved. Boards stand as they were left. Raises ValueError if the level is locked.
     """
 
-    def __init__(self, key: str = "", progress: Progress | None = None) -> None:
-        self.progress = Progress() if progress is None else progress
+    def __init__(self, key: str = "", progress: SolvedLevels | None = None) -> None:
+        self.progress = SolvedLevels() if progress is None else progress
         self.board = self._begin(find_level(key)) if key else resumed(self.progress)
         self.ran: EngineRun | None = None
         self._commands: dict[str, Callable[..., Verdict | dict[str, Any]]] = {
@@ -143,7 +143,7 @@ class Session:
         return {"run": {"text": str(result), "engine": engine, "equal": result.equal}}
 
 
-def resumed(progress: Progress) -> Board:
+def resumed(progress: SolvedLevels) -> Board:
     """The board that was left unfinished last, else that of the first level that is not solved."""
     key = last(progress.path)
     try:

@@ -8,8 +8,8 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, Level, find_level
 from gpipe_edu.puzzles.levels import sandbox
-from gpipe_edu.puzzles.model import Model
 from gpipe_edu.puzzles.position import CODES, Position
+from gpipe_edu.puzzles.states import StateSpace
 from gpipe_edu.schedule import Op
 from tests.oracle import expected_code, plain, times
 
@@ -237,7 +237,7 @@ def test_rows_cut_off_anywhere_break_no_rule(K, M, V, kinds):
     """Each device's part of a legal schedule can be completed, even where what it waits for is still missing."""
     rng = random.Random(f"{K}{M}{V}{kinds}")
     level = Level("x", "x", "x", K, M, kinds=kinds, V=V)
-    model = Model(level)
+    model = StateSpace(level)
     for _ in range(40):
         state, rows = model.start, [[] for _ in range(K)]
         while moves := list(model.moves(state)):

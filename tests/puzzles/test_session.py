@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpipe_edu.puzzles import LEVELS, Progress, share
+from gpipe_edu.puzzles import LEVELS, SolvedLevels, share
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.schedule import Op
 from gpipe_edu.timeline import Span
@@ -119,7 +119,7 @@ def test_a_shared_board_that_breaks_a_rule_opens_in_free_mode():
 
 
 def test_a_sandbox_has_the_sizes_that_were_asked_for():
-    progress = Progress()
+    progress = SolvedLevels()
     for level in LEVELS[:-1]:
         progress.record(solved(level.key))
     session = Session()

@@ -8,11 +8,11 @@ from typing import Any
 
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.timeline.trace import read
-from gpipe_edu.view.measures import Clock, clock
+from gpipe_edu.view.measures import TimeUnit, time_unit
 
+from .differences import differences
 from .settings import MOST, RECOMPUTES, SCHEDULES, Settings
 from .spec import kind_names, page_unit, spec, specs, to_json
-from .words import differences
 
 
 def offer(settings: Settings | None, grid: Mapping[str, Sequence[int]] | None = None) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def explored(settings: Settings, kept: Settings | None, critical_path: bool, cap
 def opened(data: bytes, name: str, beside: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The spec of a saved trace, told as what stands `beside` it in its unit. Raises ValueError for what is none."""
     timeline = read(data, name)
-    there = [Clock(*each["shown"]) for each in beside if each["unit"] == page_unit(timeline)]
-    shown = there[0] if there else clock(timeline.unit, timeline.makespan)
+    there = [TimeUnit(*each["shown"]) for each in beside if each["unit"] == page_unit(timeline)]
+    shown = there[0] if there else time_unit(timeline.unit, timeline.makespan)
     return spec(timeline, shown, critical_path=True)
 
 

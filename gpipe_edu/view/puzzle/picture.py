@@ -12,9 +12,9 @@ from typing import Any, Final
 from gpipe_edu.puzzles import Board, Level, lower_bound
 from gpipe_edu.schedule import Op
 from gpipe_edu.view.gantt.spec import FORMAT, spec
-from gpipe_edu.view.measures import Clock, figures, fullest
+from gpipe_edu.view.measures import TimeUnit, figures, fullest
 
-_PLAIN: Final = Clock(1, "")
+_PLAIN: Final = TimeUnit(1, "")
 
 _MOST_NAMED: Final = 24
 """Ops of a kind that are sent: of more the page shows a few and the number."""

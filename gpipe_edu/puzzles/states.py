@@ -78,8 +78,8 @@ class Played(NamedTuple):
     rows: list[list[Op]]
 
 
-class Model:
-    """`Model(level)`: the states and moves of a level."""
+class StateSpace:
+    """`StateSpace(level)`: the states and moves of a level."""
 
     def __init__(self, level: Level) -> None:
         self.level, self.K = level, level.K
