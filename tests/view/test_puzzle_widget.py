@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzles import LEVELS, Progress, share
+from gpipe_edu.puzzles import LEVELS, SolvedLevels, share
 from tests.puzzles.solutions import SOLUTIONS, solved
 
 pytest.importorskip("anywidget")
@@ -86,7 +86,7 @@ def test_a_locked_level_or_a_cut_string_is_told_on_the_page(where):
 
 
 def test_a_number_or_a_key_opens_an_unlocked_level(where):
-    progress = Progress(where)
+    progress = SolvedLevels(where)
     for level in LEVELS[:3]:
         progress.record(solved(level.key))
     for key in ("4", "1f1b"):

@@ -29,8 +29,8 @@ class Record(NamedTuple):
     share: str
 
 
-class Progress:
-    """`Progress(path=None)`: read from the file when asked, so that two open notebooks agree.
+class SolvedLevels:
+    """`SolvedLevels(path=None)`: read from the file when asked, so that two open notebooks agree.
 
     path: instead of the learner's own file. notice: a sentence when something was wrong with the file, else "".
     """
