@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.course import store
+from gpipe_edu import store
 
 from .board import Board
 from .levels import LEVELS, find_level

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpipe_edu.course.store import HOME
 from gpipe_edu.puzzles import LEVELS, SolvedLevels
+from gpipe_edu.store import HOME
 
 from ..puzzles.solutions import solved
 from . import chrome, servers
