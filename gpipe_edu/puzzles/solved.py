@@ -1,4 +1,4 @@
-"""What has been solved, kept with the rest of what a learner has done (see `course/store.py`).
+"""What has been solved, kept with the rest of what a learner has done (see `store.py`).
 
 The file holds the share string of the best schedule of every level, and what counts is what the judge says of it: an
 entry that was edited by hand solves nothing.
