@@ -70,9 +70,9 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
 
 def show(report: Report, trouble: str = "") -> None:
     """Display the report in a notebook, print it elsewhere."""
+    page.show("\n\n".join(filter(None, [as_markdown(report), attempts.offer(report.key), trouble])))
     source = report.finding or report.success
     drawn = timelines(source.charts if source else ())
-    page.show("\n\n".join(filter(None, [as_markdown(report), attempts.offer(report.key), trouble])))
     if not drawn:
         return
     if page.in_a_notebook():

@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from gpipe_edu.course.findings import Chart, Finding, Success
-from gpipe_edu.course.sandbox import Reply, Sandbox, Trouble
+from gpipe_edu.course.sandbox import STOPPED, Reply, Sandbox, Trouble
 from gpipe_edu.process.lines import Line
 from gpipe_edu.words import shortened
 
@@ -73,10 +73,6 @@ class Wrong(Exception):
 
 class Unwritten(Exception):
     """The function is still the stub."""
-
-
-_STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
-"""Kinds of trouble that are no error of Python's."""
 
 
 class Exam:
@@ -157,7 +153,7 @@ class Case:
         if trouble is None:
             self.judge([sign._replace(came=(shown or _brief)(value))])
         elif "ValueError" not in trouble.bases:
-            if trouble.kind in _STOPPED:
+            if trouble.kind in STOPPED:
                 self.fail(trouble)
             if _on_purpose(trouble):
                 sign = sign._replace(slip="other-error", words={"kind": trouble.kind})
@@ -187,7 +183,7 @@ class Case:
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
     words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message}
     names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory"}
-    slip = traps.get(trouble.kind) or names.get(trouble.kind) or ("exit" if trouble.kind in _STOPPED else "error")
+    slip = traps.get(trouble.kind) or names.get(trouble.kind) or ("exit" if trouble.kind in STOPPED else "error")
     if slip == "error" and trouble.kind == "TypeError" and not trouble.where:
         slip = "arguments"
     return Sign(slip, trouble=trouble, words=words)
