@@ -16,17 +16,9 @@ from gpipe_edu.process.packing import pack
 
 from . import attempts, page
 from .exercise import find
-from .findings import Report
+from .findings import Report, Unwritten
 from .judging import judge_apart
 from .report import as_markdown, headline, timelines
-
-
-class Unwritten(NotImplementedError):
-    """The function still raises NotImplementedError."""
-
-    def _render_traceback_(self) -> list[str]:
-        """In a notebook the sentence is what helps, not the calls that led to it."""
-        return [f"{type(self).__name__}: {self}"]
 
 
 class NotYet(AssertionError):

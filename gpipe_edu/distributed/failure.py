@@ -6,9 +6,10 @@ import linecache
 from collections.abc import Sequence
 
 from gpipe_edu.process.lines import Line
+from gpipe_edu.validate import SaidPlainly
 
 
-class ProcessError(RuntimeError):
+class ProcessError(SaidPlainly, RuntimeError):
     """The processes could not finish.
 
     reason: for a deadlock "sends", "receives", "waits", "tags", "lost" or "returned"; for a message "size", "dtype",
@@ -20,10 +21,6 @@ class ProcessError(RuntimeError):
     def __init__(self, reason: str, message: str, lines: Sequence[Line] = (), seconds: float | None = None) -> None:
         super().__init__(message)
         self.reason, self.lines, self.seconds = reason, list(lines), seconds
-
-    def _render_traceback_(self) -> list[str]:
-        """In a notebook the message is what helps, not the calls that led to it."""
-        return [f"{type(self).__name__}: {self}"]
 
 
 def shown(line: Line) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
-from gpipe_edu.course.findings import Chart, Finding, Success
+from gpipe_edu.course.findings import Chart, Finding, Success, Unwritten
 from gpipe_edu.course.sandbox import STOPPED, Reply, Sandbox, Trouble
 from gpipe_edu.process.lines import Line
 from gpipe_edu.words import shortened
@@ -69,10 +69,6 @@ class Wrong(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.because)
         self.finding = finding
-
-
-class Unwritten(Exception):
-    """The function is still the stub."""
 
 
 class Exam:
