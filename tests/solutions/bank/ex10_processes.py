@@ -160,7 +160,7 @@ def returns_whatever_it_has(k, K, stage, ops, shapes, pieces, loss_fn):
 INPUT = "pieces[m] if k == 0 else received(shapes[m], k - 1).requires_grad_()"
 OUT = "            out = stage(x)\n"
 FORTH = "handles.append(dist.isend(out.detach(), k + 1))"
-LOSS, LOST = "loss_fn(out, pieces[m]) * n / N", "losses.append(out.item())"
+LOSS = "loss_fn(out, pieces[m]) * n / N"
 TAKE, START = "x, out = held[m]", "out.backward(gradient)"
 BACK = "handles.append(dist.isend(x.grad, k - 1))"
 WAIT = "    for handle in handles:\n        handle.wait()\n"

@@ -134,8 +134,9 @@ def _about_pieces(taken: Taken) -> Signs:
     calls = "1 call of optimizer.step()"
     yield Sign("no-step", step.updates == 0, expected=calls, came="none")
     yield Sign("step-inside", step.updates > 1, expected=calls, came=f"{step.updates} calls")
-    most, samples, forwards = -(-N // M), sum(step.forwards), len(step.forwards)
-    yield Sign("not-cut", step.largest > most, expected=f"at most {most} samples at once", came=f"{step.largest}")
+    most, largest = -(-N // M), max((samples for samples, _, _ in step.forwards), default=0)
+    samples, forwards = sum(step.trained), len(step.trained)
+    yield Sign("not-cut", largest > most, expected=f"at most {most} samples at once", came=f"{largest}")
     yield Sign("twice", samples > N, expected=f"{N} samples in all", came=f"{samples}")
     yield Sign("too-fine", forwards > M, expected=f"at most M = {M} forwards", came=f"{forwards}")
     yield Sign("lost", samples < N, expected=f"{N} samples in all", came=f"{samples}")
@@ -143,17 +144,11 @@ def _about_pieces(taken: Taken) -> Signs:
 
 def _about_memory(taken: Taken) -> Signs:
     """No forward while the activations of an earlier piece are in memory; of pieces that do go backward."""
-    step, through = taken.step, set[int]()
-    backwards = {entry[1] for entry in step.trace if entry[0] == "B"}
-    for kind, *entry in step.trace:
-        if kind == "B":
-            through.add(entry[0])
-            continue
-        waiting = set(entry[1]) & backwards
-        came = f"those of {len(waiting - through) + 1} pieces"
-        yield Sign("all-at-once", bool(waiting - through), expected="the activations of 1 piece at a time", came=came)
-        yield Sign("graph-kept", bool(waiting))
-    yield Sign("graph-kept", bool(set(step.held) & backwards))
+    step = taken.step
+    waiting = max(len(set(earlier).intersection(step.backwards)) for _, _, earlier in step.forwards)
+    came = f"those of {waiting + 1} pieces"
+    yield Sign("all-at-once", waiting > 0, expected="the activations of 1 piece at a time", came=came)
+    yield Sign("graph-kept", step.graph_kept)
 
 
 def _about_side_effects(taken: Taken) -> Signs:

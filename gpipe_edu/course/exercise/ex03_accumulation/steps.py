@@ -7,8 +7,6 @@ backward is kept in a box of ours, so that the boxes that are left tell whose ac
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +22,8 @@ class Step(NamedTuple):
     calls of `optimizer.step()`. modes: whether every layer was in training mode, at each forward and at the end.
     inputs_kept: whether the numbers of x and y are as they were. inputs_ask: whether x or y now asks for gradients.
 
-    trace: ("F", samples, waiting) for each forward of the network, "N" if without autograd, and ("B", forward) for each
-    gradient of its output. waiting: the earlier forwards whose activations were in memory. held: those at the end.
+    forwards: for each its samples, whether with autograd, and which earlier ones were in memory then, because their
+    backward was still to come. backwards: of which forwards. graph_kept: whether activations outlived their backward.
     """
 
     loss: Any
@@ -35,23 +33,19 @@ class Step(NamedTuple):
     modes: list[bool]
     inputs_kept: bool
     inputs_ask: bool
-    trace: list[tuple[Any, ...]]
-    held: list[int]
+    forwards: list[tuple[int, bool, list[int]]]
+    backwards: list[int]
+    graph_kept: bool
 
     @property
-    def forwards(self) -> list[int]:
+    def trained(self) -> list[int]:
         """Samples of those forwards that keep activations; pieces without any don't count."""
-        return [entry[1] for entry in self.trace if entry[0] == "F" and entry[1]]
+        return [samples for samples, with_autograd, _ in self.forwards if with_autograd and samples]
 
     @property
     def ran_empty(self) -> bool:
         """Whether a piece without samples went through the network."""
-        return any(entry[0] != "B" and entry[1] == 0 for entry in self.trace)
-
-    @property
-    def largest(self) -> int:
-        """Samples of the largest forward of all."""
-        return max((entry[1] for entry in self.trace if entry[0] != "B"), default=0)
+        return any(samples == 0 for samples, _, _ in self.forwards)
 
 
 class _Box:
@@ -66,51 +60,43 @@ class _Watch:
 
     def __init__(self, net: Any, optimizer: Any) -> None:
         self.net = net
-        self.clear()
+        self.begin()
         net[0].register_forward_pre_hook(self._arrives)  # of the layers, so that a loop over them is seen, too
         net[-1].register_forward_hook(self._leaves)
-        optimizer.register_step_post_hook(self._steps)
+        optimizer.register_step_post_hook(self._updates)
 
-    def clear(self) -> None:
+    def begin(self) -> None:
         """A step begins."""
-        self.trace: list[tuple[Any, ...]] = []
+        self.forwards: list[tuple[int, bool, list[int]]] = []
+        self.backwards: list[int] = []
         self.modes: list[bool] = []
-        self.updates = self.forwards = 0
+        self.updates, self.graph_kept = 0, False
         self._boxes: weakref.WeakSet[_Box] = weakref.WeakSet()
 
-    def boxes(self) -> AbstractContextManager[Any]:
-        """Inside, what autograd keeps is in boxes."""
-        import torch
-
-        unpack: Callable[[_Box], Any] = lambda box: box.tensor  # noqa: E731
-        return torch.autograd.graph.saved_tensors_hooks(self._pack, unpack)
-
-    def held(self) -> list[int]:
-        """The forwards whose activations are in memory."""
-        return sorted({box.forward for box in self._boxes})
-
-    def note_mode(self) -> None:
-        """Note whether every layer is in training mode."""
+    def look(self) -> set[int]:
+        """Note the mode, and whose activations are in memory; returns those that still wait for their backward."""
         self.modes.append(all(module.training for module in self.net.modules()))
+        held = {box.forward for box in self._boxes}
+        self.graph_kept |= not held.isdisjoint(self.backwards)
+        return held.difference(self.backwards)
 
-    def _pack(self, tensor: Any) -> _Box:
-        box = _Box(tensor.detach(), self.forwards - 1)
+    def pack(self, tensor: Any) -> _Box:
+        """The box for a tensor that autograd wants to keep."""
+        box = _Box(tensor.detach(), len(self.forwards) - 1)
         self._boxes.add(box)
         return box
 
     def _arrives(self, module: Any, inputs: Any) -> None:
         import torch
 
-        self.trace.append(("F" if torch.is_grad_enabled() else "N", len(inputs[0]), self.held()))
-        self.forwards += 1
-        self.note_mode()
+        self.forwards.append((len(inputs[0]), torch.is_grad_enabled(), sorted(self.look())))
 
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
-        forward, trace = self.forwards - 1, self.trace
+        forward, backwards = len(self.forwards) - 1, self.backwards
         if output.requires_grad:
-            output.register_hook(lambda gradient: trace.append(("B", forward)))
+            output.register_hook(lambda gradient: backwards.append(forward))
 
-    def _steps(self, *_: Any) -> None:
+    def _updates(self, *_: Any) -> None:
         self.updates += 1
 
 
@@ -132,11 +118,11 @@ def perform(
 def _step(train_step: Any, watch: _Watch, loss_fn: Any, optimizer: Any, batch: Any, M: int) -> Step:
     import torch
 
-    watch.clear()
+    watch.begin()
     given = [torch.from_numpy(array.copy()) for array in batch]
-    with watch.boxes():
+    with torch.autograd.graph.saved_tensors_hooks(watch.pack, lambda box: box.tensor):
         loss = train_step(watch.net, loss_fn, optimizer, *given, M)
-    watch.note_mode()
+    watch.look()
     is_one = isinstance(loss, torch.Tensor) and loss.numel() == 1
     return Step(
         loss=loss.item() if is_one else loss,
@@ -146,8 +132,9 @@ def _step(train_step: Any, watch: _Watch, loss_fn: Any, optimizer: Any, batch: A
         modes=watch.modes,
         inputs_kept=all(np.array_equal(now.detach().numpy(), was) for now, was in zip(given, batch, strict=True)),
         inputs_ask=any(tensor.requires_grad for tensor in given),
-        trace=watch.trace,
-        held=watch.held(),
+        forwards=watch.forwards,
+        backwards=watch.backwards,
+        graph_kept=watch.graph_kept,
     )
 
 

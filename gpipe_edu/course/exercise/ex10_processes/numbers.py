@@ -47,13 +47,14 @@ def about_gradients(run: Run, k: int) -> Signs:
         yield Sign("some-zeros-came-back", not all(run.came_back[k]))
     yield Sign("emptied", all(grad is None or not np.any(grad) for grad in ours))
     yield Sign("rounded", run.errors[k] < 1e-6)
-    factor = {"factor": f"{_factor(ours, theirs):.3g}"}
+    factor = _factor(ours, theirs)
+    words = {"factor": f"{factor:.3g}"}
     several = sum(len(entry["index"]) for entry in run.diaries[k] if entry.get("op") == "B") > run.M
-    yield Sign("backward-again", factor["factor"] != "0" and several, words=factor)
+    yield Sign("backward-again", bool(factor) and several, words=words)
     beliefs = weighting.about_gradients(run.parts(k, "B"))
     yield from explaining(beliefs, lambda guess: ref.gradient_difference(ours, guess) < 1e-8)
     yield Sign("one-buffer", _memory_used_twice(run.diaries[k]))
-    yield Sign("scaled", factor["factor"] != "0", words=factor)
+    yield Sign("scaled", bool(factor), words=words)
     yield Sign("other-gradient-last" if is_last else "other-gradient")
 
 

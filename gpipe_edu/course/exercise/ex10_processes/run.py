@@ -54,7 +54,7 @@ class Run:
     @property
     def loss_in_words(self) -> str:
         """The same, to be shown."""
-        return self.loss if isinstance(self.loss, str) else f"{self.loss}" if self.loss is None else f"{self.loss:.6f}"
+        return str(self.loss) if self.loss is None or isinstance(self.loss, str) else f"{self.loss:.6f}"
 
     @cached_property
     def stages(self) -> list[slice]:
