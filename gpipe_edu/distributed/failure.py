@@ -23,6 +23,12 @@ class ProcessError(SaidPlainly, RuntimeError):
         self.reason, self.lines, self.seconds = reason, list(lines), seconds
 
 
+class NoNeighbour(ValueError):
+    """A message to or from a process that is not there."""
+
+    reason = "no-neighbour"
+
+
 def shown(line: Line) -> str:
     """A line for a message."""
     return f"\n  line {line.number} of {line.function}: {linecache.getline(line.file, line.number).strip()}"

@@ -86,7 +86,7 @@ class Exam:
         """Whatever comes back. Raises Unwritten."""
         self.calls += 1
         reply = self._sandbox(**given)
-        if reply.trouble and self._is_the_stub(reply.trouble):
+        if reply.trouble and self.is_the_stub(reply.trouble):
             raise Unwritten
         return reply
 
@@ -113,7 +113,7 @@ class Exam:
             because = self.exercise.sentence(slip, {})
             raise Wrong(wrong.finding._replace(slip=slip, because=because)) from None
 
-    def _is_the_stub(self, trouble: Trouble) -> bool:
+    def is_the_stub(self, trouble: Trouble) -> bool:
         """Whether the error is the stub's own `raise NotImplementedError`, and no other error of that type."""
         if trouble.kind != "NotImplementedError":
             return False
@@ -163,7 +163,9 @@ class Case:
                 raise self.wrong(sign)
 
     def fail(self, trouble: Trouble, traps: Traps | None = None) -> NoReturn:
-        """Raise Wrong for an error of the learner's code."""
+        """Raise Wrong for an error of the learner's code, Unwritten for that of the stub."""
+        if self.exam.is_the_stub(trouble):
+            raise Unwritten
         raise self.wrong(_sign_of(trouble, traps or {}))
 
     def wrong(self, sign: Sign) -> Wrong:
