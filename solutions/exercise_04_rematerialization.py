@@ -61,7 +61,8 @@ class Stage:
 
     layers: a list of layers as above. grads: for each layer a dict of arrays, to which every backward adds. kept: yours
     to fill; at any time it may hold the stage's input for each micro-batch that has gone forward and not yet come back,
-    and nothing else. Between calls, nothing is kept anywhere else either.
+    and nothing else. Between calls, nothing is kept anywhere else either. A stage serves many mini-batches: in each one,
+    m begins at 0 again, and `grads` goes on adding.
     """
 
     def __init__(self, layers: list) -> None:
@@ -70,7 +71,7 @@ class Stage:
         self.kept: dict = {}
 
     def forward(self, m: int, x):
-        """The output of the stage for micro-batch m with the input x, an array of shape (n, ...)."""
+        """The output of the stage, an array, for micro-batch m with the input x, an array of shape (n, ...)."""
         ### BEGIN SOLUTION
         self.kept[m] = x
         for layer in self.layers:
@@ -79,7 +80,7 @@ class Stage:
         ### END SOLUTION
 
     def backward(self, m: int, dy):
-        """Given the gradient of micro-batch m's output: adds to `grads`, returns the gradient of its input."""
+        """Given the gradient of micro-batch m's output: adds to `grads`, returns that of its input, in x's shape."""
         ### BEGIN SOLUTION
         x, again = self.kept.pop(m), []
         for layer in self.layers:
