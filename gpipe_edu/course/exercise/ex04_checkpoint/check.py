@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from random import Random
@@ -44,11 +44,6 @@ class Given:
     earlier: Array | None = None
 
     @property
-    def layers(self) -> int:
-        """How many there are in all stages."""
-        return sum(map(len, self.stages))
-
-    @property
     def draws(self) -> bool:
         """Whether there is a dropout, and it drops."""
         return self.trains and any(isinstance(item, float) for item in chain(*self.stages))
@@ -83,8 +78,8 @@ class Step:
     def truth(self) -> Truth:
         """What one device computes; the gradients with those of the earlier input."""
         given, drawn = self.given, self.drawn
-        numbers = ((k, i) for k, items in enumerate(given.stages) for i in range(len(items)))
-        layers = [layer_of(given.stages[k][i], drawn.get((k, i))) for k, i in numbers]
+        numbered = [((k, i), item) for k, items in enumerate(given.stages) for i, item in enumerate(items)]
+        layers = [layer_of(item, drawn.get(number)) for number, item in numbered]
         truth = one_device(layers, given.x, dy=given.dy)
         if given.earlier is None:
             return truth
@@ -94,17 +89,15 @@ class Step:
     @property
     def lost(self) -> list[int]:
         """The stages that have weights without a gradient."""
-        owners = [k for k, items in enumerate(self.given.stages) for item in items if isinstance(item, tuple)]
-        weights = chain(*zip(owners, owners, strict=True))
-        return sorted({k for k, gradient in zip(weights, self.grads, strict=True) if gradient is None})
+        stages = self.given.stages
+        owners = [k for k, items in enumerate(stages) for item in items if isinstance(item, tuple) for _ in item]
+        return sorted({k for k, gradient in zip(owners, self.grads, strict=True) if gradient is None})
 
     @property
     def error(self) -> float:
-        """How far the gradients are from the truth."""
-        follow = self.given.follow
-        return ref.gradient_difference(
-            [*self.grads, *[self.dx] * follow], [*self.truth.grads, *[self.truth.dx] * follow]
-        )
+        """How far the gradients are from the truth, that of x with them if there has to be one."""
+        mine, exact = [self.dx] * self.given.follow, [self.truth.dx] * self.given.follow
+        return ref.gradient_difference([*self.grads, *mine], [*self.truth.grads, *exact])
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -162,8 +155,7 @@ def _train(exam: Exam, given: Given) -> Step:
 
 def _asked(case: Case, given: Given) -> Step:
     """What came, when it is a tensor."""
-    fields = {name: getattr(given, name) for name in asdict(given)}
-    found, trouble = case.exam.reply(**fields)
+    found, trouble = case.exam.reply(**vars(given))
     if trouble:
         called = trouble.kind == "TypeError" and "'Tensor' object is not callable" in trouble.message
         case.judge([Sign("called-too-early", called, trouble=trouble)])
@@ -191,12 +183,8 @@ def _judge_lost(case: Case, step: Step) -> None:
     """Why some weights got no gradient: what comes when the input requires one?"""
     followed = _asked(case, replace(step.given, follow=True))
     case.expected, case.came = "gradients for all weights", f"none for stage {listed(step.lost)}"
-    signs = [
-        Sign("needs-input-gradient", not followed.lost),
-        Sign("no-grad-for-good", bool(set(step.lost) & set(step.blind))),
-        Sign("detached"),
-    ]
-    case.judge(signs)
+    case.judge([Sign("needs-input-gradient", not followed.lost)])
+    case.judge([Sign("no-grad-for-good", bool(set(step.lost) & set(step.blind))), Sign("detached")])
 
 
 def _about_memory(step: Step) -> Signs:
@@ -228,14 +216,13 @@ def _about_gradients(step: Step) -> Signs:
 def _evaluate(exam: Exam, given: Given) -> None:
     """Under no_grad there is no way back, and nothing to keep for it."""
     case = exam.case(f"with torch.no_grad(): forward(stages, x, again={given.again})")
-    step = _asked(case, given)
-    case.judge(_about_evaluation(step))
+    case.judge(_about_evaluation(_asked(case, given)))
 
 
 def _about_evaluation(step: Step) -> Signs:
     yield Sign("graph-in-evaluation", step.has_graph, "no graph", "requires_grad=True")
     yield _held(step)
-    yield Sign("other-in-evaluation", len(step.runs) != step.given.layers or not _same_values(step))
+    yield Sign("other-in-evaluation", len(step.runs) != sum(map(len, step.given.stages)) or not _same_values(step))
     yield Sign("mode-changed", not step.same_modes)
 
 
@@ -251,13 +238,9 @@ def _digits(exam: Exam, rng: Random, numbers: np.random.Generator) -> Success:
     stages = [_stage(numbers, sizes, 0.0) for sizes in ([64, 32, 32, 32], [32, 32, 32, 32], [32, 32, 32, 10])]
     _, dy = ref.cross_entropy(ref.predict(list(map(layer_of, chain(*stages))), x), y)
     plain, thrifty = (_train(exam, Given(stages, x, dy, [more] * 3)) for more in (False, True))
-    kept = {"plain": _bytes(plain), "thrifty": _bytes(thrifty)}
+    kept = [sum(size for _, _, size in step.kept) for step in (plain, thrifty)]
     chart = Chart("one micro-batch, all stages run again", "F0 C0\n" * 3)
-    return exam.success(chart, error=thrifty.error, **kept)
-
-
-def _bytes(step: Step) -> int:
-    return sum(size for _, _, size in step.kept)
+    return exam.success(chart, error=thrifty.error, plain=kept[0], thrifty=kept[1])
 
 
 def _row(value: Array) -> str:

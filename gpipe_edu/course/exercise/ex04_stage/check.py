@@ -18,6 +18,7 @@ import numpy as np
 from gpipe_edu import gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.course.exercise.case import Exam, Sign, Signs
+from gpipe_edu.course.exercise.forms import gathered
 from gpipe_edu.course.exercise.networks import Array
 from gpipe_edu.course.findings import Chart, Success
 from gpipe_edu.data import digits
@@ -50,9 +51,10 @@ def perform(Theirs: Any, sizes: list[int], seed: int, batches: list[Batch], sche
         results = [ref.train_pipeline(layers, x, y, schedule, make_stage=make_stage) for x, y in batches]
     except Odd as odd:
         return {"odd": odd.args}
+    grads = [gathered(stage.theirs.grads) for stage in stages.values()]
     return {
         "loss": results[-1].loss,
-        "grads": [dict(grads) for stage in stages.values() for grads in stage.theirs.grads],
+        "grads": [layer for each in grads for layer in (each if isinstance(each, list) else [each])],
         "held": [[entry.bytes for entry in row] for row in results[-1].memory],
         "forward_runs": sum(stage.runs["forward"] for stage in stages.values()),
         "backward_runs": sum(stage.runs["backward"] for stage in stages.values()),
@@ -141,7 +143,7 @@ def _about_the_output(run: Run) -> Signs:
 
 def _forms(grads: Any) -> list[Any]:
     """The names and shapes in gradients."""
-    return [{name: np.shape(value) for name, value in layer.items()} for layer in grads]
+    return [isinstance(layer, dict) and {name: np.shape(value) for name, value in layer.items()} for layer in grads]
 
 
 def _about_gradients(run: Run) -> Signs:

@@ -41,7 +41,7 @@ class LearnersStage(Stage):
     def held_bytes(self) -> int:
         """Bytes of all arrays that the learner's stage holds, besides weights and gradients."""
         known = [value for layer in self.layers_at(0) for value in layer.params.values()]
-        known += [value for grads in self.theirs.grads for value in grads.values()]
+        known += _arrays_in([self.theirs.grads], [])
         inside = [value for name, value in vars(self.theirs).items() if name != "grads"]
         return sum(array.nbytes for array in _arrays_in(inside, known))
 
