@@ -6,7 +6,19 @@ It is printed from here because pytest-xdist's main process loads no conftest of
 import os
 from collections import defaultdict
 
+import pytest
+
+from gpipe_edu import store
+
 os.environ.setdefault("MPLBACKEND", "agg")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A learner's folder of this test's own."""
+    folder = tmp_path / "learner"
+    monkeypatch.setenv(store.HOME, str(folder))
+    return folder
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -11,7 +11,9 @@ import pytest
 
 from gpipe_edu import store
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
+
+pytestmark = pytest.mark.usefixtures("home")
 BROKEN = {
     "cut off": b'{"predictions": {"03/a": "B"',
     "empty": b"",

@@ -3,14 +3,18 @@
 import pytest
 
 from gpipe_edu.course.exercise import find
-from gpipe_edu.course.exercise.case import Exam, Unwritten, Wrong
-from gpipe_edu.course.sandbox import Place, Trouble
+from gpipe_edu.course.exercise.case import Exam, Wrong
+from gpipe_edu.course.findings import Unwritten
+from gpipe_edu.course.sandbox import Trouble
+from gpipe_edu.process.lines import Line
 
 EXAM = Exam(find("ex10/processes"), None)
 
 
 def not_implemented(function, text):
-    return Trouble("NotImplementedError", "", (Place(1, "run_stage", "helper()"), Place(9, function, text)))
+    return Trouble(
+        "NotImplementedError", "", (Line("cell", 1, "run_stage", "helper()"), Line("cell", 9, function, text))
+    )
 
 
 def test_the_stub_of_a_function_that_other_processes_call_is_no_answer():
