@@ -7,4 +7,5 @@ from gpipe_edu import store
 
 @pytest.fixture(autouse=True)
 def progress_file(home):
+    home.mkdir()
     return store.path()
