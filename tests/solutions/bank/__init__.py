@@ -5,7 +5,12 @@ in mind: they are what one types who believes the thing.
 """
 
 import importlib
+import inspect
+import linecache
 import re
+import sys
+import textwrap
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -36,9 +41,33 @@ class Bank:
         """Decorates an answer that must be accepted."""
         return self._add("", function)
 
-    def _add(self, slip, function):
-        self.entries.append(Entry(self.key, function.__name__, slip, function))
+    def changed(self, slip, name, *texts, of=None):
+        """Adds a wrong answer that is a right one but for a line: `of`, or the first right one; see `changed`."""
+        base = of or next(entry.function for entry in self.entries if not entry.slip)
+        self._add(slip, changed(base, name, *texts), name)
+
+    def _add(self, slip, function, name=""):
+        self.entries.append(Entry(self.key, name or function.__name__, slip, function))
         return function
+
+
+def changed(right, name, *texts):
+    """The function or class `right`, made from its source with the second text for the first, and so on in pairs.
+
+    It lives in a module of its own, which sees what the module of `right` sees, and has lines that reports can quote.
+    """
+    source = textwrap.dedent(inspect.getsource(right))
+    source = source[re.search("^(def|class) ", source, re.MULTILINE).start() :]  # without its decorators
+    for old, new in zip(texts[::2], texts[1::2], strict=True):
+        if source.count(old) != 1:
+            raise ValueError(f"{name}: {old!r} is {source.count(old)} times in {right.__name__}, not once")
+        source = source.replace(old, new)
+    module = types.ModuleType(f"{right.__module__}.{name}")
+    vars(module).update(vars(sys.modules[right.__module__]), __name__=module.__name__, __file__=f"{module.__name__}.py")
+    sys.modules[module.__name__] = module
+    linecache.cache[module.__file__] = (len(source), None, source.splitlines(keepends=True), module.__file__)
+    exec(compile(source, module.__file__, "exec"), vars(module))
+    return getattr(module, right.__name__)
 
 
 def bank(key) -> list[Entry]:
