@@ -48,7 +48,7 @@ def train_command(
     figure: Annotated[Path | None, typer.Option(help="Write the last step as a picture (.svg or .png).")] = None,
 ) -> None:
     """Train on the handwritten digits with a pipeline, and show what happened."""
-    job = train.Job(
+    training = train.Training(
         engine=engine,
         partitions=partitions,
         micro_batches=micro_batches,
@@ -62,7 +62,7 @@ def train_command(
         learning_rate=learning_rate,
         seed=seed,
     )
-    train.run(job, trace=trace, figure=figure)
+    train.run(training, trace=trace, figure=figure)
 
 
 @app.command("schedule")
@@ -78,7 +78,7 @@ def schedule_command(
     figure: Annotated[Path | None, typer.Option(help="Write the plan as a picture (.svg or .png).")] = None,
 ) -> None:
     """Check a schedule and draw its plan. Exit code 1, with every problem named, if it cannot run."""
-    options = schedule.Plan(what, partitions, micro_batches, forward, backward, send)
+    options = schedule.Request(what, partitions, micro_batches, forward, backward, send)
     raise typer.Exit(schedule.run(options, text=text, trace=trace, figure=figure))
 
 

@@ -11,7 +11,7 @@
 # %%
 import gpipe_edu as ge
 from gpipe_edu.course import check, hint, predict
-from gpipe_edu.timeline.memory import peak_memory
+from gpipe_edu.timeline import peak_memory
 
 # %% [markdown]
 # ## Late recompute

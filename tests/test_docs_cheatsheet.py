@@ -9,8 +9,8 @@ import pytest
 import typer.main
 
 import gpipe_edu as ge
+from gpipe_edu import store
 from gpipe_edu.cli import app, main
-from gpipe_edu.course import store
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs/cheatsheet.md").read_text(encoding="utf-8")
 EXAMPLE = {"K": 4, "M": 8, "V": 2, "F": 1, "B": 2, "R": 1, "I": 1, "W": 1, "k": 0, "c": [2, 2, 2, 5], "sum": sum}

@@ -13,7 +13,7 @@ from gpipe_edu.view.text import render_text
 from .common import bad_arguments, check_targets, find_schedule, write
 
 
-class Plan(NamedTuple):
+class Request(NamedTuple):
     """A schedule, by recipe or file, and the costs to plan it with."""
 
     what: str
@@ -24,13 +24,13 @@ class Plan(NamedTuple):
     send: float
 
 
-def run(plan: Plan, *, text: bool, trace: Path | None, figure: Path | None) -> int:
+def run(request: Request, *, text: bool, trace: Path | None, figure: Path | None) -> int:
     """Check and draw; returns the exit code, 1 if the schedule cannot run."""
     console = Console(highlight=False)
     with bad_arguments():
         check_targets(trace, figure)
-        schedule = find_schedule(plan.what, plan.partitions, plan.micro_batches)
-        costs = Costs(F=plan.forward, B=plan.backward, send=plan.send)
+        schedule = find_schedule(request.what, request.partitions, request.micro_batches)
+        costs = Costs(F=request.forward, B=request.backward, send=request.send)
     problems = schedule.problems()
     for problem in problems:
         console.print(problem.message, style="bold red", markup=False)

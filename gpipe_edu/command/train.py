@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
-class Job(NamedTuple):
+class Training(NamedTuple):
     """What to train: the options of the command line."""
 
     engine: str
@@ -65,18 +65,18 @@ class Trainer(Protocol):
         """What is worth knowing, measured on one mini-batch: names and sentences."""
 
 
-def run(job: Job, *, trace: Path | None, figure: Path | None) -> None:
+def run(training: Training, *, trace: Path | None, figure: Path | None) -> None:
     """Train, print a chart of the last step and a table of figures, and write the files asked for."""
     console = Console(highlight=False)
     data = digits()
     with bad_arguments():
         check_targets(trace, figure)
-        trainer = _trainer(job)
+        trainer = _trainer(training)
     console.print(
         f"Digits: {len(data.x_train)} images to train, {len(data.x_test)} to test. {sum(trainer.balance)} layers on "
         f"{trainer.schedule.devices} devices as {', '.join(map(str, trainer.balance))}; {trainer.schedule!r}."
     )
-    x, y = _train(job, data, trainer, console)
+    x, y = _train(training, data, trainer, console)
     timeline = trainer.measure(x, y)
     console.print()
     console.print(render_text(timeline, width=console.width, color=True))
@@ -88,37 +88,37 @@ def run(job: Job, *, trace: Path | None, figure: Path | None) -> None:
         console.print(f"wrote {path}", markup=False)
 
 
-def _trainer(job: Job) -> Trainer:
-    schedule = find_schedule(job.schedule, job.partitions, job.micro_batches).check()
-    schedule = with_recompute(schedule, job.checkpoint)
-    if job.engine == "numpy":
+def _trainer(training: Training) -> Trainer:
+    schedule = find_schedule(training.schedule, training.partitions, training.micro_batches).check()
+    schedule = with_recompute(schedule, training.checkpoint)
+    if training.engine == "numpy":
         from .train_numpy import NumpyTrainer
 
-        return NumpyTrainer(job, schedule)
-    if job.engine == "torch":
+        return NumpyTrainer(training, schedule)
+    if training.engine == "torch":
         try:
             from .train_torch import TorchTrainer
         except ModuleNotFoundError as error:
             raise ValueError(f'--engine torch needs {error.name}: python -m pip install "gpipe_edu[torch]"') from error
-        return TorchTrainer(job, schedule)
-    raise ValueError(f"engine is {job.engine!r}; it must be one of {', '.join(ENGINES)}")
+        return TorchTrainer(training, schedule)
+    raise ValueError(f"engine is {training.engine!r}; it must be one of {', '.join(ENGINES)}")
 
 
-def _train(job: Job, data: Digits, trainer: Trainer, console: Console) -> tuple[Array, Labels]:
+def _train(training: Training, data: Digits, trainer: Trainer, console: Console) -> tuple[Array, Labels]:
     """Train for all epochs; returns a full mini-batch."""
-    steps = -(-len(data.x_train) // job.batch)
+    steps = -(-len(data.x_train) // training.batch)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
     with Progress(*columns, console=console, transient=True) as progress:
-        for epoch in range(job.epochs):
-            task = progress.add_task(f"epoch {epoch + 1} of {job.epochs}", total=steps)
+        for epoch in range(training.epochs):
+            task = progress.add_task(f"epoch {epoch + 1} of {training.epochs}", total=steps)
             losses: list[float] = []
-            for x, y in minibatches(data.x_train, data.y_train, job.batch, seed=job.seed + epoch):
+            for x, y in minibatches(data.x_train, data.y_train, training.batch, seed=training.seed + epoch):
                 losses.append(trainer.step(x, y, epoch * steps + len(losses)))
                 progress.advance(task)
             progress.remove_task(task)
             accuracy = trainer.accuracy(data.x_test, data.y_test)
             console.print(f"epoch {epoch + 1}: loss {np.mean(losses):.3f}, test accuracy {accuracy:.1%}")
-    return next(minibatches(data.x_train, data.y_train, job.batch, seed=job.seed))
+    return next(minibatches(data.x_train, data.y_train, training.batch, seed=training.seed))
 
 
 def kib(sizes: tuple[int, ...]) -> str:

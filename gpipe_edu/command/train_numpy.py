@@ -9,19 +9,19 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, simulate
 
-from .train import Array, Job, Labels, kib, same
+from .train import Array, Labels, Training, kib, same
 
 
 class NumpyTrainer:
     """An MLP on the NumPy pipeline; see `train.Trainer`."""
 
-    def __init__(self, job: Job, schedule: Schedule) -> None:
-        if job.device not in ("auto", "cpu"):
-            raise ValueError(f"device is {job.device!r}; the NumPy engine runs on the CPU only")
+    def __init__(self, training: Training, schedule: Schedule) -> None:
+        if training.device not in ("auto", "cpu"):
+            raise ValueError(f"device is {training.device!r}; the NumPy engine runs on the CPU only")
         self.schedule = schedule
-        self.layers = ref.mlp([64, *[job.hidden_dim] * (job.layers - 1), 10], "tanh", seed=job.seed)
+        self.layers = ref.mlp([64, *[training.hidden_dim] * (training.layers - 1), 10], "tanh", seed=training.seed)
         self.balance = balance_uniform(len(self.layers), schedule.stages)
-        self.optimizer = ref.SGD(self.layers, job.rate, momentum=0.9)
+        self.optimizer = ref.SGD(self.layers, training.rate, momentum=0.9)
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss."""

@@ -18,7 +18,7 @@ from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.split import balance_uniform, split_batch
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
-from .train import Array, Job, Labels, kib, same
+from .train import Array, Labels, Training, kib, same
 
 ROUNDS = 7
 """Steps timed of each variant, in turn; medians are shown."""
@@ -27,11 +27,11 @@ ROUNDS = 7
 class TorchTrainer:
     """An MLP on the PyTorch pipeline; see `train.Trainer`."""
 
-    def __init__(self, job: Job, schedule: Schedule) -> None:
+    def __init__(self, training: Training, schedule: Schedule) -> None:
         self.schedule = schedule
-        self.devices = _devices(job.device)
-        torch.manual_seed(job.seed)
-        sizes = [64, *[job.hidden_dim] * (job.layers - 1), 10]
+        self.devices = _devices(training.device)
+        torch.manual_seed(training.seed)
+        sizes = [64, *[training.hidden_dim] * (training.layers - 1), 10]
         layers: list[nn.Module] = []
         for inputs, outputs in pairwise(sizes):
             linear = nn.Linear(inputs, outputs)
@@ -40,7 +40,7 @@ class TorchTrainer:
         net = nn.Sequential(*layers[:-1])
         self.balance = balance_uniform(len(net), schedule.stages)
         self.pipe = self._pipe(net, schedule)
-        self.optimizer = torch.optim.SGD(net.parameters(), lr=job.rate, momentum=0.9)
+        self.optimizer = torch.optim.SGD(net.parameters(), lr=training.rate, momentum=0.9)
         self.net, self.loss = net, nn.CrossEntropyLoss()
 
     def step(self, x: Array, y: Labels, number: int) -> float:

@@ -2,7 +2,9 @@
 
 from .attempts import hint
 from .check import NotYet, check
+from .environment import look
+from .lab_report import LabReport
 from .predict import forget, predict
 from .progress import progress, reset, solution
 
-__all__ = ["NotYet", "check", "forget", "hint", "predict", "progress", "reset", "solution"]
+__all__ = ["LabReport", "NotYet", "check", "forget", "hint", "look", "predict", "progress", "reset", "solution"]

@@ -8,7 +8,9 @@ from __future__ import annotations
 from datetime import date
 from typing import Any, Final
 
-from . import page, store
+from gpipe_edu import store
+
+from . import page
 from .exercise import find, former
 from .findings import Report
 

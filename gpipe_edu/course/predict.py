@@ -9,7 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from . import page, store
+from gpipe_edu import store
+
+from . import page
 from .question import Question, find, letter
 
 _SECTION = "predictions"

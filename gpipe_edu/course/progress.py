@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpipe_edu import store
 from gpipe_edu.words import plural
 
-from . import attempts, build, page, percent, store
+from . import attempts, build, page, percent
 from .exercise import Exercise, exercises, find
 
 

@@ -6,19 +6,19 @@ from .hints import Hint, hint
 from .level import Level
 from .levels import LEVELS, find_level, sandbox
 from .par import Proof, prove
-from .progress import Progress
 from .recognise import recognise
 from .score import Score
 from .share import read, share
+from .solved import SolvedLevels
 
 __all__ = [
     "LEVELS",
     "Board",
     "Hint",
     "Level",
-    "Progress",
     "Proof",
     "Score",
+    "SolvedLevels",
     "Verdict",
     "find_level",
     "hint",

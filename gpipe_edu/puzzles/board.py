@@ -13,7 +13,6 @@ from gpipe_edu.schedule import Op, Problem, Schedule, ScheduleError
 from gpipe_edu.timeline import Timeline
 
 from .level import MODES, Level
-from .model import Model
 from .position import Position, Rows
 from .score import Score, score
 
@@ -40,7 +39,6 @@ class Board:
     def __init__(self, level: Level, rows: Iterable[Iterable[Op]] | None = None) -> None:
         self.level = level
         self.free = level.mode == "free"
-        self._model = Model(level)
         self._past: list[Position] = []
         self._future: list[Position] = []
         self.position = Position(level, [()] * level.K if rows is None else rows)
@@ -126,23 +124,10 @@ class Board:
         """The rows before the last change, before the one before, and so on."""
         return (position.rows for position in reversed(self._past))
 
+    @property
     def ready(self) -> list[list[Op]]:
         """Per device: the ops that could be placed behind its row now."""
-        found = [set[Op]() for _ in self.rows]
-        played = self._model.run(self.rows)
-        there = {op for row in self.rows for op in row}
-        for move in self._model.moves(played.state):
-            if move.op not in there:
-                found[move.step.device].add(move.op)
-        # A forward is taken to drop its activations where it may; whether there is room to keep them, the judge knows.
-        for micro_batch, parcel in enumerate(played.state.parcels):
-            for stage, mark in enumerate(parcel.progress):
-                for kind in self._model.if_kept(parcel.progress, stage) if mark == "F~" else ():
-                    device, op = self.level.home(stage), Op(kind, micro_batch, stage)
-                    if op not in there and (self.level.cap is None or not self._wrong(self._placed(device, op))):
-                        found[device].add(op)
-        blocked = [len(row) < len(mine) for row, mine in zip(played.rows, self.rows, strict=True)]
-        return [[] if stuck else sorted(ops) for ops, stuck in zip(found, blocked, strict=True)]
+        return self.position.ready
 
     @property
     def problems(self) -> list[Problem]:
@@ -209,9 +194,6 @@ class Board:
 
     def _wrong(self, position: Position) -> list[Problem]:
         return position.problems or position.waiting
-
-    def _placed(self, device: int, op: Op) -> Position:
-        return Position(self.level, self._with(device, (*self.rows[device], op)))
 
     def _with(self, device: int, row: Iterable[Op]) -> list[tuple[Op, ...]]:
         rows = list(self.rows)

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from gpipe_edu.schedule.op import SENDS_GRADIENT
 
 from .level import Level
-from .model import Model, Parcel, Progress, State
+from .states import Journey, Marks, State, StateSpace
 
 
 def lower_bound(level: Level) -> float:
     """What no schedule of `level` can beat: the busiest device, its wait before and the way back after it."""
-    model = Model(level)
-    return Bounds(model)(model.start)
+    space = StateSpace(level)
+    return Bounds(space)(space.start)
 
 
 class _Outlook(NamedTuple):
@@ -40,9 +40,9 @@ class _Outlook(NamedTuple):
 class Bounds:
     """`bounds(state)`: a makespan that no way on from `state` can beat."""
 
-    def __init__(self, model: Model) -> None:
-        self.model, self.level = model, model.level
-        self._outlooks: dict[Progress, _Outlook] = {}
+    def __init__(self, space: StateSpace) -> None:
+        self.space, self.level = space, space.level
+        self._outlooks: dict[Marks, _Outlook] = {}
 
     def __call__(self, state: State) -> float:
         """The largest of: a device's free time, a micro-batch's way, a device's wait, work and way back."""
@@ -50,13 +50,13 @@ class Bounds:
         best = max(free)
         work, hurry = [0.0] * len(free), [0.0] * len(free)
         first = [float("inf")] * len(free)
-        for parcel in state.parcels:
-            outlook = self.outlook(parcel.progress)
+        for journey in state.journeys:
+            outlook = self.outlook(journey.marks)
             front = 0.0
             if outlook.output >= 0:
-                front = max(parcel.output, free[outlook.output])
+                front = max(journey.output, free[outlook.output])
             elif outlook.gradient >= 0:
-                front = max(parcel.gradient, free[outlook.gradient])
+                front = max(journey.gradient, free[outlook.gradient])
             if outlook.rest:
                 best = max(best, front + outlook.rest)
             for device in devices:
@@ -76,33 +76,33 @@ class Bounds:
                     best = max(best, begin + hurry[device] + self._way_back[0][device])
         return best
 
-    def settled(self, state: State, parcel: Parcel) -> Parcel:
-        """The parcel with arrivals that no longer matter, because their device is not free before, set to 0."""
-        outlook = self.outlook(parcel.progress)
-        _, output, gradient = parcel
+    def settled(self, state: State, journey: Journey) -> Journey:
+        """The journey with arrivals that no longer matter, because their device is not free before, set to 0."""
+        outlook = self.outlook(journey.marks)
+        _, output, gradient = journey
         if output and (outlook.output < 0 or output <= state.free[outlook.output]):
             output = 0.0
         if gradient and (outlook.gradient < 0 or gradient <= state.free[outlook.gradient]):
             gradient = 0.0
-        return Parcel(parcel.progress, output, gradient)
+        return Journey(journey.marks, output, gradient)
 
-    def outlook(self, progress: Progress) -> _Outlook:
+    def outlook(self, marks: Marks) -> _Outlook:
         """What is left for a micro-batch that is so far."""
-        if progress not in self._outlooks:
-            self._outlooks[progress] = self._look(progress)
-        return self._outlooks[progress]
+        if marks not in self._outlooks:
+            self._outlooks[marks] = self._look(marks)
+        return self._outlooks[marks]
 
-    def _look(self, progress: Progress) -> _Outlook:
+    def _look(self, marks: Marks) -> _Outlook:
         level, last = self.level, self.level.stages - 1
-        forward = next((k for k, mark in enumerate(progress) if not mark), None)
-        backward = next((k for k in range(last, -1, -1) if SENDS_GRADIENT.isdisjoint(progress[k])), None)
+        forward = next((k for k, mark in enumerate(marks) if not mark), None)
+        backward = next((k for k in range(last, -1, -1) if SENDS_GRADIENT.isdisjoint(marks[k])), None)
         work, hurry = [0.0] * level.K, [0.0] * level.K
         arrival: list[float | None] = [None] * level.K
-        for k, mark in enumerate(progress):
+        for k, mark in enumerate(marks):
             ways = self._ways(mark)
             if not any(ways):
                 continue
-            device, time = level.home(k), self.model.table
+            device, time = level.home(k), self.space.table
             work[device] += min(sum(time[kind][k] for kind in way) for way in ways)
             hurry[device] += min(sum(time[kind][k] for kind in way if kind != "W") for way in ways)
             wait = self._wait(k, mark, forward, backward)
@@ -142,7 +142,7 @@ class Bounds:
 
     def _chain_forward(self, first: int, end: int) -> float:
         """Least time from the start of F on stage `first` until stage `end` has its input."""
-        return sum(self.model.table["F"][k] + self._send(k, k + 1) for k in range(first, end))
+        return sum(self.space.table["F"][k] + self._send(k, k + 1) for k in range(first, end))
 
     def _chain_backward(self, first: int, end: int) -> float:
         """Least time from the start of the gradient op on stage `first` until stage `end` has its gradient."""
@@ -156,12 +156,12 @@ class Bounds:
     def _gradient(self) -> list[float]:
         """Per stage: the shortest op that sends a gradient."""
         kinds = {kind for way in self.level.ways for kind in way} & SENDS_GRADIENT
-        return [min(self.model.table[kind][k] for kind in kinds) for k in range(self.level.stages)]
+        return [min(self.space.table[kind][k] for kind in kinds) for k in range(self.level.stages)]
 
     @cached_property
     def _after(self) -> float:
         """What must follow the last gradient on stage 0: a W if there is no other way."""
-        return min(self.model.table["W"][0] if way.endswith("W") else 0.0 for way in self.level.ways)
+        return min(self.space.table["W"][0] if way.endswith("W") else 0.0 for way in self.level.ways)
 
     @cached_property
     def _way_back(self) -> tuple[list[float], list[float]]:

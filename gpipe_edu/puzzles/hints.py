@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpipe_edu.schedule import KINDS, Op
+from gpipe_edu.words import plural, with_article
 
 from .board import Board
 from .level import Level
-from .model import Model, Move
 from .par import prove
 from .policy import POLICIES, follow, keeps_at, next_move
 from .position import Rows
 from .score import NOISE
+from .states import Move, StateSpace
 
 SIZES: Final = (1, 2, 3)
 """From a nudge to the move itself."""
@@ -49,17 +50,17 @@ def hint(board: Board, size: int = 3) -> Hint:
     if not moves:
         return Hint(size, _back(board))
     move = moves[0]
-    device, kind = move.step.device, KINDS[move.step.kind]
+    device, kind = move.action.device, KINDS[move.action.kind]
     name = POLICIES[level.policy].name
     if policy:
-        why = f"{POLICIES[level.policy].why[move.step.kind]} ({name})"
+        why = f"{POLICIES[level.policy].why[move.action.kind]} ({name})"
     else:
         why = f"a search finds a way from here that ends at {_end(moves):g}; {name} has none"
     when = f"time {move.start:g}"
     if size == 1:
         return Hint(size, f"Look at device {device}: it can start something at {when}.", device)
     if size == 2:
-        return Hint(size, f"Device {device}, at {when}: {_article(kind)} {kind}; {why}.", device)
+        return Hint(size, f"Device {device}, at {when}: {with_article(kind)}; {why}.", device)
     return Hint(size, f"Place {move.op} on device {device}, at {when}: {why}.", device, move.op)
 
 
@@ -68,12 +69,12 @@ def way_on(level: Level, rows: Rows) -> tuple[list[Move], bool]:
 
     Where there is no goal, any next move will do.
     """
-    model = Model(level)
-    state = model.run(rows, keeps_at(level)).state
+    space = StateSpace(level)
+    state = space.run(rows, keeps_at(level)).state
     if level.goal is None:
-        move = next_move(POLICIES[level.policy], model, state)
+        move = next_move(POLICIES[level.policy], space, state)
         return ([move] if move else []), True
-    moves = follow(POLICIES[level.policy], model, state)
+    moves = follow(POLICIES[level.policy], space, state)
     if moves and _reaches(level, moves):
         return moves, True
     found = list(prove(level, _SEARCH_SECONDS, state).moves)
@@ -92,9 +93,5 @@ def _back(board: Board) -> str:
     """How far to go back until there is a way on."""
     for count, rows in enumerate(board.past(), start=1):
         if way_on(board.level, rows)[0]:
-            return f"From here I find no way to the goal. Take back {count} move{'s' * (count > 1)}, then there is one."
+            return f"From here I find no way to the goal. Take back {plural(count, 'move')}, then there is one."
     return "From here I find no way to the goal. Start again with an empty board."
-
-
-def _article(word: str) -> str:
-    return "an" if word[0] in "aeiou" else "a"

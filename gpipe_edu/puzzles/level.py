@@ -13,6 +13,7 @@ from gpipe_edu.schedule import KINDS, Op
 from gpipe_edu.schedule.doctor import WAYS
 from gpipe_edu.timeline import Costs
 from gpipe_edu.validate import number, whole
+from gpipe_edu.words import plural
 
 PROOFS: Final = {
     "search": "an exhaustive search, which you can run, finds nothing quicker",
@@ -110,10 +111,10 @@ class Level:
 
     def task(self) -> str:
         """What is to be built, in one or two sentences."""
-        sizes = [f"{self.K} device" + "s" * (self.K > 1)]
+        sizes = [plural(self.K, "device")]
         if self.V > 1:
             sizes.append(f"{self.V} stages on each (device k holds stages k, k + {self.K}, ...)")
-        sizes.append(f"{self.M} micro-batch" + "es" * (self.M > 1))
+        sizes.append(plural(self.M, "micro-batch"))
         kinds = ", ".join(f"{kind} {KINDS[kind]}" for kind in self.kinds)
         text = f"{', '.join(sizes)}. Ops: {kinds}. {self.prices()}."
         if self.cap is not None:

@@ -19,7 +19,7 @@ from gpipe_edu.schedule import Op, Schedule
 
 from .bounds import Bounds
 from .level import Level
-from .model import Model, Move, Progress, State
+from .states import Marks, Move, State, StateSpace
 
 SECONDS = 60.0
 """How long a proof may take unless told otherwise."""
@@ -49,7 +49,7 @@ class Proof:
             return None
         rows: list[list[Op]] = [[] for _ in range(self.level.K)]
         for move in self.moves:
-            rows[move.step.device].append(move.op)
+            rows[move.action.device].append(move.op)
         return Schedule(rows, name=self.level.title)
 
     def __str__(self) -> str:
@@ -57,19 +57,19 @@ class Proof:
         if not self.proved:
             return f"not proved in time: no schedule is done before {self.bound:g}, {looked}"
         if self.makespan is None:
-            return f"proved: no schedule can do it, {looked}"
+            return f"proved: no schedule can do it, the cap leaves no room for any, {looked}"
         return f"proved: no schedule is done before {self.makespan:g}, {looked}"
 
 
 def prove(level: Level, seconds: float = SECONDS, start: State | None = None) -> Proof:
     """The best makespan of `level` by exhaustive search, from an empty board or from `start`, within a time limit."""
-    began, model = perf_counter(), Model(level)
-    bounds = Bounds(model)
-    root = model.start if start is None else start
+    began, space = perf_counter(), StateSpace(level)
+    bounds = Bounds(space)
+    root = space.start if start is None else start
     order = count()
     first = bounds(root)
     heap: list[tuple[float, int, int, State, _Path | None]] = [(first, 0, next(order), root, None)]
-    seen: dict[tuple[Progress, ...], list[tuple[float, ...]]] = {}
+    seen: dict[tuple[Marks, ...], list[tuple[float, ...]]] = {}
     states, bound = 0, first
     while heap:
         bound, depth, _, state, path = heapq.heappop(heap)
@@ -78,10 +78,10 @@ def prove(level: Level, seconds: float = SECONDS, start: State | None = None) ->
         if _moot(bounds, state, seen):
             continue
         states += 1
-        if model.done(state):
+        if space.done(state):
             return Proof(level, bound, max(state.free), _moves(path), True, states, perf_counter() - began)
-        for move in _apart(model, state):
-            following = model.after(state, move)
+        for move in _apart(space, state):
+            following = space.after(state, move)
             least = max(bound, bounds(following))
             heapq.heappush(heap, (least, depth - 1, next(order), following, _Path(path, move)))
     return Proof(level, bound, None, (), True, states, perf_counter() - began)
@@ -100,27 +100,27 @@ def _moves(path: _Path | None) -> tuple[Move, ...]:
     return tuple(moves[::-1])
 
 
-def _apart(model: Model, state: State) -> Iterator[Move]:
+def _apart(space: StateSpace, state: State) -> Iterator[Move]:
     """Moves worth trying: of micro-batches that are equally far, the one that is nowhere later than the others."""
-    parcels = state.parcels
+    journeys = state.journeys
     moot = {
         b
-        for b, later in enumerate(parcels)
-        for a, earlier in enumerate(parcels)
+        for b, later in enumerate(journeys)
+        for a, earlier in enumerate(journeys)
         if a != b
-        and earlier.progress == later.progress
+        and earlier.marks == later.marks
         and earlier.output <= later.output
         and earlier.gradient <= later.gradient
         and (a < b or (earlier.output, earlier.gradient) != (later.output, later.gradient))
     }
-    return (move for move in model.moves(state) if move.micro_batch not in moot)
+    return (move for move in space.moves(state) if move.micro_batch not in moot)
 
 
-def _moot(bounds: Bounds, state: State, seen: dict[tuple[Progress, ...], list[tuple[float, ...]]]) -> bool:
+def _moot(bounds: Bounds, state: State, seen: dict[tuple[Marks, ...], list[tuple[float, ...]]]) -> bool:
     """True if a state in which the same has run was seen that is nowhere later; else notes this one."""
-    parcels = sorted(bounds.settled(state, parcel) for parcel in state.parcels)
-    key = tuple(parcel.progress for parcel in parcels)
-    times = (*state.free, *(time for parcel in parcels for time in parcel[1:]))
+    journeys = sorted(bounds.settled(state, journey) for journey in state.journeys)
+    key = tuple(journey.marks for journey in journeys)
+    times = (*state.free, *(time for journey in journeys for time in journey[1:]))
     front = seen.setdefault(key, [])
     if any(all(a <= b for a, b in zip(old, times, strict=True)) for old in front):
         return True

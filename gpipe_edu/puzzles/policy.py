@@ -13,7 +13,7 @@ from typing import Final
 from gpipe_edu.schedule.op import SENDS_GRADIENT
 
 from .level import Level
-from .model import Model, Move, State
+from .states import Move, State, StateSpace
 
 
 @dataclass(frozen=True)
@@ -101,21 +101,21 @@ POLICIES: Final[dict[str, Policy]] = {
 """By the names that levels use."""
 
 
-def next_move(policy: Policy, model: Model, state: State) -> Move | None:
+def next_move(policy: Policy, space: StateSpace, state: State) -> Move | None:
     """What a policy does next; None if it has no move."""
-    choices = (move for move in model.moves(state) if _allows(policy, model.level, state, move))
-    return min(choices, key=lambda move: _rank(policy, model.level, move), default=None)
+    choices = (move for move in space.moves(state) if _allows(policy, space.level, state, move))
+    return min(choices, key=lambda move: _rank(policy, space.level, move), default=None)
 
 
-def follow(policy: Policy, model: Model, state: State) -> list[Move] | None:
+def follow(policy: Policy, space: StateSpace, state: State) -> list[Move] | None:
     """The moves of a policy from `state` to the end; None if it gets stuck."""
     moves: list[Move] = []
-    while not model.done(state):
-        move = next_move(policy, model, state)
+    while not space.done(state):
+        move = next_move(policy, space, state)
         if move is None:
             return None
         moves.append(move)
-        state = model.after(state, move)
+        state = space.after(state, move)
     return moves
 
 
@@ -125,8 +125,8 @@ def keeps_at(level: Level) -> Sequence[int]:
 
 
 def _allows(policy: Policy, level: Level, state: State, move: Move) -> bool:
-    kind, stage = move.step.kind, move.step.stage
-    marks = [parcel.progress[stage].replace("~", "") for parcel in state.parcels]
+    kind, stage = move.action.kind, move.action.stage
+    marks = [journey.marks[stage].replace("~", "") for journey in state.journeys]
     if kind == "F":
         return sum(mark != "" and SENDS_GRADIENT.isdisjoint(mark) for mark in marks) < policy.most(level, stage)
     if kind == "W":
@@ -138,14 +138,14 @@ def _allows(policy: Policy, level: Level, state: State, move: Move) -> bool:
 
 def _rank(policy: Policy, level: Level, move: Move) -> tuple[float, ...]:
     """The smallest goes first: the earliest start, the preferred kind, then the order of micro-batches and stages."""
-    step, micro_batch = move.step, move.micro_batch
-    newest = policy.newest_first and step.kind in SENDS_GRADIENT | {"R"}
-    drops = step.kind == "F" and step.progress[step.stage] == "F~"
+    action, micro_batch = move.action, move.micro_batch
+    newest = policy.newest_first and action.kind in SENDS_GRADIENT | {"R"}
+    drops = action.kind == "F" and action.marks[action.stage] == "F~"
     return (
         move.start,
-        policy.kinds.index(step.kind),
-        -step.stage if level.V > 1 else 0,
+        policy.kinds.index(action.kind),
+        -action.stage if level.V > 1 else 0,
         -micro_batch if newest else micro_batch,
-        step.stage,
-        drops == (step.stage in keeps_at(level)),
+        action.stage,
+        drops == (action.stage in keeps_at(level)),
     )

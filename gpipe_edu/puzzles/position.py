@@ -19,7 +19,7 @@ from gpipe_edu.timeline import Span, Timeline, simulate
 from gpipe_edu.timeline.memory import memory_over_time
 
 from .level import Level
-from .model import Model
+from .states import Move, Played, StateSpace
 
 Rows = tuple[tuple[Op, ...], ...]
 
@@ -115,6 +115,50 @@ class Position:
         return tuple(max((held for _, held in level), default=0) for level in self.memory)
 
     @cached_property
+    def moves(self) -> dict[Op, Move]:
+        """The ops that can start now, and when; not those behind an op of their device that waits."""
+        there = {op for row in self.rows for op in row}
+        moves = _space(self.level).moves(self._played.state)
+        return {move.op: move for move in moves if move.op not in there and not self._stuck[move.action.device]}
+
+    @cached_property
+    def ready(self) -> list[list[Op]]:
+        """Per device: the ops that could be placed behind its row now."""
+        found = {(move.action.device, op) for op, move in self.moves.items()}
+        there = {op for row in self.rows for op in row}
+        # A forward is taken to drop its activations where it may; whether there is room to keep them, the judge knows.
+        for micro_batch, journey in enumerate(self._played.state.journeys):
+            for stage, mark in enumerate(journey.marks):
+                device = self.level.home(stage)
+                if mark != "F~" or self._stuck[device]:
+                    continue
+                for kind in _space(self.level).if_kept(journey.marks, stage):
+                    op = Op(kind, micro_batch, stage)
+                    if op not in there and (self.level.cap is None or self.with_op(device, op).sound):
+                        found.add((device, op))
+        return [sorted(op for home, op in found if home == device) for device in range(self.level.K)]
+
+    @property
+    def sound(self) -> bool:
+        """True if nothing is wrong and no op waits for one that is not on the board."""
+        return not self.problems and not self.waiting
+
+    def with_op(self, device: int, op: Op) -> Position:
+        """This board with one more op, behind those of `device`."""
+        rows = list(self.rows)
+        rows[device] = (*rows[device], op)
+        return Position(self.level, rows)
+
+    @cached_property
+    def _played(self) -> Played:
+        return _space(self.level).run(self.rows)
+
+    @cached_property
+    def _stuck(self) -> list[bool]:
+        """Per device: whether an op on it waits, so that nothing can run behind it."""
+        return [len(ran) < len(row) for ran, row in zip(self._played.rows, self.rows, strict=True)]
+
+    @cached_property
     def _foreign(self) -> list[Problem]:
         level, problems = self.level, []
         for device, row in enumerate(self.rows):
@@ -187,7 +231,7 @@ class Position:
         """This board, if it is sound; else one with those of its ops that can run all the same."""
         if not self._foreign and not self._whole.problems():
             return self
-        return Position(self.level, Model(self.level).run(self.rows).rows)
+        return Position(self.level, self._played.rows)
 
     @cached_property
     def _spans(self) -> list[Span]:
@@ -195,6 +239,12 @@ class Position:
         board = self._runs
         ran = {op for _, op, _ in run_order(board.rows, board._whole.needs)}
         return [span for span in simulate(board._whole, self.level.costs).spans if span.op in ran] if ran else []
+
+
+@lru_cache(maxsize=4)
+def _space(level: Level) -> StateSpace:
+    """The tables of a level are the same from move to move."""
+    return StateSpace(level)
 
 
 @lru_cache(maxsize=4)

@@ -1,6 +1,7 @@
-"""The puzzle for a page: plain words and numbers in, plain words and numbers out.
+"""The puzzle for a page or a terminal: plain words and numbers in, plain words and numbers out.
 
-A page knows no rule. It sends what its player did, `do("place", device=0, op="F0@0")`, and draws what comes back.
+Neither knows a rule. They send what their player did, `do("place", device=0, op="F0@0")`, and show what comes back;
+what is on the board they draw from `board`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpipe_edu.schedule import Op, Schedule, ScheduleError
-from gpipe_edu.timeline import Timeline
 
 from .board import Board, Verdict
 from .bounds import lower_bound
@@ -17,9 +17,9 @@ from .hints import hint
 from .level import PROOFS, Level
 from .levels import LEVELS, find_level, sandbox
 from .par import prove
-from .progress import Progress
-from .run import EngineRun, engines, run
+from .run import EngineRun, run
 from .share import read, share
+from .solved import SolvedLevels
 from .unfinished import keep, last, unfinished
 
 BACK: Final = "Your unfinished board is back; Clear empties it"
@@ -33,8 +33,8 @@ class Session:
     solved. Boards stand as they were left. Raises ValueError if the level is locked.
     """
 
-    def __init__(self, key: str = "", progress: Progress | None = None) -> None:
-        self.progress = Progress() if progress is None else progress
+    def __init__(self, key: str = "", progress: SolvedLevels | None = None) -> None:
+        self.progress = SolvedLevels() if progress is None else progress
         self.board = self._begin(find_level(key)) if key else resumed(self.progress)
         self.ran: EngineRun | None = None
         self._commands: dict[str, Callable[..., Verdict | dict[str, Any]]] = {
@@ -48,6 +48,7 @@ class Session:
             "mode": lambda mode: self.board.set_mode(mode),
             "hint": self._hint,
             "level": self._level,
+            "next": lambda: self._level(self.progress.next_level()),
             "sandbox": lambda **sizes: self._go(Board(sandbox(**sizes))),
             "share": lambda: {"share": share(self.board.level, self.board.rows)},
             "open": lambda text: self._go(shared(*read(text))),
@@ -58,7 +59,8 @@ class Session:
     def do(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Obey, and return {"accepted", "message", "code", "state", ...}; words that make no sense get a message, too.
 
-        Commands: place, remove, move, type, undo, redo, clear, mode, hint, level, sandbox, share, open, prove, run.
+        Commands: place, remove, move, type, undo, redo, clear, mode, hint, level, next (the first level that is not
+        solved), sandbox, share, open, prove, run.
         """
         try:
             if command not in self._commands:
@@ -68,38 +70,26 @@ class Session:
             answer = Verdict(False, str(error), "unreadable")
         more = answer if isinstance(answer, dict) else {}
         verdict = answer if isinstance(answer, Verdict) else Verdict(True, "")
-        score = self.progress.record(self.board)
+        self.progress.record(self.board)
         return {
             "accepted": verdict.accepted,
             "message": verdict.message,
             "code": verdict.code,
             **more,
-            "solved": score.solved,
             "state": self.state(),
         }
 
     def state(self) -> dict[str, Any]:
-        """Everything to be shown, ready for JSON."""
+        """What a player is told of level, board and progress, ready for JSON."""
         board, level, score = self.board, self.board.level, self.board.score
         return {
             "level": _level_data(level),
             "mode": "free" if board.free else "guided",
             "rows": _rows(board.rows),
-            "ready": _rows(board.ready()),
-            "problems": [
-                {"code": problem.code, "message": problem.message, "op": str(problem.op or "")}
-                for problem in board.problems
-            ],
-            "spans": _spans(board.timeline),
-            "memory": board.position.memory,
-            "peaks": score.peaks,
-            "makespan": score.makespan,
-            "bubble_fraction": score.bubble_fraction,
+            "ready": _rows(board.ready),
+            "problems": [{"message": problem.message, "op": str(problem.op or "")} for problem in board.problems],
             "complete": score.complete,
             "solved": score.solved,
-            "reasons": score.reasons,
-            "over_par": score.over_par,
-            "names": score.names,
             "verdict": str(score),
             "levels": [
                 {
@@ -114,9 +104,13 @@ class Session:
             "notice": self.progress.notice,
         }
 
-    def keep(self) -> None:
-        """Keep the board, if it is not finished, for the next sitting. It takes a moment, so it is not part of `do`."""
+    def keep(self) -> str:
+        """Keep the board, if it is not finished, for the next sitting. It takes a moment, so it is not part of `do`.
+
+        Returns a sentence when something was wrong with the file, now or before, else "".
+        """
         self.progress.notice = keep(self.board, self.progress.path) or self.progress.notice
+        return self.progress.notice
 
     def _level(self, key: str) -> Verdict:
         verdict = self._go(self._begin(find_level(key)))
@@ -140,37 +134,16 @@ class Session:
         return {"hint": {"text": found.text, "device": found.device, "op": str(found.op or "")}}
 
     def _prove(self, seconds: float = 10) -> dict[str, Any]:
-        proof = prove(self.board.level, seconds)
-        return {
-            "proof": {
-                "text": str(proof),
-                "bound": lower_bound(self.board.level),
-                "makespan": proof.makespan,
-                "proved": proof.proved,
-                "states": proof.states,
-                "seconds": proof.seconds,
-            }
-        }
+        return {"proof": {"text": str(prove(self.board.level, seconds)), "bound": lower_bound(self.board.level)}}
 
     def _run(self, engine: str = "numpy") -> dict[str, Any]:
         if not self.board.position.complete:
             raise ValueError(f"nothing to run yet: {self.board.score.reasons[0]}")
         result = self.ran = run(self.board.level, self.board.position.schedule, engine)
-        return {
-            "run": {
-                "text": str(result),
-                "engine": engine,
-                "engines": engines(),
-                "difference": result.difference,
-                "equal": result.equal,
-                "source": result.measured.source,
-                "measured": _spans(result.measured),
-                "planned": _spans(result.planned),
-            }
-        }
+        return {"run": {"text": str(result), "engine": engine, "equal": result.equal}}
 
 
-def resumed(progress: Progress) -> Board:
+def resumed(progress: SolvedLevels) -> Board:
     """The board that was left unfinished last, else that of the first level that is not solved."""
     key = last(progress.path)
     try:
@@ -205,32 +178,12 @@ def _rows(rows: Any) -> list[list[str]]:
     return [[str(op) for op in row] for row in rows]
 
 
-def _spans(timeline: Timeline | None) -> list[dict[str, Any]]:
-    """The spans in order of their start, times from the start of the step."""
-    return [
-        {
-            "op": str(span.op),
-            "kind": span.op.kind,
-            "micro_batch": span.op.micro_batch,
-            "stage": span.op.stage,
-            "device": span.device,
-            "start": span.start - timeline.start,
-            "end": span.end - timeline.start,
-        }
-        for span in (timeline.spans if timeline else ())
-        if timeline
-    ]
-
-
 def _level_data(level: Level) -> dict[str, Any]:
     return {
         "key": level.key,
         "title": level.title,
         "lesson": level.lesson,
         "task": level.task(),
-        "K": level.K,
-        "M": level.M,
-        "stages": level.stages,
         "kinds": level.kinds,
         "cap": level.cap,
         "goal": level.goal,

@@ -18,11 +18,11 @@ from gpipe_edu.split import balance_uniform, join_batch, split_batch
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.validate import whole
 
+from .choice import build
 from .clock import Clock
 from .gradients import all_or_nothing
-from .memory import Allocator, Ledger
+from .ledger import Allocator, Ledger
 from .place import make_places
-from .plan import build
 from .run import LossFunction, Run, make_heads
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage

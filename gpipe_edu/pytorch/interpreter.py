@@ -12,9 +12,9 @@ from gpipe_edu.schedule import Op
 
 from .clock import Clock
 from .exchange import Aborted, Address, Exchange
-from .place import Parcel, Place
+from .place import Message, Place
 from .skip import Way
-from .stage import Gradients, Stage, Step, Values
+from .stage import Gradients, Stage, StepState, Values
 
 
 class Interpreter:
@@ -26,7 +26,7 @@ class Interpreter:
         ways: Sequence[Way],
         places: Sequence[Place],
         device_of_stage: dict[int, int],
-        step: Step,
+        step: StepState,
     ) -> None:
         self.stages, self.ways, self.places, self.step = stages, ways, places, step
         self.outside = len(places)
@@ -72,7 +72,7 @@ class Interpreter:
             self.clock.note(device, op, start)
             self._send_gradients(device, m, k, back)
 
-    def _receive(self, device: int, kind: str, m: int, way: int) -> Parcel:
+    def _receive(self, device: int, kind: str, m: int, way: int) -> Message:
         return self.places[device].unpack(self.exchange.receive(device, Address(kind, m, way)))
 
     def _receive_values(self, device: int, m: int, k: int) -> Values:
@@ -85,10 +85,10 @@ class Interpreter:
 
     def _send_values(self, device: int, m: int, k: int, values: Values) -> None:
         for i in self.outputs[k]:
-            parcel = self.places[device].pack(values[self.ways[i].name])
-            self.exchange.send(self.inbox_of_stage[self.ways[i].target], Address("F", m, i), parcel)
+            message = self.places[device].pack(values[self.ways[i].name])
+            self.exchange.send(self.inbox_of_stage[self.ways[i].target], Address("F", m, i), message)
 
     def _send_gradients(self, device: int, m: int, k: int, gradients: Gradients) -> None:
         for i in self.inputs[k]:
-            parcel = self.places[device].pack(gradients[self.ways[i].name])
-            self.exchange.send(self.inbox_of_stage[self.ways[i].source], Address("G", m, i), parcel)
+            message = self.places[device].pack(gradients[self.ways[i].name])
+            self.exchange.send(self.inbox_of_stage[self.ways[i].source], Address("G", m, i), message)

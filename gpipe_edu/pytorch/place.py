@@ -19,7 +19,7 @@ from torch import Tensor
 from .values import Value
 
 
-class Parcel(NamedTuple):
+class Message(NamedTuple):
     """A value or its gradients on their way: tensors (None: no gradient), whether they came as a tuple, and the CUDA
     event after which they are there (None: already)."""
 
@@ -33,9 +33,9 @@ class Parcel(NamedTuple):
         return there if self.several else there[0]
 
 
-def wrap(value: Value | Sequence[Tensor | None]) -> Parcel:
-    """A parcel for `value` that is there already."""
-    return Parcel((value,), False) if isinstance(value, Tensor) else Parcel(value, True)
+def wrap(value: Value | Sequence[Tensor | None]) -> Message:
+    """A message for `value` that is there already."""
+    return Message((value,), False) if isinstance(value, Tensor) else Message(value, True)
 
 
 class Place:
@@ -48,13 +48,13 @@ class Place:
         """Around everything that runs in this place."""
         return nullcontext()
 
-    def pack(self, value: Value | Sequence[Tensor | None]) -> Parcel:
+    def pack(self, value: Value | Sequence[Tensor | None]) -> Message:
         """For sending what was just computed here."""
         return wrap(value)
 
-    def unpack(self, parcel: Parcel) -> Parcel:
-        """The parcel with its tensors on this device, safe to use here. What requires a gradient still does."""
-        return Parcel([_move(tensor, self.device) for tensor in parcel.tensors], parcel.several)
+    def unpack(self, message: Message) -> Message:
+        """The message with its tensors on this device, safe to use here. What requires a gradient still does."""
+        return Message([_move(tensor, self.device) for tensor in message.tensors], message.several)
 
     def begin(self) -> None:
         """Called by the user's thread before a step: what it has computed so far, the weights above all, is there."""
@@ -81,23 +81,23 @@ class CudaPlace(Place):
     def here(self) -> AbstractContextManager[Any]:
         return torch.cuda.stream(self.compute)
 
-    def pack(self, value: Value | Sequence[Tensor | None]) -> Parcel:
+    def pack(self, value: Value | Sequence[Tensor | None]) -> Message:
         return wrap(value)._replace(ready=torch.cuda.current_stream(self.device).record_event())
 
-    def unpack(self, parcel: Parcel) -> Parcel:
-        stays = all(tensor is None or tensor.device == self.device for tensor in parcel.tensors)
+    def unpack(self, message: Message) -> Message:
+        stays = all(tensor is None or tensor.device == self.device for tensor in message.tensors)
         stream = self.compute if stays else self.copies
-        if parcel.ready is not None:
-            stream.wait_event(parcel.ready)
+        if message.ready is not None:
+            stream.wait_event(message.ready)
         with torch.cuda.stream(stream):
-            arrived = [_move(tensor, self.device) for tensor in parcel.tensors]
-        for sent, here in zip(parcel.tensors, arrived, strict=True):
+            arrived = [_move(tensor, self.device) for tensor in message.tensors]
+        for sent, here in zip(message.tensors, arrived, strict=True):
             if sent is not None and sent.is_cuda:
                 sent.record_stream(stream)
             if here is not None:
                 here.record_stream(self.compute)
         self.compute.wait_stream(stream)
-        return parcel._replace(tensors=arrived)
+        return message._replace(tensors=arrived)
 
     def begin(self) -> None:
         self.compute.wait_stream(torch.cuda.current_stream(self.device))
@@ -139,21 +139,21 @@ def make_places(devices: Sequence[torch.device | str] | None, count: int) -> lis
     return [CudaPlace(device) if device.type == "cuda" else Place(device) for device in places]
 
 
-def fetch(parcel: Parcel) -> Parcel:
-    """The parcel, its tensors safe to use in the user's own thread and stream."""
-    for tensor in parcel.tensors:
+def fetch(message: Message) -> Message:
+    """The message, its tensors safe to use in the user's own thread and stream."""
+    for tensor in message.tensors:
         if tensor is not None and tensor.is_cuda:
             stream = torch.cuda.current_stream(tensor.device)
-            stream.wait_event(parcel.ready)
+            stream.wait_event(message.ready)
             tensor.record_stream(stream)
-    return parcel
+    return message
 
 
-def outside(value: Value | Sequence[Tensor | None]) -> Parcel:
-    """A parcel from the user's own thread and stream."""
-    parcel = wrap(value)
-    cuda = next((tensor for tensor in parcel.tensors if tensor is not None and tensor.is_cuda), None)
-    return parcel if cuda is None else parcel._replace(ready=torch.cuda.current_stream(cuda.device).record_event())
+def outside(value: Value | Sequence[Tensor | None]) -> Message:
+    """A message from the user's own thread and stream."""
+    message = wrap(value)
+    cuda = next((tensor for tensor in message.tensors if tensor is not None and tensor.is_cuda), None)
+    return message if cuda is None else message._replace(ready=torch.cuda.current_stream(cuda.device).record_event())
 
 
 def _move(tensor: Tensor | None, device: torch.device) -> Tensor | None:

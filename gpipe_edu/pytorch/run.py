@@ -15,11 +15,11 @@ from gpipe_edu.split import split_batch
 from .exchange import Address
 from .gradients import all_or_nothing
 from .interpreter import Interpreter
-from .memory import Allocator, Ledger
-from .place import CudaPlace, Parcel, Place, fetch, outside
+from .ledger import Allocator, Ledger
+from .place import CudaPlace, Message, Place, fetch, outside
 from .randomness import Randomness
 from .skip import Way
-from .stage import Head, Stage, Step, leaf
+from .stage import Head, Stage, StepState, leaf
 from .values import Value, change, check, tensors
 from .worker import Workers
 
@@ -54,7 +54,7 @@ class Run:
             if all(isinstance(meter, Ledger) for meter in self.meters):
                 ledgers = [self.meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
         self.randomness = Randomness([stage.layers for stage in stages], loss_fn)
-        step = Step(
+        step = StepState(
             trains=trains,
             rematerializes=schedule.needs.rematerializes if trains else lambda m, k: False,
             autocasts=_autocasts(),
@@ -82,7 +82,7 @@ class Run:
 
     def outputs(self) -> list[Value]:
         """What left the last stage, for every micro-batch."""
-        values = [parcel.value() for parcel in self._collect("F", len(self.stages))]
+        values = [message.value() for message in self._collect("F", len(self.stages))]
         rows = zip(*(tensors(value) for value in values), strict=True)
         self._output_sizes = [[part.shape[0] if part.dim() else 1 for part in parts] for parts in rows]
         return values
@@ -103,7 +103,7 @@ class Run:
 
     def input_gradients(self) -> list[Tensor | None]:
         """For every tensor of the input its gradient, put together again."""
-        columns = zip(*(parcel.tensors for parcel in self._collect("G", 0)), strict=True)
+        columns = zip(*(message.tensors for message in self._collect("G", 0)), strict=True)
         return [self._join(column) for column in columns]
 
     def _join(self, column: Sequence[Tensor | None]) -> Tensor | None:
@@ -137,7 +137,7 @@ class Run:
         inbox = self.interpreter.inbox_of_stage[stage]
         self.interpreter.exchange.send(inbox, Address(kind, m, way), outside(value))
 
-    def _collect(self, kind: str, way: int) -> list[Parcel]:
+    def _collect(self, kind: str, way: int) -> list[Message]:
         exchange, inbox = self.interpreter.exchange, self.interpreter.outside
         return [fetch(exchange.receive(inbox, Address(kind, m, way))) for m in range(len(self.sizes))]
 

@@ -1,6 +1,6 @@
 """One stage on its device: each op of a schedule is one method, as in the NumPy engine.
 
-What a stage holds of a micro-batch is a `Cell`: the inputs as leaves of an autograd graph of its own, and the outputs
+What a stage holds of a micro-batch is a `Kept`: the inputs as leaves of an autograd graph of its own, and the outputs
 from which backward starts. Because no graph crosses a boundary, the backward of each stage is a call of its own, which
 its worker can make while other workers make theirs.
 """
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .batchnorm import BatchNorms
-from .memory import Ledger
+from .ledger import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
 from .split_backward import input_gradient
@@ -36,7 +36,7 @@ Head = Callable[[Value], Tensor]
 
 
 @dataclass
-class Cell:
+class Kept:
     """What a stage holds of one micro-batch."""
 
     leaves: Values
@@ -53,7 +53,7 @@ class Cell:
 
 
 @dataclass
-class Step:
+class StepState:
     """What all stages share in one step. Ends with it, and all its tensors with it."""
 
     trains: bool  # False: nothing is kept for backward
@@ -62,12 +62,14 @@ class Step:
     randomness: Randomness
     heads: Sequence[Head] = ()
     ledgers: Sequence[Ledger] = ()  # one per stage, or none at all
-    cells: dict[tuple[int, int], Cell] = field(default_factory=dict)
+    kept: dict[tuple[int, int], Kept] = field(default_factory=dict)
 
 
 class Stage:
-    """Consecutive layers on one device. `stashes`: names of the skips that leave for other stages; `last`: the loss is
-    computed from this stage's output."""
+    """Consecutive layers on one device, as `gpipe_edu.reference.Stage` is in NumPy.
+
+    `stashes`: names of the skips that leave for other stages; `last`: the loss is computed from this stage's output.
+    """
 
     def __init__(
         self,
@@ -84,18 +86,18 @@ class Stage:
         self.batch_norms = BatchNorms(self.layers, deferred)
         self._has_skips = any(isinstance(module, (Stash, Take)) for module in self.layers.modules())
 
-    def forward(self, step: Step, m: int, inputs: Values) -> Values:
+    def forward(self, step: StepState, m: int, inputs: Values) -> Values:
         """F: from inputs, leaves that nobody else holds, to outputs, leaves for the stages that wait for them."""
-        cell = Cell(inputs)
+        kept = Kept(inputs)
         keeps_graph = step.trains and not step.rematerializes(m, self.index)
-        outputs = self._run(step, m, cell, graph=keeps_graph, first=True)
+        outputs = self._run(step, m, kept, graph=keeps_graph, first=True)
         # Whether the next stage needs a gradient for its input must be known even where this forward keeps no graph.
-        wants = step.trains and not keeps_graph and self._wants_gradient(cell)
+        wants = step.trains and not keeps_graph and self._wants_gradient(kept)
         if step.trains:
-            step.cells[m, self.index] = cell
-            cell.outputs = outputs if keeps_graph else {}
+            step.kept[m, self.index] = kept
+            kept.outputs = outputs if keeps_graph else {}
             if step.ledgers:
-                step.ledgers[self.index].add((m, self.index), cell.inputs())
+                step.ledgers[self.index].add((m, self.index), kept.inputs())
 
         def sent(tensor: Tensor) -> Tensor:
             needs = tensor.requires_grad if keeps_graph else wants and differentiable(tensor)
@@ -103,34 +105,34 @@ class Stage:
 
         return {name: change(sent, value) for name, value in outputs.items()}
 
-    def recompute(self, step: Step, m: int) -> None:
+    def recompute(self, step: StepState, m: int) -> None:
         """R: the forward again, this time with its graph."""
-        cell = step.cells[m, self.index]
-        cell.outputs = self._run(step, m, cell, graph=True, first=False)
+        kept = step.kept[m, self.index]
+        kept.outputs = self._run(step, m, kept, graph=True, first=False)
 
-    def backward(self, step: Step, m: int, gradients: Gradients) -> Gradients:
+    def backward(self, step: StepState, m: int, gradients: Gradients) -> Gradients:
         """B: the weights' gradients go to `.grad`; returns those of the inputs."""
-        cell = self._finish(step, m)
-        roots, given = _roots(cell, gradients)
+        kept = self._finish(step, m)
+        roots, given = _roots(kept, gradients)
         if roots:
             torch.autograd.backward(roots, given)
-        return cell.input_gradients()
+        return kept.input_gradients()
 
-    def input_gradient(self, step: Step, m: int, gradients: Gradients) -> Gradients:
+    def input_gradient(self, step: StepState, m: int, gradients: Gradients) -> Gradients:
         """I: the gradients of the inputs; the weights' are left for W."""
-        cell = step.cells[m, self.index]
-        roots, given = _roots(cell, gradients)
+        kept = step.kept[m, self.index]
+        roots, given = _roots(kept, gradients)
         if roots:
-            cell.weight_gradient = input_gradient(roots, given, cell.inputs())
-        return cell.input_gradients()
+            kept.weight_gradient = input_gradient(roots, given, kept.inputs())
+        return kept.input_gradients()
 
-    def weight_gradient(self, step: Step, m: int) -> None:
+    def weight_gradient(self, step: StepState, m: int) -> None:
         """W: what I left."""
         finish = self._finish(step, m).weight_gradient
         if finish is not None:
             finish()
 
-    def _run(self, step: Step, m: int, cell: Cell, graph: bool, first: bool) -> Values:
+    def _run(self, step: StepState, m: int, kept: Kept, graph: bool, first: bool) -> Values:
         with ExitStack() as around:
             around.enter_context(torch.set_grad_enabled(graph))
             for autocast in step.autocasts:
@@ -142,11 +144,11 @@ class Stage:
                 around.enter_context(step.ledgers[self.index].watch((m, self.index)))
             skips: dict[str, Any] = {}
             if self._has_skips:
-                received = {name: value for name, value in cell.leaves.items() if name != MAIN}
+                received = {name: value for name, value in kept.leaves.items() if name != MAIN}
                 skips = around.enter_context(shelf(received))
             layers_draw, loss_draws = step.randomness.of(m, self.index, self.device)
             with layers_draw:
-                outputs: Values = {MAIN: self._through_layers(cell)}
+                outputs: Values = {MAIN: self._through_layers(kept)}
             for name in self.stashes:
                 if name not in skips:
                     raise ValueError(f'the Stash("{name}") of this stage did not run, and a later stage waits for it')
@@ -156,9 +158,9 @@ class Stage:
                     outputs[MAIN] = step.heads[m](outputs[MAIN])
         return outputs
 
-    def _through_layers(self, cell: Cell) -> Value:
-        x = cell.leaves[MAIN]
-        versions = [tensor._version for tensor in cell.inputs()]
+    def _through_layers(self, kept: Kept) -> Value:
+        x = kept.leaves[MAIN]
+        versions = [tensor._version for tensor in kept.inputs()]
         try:
             for layer in self.layers:
                 x = layer(x)
@@ -166,18 +168,18 @@ class Stage:
             if "leaf Variable" in str(error) and "in-place" in str(error):
                 raise ValueError(_IN_PLACE) from error
             raise
-        if [tensor._version for tensor in cell.inputs()] != versions:
+        if [tensor._version for tensor in kept.inputs()] != versions:
             raise ValueError(_IN_PLACE)
         return check(x, "the output of a stage")
 
-    def _wants_gradient(self, cell: Cell) -> bool:
+    def _wants_gradient(self, kept: Kept) -> bool:
         # Asked anew each time: weights may be frozen, or exchanged, between two steps.
-        return any(tensor.requires_grad for tensor in (*cell.inputs(), *self.layers.parameters()))
+        return any(tensor.requires_grad for tensor in (*kept.inputs(), *self.layers.parameters()))
 
-    def _finish(self, step: Step, m: int) -> Cell:
+    def _finish(self, step: StepState, m: int) -> Kept:
         if step.ledgers:
             step.ledgers[self.index].free((m, self.index))
-        return step.cells.pop((m, self.index))
+        return step.kept.pop((m, self.index))
 
 
 _IN_PLACE = (
@@ -191,11 +193,11 @@ def leaf(tensor: Tensor) -> Tensor:
     return tensor.detach().requires_grad_(tensor.requires_grad)
 
 
-def _roots(cell: Cell, gradients: Gradients) -> tuple[list[Tensor], list[Tensor | None]]:
+def _roots(kept: Kept, gradients: Gradients) -> tuple[list[Tensor], list[Tensor | None]]:
     """The outputs that backward starts from, with their gradients. A loss gets none: its gradient is 1."""
     roots: list[Tensor] = []
     given: list[Tensor | None] = []
-    for name, value in cell.outputs.items():
+    for name, value in kept.outputs.items():
         for index, tensor in enumerate(tensors(value)):
             gradient = gradients[name][index] if name in gradients else None
             if tensor.requires_grad and (gradient is not None or name not in gradients):

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 
 import torch
 
-Job = Callable[[], None]
+_Job = Callable[[], None]
 
 _POLL_SECONDS = 0.1
 """Short enough for Ctrl-C to feel immediate, long enough to cost a step nothing."""
@@ -51,9 +51,9 @@ class Workers:
 
     def __init__(self, n: int, threads: int | None) -> None:
         cores, started = torch.get_num_threads(), threading.Barrier(n + 1)
-        self._jobs: list[SimpleQueue[tuple[Job, Done] | None]] = []
+        self._jobs: list[SimpleQueue[tuple[_Job, Done] | None]] = []
         for index in range(n):
-            jobs: SimpleQueue[tuple[Job, Done] | None] = SimpleQueue()
+            jobs: SimpleQueue[tuple[_Job, Done] | None] = SimpleQueue()
             thread = threading.Thread(
                 target=_work, args=(jobs, threads, started), name=f"stage worker {index}", daemon=True
             )
@@ -64,7 +64,7 @@ class Workers:
         torch.set_num_threads(cores)
         weakref.finalize(self, _stop, self._jobs)
 
-    def run(self, jobs: Sequence[Job], abort: Job) -> None:
+    def run(self, jobs: Sequence[_Job], abort: _Job) -> None:
         """Run one job on each worker and wait for all. Raises the exception of the first one that failed, if any.
 
         abort: makes all jobs end soon; called if the waiting itself is interrupted, by Ctrl-C say.
@@ -84,7 +84,7 @@ class Workers:
                 raise error
 
 
-def _work(jobs: SimpleQueue[tuple[Job, Done] | None], threads: int | None, started: threading.Barrier) -> None:
+def _work(jobs: SimpleQueue[tuple[_Job, Done] | None], threads: int | None, started: threading.Barrier) -> None:
     if threads is not None:
         # OpenMP and MKL keep the number per thread. A thread that has not asked yet would later take the process's.
         torch.get_num_threads()
@@ -103,6 +103,6 @@ def _work(jobs: SimpleQueue[tuple[Job, Done] | None], threads: int | None, start
         del done, error
 
 
-def _stop(queues: list[SimpleQueue[tuple[Job, Done] | None]]) -> None:
+def _stop(queues: list[SimpleQueue[tuple[_Job, Done] | None]]) -> None:
     for queue in queues:
         queue.put(None)

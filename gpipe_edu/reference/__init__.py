@@ -8,6 +8,8 @@ from .models import mlp
 from .pipeline import Entry, Result, train_pipeline
 from .sequential import predict, train_sequential
 from .sgd import SGD, accumulate_grads
+from .stage import Stage
+from .stale import train_without_flush
 
 __all__ = [
     "SGD",
@@ -19,6 +21,7 @@ __all__ = [
     "Linear",
     "ReLU",
     "Result",
+    "Stage",
     "Tanh",
     "accumulate_grads",
     "cross_entropy",
@@ -28,4 +31,5 @@ __all__ = [
     "predict",
     "train_pipeline",
     "train_sequential",
+    "train_without_flush",
 ]

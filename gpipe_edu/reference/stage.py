@@ -17,7 +17,7 @@ from .layer import Array, Layer, Params, Saved
 
 
 class Stage:
-    """Layers that run on one device.
+    """Layers that run on one device: what the PyTorch engine's `Stage` is with tensors and autograd.
 
     `layers_at(m)` gives them for micro-batch m; `keeps(m)` tells whether `saved` stays after its forward.
     """

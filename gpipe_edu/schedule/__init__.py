@@ -3,6 +3,7 @@
 from .doctor import CODES, Problem, ScheduleError
 from .op import KINDS, Op
 from .recipes import gpipe, interleaved, naive, one_f_one_b, zero_bubble
+from .recompute import with_recompute
 from .schedule import Schedule
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "interleaved",
     "naive",
     "one_f_one_b",
+    "with_recompute",
     "zero_bubble",
 ]

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from .needs import Needs
 from .op import Op
 
-Step = tuple[int, Op, list[Op]]
+Turn = tuple[int, Op, list[Op]]
 """A device, the op it runs, and the ops that op waited for."""
 
 
-def run_order(rows: Sequence[Sequence[Op]], needs: Needs) -> list[Step]:
+def run_order(rows: Sequence[Sequence[Op]], needs: Needs) -> list[Turn]:
     """All ops, each after what it needs and after its device's earlier ops; those that can never run are left out.
 
     Every device runs until it stands before an op that waits, and is woken by the op it waits for.
     """
-    steps: list[Step] = []
+    turns: list[Turn] = []
     done: set[Op] = set()
     sleepers: dict[Op, list[int]] = {}  # op -> devices that stand still until it has ended
     position = [0] * len(rows)
@@ -34,9 +34,9 @@ def run_order(rows: Sequence[Sequence[Op]], needs: Needs) -> list[Step]:
                     break
             else:
                 done.add(op)
-                steps.append((device, op, needed))
+                turns.append((device, op, needed))
                 awake.extend(sleepers.pop(op, ()))
                 continue
             position[device] = index
             break
-    return steps
+    return turns

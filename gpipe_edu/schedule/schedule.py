@@ -13,9 +13,9 @@ from gpipe_edu.validate import whole
 
 from .doctor import Problem, ScheduleError, diagnose
 from .needs import Needs
+from .notation import format_rows, parse_rows
 from .op import Op
-from .order import Step, run_order
-from .text import format_rows, parse_rows
+from .order import Turn, run_order
 
 
 class Schedule:
@@ -77,7 +77,7 @@ class Schedule:
         return Needs(op for row in self.rows for op in row)
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[Turn]:
         """One order in which all ops can run one after another, as (device, op, ops it waited for).
 
         Ops that can never run are left out, so check the schedule first.

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from gpipe_edu.schedule.recompute import CHECKPOINTS
-from gpipe_edu.view.measures import clock
+from gpipe_edu.view.measures import time_unit
 
 from .plan import Job, Plan
 
@@ -157,7 +157,7 @@ def size(count: float) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as people read them."""
-    return clock("s", seconds).show(seconds)
+    return time_unit("s", seconds).show(seconds)
 
 
 def _wrap(sentences: str) -> list[str]:

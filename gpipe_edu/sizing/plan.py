@@ -25,7 +25,7 @@ from gpipe_edu.timeline import Costs, Timeline, simulate
 from gpipe_edu.timeline.memory import peak_memory
 from gpipe_edu.validate import number, whole
 
-from .layers import Layer, Model
+from .model import LayerSize, Model
 
 STATE_BYTES: Final = {"sgd": 8, "momentum": 12, "rmsprop": 12, "adam": 16}
 """Bytes per parameter in 32-bit numbers: weight, gradient, and 0, 1, 1 or 2 numbers of the optimizer."""
@@ -95,7 +95,7 @@ class Plan:
         seconds = [n * layer.work / machine.speed + machine.overhead for layer in layers]
         self.balance = balance_by_cost(seconds, K)
         bounds = list(pairwise([0, *accumulate(self.balance)]))
-        stages: list[tuple[Layer, ...]] = [layers[start:end] for start, end in bounds]
+        stages: list[tuple[LayerSize, ...]] = [layers[start:end] for start, end in bounds]
         forward = [sum(seconds[start:end]) for start, end in bounds]
         cuts = [stage[-1].output for stage in stages[:-1]]
         widest = n * max(cuts, default=0) * job.activation

@@ -3,7 +3,22 @@
 from . import formulas
 from .calibrate import calibrate
 from .costs import Costs
+from .diagram import contradictions, read_diagram
+from .handing_out import handed_out
+from .memory import peak_memory
 from .simulate import replay, simulate
 from .timeline import Span, Timeline
 
-__all__ = ["Costs", "Span", "Timeline", "calibrate", "formulas", "replay", "simulate"]
+__all__ = [
+    "Costs",
+    "Span",
+    "Timeline",
+    "calibrate",
+    "contradictions",
+    "formulas",
+    "handed_out",
+    "peak_memory",
+    "read_diagram",
+    "replay",
+    "simulate",
+]

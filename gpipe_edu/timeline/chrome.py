@@ -4,8 +4,8 @@ The format is the JSON object form of the Trace Event Format: one complete event
 arrows ("s", "f") where an op waited for another device, and a counter ("C") of the micro-batches in flight.
 
 Such viewers want microseconds in whatever they show, and a length instead of an end, which loses the last digits. So
-every op also has its start and end as they are, and "otherData" what a timeline has besides its spans: `trace.py` and
-the page's `trace.js` read the file back, exactly.
+every op also has its start and end as they are, and "otherData" what a timeline has besides its spans: `trace.py`
+reads the file back, exactly.
 """
 
 from __future__ import annotations

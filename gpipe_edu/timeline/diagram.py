@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from gpipe_edu.schedule import Schedule, ScheduleError
 from gpipe_edu.schedule.doctor import reason
-from gpipe_edu.schedule.text import parse_rows
+from gpipe_edu.schedule.notation import parse_rows
 
 from .timeline import Span, Timeline
 

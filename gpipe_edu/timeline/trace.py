@@ -1,8 +1,7 @@
 """A saved trace read back: the timeline of a run can be kept, mailed, and laid beside another one.
 
-A file comes from anywhere, so nothing in it is believed. Every refusal is one sentence that says what was found. The
-page reads the same files with `trace.js`; both are held against one golden file, refusals included, and so a sentence
-names the field that is wrong and what it must be, but not its value, which two languages write differently.
+A file comes from anywhere, so nothing in it is believed. Every refusal is one sentence that says what was found, and
+of a field that is wrong what it must be.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any, Final, Never
 
 from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.op import KINDS
+from gpipe_edu.words import plural
 
 from .chrome import FORMAT, PROGRAM
 from .costs import UNITS
@@ -89,7 +89,7 @@ def _ours(content: Any, name: str) -> tuple[Mapping[str, Any], list[Any]]:
         names = dict.fromkeys(event.get("name") for event in events if isinstance(event, dict))
         some = [f"“{each[:40]}”" for each in names if isinstance(each, str)][:2]
         such = f", such as {' and '.join(some)}," if some else ""
-        count = f"{len(events)} event{'s' * (len(events) != 1)}"
+        count = plural(len(events), "event")
         raise ValueError(f"{name} is a trace of another program: {count}{such} and none of gpipe_edu; {_SAVE}")
     if about.get("format") != FORMAT:
         raise ValueError(f"{name} is a trace in a format that this gpipe_edu cannot read; update it, or save it anew")

@@ -16,7 +16,19 @@ from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import memory_over_time, shares
 
 from .lettering import label_font, text_width, wrap
-from .measures import Clock, amount, chunked, clock, figures, gaps, heading, recompute_time, stages_of, ticks, updates
+from .measures import (
+    TimeUnit,
+    amount,
+    chunked,
+    figures,
+    gaps,
+    heading,
+    recompute_time,
+    stages_of,
+    ticks,
+    time_unit,
+    updates,
+)
 from .shapes import Bar, Box, Idle, Layout, Part, Point, Strip, Swatch, Words
 
 LEAST_WIDTH: Final = 320
@@ -70,7 +82,7 @@ def layout(
     """
     refuse(timelines, width)
     longest = max(timeline.makespan for timeline in timelines)
-    shown = clock(timelines[0].unit, longest)
+    shown = time_unit(timelines[0].unit, longest)
     left = _EDGE + max(text_width(line, font) for line, font in _lane_names(timelines)) + 8
     right = width - _EDGE - text_width("peak in flight", _NOTE) - 20
     sheet = _Sheet(width, left, right, 0, (right - left) / longest if longest else 0)
@@ -111,7 +123,7 @@ def refuse(timelines: Sequence[Timeline], width: float = LEAST_WIDTH) -> None:
         raise ValueError(f"width is {width}; a chart needs at least {LEAST_WIDTH} pixels")
     units = sorted({timeline.unit for timeline in timelines})
     if len(units) > 1:
-        names = " and ".join(Clock(1, unit).words for unit in units)
+        names = " and ".join(TimeUnit(1, unit).words for unit in units)
         raise ValueError(
             f"the timelines are in {names}, which do not share a time axis; plan with calibrate(a measured timeline) "
             f'or Costs(..., unit="s"), or draw them one by one'
@@ -140,7 +152,7 @@ def _stage_note(device: int, stages: Sequence[int]) -> str:
     return f"stage{'s' * (len(stages) > 1)} {listed}"
 
 
-def _headings(sheet: _Sheet, timeline: Timeline, shown: Clock, title: str | None) -> None:
+def _headings(sheet: _Sheet, timeline: Timeline, shown: TimeUnit, title: str | None) -> None:
     if sheet.boxes:
         sheet.y += 14
     room = sheet.width - 2 * _EDGE
@@ -233,7 +245,7 @@ def _route(sheet: _Sheet, timeline: Timeline) -> tuple[Point, ...]:
     return tuple(point for b in boxes for point in ((b.x, b.y + b.height - 5), (b.x + b.width, b.y + b.height - 5)))
 
 
-def _axis(sheet: _Sheet, longest: float, shown: Clock) -> tuple[tuple[Point, Point], tuple[float, ...]]:
+def _axis(sheet: _Sheet, longest: float, shown: TimeUnit) -> tuple[tuple[Point, Point], tuple[float, ...]]:
     sheet.y += 8
     line = ((sheet.left, sheet.y), (sheet.right, sheet.y))
     marks = []
@@ -265,6 +277,6 @@ def _legend(sheet: _Sheet, timelines: Sequence[Timeline], memory: bool, critical
     sheet.y += height + 6
 
 
-def _summary(timeline: Timeline, shown: Clock) -> str:
+def _summary(timeline: Timeline, shown: TimeUnit) -> str:
     peaks = ", ".join(map(str, timeline.peak_in_flight))
     return ", ".join([*heading(timeline, shown), *figures(timeline, shown), f"peak in flight per device {peaks}"])

@@ -9,12 +9,13 @@ from typing import Final, NamedTuple
 from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import peak_memory
+from gpipe_edu.words import plural
 
 NOISE: Final = 1e-9
 """Gaps shorter than this share of the makespan are rounding, not idle time."""
 
 
-class Clock(NamedTuple):
+class TimeUnit(NamedTuple):
     """The unit a timeline is shown in: shown time = time since the start * scale, in `unit`; "" for cost units."""
 
     scale: float
@@ -31,13 +32,13 @@ class Clock(NamedTuple):
         return self.unit or "cost units"
 
 
-def clock(unit: str, longest: float) -> Clock:
+def time_unit(unit: str, longest: float) -> TimeUnit:
     """Seconds shown as the unit in which `longest` is a number of at least 1; other units as they are."""
     if unit == "s":
         for scale, name in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
             if longest * scale >= 1 or name == "µs":
-                return Clock(scale, name)
-    return Clock(1, unit)
+                return TimeUnit(scale, name)
+    return TimeUnit(1, unit)
 
 
 def recompute_time(timeline: Timeline) -> dict[Span, float]:
@@ -93,16 +94,16 @@ def sizes(timeline: Timeline) -> list[str]:
     counts = [(timeline.devices, "device")]
     counts += [(stages, "stage")] * (stages != timeline.devices)
     counts.append((1 + max(span.op.micro_batch for span in timeline.spans), "micro-batch"))
-    return [f"{count} {word}" + ("es" if word.endswith("ch") else "s") * (count != 1) for count, word in counts]
+    return [plural(count, word) for count, word in counts]
 
 
-def heading(timeline: Timeline, shown: Clock, title: str | None = None) -> list[str]:
+def heading(timeline: Timeline, shown: TimeUnit, title: str | None = None) -> list[str]:
     """The title in pieces: name, where the times come from, unit, sizes. `title` replaces the name only."""
     name = timeline.name or "pipeline" if title is None else title
     return [name, f"{timeline.source}, time in {shown.words}", ", ".join(sizes(timeline))]
 
 
-def figures(timeline: Timeline, shown: Clock) -> list[str]:
+def figures(timeline: Timeline, shown: TimeUnit) -> list[str]:
     """The figures that stand beside every chart, in pieces; a bubble alone misleads, so useful work goes with it."""
     pieces = [
         f"makespan {shown.show(timeline.makespan)}",
@@ -122,12 +123,12 @@ def amount(held: float) -> str:
 
 def fullest(timeline: Timeline, peak: float) -> str:
     """The memory of the fullest device, `peak` micro-batches; where stages recompute, the inputs they keep as well."""
-    words = f"{amount(peak)} micro-batch{'es' * (peak != 1)}"
+    words = f"{amount(peak)} {'micro-batch' if peak == 1 else 'micro-batches'}"
     if chunked(timeline):
         words += " (all stages of a device)"
     if any(span.op.kind in "RC" for span in timeline.spans):
         inputs = max(peak_memory(timeline, boundary=1, interior=0))
-        words += f" + {inputs:g} stage input{'s' * (inputs != 1)}"
+        words += f" + {plural(inputs, 'stage input')}"
     return words
 
 

@@ -14,7 +14,7 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, simulate
 
 from .layout import layout
-from .measures import clock
+from .measures import time_unit
 from .shapes import Layout
 from .text import render_text
 
@@ -35,7 +35,7 @@ def schedule_bundle(schedule: Schedule) -> dict[str, object]:
 def summary(timeline: Timeline) -> str:
     """One line such as "Gantt(gpipe, K=4, M=8, makespan=33)"; K counts devices."""
     micro_batches = 1 + max(span.op.micro_batch for span in timeline.spans)
-    makespan = clock(timeline.unit, timeline.makespan).show(timeline.makespan)
+    makespan = time_unit(timeline.unit, timeline.makespan).show(timeline.makespan)
     pieces = [timeline.name, f"K={timeline.devices}", f"M={micro_batches}", f"makespan={makespan}"]
     if timeline.source != "planned":
         pieces.append(timeline.source)

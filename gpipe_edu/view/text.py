@@ -17,7 +17,7 @@ from gpipe_edu.schedule import KINDS
 from gpipe_edu.timeline import Span, Timeline
 
 from .lettering import fill
-from .measures import NOISE, clock, figures, heading
+from .measures import NOISE, figures, heading, time_unit
 from .palette import PAINTS, label_colour
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LEAST_WIDTH: Final = 24
 """Columns; below this there is no room for lanes beside their names."""
 
 
-class Run(NamedTuple):
+class Stretch(NamedTuple):
     """Some columns of a lane: their text and the kind of op they show, "" for idle ones."""
 
     text: str
@@ -45,20 +45,22 @@ def render_text(timeline: Timeline, width: int = 100, color: bool = False) -> st
     """
     if width < LEAST_WIDTH:
         raise ValueError(f"width is {width}; a chart in text needs at least {LEAST_WIDTH} columns")
-    shown = clock(timeline.unit, timeline.makespan)
+    shown = time_unit(timeline.unit, timeline.makespan)
     names = [f"{device}" if width < 60 else f"device {device}" for device in range(timeline.devices)]
     room = width - len(names[-1]) - 2
     lanes = list(_lanes(timeline, room))
     above = _fold(heading(timeline, shown), width)
     below = _fold(_legend(timeline), width) + _fold([*figures(timeline, shown), _peaks(timeline)], width)
-    lines: list[list[Run]] = [[Run(line, "")] for line in above]
+    lines: list[list[Stretch]] = [[Stretch(line, "")] for line in above]
     for name, lane in zip(names, lanes, strict=True):
-        lines.append([Run(f"{name:>{len(names[-1])}}  ", ""), *lane])
-    lines += [[Run(line, "")] for line in below]
-    return _coloured(lines) if color else "\n".join("".join(run.text for run in line).rstrip() for line in lines)
+        lines.append([Stretch(f"{name:>{len(names[-1])}}  ", ""), *lane])
+    lines += [[Stretch(line, "")] for line in below]
+    if color:
+        return _coloured(lines)
+    return "\n".join("".join(stretch.text for stretch in line).rstrip() for line in lines)
 
 
-def _lanes(timeline: Timeline, room: int) -> Iterator[list[Run]]:
+def _lanes(timeline: Timeline, room: int) -> Iterator[list[Stretch]]:
     shortest = min((span.end - span.start for span in timeline.spans if span.end > span.start), default=0)
     most = room / timeline.makespan if timeline.makespan else 0
     letters = max(len(span.op.label) for span in timeline.spans)
@@ -72,19 +74,19 @@ def _lanes(timeline: Timeline, room: int) -> Iterator[list[Run]]:
             yield _blocks(timeline, device, room)
 
 
-def _ops(timeline: Timeline, device: int, scale: float, letters: int, columns: int) -> list[Run]:
+def _ops(timeline: Timeline, device: int, scale: float, letters: int, columns: int) -> list[Stretch]:
     """Every op for itself, where the shortest has `columns`, at least one; a blank ends it where labels leave room."""
-    runs, here, end = [], 0, " " if columns > letters else ""
+    stretches, here, end = [], 0, " " if columns > letters else ""
     for span in timeline.row(device):
         first, last = (_column(time - timeline.start, scale) for time in (span.start, span.end))
         if last == first:
             continue
         name = span.op.label if columns >= letters else span.op.kind
-        runs.append(Run("." * (first - here), ""))
-        runs.append(Run(name.ljust(last - first - len(end), "-") + end, span.op.kind))
+        stretches.append(Stretch("." * (first - here), ""))
+        stretches.append(Stretch(name.ljust(last - first - len(end), "-") + end, span.op.kind))
         here = last
-    runs.append(Run("." * (_column(timeline.makespan, scale) - here), ""))
-    return [run for run in runs if run.text]
+    stretches.append(Stretch("." * (_column(timeline.makespan, scale) - here), ""))
+    return [stretch for stretch in stretches if stretch.text]
 
 
 def _column(time: float, scale: float) -> int:
@@ -92,7 +94,7 @@ def _column(time: float, scale: float) -> int:
     return int(time * scale + 0.5 + NOISE)
 
 
-def _blocks(timeline: Timeline, device: int, room: int) -> list[Run]:
+def _blocks(timeline: Timeline, device: int, room: int) -> list[Stretch]:
     """A column each: the kind that takes most of its time, idle time included."""
     shares: list[dict[Span, float]] = [{} for _ in range(room)]
     for span in timeline.row(device):
@@ -112,10 +114,10 @@ def _top(shares: dict[Span, float]) -> Span | None:
     return max(spans, key=lambda span: shares[span], default=None)
 
 
-def _block(span: Span | None, before: Span | None) -> Run:
+def _block(span: Span | None, before: Span | None) -> Stretch:
     if span is None:
-        return Run(".", "")
-    return Run("-" if span == before else span.op.kind, span.op.kind)
+        return Stretch(".", "")
+    return Stretch("-" if span == before else span.op.kind, span.op.kind)
 
 
 def _columns(span: Span, timeline: Timeline, room: int) -> Iterator[tuple[int, float]]:
@@ -145,14 +147,14 @@ def _fold(pieces: Iterable[str], width: int) -> list[str]:
     return fill(short, width, "  ")
 
 
-def _coloured(lines: Iterable[Iterable[Run]]) -> Text:
+def _coloured(lines: Iterable[Iterable[Stretch]]) -> Text:
     from rich.text import Text  # only a coloured chart needs rich
 
     text = Text(no_wrap=True)
     for number, line in enumerate(lines):
         text.append("\n" * bool(number))
-        for run in line:
-            text.append(run.text, style=_style(run.kind))
+        for stretch in line:
+            text.append(stretch.text, style=_style(stretch.kind))
     return text
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpipe_edu.course.store import HOME
-from gpipe_edu.puzzles import LEVELS, Progress
+from gpipe_edu.puzzles import LEVELS, SolvedLevels
+from gpipe_edu.store import HOME
 
 from ..puzzles.solutions import solved
 from . import chrome, servers
@@ -20,7 +20,7 @@ def served(app, tmp_path_factory):
         pytest.importorskip("notebook", reason="this test needs Notebook 7: pip install -r requirements-dev.txt")
     folder = tmp_path_factory.mktemp("puzzle")
     for name in ("keys", "rows", "refused", "hand"):
-        progress = Progress(folder / f"{name}.json")
+        progress = SolvedLevels(folder / f"{name}.json")
         for level in LEVELS[:3] if name != "keys" else []:
             progress.record(solved(level.key))
         servers.notebook(folder, name, CELL.format(f"progress={str(progress.path)!r}"), "")

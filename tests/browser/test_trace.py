@@ -7,7 +7,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu import Span, Timeline
 
-from . import chrome, servers
+from . import chrome, kernel, servers
 
 PLAN = ge.gpipe(3, 4)
 
@@ -37,11 +37,8 @@ def page_of(tmp_path, open_page):
     pytest.importorskip("anywidget")
 
     def show(chart, **options):
-        path = tmp_path / "chart.html"
-        chart.to_html(path)
         page = open_page(**options)
-        page.goto(path.as_uri())
-        page.wait_for_selector(".ge-base rect", state="attached")
+        page.kernel = kernel.Kernel(page, chart, tmp_path / "chart.html")
         return page
 
     return show
@@ -73,9 +70,9 @@ def test_it_stays_while_the_explorer_moves_on(page_of, saved):
     page = page_of(ge.gantt(PLAN))
     choose(page, saved / "plan.json")
     page.wait_for_selector(".ge-panel:nth-of-type(2)")
-    page.focus('[data-stops="M"]')
+    page.focus('input[type="range"][data-name="M"]')
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("() => document.querySelector('.ge-title').innerText.includes('6 micro-batches')")
+    page.wait_for_function("() => document.querySelector('.ge-title').innerText.includes('5 micro-batches')")
     assert page.locator(".ge-panel").count() == 2
     page.get_by_label("show as table").check()
     assert page.locator(".ge-table caption").all_inner_texts()[3].startswith("1f1b: ops")
@@ -115,7 +112,11 @@ def test_a_run_beside_a_run_shares_its_unit(page_of, saved):
             "other.json is a trace of another program: 1 event, such as “aten::<b>mm</b>”, and none of gpipe_edu; "
             "open what gpipe_edu saved as a Chrome trace",
         ),
-        ("huge.json", "huge.json has 50 MB, and a trace at most 32; open what gpipe_edu saved as a Chrome trace"),
+        (
+            "huge.json",
+            "huge.json has 50 MB, and a page can send the kernel 9; in Python: "
+            'ge.gantt(ge.Timeline.load_trace("huge.json"))',
+        ),
     ],
 )
 def test_what_is_no_trace_is_refused_in_one_sentence(page_of, saved, name, words):
@@ -125,6 +126,7 @@ def test_what_is_no_trace_is_refused_in_one_sentence(page_of, saved, name, words
     assert page.inner_text(".ge-error") == words
     assert page.locator(".ge-panel").count() == 1, "the chart stays"
     assert page.problems == []
+    assert all(len(content) < 1_000_000 for request in page.kernel.sent for content in request.get("buffers", ()))
     choose(page, saved / "plan.json")
     page.wait_for_selector(".ge-panel:nth-of-type(2)")
     assert page.is_hidden(".ge-error"), "what has been mended is said no more"
@@ -158,6 +160,35 @@ def test_a_fourth_trace_is_not_drawn_and_says_why(page_of, saved):
     page.wait_for_selector(".ge-error:not([hidden])")
     assert "3 traces are open, so close one first" in page.inner_text(".ge-error")
     assert page.locator(".ge-panel").count() == 4
+
+
+def test_a_page_without_a_kernel_says_that_a_trace_needs_one(open_page, saved, tmp_path):
+    pytest.importorskip("anywidget")
+    ge.gantt(PLAN).to_html(tmp_path / "chart.html")
+    page = open_page()
+    page.goto((tmp_path / "chart.html").as_uri())
+    page.get_by_role("button", name="open trace").click()
+    page.wait_for_selector(".ge-error:not([hidden])")
+    assert page.inner_text(".ge-error") == (
+        "This page has no kernel, and opening a trace needs one: in a notebook, "
+        'ge.gantt(ge.Timeline.load_trace("trace.json"))'
+    )
+    choose(page, saved / "plan.json")
+    page.wait_for_function("() => document.querySelector('.ge-error').innerText.includes('plan.json')")
+    assert page.locator(".ge-panel").count() == 1
+    assert page.problems == []
+
+
+def test_a_kernel_that_does_not_answer_is_told_and_its_late_answer_is_drawn(page_of, saved):
+    page = page_of(ge.gantt(PLAN))
+    page.kernel.busy = True
+    choose(page, saved / "plan.json")
+    page.wait_for_selector(".ge-error:not([hidden])")
+    assert page.inner_text(".ge-error").startswith("The kernel does not answer. If another cell runs")
+    page.kernel.wake()
+    page.wait_for_selector(".ge-panel:nth-of-type(2)")
+    assert page.is_hidden(".ge-error")
+    assert page.problems == []
 
 
 def test_an_opened_plan_shares_the_lanes_of_its_run(page_of, saved):

@@ -5,7 +5,8 @@ import json
 import nbformat
 import pytest
 
-from gpipe_edu.course import build, percent, progress, reset, solution, store
+from gpipe_edu import store
+from gpipe_edu.course import build, percent, progress, reset, solution
 from gpipe_edu.course.exercise import exercises
 
 MASTER = '''# %% [markdown]

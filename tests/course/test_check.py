@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.course import NotYet, attempts, check, hint, judging, report, store
+from gpipe_edu import store
+from gpipe_edu.course import NotYet, attempts, check, hint, judging, report
 from gpipe_edu.course.check import Unwritten
 from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.course.exercise.case import Wrong

@@ -3,7 +3,8 @@
 import nbformat
 from nbclient import NotebookClient
 
-from gpipe_edu.course import page, store
+from gpipe_edu import store
+from gpipe_edu.course import page
 
 WORDS = "**Once** `x` came.\n\n```python\ny = x ** 2  # **not** bold\n```\n\nThat was `all`."
 

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from gpipe_edu.course import forget, predict, question, store
+from gpipe_edu import store
+from gpipe_edu.course import forget, predict, question
 
 KEY = "77/first"
 ENTRY = """

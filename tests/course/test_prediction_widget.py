@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from gpipe_edu.course import store
+from gpipe_edu import store
 from gpipe_edu.course.predict import Outcome, recall
 from gpipe_edu.course.prediction_widget import Prediction
 from gpipe_edu.course.question import Question, find

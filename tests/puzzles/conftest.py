@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu.course import store
+from gpipe_edu import store
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, Level, find_level
 from gpipe_edu.puzzles.levels import sandbox
-from gpipe_edu.puzzles.model import Model
 from gpipe_edu.puzzles.position import CODES, Position
+from gpipe_edu.puzzles.states import StateSpace
 from gpipe_edu.schedule import Op
 from tests.oracle import expected_code, plain, times
 
@@ -89,7 +89,7 @@ def test_a_level_is_solved_move_by_move(level):
     moves = solution_moves(level.key)
     board.set_mode("guided")
     for count, (device, step) in enumerate(moves, start=1):
-        assert step in board.ready()[device], step
+        assert step in board.ready[device], step
         verdict = board.place(device, step)
         assert verdict.accepted, verdict
         assert board.score.solved == (count == len(moves))
@@ -114,7 +114,7 @@ def test_random_guided_play_is_always_sound_and_ready_names_every_move_there_is(
         board = Board(level)
         board.set_mode("guided")
         for turn in range(60):
-            ready = board.ready()
+            ready = board.ready
             if turn % 7 == 0 and level.key != "sandbox":
                 allowed = [{o for o in level.ops() if trial(board, device, o).accepted} for device in range(level.K)]
                 assert [set(ops) for ops in ready] == allowed
@@ -237,12 +237,12 @@ def test_rows_cut_off_anywhere_break_no_rule(K, M, V, kinds):
     """Each device's part of a legal schedule can be completed, even where what it waits for is still missing."""
     rng = random.Random(f"{K}{M}{V}{kinds}")
     level = Level("x", "x", "x", K, M, kinds=kinds, V=V)
-    model = Model(level)
+    model = StateSpace(level)
     for _ in range(40):
         state, rows = model.start, [[] for _ in range(K)]
         while moves := list(model.moves(state)):
             move = rng.choice(moves)
-            rows[move.step.device].append(move.op)
+            rows[move.action.device].append(move.op)
             state = model.after(state, move)
         cut = [row[: rng.randrange(len(row) + 1)] for row in rows]
         position = Position(level, cut)
@@ -256,7 +256,7 @@ def test_a_device_that_is_stuck_is_ready_for_nothing():
     board.set_mode("free")
     board.type("0: F0")
     board.type("1: B0")
-    assert [[str(o) for o in ops] for ops in board.ready()] == [["F1@0", "F2@0", "F3@0"], []]
+    assert [[str(o) for o in ops] for ops in board.ready] == [["F1@0", "F2@0", "F3@0"], []]
 
 
 def test_guided_undo_does_not_lead_back_to_what_is_wrong():

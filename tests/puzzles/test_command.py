@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpipe_edu.cli import app, main
-from gpipe_edu.puzzles import LEVELS, Progress, share
+from gpipe_edu.puzzles import LEVELS, SolvedLevels, share
 
 from .solutions import SOLUTIONS, solved
 
@@ -25,7 +25,7 @@ def play(monkeypatch):
 
 
 def solve_up_to(key):
-    progress = Progress()
+    progress = SolvedLevels()
     for level in LEVELS:
         if level.key == key:
             return
@@ -40,9 +40,9 @@ def test_all_levels_solved_by_typing(play):
         assert f"Level {number} of 10: {level.title}" in out
         if number < 10:
             assert f"Unlocked: {LEVELS[number].title}" in out
-    assert set(Progress().records) == set(SOLUTIONS)
+    assert set(SolvedLevels().records) == set(SOLUTIONS)
     assert "zero-bubble        Zero bubble                  solved with 14, par 14" in out
-    assert str(Progress().path) in out.replace("\n", "")
+    assert str(SolvedLevels().path) in out.replace("\n", "")
 
 
 def test_a_level_move_by_move_with_refusals_and_hints(play):
@@ -100,7 +100,7 @@ def test_prove_and_run(play, monkeypatch):
     out = play("prove", "run", " / ".join(SOLUTIONS["first-dependency"].splitlines()), "run")
     assert "No schedule is done before 6" in out
     assert "Search: proved: no schedule is done before 6" in out
-    assert "No: still to be placed: " in out
+    assert "No: nothing to run yet: still to be placed: " in out
     assert "numpy: the gradients are those of one device" in out
     assert "planned, time in" in out
     assert "replayed, time in" in out

@@ -27,7 +27,7 @@ def test_after_a_detour_hints_lead_on_or_back_and_then_to_the_goal(level):
     rng = random.Random(level.key)
     board = Board(level)
     for _ in range(8):
-        choices = [(device, op) for device, ops in enumerate(board.ready()) for op in ops]
+        choices = [(device, op) for device, ops in enumerate(board.ready) for op in ops]
         if choices:
             board.place(*rng.choice(choices))
     moves = 0
@@ -88,7 +88,7 @@ def test_a_dead_end_is_seen_at_once():
     """Device 1 is full of first visits, and what could finish one has no room: the third one came too early."""
     board = Board(find_level("interleaved"))
     assert board.type("F0@0 F1@0 F2@0 F0@1 F1@1 F2@1").accepted
-    assert all(op.stage != 3 for op in board.ready()[1])
+    assert all(op.stage != 3 for op in board.ready[1])
     assert "Take back 4 moves" in hint(board).text
     for _ in range(4):
         board.undo()

@@ -8,9 +8,9 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.puzzles import Level, find_level, lower_bound, prove, sandbox
 from gpipe_edu.puzzles.bounds import Bounds
-from gpipe_edu.puzzles.model import Model
 from gpipe_edu.puzzles.par import _moot
 from gpipe_edu.puzzles.position import Position
+from gpipe_edu.puzzles.states import StateSpace
 
 from .brute import best_makespan, peak
 
@@ -75,7 +75,7 @@ def test_the_bound_is_never_above_the_best():
 
 def every_state(level, start=None):
     """The best makespan by going through every state that can be reached: no bound, no symmetry, nothing left aside."""
-    model = Model(level)
+    model = StateSpace(level)
     here, ends = {start or model.start}, []
     while here:
         ends += [max(state.free) for state in here if model.done(state)]
@@ -118,24 +118,24 @@ def neighbours(level, schedule):
 
 def test_states_that_differ_only_in_what_is_on_its_way_are_two():
     level = Level("x", "x", "x", 2, 2)
-    model = Model(level)
+    model = StateSpace(level)
     state = model.start
     for _ in range(2):
-        state = model.after(state, next(move for move in model.moves(state) if move.step.stage == 0))
-    later = state._replace(parcels=(state.parcels[0]._replace(output=9.0), state.parcels[1]))
+        state = model.after(state, next(move for move in model.moves(state) if move.action.stage == 0))
+    later = state._replace(journeys=(state.journeys[0]._replace(output=9.0), state.journeys[1]))
     bounds, seen = Bounds(model), {}
     assert not _moot(bounds, later, seen)
     assert not _moot(bounds, state, seen)
     assert _moot(bounds, state, seen)
     assert _moot(bounds, later, seen)
-    assert _moot(bounds, state._replace(parcels=state.parcels[::-1]), seen)
+    assert _moot(bounds, state._replace(journeys=state.journeys[::-1]), seen)
 
 
 def test_from_the_middle_of_a_board_it_finds_the_best_way_on():
     rng = random.Random(3)
     for _ in range(40):
         level, _, _ = random_level(rng, 2, 3, 1, "FB")
-        model = Model(level)
+        model = StateSpace(level)
         state = model.start
         for _ in range(5):
             if moves := list(model.moves(state)):

@@ -4,14 +4,14 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Level
-from gpipe_edu.puzzles.model import Model
 from gpipe_edu.puzzles.policy import POLICIES, follow
+from gpipe_edu.puzzles.states import StateSpace
 
 
 def built(policy, level):
-    model = Model(level)
+    model = StateSpace(level)
     moves = follow(POLICIES[policy], model, model.start)
-    return ge.Schedule([[move.op for move in moves if move.step.device == device] for device in range(level.K)])
+    return ge.Schedule([[move.op for move in moves if move.action.device == device] for device in range(level.K)])
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ def test_a_policy_has_a_reason_for_every_kind_it_uses(level):
 
 def test_a_policy_that_has_no_move_says_so():
     level = Level("x", "x", "x", 2, 2, kinds="FC")
-    model = Model(level)
+    model = StateSpace(level)
     assert follow(POLICIES["zero_bubble"], model, model.start) is None

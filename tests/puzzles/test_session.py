@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from gpipe_edu.puzzles import LEVELS, Progress, share
+from gpipe_edu.puzzles import LEVELS, SolvedLevels, share
 from gpipe_edu.puzzles.session import Session
+from gpipe_edu.schedule import Op
+from gpipe_edu.timeline import Span
 
 from .solutions import SOLUTIONS, solved
 
@@ -21,7 +23,6 @@ def test_all_levels_can_be_played_through_it():
         assert session.state()["level"]["key"] == level.key
         answer = do(session, "type", text=SOLUTIONS[level.key])
         assert answer["accepted"], answer["message"]
-        assert answer["solved"]
         assert answer["state"]["solved"]
         if level is not LEVELS[-1]:
             following = LEVELS[LEVELS.index(level) + 1].key
@@ -34,11 +35,10 @@ def test_a_move_comes_back_as_what_there_is_to_draw():
     state = do(session, "place", device=0, op="F0@0")["state"]
     assert state["rows"] == [["F0@0"], [], []]
     assert state["ready"] == [[], ["F0@1"], []]
-    assert state["spans"] == [
-        {"op": "F0@0", "kind": "F", "micro_batch": 0, "stage": 0, "device": 0, "start": 0, "end": 1}
-    ]
-    assert state["memory"] == [[[0, 1]], [], []]
-    assert state["makespan"] == 1
+    assert session.board.timeline.spans == (Span(0, Op("F", 0, 0), 0, 1),)
+    assert session.board.position.memory == [[(0, 1)], [], []]
+    assert session.board.score.makespan == 1
+    assert "bound" in state["level"]["proof"]
     assert state["verdict"].startswith("not solved: still to be placed: B0@0 on device 0, F0@1")
     assert [known["unlocked"] for known in state["levels"]] == [True] + [False] * 9
 
@@ -84,13 +84,13 @@ def test_hint_share_open_prove_and_run():
     session.do("type", text=SOLUTIONS["first-dependency"])
     text = do(session, "share")["share"]
     session.do("clear")
-    assert do(session, "open", text=text)["solved"]
+    assert do(session, "open", text=text)["state"]["solved"]
     proof = do(session, "prove")["proof"]
-    assert (proof["makespan"], proof["bound"], proof["proved"]) == (6, 6, True)
+    assert proof["text"].startswith("proved: no schedule is done before 6")
+    assert proof["bound"] == 6
     result = do(session, "run")["run"]
     assert result["equal"]
-    assert len(result["measured"]) == len(result["planned"]) == 6
-    assert result["measured"][0]["start"] == 0
+    assert len(session.ran.measured.spans) == len(session.ran.planned.spans) == 6
 
 
 def test_editing_and_modes():
@@ -103,7 +103,8 @@ def test_editing_and_modes():
     assert do(session, "mode", mode="free")["state"]["mode"] == "free"
     state = do(session, "move", device=1, at=0, to_device=0, to=0)["state"]
     assert state["rows"] == [["F0@1", "F0@0"], [], []]
-    assert state["problems"][0]["code"] == "split-stage"
+    assert session.board.problems[0].code == "split-stage"
+    assert state["problems"][0] == {"message": session.board.problems[0].message, "op": "F0@1"}
 
 
 def test_a_shared_board_that_breaks_a_rule_opens_in_free_mode():
@@ -118,12 +119,14 @@ def test_a_shared_board_that_breaks_a_rule_opens_in_free_mode():
 
 
 def test_a_sandbox_has_the_sizes_that_were_asked_for():
-    progress = Progress()
+    progress = SolvedLevels()
     for level in LEVELS[:-1]:
         progress.record(solved(level.key))
     session = Session()
     state = do(session, "sandbox", K=2, M=3, V=2, B=1, cap=4)["state"]
-    assert (state["level"]["K"], state["level"]["M"], state["level"]["stages"]) == (2, 3, 4)
+    level = session.board.level
+    assert (level.K, level.M, level.stages) == (2, 3, 4)
+    assert state["level"]["cap"] == [4, 4]
     assert "sandbox K is 99" in do(session, "sandbox", K=99)["message"]
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from gpipe_edu.course import store
-from gpipe_edu.puzzles import LEVELS, Board, Progress, find_level
+from gpipe_edu import store
+from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level
 from gpipe_edu.puzzles.levels import sandbox
 from gpipe_edu.puzzles.session import Session, resumed
 from gpipe_edu.puzzles.unfinished import keep, last, unfinished
@@ -49,16 +49,16 @@ def test_a_sandbox_comes_back_with_its_sizes(file):
 
 
 def test_where_one_left_off_one_begins(file):
-    progress = Progress()
+    progress = SolvedLevels()
     for level in LEVELS[:3]:
         progress.record(solved(level.key))
     assert resumed(progress).level.key == "1f1b"
     keep(built(find_level("1f1b"), "F0@0"), file)
     keep(built(find_level("pipelining"), "F0@0"), file)
     assert last(file) == "pipelining"
-    assert resumed(Progress()).rows[0] == (Op("F", 0, 0),)
+    assert resumed(SolvedLevels()).rows[0] == (Op("F", 0, 0),)
     keep(built(find_level("1f1b"), "F0@0"), file)
-    assert resumed(Progress()).level.key == "1f1b", "the same board again, but played later"
+    assert resumed(SolvedLevels()).level.key == "1f1b", "the same board again, but played later"
 
 
 def test_what_is_solved_or_empty_is_not_kept(file):
@@ -83,7 +83,7 @@ def test_nothing_is_written_where_nothing_has_changed(file):
 
 def test_a_level_that_is_locked_is_not_begun_with(file):
     keep(built(find_level("1f1b"), "F0@0"), file)
-    assert resumed(Progress()).level.key == "first-dependency"
+    assert resumed(SolvedLevels()).level.key == "first-dependency"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_somebody_wrote_in_the_file_is_an_empty_board(file, entry):
         kept["pipelining"] = entry
         kept["no such level"] = entry
     assert not any(unfinished(find_level("pipelining"), file).rows)
-    assert resumed(Progress()).level.key == "first-dependency"
+    assert resumed(SolvedLevels()).level.key == "first-dependency"
 
 
 def test_a_board_of_another_level_does_not_count(file):
@@ -122,7 +122,7 @@ def test_ops_of_no_level_leave_the_board_before(file):
 def test_a_place_that_cannot_be_written_is_told(tmp_path):
     blocked = tmp_path / "file"
     blocked.touch()
-    session = Session(progress=Progress(blocked / "progress.json"))
+    session = Session(progress=SolvedLevels(blocked / "progress.json"))
     session.do("place", device=0, op="F0@0")
     session.keep()
     assert "the board could not be kept in" in session.state()["notice"]

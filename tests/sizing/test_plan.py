@@ -6,9 +6,9 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.sizing import Job, Machine, Plan, mlp, transformer
-from gpipe_edu.sizing.layers import Layer, Model
+from gpipe_edu.sizing.model import LayerSize, Model
 
-EVEN = Model("16 equal layers", 8, tuple(Layer(f"{index}", 100, 1000, 8, 8) for index in range(16)))
+EVEN = Model("16 equal layers", 8, tuple(LayerSize(f"{index}", 100, 1000, 8, 8) for index in range(16)))
 DEVICES = Machine(devices=8, memory=1e6, speed=1000)
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gpipe_edu.course import judging, store
+from gpipe_edu import store
+from gpipe_edu.course import judging
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu import Costs, Span, Timeline
 from gpipe_edu import reference as ref
-from gpipe_edu.timeline.trace import MOST_MEGABYTES
+from gpipe_edu.timeline.diagram import read_diagram
+from gpipe_edu.timeline.trace import MOST_MEGABYTES, read
 from tests.recipes import small_schedules
 
 
@@ -104,3 +106,146 @@ def test_no_file_is_the_usual_error(tmp_path):
         Timeline.load_trace(tmp_path / "none.json")
     with pytest.raises(TypeError):
         Timeline.load_trace(3)
+
+
+@pytest.mark.parametrize(
+    "timeline",
+    [
+        read_diagram("F0 F1 B0 B1\nF0 B0 F1 . B1"),
+        Timeline([Span(0, ge.Op("F", 0, 0), 0, 1), Span(2, ge.Op("F", 0, 1), 2, 4)], 3),
+        Timeline([Span(0, ge.Op("F", 1199, 77), 0, 1e7 / 7), Span(0, ge.Op("B", 0, 1), 2e7, 1e8)], 1),
+        ge.simulate(ge.gpipe(2, 2), Costs(F=0, B=0)),
+    ],
+    ids=["impossible", "an idle device", "large numbers", "no time at all"],
+)
+def test_what_no_pipeline_would_do_comes_back_too(timeline, tmp_path):
+    assert everything(back(timeline, tmp_path)) == everything(timeline)
+
+
+EVENT = '{"ph":"X","name":"aten::mm","ts":1,"dur":2}'
+ABOUT = '"otherData":{"program":"gpipe_edu","format":1,"name":"","source":"planned","unit":"","send":0,"devices":1}'
+OP = '{"ph":"X","tid":0,"args":{"kind":"forward","micro_batch":0,"stage":0,"start":0,"end":1}}'
+ONE = f'{{{ABOUT},"traceEvents":[{OP}]}}'
+OPEN = "; open what gpipe_edu saved as a Chrome trace"
+KINDS = "forward, backward, recompute, checkpointed backward, input gradient, weight gradient"
+
+
+def test_the_smallest_trace_is_read():
+    assert read(ONE.encode(), "a.json").spans == (Span(0, ge.Op("F", 0, 0), 0, 1),)
+
+
+@pytest.mark.parametrize(
+    ("says", "files"),
+    [
+        (f"is empty{OPEN}", [b"", b" \n\t ", b"\xef\xbb\xbf"]),
+        (f"is no text{OPEN}", [b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"]),
+        (f"is no JSON{OPEN}", [b"F0 F1 B1 B0", b"nothing but {"]),
+        (
+            "begins as JSON but cannot be read to its end: it was cut off or changed",
+            [ONE[:100].encode(), ONE[:-1].encode(), (ONE + "}").encode(), b'{"a":NaN}', b"[" * 2000],
+        ),
+        (f"is JSON of something else, an empty object{OPEN}", [b"{}"]),
+        (f"is JSON of something else, an object with “traceEvents”{OPEN}", [b'{"traceEvents":{}}']),
+        (f"is JSON of something else, an object with “only”{OPEN}", [b'{"only":1}']),
+        (
+            f"is JSON of something else, an object with “10”, “2”, “__proto__” and more{OPEN}",
+            [b'{"cells":[],"metadata":{},"nbformat":4,"__proto__":1,"2":1,"10":1}'],
+        ),
+        (f"is a trace of another program: 0 events and none of gpipe_edu{OPEN}", [b"[]"]),
+        (f"is a trace of another program: 4 events and none of gpipe_edu{OPEN}", [b'[1,null,[],"x"]']),
+        (
+            f"is a trace of another program: 1 event, such as “aten::mm”, and none of gpipe_edu{OPEN}",
+            [f"[{EVENT}]".encode()],
+        ),
+        (
+            f"is a trace of another program: 4 events, such as “aten::mm” and “third”, and none of gpipe_edu{OPEN}",
+            [f'{{"traceEvents":[{EVENT},{EVENT},{{"name":"third"}},{{"name":"last"}}]}}'.encode()],
+        ),
+        (
+            f"is a trace of another program: 2 events, such as “{'long' * 10}”, and none of gpipe_edu{OPEN}",
+            [f'{{"traceEvents":[{{"name":"{"long" * 30}"}},{{"name":5}}],"otherData":{{"program":"x"}}}}'.encode()],
+        ),
+        (
+            f"is a trace of another program: 1 event and none of gpipe_edu{OPEN}",
+            [f'{{"otherData":[],"traceEvents":[{OP}]}}'.encode()],
+        ),
+        ("is damaged: it has no ops; save it anew", [f'{{{ABOUT},"traceEvents":[]}}'.encode()]),
+        (
+            "is damaged: F0@0 is in it twice; save it anew",
+            [f'{{{ABOUT},"traceEvents":[1,null,{OP},{OP}]}}'.encode()],
+        ),
+    ],
+)
+def test_what_is_no_trace_is_refused_in_one_sentence(says, files):
+    for data in files:
+        with pytest.raises(ValueError, match=f"^{re.escape(f'a.json {says}')}$"):
+            read(data, "a.json")
+
+
+@pytest.mark.parametrize(
+    ("says", "right", "wrongs"),
+    [
+        (
+            f"is damaged: the “kind” of event 0 must be one of {KINDS}; save it anew",
+            '"forward"',
+            ['"sideways"', "5", "null", '"toString"'],
+        ),
+        (
+            f"is damaged: the “kind” of event 0 must be one of {KINDS}; save it anew",
+            OP,
+            [OP.replace('"args"', '"arg"'), '{"ph":"X","tid":0,"args":[]}'],
+        ),
+        (
+            "is damaged: the “micro_batch” of event 0 must be a whole number from 0 to 65535; save it anew",
+            '"micro_batch":0',
+            ['"micro_batch":-1', '"micro_batch":0.5', '"micro_batch":65536', '"m":0'],
+        ),
+        (
+            "is damaged: the “stage” of event 0 must be a whole number from 0 to 4095; save it anew",
+            '"stage":0',
+            ['"stage":"0"', '"stage":1e9', '"stage":true', '"s":0'],
+        ),
+        (
+            "is damaged: the “tid” of event 0 must be a device, a whole number from 0 to 0; save it anew",
+            '"tid":0',
+            ['"tid":1', '"tid":null', '"t":0'],
+        ),
+        (
+            "is damaged: the “start” of event 0 must be a time; save it anew",
+            '"start":0',
+            ['"start":1e999', '"start":null', f'"start":1{"0" * 400}'],
+        ),
+        (
+            "is damaged: the “end” of event 0 must be a time after the start; save it anew",
+            '"start":0',
+            ['"start":2'],
+        ),
+        (
+            "is a trace in a format that this gpipe_edu cannot read; update it, or save it anew",
+            '"format":1',
+            ['"format":2', '"f":1', '"format":1.5'],
+        ),
+        ("is damaged: its “name” must be a text; save it anew", '"name":""', ['"name":null', '"n":""']),
+        (
+            "is damaged: its “source” must be one of planned, replayed, measured, drawn; save it anew",
+            '"planned"',
+            ['"dreamt"', "0"],
+        ),
+        ("is damaged: its “unit” must be “s” or empty; save it anew", '"unit":""', ['"unit":"ms"', '"unit":[]']),
+        (
+            "is damaged: its “send” must be a time; save it anew",
+            '"send":0',
+            ['"send":-1', '"send":"0"', '"send":false'],
+        ),
+        (
+            "is damaged: its “devices” must be a number from 1 to 1024; save it anew",
+            '"devices":1',
+            ['"devices":0', '"devices":1025', '"devices":1.5', '"devices":true'],
+        ),
+    ],
+)
+def test_one_wrong_field_is_named_with_what_it_must_be(says, right, wrongs):
+    assert right in ONE
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=f"^{re.escape(f'a.json {says}')}$"):
+            read(ONE.replace(right, wrong).encode(), "a.json")

@@ -15,7 +15,7 @@ from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.view.gantt.spec import specs
 from gpipe_edu.view.layout import layout
 from gpipe_edu.view.lettering import label_font, text_width
-from gpipe_edu.view.measures import Clock, ticks
+from gpipe_edu.view.measures import TimeUnit, ticks
 
 FILE = Path(__file__).with_name("golden.json")
 
@@ -52,7 +52,7 @@ def current() -> dict[str, object]:
         "fonts": [[label, width, label_font(label, width)] for label, width in FONTS],
         "widths": [[text, font, text_width(text, font)] for text, font in (("", 14), ("device 12", 14), ("µs", 13))],
         "ticks": [[longest, most, ticks(longest, most)] for longest, most in TICKS],
-        "times": [[time, [*clock], Clock(*clock).show(time)] for time in TIMES for clock in CLOCKS],
+        "times": [[time, [*clock], TimeUnit(*clock).show(time)] for time in TIMES for clock in CLOCKS],
     }
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.view.gantt.spec import specs
 
 pytest.importorskip("anywidget")
 
@@ -220,3 +221,19 @@ def test_what_cannot_be_saved_is_said_in_the_widget(monkeypatch):
     heard = Heard(monkeypatch, chart)
     chart._handle_custom_msg({"save": "gif"}, [])
     assert heard == [({"refused": "cannot save as 'gif'; it must be one of svg, png, html, trace"},)]
+
+
+def test_a_trace_that_the_reader_opened_is_sent_back_as_it_is_drawn_in_python(monkeypatch, tmp_path):
+    chart = ge.gantt(ge.gpipe(2, 2))
+    heard = Heard(monkeypatch, chart)
+    run = ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(F=2e-3, B=3e-3, unit="s")).named("mine")
+    file = run.save_trace(tmp_path / "mine.json").read_bytes()
+    here = {"unit": "step", "shown": [1, ""]}
+    for beside in ([here], [here, {"unit": "s", "shown": [1e6, "µs"]}]):
+        chart._handle_custom_msg({"open": "mine.json", "beside": beside, "number": "a-1"}, [memoryview(file)])
+    chart._handle_custom_msg({"open": "mine.json", "beside": [], "number": "a-2"}, [memoryview(file[:-1])])
+    alone, beside, refused = [said["opened"] for (said,) in heard]
+    assert json.loads(alone["spec"]) == json.loads(json.dumps(specs([run], critical_path=True)[0]))
+    assert json.loads(beside["spec"])["figures"][0].endswith("µs")
+    assert (refused["number"], refused["refused"].split(" cannot")[0]) == ("a-2", "mine.json begins as JSON but")
+    assert chart.timelines == (ge.simulate(ge.gpipe(2, 2)),), "what a reader opens is not the chart's"

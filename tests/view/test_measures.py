@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.view.measures import clock, ticks, useful_fraction
+from gpipe_edu.view.measures import ticks, time_unit, useful_fraction
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from gpipe_edu.view.measures import clock, ticks, useful_fraction
     ],
 )
 def test_times_in_words(unit, time, words):
-    assert clock(unit, time).show(time) == words
+    assert time_unit(unit, time).show(time) == words
 
 
 @pytest.mark.parametrize("recompute", ["late", "early"])

@@ -8,7 +8,9 @@ import sys
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.puzzles import LEVELS, Progress, share
+from gpipe_edu.puzzles import LEVELS, SolvedLevels, share
+from gpipe_edu.puzzles.states import StateSpace
+from gpipe_edu.view.gantt.assets import widget_module
 from tests.puzzles.solutions import SOLUTIONS, solved
 
 pytest.importorskip("anywidget")
@@ -86,7 +88,7 @@ def test_a_locked_level_or_a_cut_string_is_told_on_the_page(where):
 
 
 def test_a_number_or_a_key_opens_an_unlocked_level(where):
-    progress = Progress(where)
+    progress = SolvedLevels(where)
     for level in LEVELS[:3]:
         progress.record(solved(level.key))
     for key in ("4", "1f1b"):
@@ -156,3 +158,21 @@ def test_a_board_that_somebody_sent_is_not_called_unfinished(where):
     text = share(LEVELS[0], solved("first-dependency").rows)
     answer = json.loads(ge.puzzle(share=text, progress=where).answer)
     assert "unfinished" not in answer["message"]
+
+
+def test_what_can_be_placed_is_worked_out_once_a_move(where, monkeypatch):
+    widget = ge.puzzle(progress=where)
+    played, run = [], StateSpace.run
+    monkeypatch.setattr(StateSpace, "run", lambda space, rows, *more: played.append(rows) or run(space, rows, *more))
+    answer = ask(widget, "place", device=0, op="F0@0")
+    assert answer["state"]["ready"] == [[], ["F0@1"], []]
+    assert [ghost["op"] for ghost in answer["board"]["ghosts"]] == ["F0@1"]
+    assert len(played) == 1
+
+
+def test_the_page_is_sent_only_what_it_reads(where):
+    script = widget_module("puzzle_host.js")
+    answer = ask(ge.puzzle(progress=where), "place", device=0, op="F0@0")
+    state = answer["state"]
+    for part in (state, state["level"], state["levels"][0], answer["board"]):
+        assert [name for name in part if not re.search(rf"\b{name}\b", script)] == []

@@ -7,10 +7,12 @@ from functools import lru_cache
 from typing import Any
 
 from gpipe_edu.timeline import Timeline
+from gpipe_edu.timeline.trace import read
+from gpipe_edu.view.measures import TimeUnit, time_unit
 
+from .differences import differences
 from .settings import MOST, RECOMPUTES, SCHEDULES, Settings
-from .spec import kind_names, specs, to_json
-from .words import differences
+from .spec import kind_names, page_unit, spec, specs, to_json
 
 
 def offer(settings: Settings | None, grid: Mapping[str, Sequence[int]] | None = None) -> dict[str, Any]:
@@ -55,6 +57,14 @@ def explored(settings: Settings, kept: Settings | None, critical_path: bool, cap
     """The explorer's payload as text; the page asks for some before they are wished, so each is made once."""
     timelines = [each.timeline() for each in (kept, settings) if each]
     return to_json(payload(timelines, settings, kept=kept, critical_path=critical_path, cap=cap))
+
+
+def opened(data: bytes, name: str, beside: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The spec of a saved trace, told as what stands `beside` it in its unit. Raises ValueError for what is none."""
+    timeline = read(data, name)
+    there = [TimeUnit(*each["shown"]) for each in beside if each["unit"] == page_unit(timeline)]
+    shown = there[0] if there else time_unit(timeline.unit, timeline.makespan)
+    return spec(timeline, shown, critical_path=True)
 
 
 def refusal(error: Exception) -> str:

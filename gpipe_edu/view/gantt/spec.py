@@ -14,14 +14,14 @@ from gpipe_edu.schedule import KINDS
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import memory_over_time, shares
 from gpipe_edu.view.measures import (
-    Clock,
-    clock,
+    TimeUnit,
     figures,
     fullest,
     gaps,
     heading,
     recompute_time,
     stages_of,
+    time_unit,
     updates,
     useful_fraction,
 )
@@ -37,11 +37,13 @@ def specs(
     timelines: Sequence[Timeline], *, critical_path: bool = False, cap: float | None = None
 ) -> list[dict[str, Any]]:
     """One spec per timeline, all told in the unit that fits the longest."""
-    shown = clock(timelines[0].unit, max(timeline.makespan for timeline in timelines))
+    shown = time_unit(timelines[0].unit, max(timeline.makespan for timeline in timelines))
     return [spec(timeline, shown, critical_path=critical_path, cap=cap) for timeline in timelines]
 
 
-def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: float | None = None) -> dict[str, Any]:
+def spec(
+    timeline: Timeline, shown: TimeUnit, *, critical_path: bool = False, cap: float | None = None
+) -> dict[str, Any]:
     """`timeline` as numbers, strings and lists; times count from its start. cap: micro-batches a device has room for.
 
     ops are columns, lane after lane; first[d] is the first op of device d. needs holds for every op the two ops it
@@ -65,7 +67,7 @@ def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: 
         "K": timeline.devices,
         "M": 1 + max(span.op.micro_batch for span in spans),
         "end": _round(timeline.makespan),
-        "unit": timeline.unit or "step",
+        "unit": page_unit(timeline),
         "source": timeline.source,
         "shown": list(shown),
         "send": timeline.send,
@@ -92,6 +94,11 @@ def spec(timeline: Timeline, shown: Clock, *, critical_path: bool = False, cap: 
         },
         "critical": [index[span.op] for span in timeline.critical_path()] if critical_path else [],
     }
+
+
+def page_unit(timeline: Timeline) -> str:
+    """The unit of its times: "s", or "step" for cost units."""
+    return timeline.unit or "step"
 
 
 def to_json(data: object) -> str:

@@ -20,7 +20,7 @@ from gpipe_edu.view.svg import paint
 
 from .assets import style, widget_module
 from .files import files
-from .offer import explored, numbered, offer, payload, refusal
+from .offer import explored, numbered, offer, opened, payload, refusal
 from .page import page
 from .settings import Settings
 from .spec import to_json
@@ -97,9 +97,11 @@ class Gantt(anywidget.AnyWidget):
             answer = to_json(payload(self._timelines, critical_path=self.critical_path, cap=self._cap))
         self.payload = numbered(answer, serial)
 
-    def _hear(self, widget: object, content: Mapping[str, Any], buffers: object) -> None:
+    def _hear(self, widget: object, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
         if "save" in content:
             self._save(content["save"])
+        elif "open" in content:
+            self._open(content, buffers[0])
         else:
             self._look_ahead(content)
 
@@ -110,6 +112,14 @@ class Gantt(anywidget.AnyWidget):
                 self.send({"file": name, "media": media}, [data])
         except (ValueError, ImportError) as error:
             self.send({"refused": str(error)})
+
+    def _open(self, content: Mapping[str, Any], file: memoryview) -> None:
+        """Answer with what is to be drawn of a trace that the reader opened, or say why it is none."""
+        try:
+            answer = {"spec": to_json(opened(bytes(file), content["open"], content["beside"]))}
+        except ValueError as error:
+            answer = {"refused": str(error)}
+        self.send({"opened": {"number": content["number"], **answer}})
 
     def _look_ahead(self, content: Mapping[str, Any]) -> None:
         """Answer wishes that may come next, so that the page has the answers when they do."""

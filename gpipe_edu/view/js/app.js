@@ -20,7 +20,7 @@ export function uniqueMark() {
   return `ge${Math.random().toString(36).slice(2, 9)}`;
 }
 
-/** data: {names, options, explorer, payload}; tell: {settings(wish), state(name, value), ahead(wishes) or none}. */
+/** data: {names, options, explorer, payload}; tell: {settings(wish), state(name, value)}, and with a kernel ahead(wishes), save(kind), open(message, content). */
 export function createApp(host, data, tell) {
   const mark = uniqueMark();
   host.classList.add("ge-gantt");
@@ -67,7 +67,7 @@ export function createApp(host, data, tell) {
   const transport = createTransport(part("transport"), chart, {
     speed: options.speed,
     toggles: options,
-    save: Boolean(tell.save),
+    kernel: Boolean(tell.save),
     on: {
       save: tell.save,
       open: (files) => opened.open(files),
@@ -79,7 +79,9 @@ export function createApp(host, data, tell) {
   });
   const table = createTable(part("table"), names);
   const opened = createOpened(part("opened"), host, {
-    names,
+    mark,
+    ask: tell.open ?? null,
+    base: () => payload.specs,
     on: {
       refuse,
       change(words) {
@@ -233,6 +235,7 @@ export function createApp(host, data, tell) {
     refuse,
     reply,
     got: answers.got,
+    opened: opened.heard,
     destroy() {
       transport.stop();
       clearTimeout(resting);

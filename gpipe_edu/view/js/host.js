@@ -16,6 +16,7 @@ export function render({ model, el }) {
     },
     ahead: (wishes, round) => model.send({ ahead: wishes, round }),
     save: (kind) => model.send({ save: kind }),
+    open: (message, content) => model.send(message, undefined, [content]),
   };
   const data = JSON.parse(model.get("offer"));
   data.options = {
@@ -27,10 +28,11 @@ export function render({ model, el }) {
   const app = createApp(el, data, tell);
   const handlers = {
     "change:payload": () => app.reply(model.get("payload")),
-    "msg:custom": ({ ahead, round, file, media, refused }, [content] = []) => {
+    "msg:custom": ({ ahead, round, file, media, refused, opened }, [content] = []) => {
       if (ahead) app.got(ahead.map((text) => JSON.parse(text)), round);
       if (file) download(el.ownerDocument, file, media, content);
       if (refused) app.refuse(refused);
+      if (opened) app.opened(opened);
     },
   };
   for (const name of ["theme", "cursor", "speed", "zoom", "selected", "memory", "critical_path"]) {

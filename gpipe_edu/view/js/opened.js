@@ -1,40 +1,73 @@
-// Traces that the reader opened: chosen or dropped, read in the page, drawn under what is there. They stay in the page;
-// whoever made the chart neither sees nor saves them, so this works alike with a kernel and without one.
+// Traces that the reader opened: chosen or dropped, read by the kernel, drawn under what is there. Their specs stay in
+// the page; whoever made the chart neither sees nor saves them. Without a kernel nobody can read a trace.
 
 import { KEPT } from "./kept.js";
 import { escape } from "./lettering.js";
-import { openTrace } from "./trace.js";
-import { clockOf, lengthOf, traceSpec } from "./trace_spec.js";
 
 const MOST_OPEN = 3; // more charts under each other are further apart than an eye compares
-const UNIT_WORDS = { s: "seconds", "": "cost units" };
+const MOST_MEGABYTES = 9; // Jupyter closes the connection at a message of 10 MiB
+const PATIENCE = 3000; // milliseconds after which we tell why nothing happens
+const UNIT_WORDS = { s: "seconds", step: "cost units" };
+const SILENT =
+  "The kernel does not answer. If another cell runs, the trace is drawn when that is done; if the kernel has stopped, " +
+  "start it again and run this cell again";
 
-/** bar: where the names of open traces stand; zone: where files can be dropped. on: {change(words), refuse(words)}. */
-export function createOpened(bar, zone, { names, on }) {
-  let opened = []; // {trace, file, spec}, all in one unit
+/**
+ * bar: where the names of open traces stand; zone: where files can be dropped. ask(message, content): to the kernel,
+ * null where there is none. base(): the specs of the chart. on: {change(words), refuse(words)}.
+ */
+export function createOpened(bar, zone, { mark, ask, base, on }) {
+  let opened = []; // {spec, file}, all in one unit
+  let asked = 0;
+  const waiting = new Map(); // by number: what to do with the kernel's answer
 
   async function open(files) {
+    if (!ask) return on.refuse(`This page has no kernel, and opening a trace needs one: in a notebook, ${inPython(files[0]?.name)}`);
     const refusals = [];
-    const read = [];
+    const names = [];
     for (const file of files) {
       try {
-        read.push({ trace: await openTrace(file, names), file: file.name });
+        const spec = await read(file);
+        opened = opened.filter((each) => each.spec.unit === spec.unit);
+        if (opened.length === MOST_OPEN) throw new Error(`${file.name} is not drawn: ${MOST_OPEN} traces are open, so close one first`);
+        opened.push({ spec, file: file.name });
+        names.push(spec.name);
       } catch (error) {
         refusals.push(error.message);
       }
     }
-    for (const one of read) {
-      opened = opened.filter(({ trace }) => trace.unit === one.trace.unit);
-      if (opened.length < MOST_OPEN) opened.push(one);
-      else refusals.push(`${one.file} is not drawn: ${MOST_OPEN} traces are open, so close one first`);
-    }
-    if (read.length) on.change(`${read.map(({ trace }) => trace.name || "pipeline").join(", ")} opened`);
+    if (names.length) on.change(`${names.join(", ")} opened`);
     on.refuse(refusals.join(". "));
   }
 
+  /** The spec of a file. Throws an Error with a sentence, the kernel's own where it has read the file. */
+  async function read(file) {
+    if (file.size > MOST_MEGABYTES * 1e6) {
+      const size = Math.ceil(file.size / 1e6);
+      throw new Error(`${file.name} has ${size} MB, and a page can send the kernel ${MOST_MEGABYTES}; in Python: ${inPython(file.name)}`);
+    }
+    const content = await file.arrayBuffer().catch(() => {
+      throw new Error(`${file.name} cannot be read; it may be a folder, or it has been moved or changed since`);
+    });
+    const number = `${mark}-${++asked}`;
+    const beside = [...base(), ...opened.map(({ spec }) => spec)].map(({ unit, shown }) => ({ unit, shown }));
+    const patience = setTimeout(() => on.refuse(SILENT), PATIENCE);
+    try {
+      const answer = await new Promise((resolve) => {
+        waiting.set(number, resolve);
+        ask({ open: file.name, beside, number }, content);
+      });
+      if (answer.refused) throw new Error(answer.refused);
+      return JSON.parse(answer.spec);
+    } finally {
+      clearTimeout(patience);
+      waiting.delete(number);
+    }
+  }
+
   function close(number) {
-    const [gone] = opened.splice(number, 1);
-    on.change(`${gone.trace.name || "pipeline"} closed`);
+    const [{ spec }] = opened.splice(number, 1);
+    on.change(`${spec.name} closed`);
   }
 
   bar.addEventListener("click", (event) => {
@@ -43,46 +76,43 @@ export function createOpened(bar, zone, { names, on }) {
   });
 
   const files = (event) => event.dataTransfer?.types.includes("Files");
-  const mark = (event, over) => {
+  const drag = (event, over) => {
     if (!files(event)) return;
     event.preventDefault(); // or the browser leaves the page for the file
     event.stopPropagation();
     zone.classList.toggle("ge-drop", over);
   };
-  zone.addEventListener("dragenter", (event) => mark(event, true));
-  zone.addEventListener("dragover", (event) => mark(event, true));
-  zone.addEventListener("dragleave", (event) => !zone.contains(event.relatedTarget) && mark(event, false));
+  zone.addEventListener("dragenter", (event) => drag(event, true));
+  zone.addEventListener("dragover", (event) => drag(event, true));
+  zone.addEventListener("dragleave", (event) => !zone.contains(event.relatedTarget) && drag(event, false));
   zone.addEventListener("drop", (event) => {
-    mark(event, false);
+    drag(event, false);
     if (files(event)) open([...event.dataTransfer.files]);
   });
 
-  /** The specs to draw: `base`, and under it what is open; on one axis there is one unit, or base gives way. */
-  function beside(base) {
-    if (!opened.length) {
-      bar.hidden = true;
-      bar.innerHTML = "";
-      return base;
-    }
-    const { unit } = opened[0].trace;
-    const shared = base.length && base[0].unit === (unit || "step");
-    const shown = shared ? base[0].shown : clockOf(unit, Math.max(...opened.map(({ trace }) => lengthOf(trace))));
-    for (const one of opened) {
-      if (String(one.spec?.shown) !== String(shown)) one.spec = traceSpec(one.trace, shown);
-    }
-    bar.hidden = false;
+  /** The specs to draw: those of the chart, and under them what is open; on one axis there is one unit, or the chart gives way. */
+  function beside(specs) {
+    bar.hidden = !opened.length;
+    bar.innerHTML = "";
+    if (!opened.length) return specs;
+    const { unit } = opened[0].spec;
+    const shared = specs[0].unit === unit;
     bar.innerHTML = markup(opened, shared ? "" : `It is in ${UNIT_WORDS[unit]} and the chart is not, so it stands alone until it is closed.`);
-    return [...(shared ? base : []), ...opened.map(({ spec }) => spec)];
+    return [...(shared ? specs : []), ...opened.map(({ spec }) => spec)];
   }
 
-  return { open, beside };
+  return { open, beside, heard: (answer) => waiting.get(answer.number)?.(answer) };
+}
+
+function inPython(name = "trace.json") {
+  return `ge.gantt(ge.Timeline.load_trace(${JSON.stringify(name)}))`;
 }
 
 function markup(opened, note) {
-  const items = opened.map(({ trace, file }, number) => {
-    const name = escape(trace.name || "pipeline");
+  const items = opened.map(({ spec, file }, number) => {
+    const name = escape(spec.name);
     return (
-      `<li><b>${name}</b>, ${trace.source}, from ${escape(file)} ` +
+      `<li><b>${name}</b>, ${spec.source}, from ${escape(file)} ` +
       `<button type="button" class="ge-word" data-close="${number}" aria-label="Close ${name}" ${KEPT}>Close</button></li>`
     );
   });

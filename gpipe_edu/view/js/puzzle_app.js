@@ -106,7 +106,7 @@ export function createPuzzle(host, offer, send) {
     const next = levels[number] ?? null;
     part("gp-solved").hidden = !state.solved;
     part("gp-solved").innerHTML = state.solved ? solvedMarkup(state.verdict, offer.engines, next) : "";
-    part("gp-why").innerHTML = whyMarkup(level, answer.board.known);
+    part("gp-why").innerHTML = whyMarkup(level);
     if (levelBefore !== level.key) part("gp-proof").textContent = "";
     part("gp-where").textContent = state.progress;
     part("ge-error").hidden = !state.notice;

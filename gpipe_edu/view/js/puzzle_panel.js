@@ -94,9 +94,9 @@ export function solvedMarkup(verdict, engines, next) {
   return `<p class="gp-verdict"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="${CHECK}"/></svg>${escape(spelled(verdict))}</p><div class="ge-row">${runs.join("")}${onward}</div>`;
 }
 
-/** Why par is par. known: how that is known, in a clause. */
-export function whyMarkup({ par, par_why: why, goal }, known) {
-  const words = par === null ? known : `Par is ${par}: ${why} How that is known: ${known}`;
+/** Why par is par. proof: how that is known, in a clause. */
+export function whyMarkup({ par, par_why: why, goal, proof }) {
+  const words = par === null ? proof : `Par is ${par}: ${why} How that is known: ${proof}`;
   const easier = goal !== null && par !== null && goal > par ? ` ${goal} is enough to solve the level.` : "";
   return `<p>${escape(sentence(words))}${escape(easier)}</p>`;
 }

@@ -59,8 +59,8 @@ function opener() {
   );
 }
 
-/** save: whether files can be asked for. on: {toggle(name, value), zoom("nearer" | "further" | "all"), speed(value), time(value), save(kind), open(files)}. */
-export function createTransport(host, chart, { on, speed, toggles, save }) {
+/** kernel: whether somebody can make and read files. on: {toggle(name, value), zoom("nearer" | "further" | "all"), speed(value), time(value), save(kind), open(files)}. */
+export function createTransport(host, chart, { on, speed, toggles, kernel }) {
   const speeds = SPEEDS.map((each) => `<option value="${each}" ${each === speed ? "selected" : ""}>${each}×</option>`).join("");
   host.innerHTML =
     `<div class="ge-row" role="group" aria-label="Time"><span class="ge-buttons">${button("first", "To the start")}${button("back", "Previous event")}` +
@@ -71,7 +71,7 @@ export function createTransport(host, chart, { on, speed, toggles, save }) {
     `${button("nearer", "Show less time")}${button("all", "Show the whole step")}</span>${toggle("memory", "memory", toggles.memory)}` +
     `${toggle("critical", "critical path", toggles.critical)}${toggle("arrows", "transfers", true)}` +
     `<span class="ge-pair" hidden>${toggle("plan", "plan and run in one", false)}</span>` +
-    `${toggle("table", "show as table", false)}${save ? saver() : ""}${opener()}</div>`;
+    `${toggle("table", "show as table", false)}${kernel ? saver() : ""}${opener()}</div>`;
   const scrub = host.querySelector(".ge-scrub");
   const output = host.querySelector(".ge-time");
   const player = host.querySelector('[data-do="play"]');
@@ -131,7 +131,7 @@ export function createTransport(host, chart, { on, speed, toggles, save }) {
 
   const chooser = host.querySelector("[data-open]");
   const actions = {
-    open: () => chooser.click(),
+    open: () => (kernel ? chooser.click() : on.open([])),
     first: () => go(0),
     back: () => go(nextEvent(eventsOf(chart.specs), chart.cursor, -1)),
     next: () => go(nextEvent(eventsOf(chart.specs), chart.cursor, 1)),

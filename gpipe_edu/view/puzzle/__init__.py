@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpipe_edu.puzzles import Progress, find_level
+from gpipe_edu.puzzles import SolvedLevels, find_level
 from gpipe_edu.puzzles.session import BACK, Session
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def puzzle(level: str = "", *, share: str = "", progress: str | Path | None = No
         raise ValueError(f'theme is {theme!r}; it must be "auto", "light" or "dark"')
     if level and share:
         raise ValueError("level and share are both given; a share string names its level, so give only one of them")
-    kept = Progress(progress)
+    kept = SolvedLevels(progress)
     if level:
         find_level(level)
     notice = ""

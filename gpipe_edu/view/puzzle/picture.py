@@ -10,14 +10,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gpipe_edu.puzzles import Board, Level, lower_bound
-from gpipe_edu.puzzles.level import PROOFS
-from gpipe_edu.puzzles.model import Model
-from gpipe_edu.puzzles.position import Position
 from gpipe_edu.schedule import Op
 from gpipe_edu.view.gantt.spec import FORMAT, spec
-from gpipe_edu.view.measures import Clock, figures, fullest
+from gpipe_edu.view.measures import TimeUnit, figures, fullest
 
-_PLAIN: Final = Clock(1, "")
+_PLAIN: Final = TimeUnit(1, "")
 
 _MOST_NAMED: Final = 24
 """Ops of a kind that are sent: of more the page shows a few and the number."""
@@ -48,12 +45,10 @@ def picture(board: Board) -> dict[str, Any]:
             "memory": [[[time for time, _ in steps], [held for _, held in steps]] for steps in board.position.memory],
             "figures": _figures(board),
         },
-        "makespan": makespan,
         "goal": level.goal,
         "par": level.par,
         "cap": level.cap,
         "unit": level.unit,
-        "known": PROOFS[level.proof],
         "ghosts": ghosts,
         "stuck": stuck,
         "left": _left(board),
@@ -103,25 +98,22 @@ def _ghosts(board: Board) -> list[dict[str, Any]]:
     """The ops that could be placed, with the times at which they would run; of ops that differ only in their
     micro-batch the first one, and how many `more` there are.
     """
-    model = Model(board.level)
-    times = {move.op: (move.start, move.end) for move in model.moves(model.run(board.rows).state)}
+    moves = board.position.moves
     found: dict[tuple[int, str, int], dict[str, Any]] = {}
-    for device, ops in enumerate(board.ready()):
+    for device, ops in enumerate(board.ready):
         for op in ops:
             alike = (device, op.kind, op.stage)
             if alike in found:
                 found[alike]["more"] += 1
                 continue
-            start, end = times.get(op) or _times(board, device, op)
+            start, end = moves[op][:2] if op in moves else _times(board, device, op)
             found[alike] = {"op": str(op), "device": device, "start": start, "end": end, "more": 0}
     return list(found.values())
 
 
 def _times(board: Board, device: int, op: Op) -> tuple[float, float]:
     """When `op` would run behind the last op of `device`."""
-    rows = list(board.rows)
-    rows[device] = (*rows[device], op)
-    timeline = Position(board.level, rows).timeline
+    timeline = board.position.with_op(device, op).timeline
     return next((span.start, span.end) for span in timeline.spans if span.op == op) if timeline else (0.0, 0.0)
 
 

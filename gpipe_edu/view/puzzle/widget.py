@@ -18,8 +18,8 @@ from gpipe_edu.puzzles.run import engines
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.view.gantt.assets import asset, style, widget_module
+from gpipe_edu.view.gantt.differences import differences
 from gpipe_edu.view.gantt.spec import kind_names, specs, to_json
-from gpipe_edu.view.gantt.words import differences
 from gpipe_edu.view.layout import layout
 from gpipe_edu.view.notebook import widget_bundle
 

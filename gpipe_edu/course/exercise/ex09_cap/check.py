@@ -12,8 +12,7 @@ from gpipe_edu.course.exercise.case import Exam, Sign
 from gpipe_edu.course.exercise.forms import gathered
 from gpipe_edu.course.exercise.schedules import Proposal, gradient_error, legal, read
 from gpipe_edu.course.findings import Chart, Success
-from gpipe_edu.timeline import Timeline
-from gpipe_edu.timeline.memory import peak_memory
+from gpipe_edu.timeline import Timeline, peak_memory
 from gpipe_edu.words import listed, plural
 
 K, M, CAP, GOAL, BEST = 3, 6, 2, 26, 24

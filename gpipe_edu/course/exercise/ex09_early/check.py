@@ -12,7 +12,7 @@ from gpipe_edu.course.exercise.schedules import Proposal, at_home, judge_schedul
 from gpipe_edu.course.exercise.schedules import perform as perform
 from gpipe_edu.course.exercise.sizes import sized
 from gpipe_edu.course.findings import Chart, Success
-from gpipe_edu.timeline.memory import peak_memory
+from gpipe_edu.timeline import peak_memory
 
 HIDDEN = schedules.hidden("early")
 

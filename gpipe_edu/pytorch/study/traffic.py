@@ -13,10 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from .gpipe import cut
-from .skip import shelf, skip_ways
-from .stage import MAIN
-from .values import Value, check, tensors
+from gpipe_edu.pytorch.gpipe import cut
+from gpipe_edu.pytorch.skip import shelf, skip_ways
+from gpipe_edu.pytorch.stage import MAIN
+from gpipe_edu.pytorch.values import Value, check, tensors
 
 
 class Sent(NamedTuple):

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 from torch import nn  # noqa: E402
 
 from gpipe_edu.pytorch import GPipe  # noqa: E402
-from gpipe_edu.pytorch.chores import Chore, nap  # noqa: E402
+from gpipe_edu.pytorch.study.chores import Chore, nap  # noqa: E402
 
 
 def test_once_forward_and_twice_backward():

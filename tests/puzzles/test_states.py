@@ -6,8 +6,8 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS
-from gpipe_edu.puzzles.model import Model
 from gpipe_edu.puzzles.position import Position
+from gpipe_edu.puzzles.states import StateSpace
 from gpipe_edu.timeline.memory import memory_over_time
 
 from .test_par import SIZES, random_level
@@ -19,14 +19,14 @@ def test_random_play_ends_when_simulate_says_and_holds_what_memory_says(K, M, V,
     finished = 0
     for _ in range(20):
         level, _, _ = random_level(rng, K, M, V, kinds)
-        model = Model(level)
+        model = StateSpace(level)
         state, rows, held = model.start, [[] for _ in range(K)], [[] for _ in range(K)]
         times = {}
         while moves := list(model.moves(state)):
             move = rng.choice(moves)
-            device = move.step.device
+            device = move.action.device
             rows[device].append(move.op)
-            held[device].append(state.held[device] + move.step.during)
+            held[device].append(state.held[device] + move.action.during)
             times[move.op] = (move.start, move.end)
             state = model.after(state, move)
         if not model.done(state):
@@ -44,13 +44,13 @@ def test_random_play_ends_when_simulate_says_and_holds_what_memory_says(K, M, V,
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
 def test_rows_that_can_run_run_to_their_end(level):
     rng = random.Random(1)
-    model, state, rows = Model(level), Model(level).start, [[] for _ in range(level.K)]
+    model, state, rows = StateSpace(level), StateSpace(level).start, [[] for _ in range(level.K)]
     for _ in range(12):
         moves = list(model.moves(state))
         if not moves:
             break
         move = rng.choice(moves)
-        rows[move.step.device].append(move.op)
+        rows[move.action.device].append(move.op)
         state = model.after(state, move)
     played = model.run(rows)
     assert played.rows == rows
@@ -61,6 +61,6 @@ def test_what_cannot_run_stops_its_own_device_only():
     level = LEVELS[1]
     rows = [list(row) for row in ge.gpipe(3, 3).rows]
     rows[1].insert(2, rows[1].pop(3))  # B2 before F2
-    played = Model(level).run(rows)
+    played = StateSpace(level).run(rows)
     assert [len(row) for row in played.rows] == [3, 2, 2]
     assert Position(level, rows).problems[0].code == "order"

@@ -6,27 +6,27 @@ import stat
 
 import pytest
 
-from gpipe_edu.course import store
-from gpipe_edu.puzzles import LEVELS, Board, Progress, find_level, share
+from gpipe_edu import store
+from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level, share
 
 from .solutions import SOLUTIONS, in_groups, solved
 
 
 def test_levels_unlock_one_after_another_and_stay_so_after_a_restart():
     for index, level in enumerate(LEVELS):
-        progress = Progress()  # as after a restart
+        progress = SolvedLevels()  # as after a restart
         assert [progress.unlocked(known.key) for known in LEVELS] == [number <= index for number in range(len(LEVELS))]
         assert progress.next_level() == level.key
         assert progress.refusal(level.key) == ""
         assert progress.record(solved(level.key)).solved
-    progress = Progress()
+    progress = SolvedLevels()
     assert set(progress.records) == {level.key for level in LEVELS}
     assert progress.next_level() == "sandbox"
     assert progress.notice == ""
 
 
 def test_a_locked_level_is_refused_with_what_to_solve_first_and_not_noted():
-    progress = Progress()
+    progress = SolvedLevels()
     assert progress.refusal("1f1b") == (
         "level 4, One forward, one backward, is locked: first solve level 3, The memory wall"
     )
@@ -36,7 +36,7 @@ def test_a_locked_level_is_refused_with_what_to_solve_first_and_not_noted():
 
 
 def test_only_what_is_solved_counts():
-    progress = Progress()
+    progress = SolvedLevels()
     board = Board(find_level("first-dependency"))
     board.type("F0@0 F0@1")
     assert not progress.record(board).solved
@@ -47,7 +47,7 @@ def test_the_best_solution_is_kept():
     import gpipe_edu as ge
 
     for key in ("first-dependency", "pipelining"):
-        Progress().record(solved(key))
+        SolvedLevels().record(solved(key))
     board = Board(find_level("memory-wall"))
     for schedule, best in (
         (in_groups(ge.gpipe(2, 2), 2), 12),
@@ -55,41 +55,41 @@ def test_the_best_solution_is_kept():
         (in_groups(ge.gpipe(2, 2), 2), 10),
     ):
         board.load(schedule.rows)
-        Progress().record(board)
-        record = Progress().records["memory-wall"]
+        SolvedLevels().record(board)
+        record = SolvedLevels().records["memory-wall"]
         assert (record.makespan, record.over_par) == (best, best - 10)
 
 
 def test_two_open_notebooks_do_not_undo_each_other():
-    one, other = Progress(), Progress()
+    one, other = SolvedLevels(), SolvedLevels()
     one.record(solved("first-dependency"))
     other.record(solved("first-dependency"))
     other.record(solved("pipelining"))
     one.record(solved("memory-wall"))
-    assert set(Progress().records) == {"first-dependency", "pipelining", "memory-wall"}
+    assert set(SolvedLevels().records) == {"first-dependency", "pipelining", "memory-wall"}
 
 
 def test_the_file_can_be_found_read_and_deleted(progress_file):
-    progress = Progress()
+    progress = SolvedLevels()
     progress.record(solved("first-dependency"))
     assert progress.path == progress_file
     assert str(progress_file) in progress.where
     data = json.loads(progress_file.read_text())
     assert data["puzzle"]["first-dependency"]["share"] == share(LEVELS[0], solved("first-dependency").rows)
     progress_file.unlink()
-    assert Progress().records == {}
+    assert SolvedLevels().records == {}
 
 
 def test_what_else_the_file_holds_stays(progress_file):
     with store.change("predictions") as kept:
         kept["03/one"] = "B"
-    Progress().record(solved("first-dependency"))
+    SolvedLevels().record(solved("first-dependency"))
     assert store.read("predictions") == {"03/one": "B"}
 
 
 def test_a_file_of_ones_own(tmp_path, progress_file):
-    Progress(tmp_path / "class.json").record(solved("first-dependency"))
-    assert set(Progress(tmp_path / "class.json").records) == {"first-dependency"}
+    SolvedLevels(tmp_path / "class.json").record(solved("first-dependency"))
+    assert set(SolvedLevels(tmp_path / "class.json").records) == {"first-dependency"}
     assert not progress_file.exists()
 
 
@@ -100,13 +100,13 @@ def test_a_file_of_ones_own(tmp_path, progress_file):
 def test_a_broken_file_is_set_aside_and_named(progress_file, content):
     for number in (1, 2):
         progress_file.write_bytes(content)
-        progress = Progress()
+        progress = SolvedLevels()
         aside = progress_file.with_name(f"progress.broken-{number}.json")
         assert aside.name in progress.notice
         assert aside.read_bytes() == content
         assert progress.records == {}
         progress.record(solved("first-dependency"))
-        assert set(Progress().records) == {"first-dependency"}
+        assert set(SolvedLevels().records) == {"first-dependency"}
 
 
 def test_entries_that_solve_nothing_do_not_count_and_are_not_lost(progress_file):
@@ -114,28 +114,28 @@ def test_entries_that_solve_nothing_do_not_count_and_are_not_lost(progress_file)
     unsolved = share(find_level("pipelining"), Board(find_level("pipelining")).rows)
     for entry in ({"makespan": 6, "share": other}, {"makespan": 1}, {"share": "gpipe1:x"}, {"share": 5}, 7, None):
         progress_file.write_text(json.dumps({"puzzle": {"first-dependency": entry}}))
-        progress = Progress()
+        progress = SolvedLevels()
         assert progress.records == {}, entry
         assert "the entry of 'first-dependency' does not count" in progress.notice
         assert not progress.unlocked("pipelining")
     progress_file.write_text(json.dumps({"puzzle": {"pipelining": {"share": unsolved}, "later": {"x": 1}}}))
-    progress = Progress()
+    progress = SolvedLevels()
     progress.record(solved("first-dependency"))
     assert set(json.loads(progress_file.read_text())["puzzle"]) == {"pipelining", "later", "first-dependency"}
     assert set(progress.records) == {"first-dependency"}
 
 
 def test_a_figure_that_was_edited_is_worked_out_again(progress_file):
-    progress = Progress()
+    progress = SolvedLevels()
     progress.record(solved("first-dependency"))
     data = json.loads(progress_file.read_text())
     data["puzzle"]["first-dependency"]["makespan"] = 0
     progress_file.write_text(json.dumps(data))
-    assert Progress().records["first-dependency"].makespan == 6
+    assert SolvedLevels().records["first-dependency"].makespan == 6
 
 
 def test_a_failing_disk_leaves_the_old_file_and_says_so(progress_file, monkeypatch):
-    Progress().record(solved("first-dependency"))
+    SolvedLevels().record(solved("first-dependency"))
     before = progress_file.read_bytes()
 
     def full(*arguments):
@@ -143,7 +143,7 @@ def test_a_failing_disk_leaves_the_old_file_and_says_so(progress_file, monkeypat
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", full)
-        progress = Progress()
+        progress = SolvedLevels()
         assert progress.record(solved("pipelining")).solved
         assert progress.notice == f"progress could not be saved in {progress_file}: No space left on device"
     assert progress_file.read_bytes() == before
@@ -152,12 +152,12 @@ def test_a_failing_disk_leaves_the_old_file_and_says_so(progress_file, monkeypat
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    progress = Progress(tmp_path / "file" / "puzzle.json")
+    progress = SolvedLevels(tmp_path / "file" / "puzzle.json")
     progress.record(solved("first-dependency"))
     assert "progress could not be saved" in progress.notice
 
 
 def test_the_file_is_for_its_owner(progress_file):
-    Progress().record(solved("first-dependency"))
+    SolvedLevels().record(solved("first-dependency"))
     assert stat.S_IMODE(progress_file.stat().st_mode) & 0o077 == 0
     assert len(SOLUTIONS) == len(LEVELS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gpipe_edu as ge
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.view.gantt.words import differences
+from gpipe_edu.view.gantt.differences import differences
 
 GPIPE, ONE = ge.simulate(ge.gpipe(4, 8)), ge.simulate(ge.one_f_one_b(4, 8))
 

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.timeline.memory import Size, memory_over_time
 
-from .measures import clock, heading
+from .measures import heading, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ def memory_curve(
         from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
 
         ax = pyplot.figure(figsize=(9, 4), layout="constrained").add_subplot()
-    shown = clock(timeline.unit, timeline.makespan)
+    shown = time_unit(timeline.unit, timeline.makespan)
     named_every = -(-timeline.devices // 8)
     colours = mpl.colormaps["viridis"].resampled(timeline.devices + 1)
     for (device, level), dashes in zip(enumerate(levels), cycle(("-", "--", "-.", ":")), strict=False):

@@ -13,7 +13,7 @@ from typing import Final
 from gpipe_edu.schedule import KINDS
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import peak_memory, shares
-from gpipe_edu.view.measures import NOISE, Clock, clock, fullest, useful_fraction
+from gpipe_edu.view.measures import NOISE, TimeUnit, fullest, time_unit, useful_fraction
 
 _SAME: Final = 5e-4
 """Shares below this would be printed as 0.0%."""
@@ -21,7 +21,7 @@ _SAME: Final = 5e-4
 
 def differences(timelines: Sequence[Timeline]) -> list[str]:
     """Sentences that hold every later timeline against the first; none for a single one."""
-    shown = clock(timelines[0].unit, max(timeline.makespan for timeline in timelines))
+    shown = time_unit(timelines[0].unit, max(timeline.makespan for timeline in timelines))
     names = _names(timelines)
     return [
         sentence
@@ -40,7 +40,7 @@ def _names(timelines: Sequence[Timeline]) -> list[str]:
     return [f"“{name}”" for name in names]
 
 
-def _against(base: Timeline, other: Timeline, base_name: str, name: str, shown: Clock) -> list[str]:
+def _against(base: Timeline, other: Timeline, base_name: str, name: str, shown: TimeUnit) -> list[str]:
     lines = [f"{name} {_lengths(base, other, base_name, shown)}"]
     lines.append(
         f"Bubble {other.bubble_fraction:.1%} against {base.bubble_fraction:.1%}, useful work "
@@ -76,7 +76,7 @@ def _held(timeline: Timeline) -> str:
     return fullest(timeline, max(peak_memory(timeline, interior=shares(timeline))))
 
 
-def _lengths(base: Timeline, other: Timeline, base_name: str, shown: Clock) -> str:
+def _lengths(base: Timeline, other: Timeline, base_name: str, shown: TimeUnit) -> str:
     gap = other.makespan - base.makespan
     if abs(gap) <= NOISE * base.makespan:
         return f"takes {shown.show(other.makespan)}, exactly as long as {base_name}."
@@ -88,7 +88,7 @@ def _lengths(base: Timeline, other: Timeline, base_name: str, shown: Clock) -> s
     )
 
 
-def _ops(base: Timeline, other: Timeline, shown: Clock) -> list[str]:
+def _ops(base: Timeline, other: Timeline, shown: TimeUnit) -> list[str]:
     """How the times of the same ops differ, by kind, and the one op that differs most."""
     before = {span.op: span for span in base.spans}
     pairs = [(before[span.op], span) for span in other.spans if span.op in before]

@@ -7,7 +7,7 @@ pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 import itertools
 
 import gpipe_edu as ge
-from gpipe_edu.pytorch.plan import build
+from gpipe_edu.pytorch.choice import build
 
 RECIPES = {"naive": ge.naive, "gpipe": ge.gpipe, "1f1b": ge.one_f_one_b, "zero_bubble": ge.zero_bubble}
 

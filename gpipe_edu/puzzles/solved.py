@@ -1,4 +1,4 @@
-"""What has been solved, kept with the rest of what a learner has done (see `course/store.py`).
+"""What has been solved, kept with the rest of what a learner has done (see `store.py`).
 
 The file holds the share string of the best schedule of every level, and what counts is what the judge says of it: an
 entry that was edited by hand solves nothing.
@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.course import store
+from gpipe_edu import store
 
 from .board import Board
 from .levels import LEVELS, find_level
@@ -29,8 +29,8 @@ class Record(NamedTuple):
     share: str
 
 
-class Progress:
-    """`Progress(path=None)`: read from the file when asked, so that two open notebooks agree.
+class SolvedLevels:
+    """`SolvedLevels(path=None)`: read from the file when asked, so that two open notebooks agree.
 
     path: instead of the learner's own file. notice: a sentence when something was wrong with the file, else "".
     """

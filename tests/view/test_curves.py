@@ -7,7 +7,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 import gpipe_edu as ge
-from gpipe_edu.view.memory import memory_curve
+from gpipe_edu.view.curves import memory_curve
 
 
 def test_a_stepped_line_per_device_with_its_peak():

@@ -22,28 +22,28 @@ from gpipe_edu.timeline.memory import memory_over_time
 
 from .level import Level
 
-Progress = tuple[str, ...]
+Marks = tuple[str, ...]
 """Of one micro-batch, per stage: the kinds of the ops that have run, "F~" if its activations were dropped after F."""
 
 
-class Parcel(NamedTuple):
+class Journey(NamedTuple):
     """One micro-batch: how far it is, and when its newest output and its newest gradient arrive at the next stage."""
 
-    progress: Progress
+    marks: Marks
     output: float
     gradient: float
 
 
 class State(NamedTuple):
-    """Per device: when it is free and what it holds; per micro-batch a `Parcel`."""
+    """Per device: when it is free and what it holds; per micro-batch a `Journey`."""
 
     free: tuple[float, ...]
     held: tuple[float, ...]
-    parcels: tuple[Parcel, ...]
+    journeys: tuple[Journey, ...]
 
 
-class Step(NamedTuple):
-    """What a stage can do next with a micro-batch of some progress; the rest says what that changes."""
+class Action(NamedTuple):
+    """What a stage can do next with a micro-batch that has such marks; the rest says what that changes."""
 
     kind: str
     stage: int
@@ -54,21 +54,21 @@ class Step(NamedTuple):
     lag: float  # from its end until that is there
     during: float  # what it adds to the memory of its device while it runs
     after: float  # and once it has ended
-    progress: Progress
+    marks: Marks
 
 
 class Move(NamedTuple):
-    """A step of one micro-batch, and when it would start and end."""
+    """An action on one micro-batch, and when it would start and end."""
 
     start: float
     end: float
     micro_batch: int
-    step: Step
+    action: Action
 
     @property
     def op(self) -> Op:
         """The op that this move places."""
-        return Op(self.step.kind, self.micro_batch, self.step.stage)
+        return Op(self.action.kind, self.micro_batch, self.action.stage)
 
 
 class Played(NamedTuple):
@@ -78,54 +78,54 @@ class Played(NamedTuple):
     rows: list[list[Op]]
 
 
-class Model:
-    """`Model(level)`: the states and moves of a level."""
+class StateSpace:
+    """`StateSpace(level)`: the states and moves of a level."""
 
     def __init__(self, level: Level) -> None:
         self.level, self.K = level, level.K
         self.table = level.costs.table(level.stages)
-        self._steps: dict[Progress, tuple[Step, ...]] = {}
+        self._actions: dict[Marks, tuple[Action, ...]] = {}
 
     @cached_property
     def start(self) -> State:
         """Nothing has run."""
-        blank = Parcel(("",) * self.level.stages, 0.0, 0.0)
+        blank = Journey(("",) * self.level.stages, 0.0, 0.0)
         return State((0.0,) * self.K, (0.0,) * self.K, (blank,) * self.level.M)
 
     def moves(self, state: State) -> Iterator[Move]:
         """Every op whose inputs are there and whose memory fits."""
-        for micro_batch in range(len(state.parcels)):
+        for micro_batch in range(len(state.journeys)):
             yield from self._moves(state, micro_batch, self.level.cap)
 
     def _moves(self, state: State, micro_batch: int, cap: tuple[float, ...] | None) -> Iterator[Move]:
-        progress, output, gradient = state.parcels[micro_batch]
-        for step in self.steps(progress):
-            device = step.device
-            if cap is not None and state.held[device] + step.during > cap[device]:
+        marks, output, gradient = state.journeys[micro_batch]
+        for action in self.actions(marks):
+            device = action.device
+            if cap is not None and state.held[device] + action.during > cap[device]:
                 continue
             start = state.free[device]
-            there = output if step.takes == "F" else gradient if step.takes == "B" else 0.0
+            there = output if action.takes == "F" else gradient if action.takes == "B" else 0.0
             if there > start:
                 start = there
-            yield Move(start, start + step.duration, micro_batch, step)
+            yield Move(start, start + action.duration, micro_batch, action)
 
     def after(self, state: State, move: Move) -> State:
         """The state once `move` has been made."""
-        step, device = move.step, move.step.device
-        free, held, parcels = list(state.free), list(state.held), list(state.parcels)
+        action, device = move.action, move.action.device
+        free, held, journeys = list(state.free), list(state.held), list(state.journeys)
         free[device] = move.end
-        held[device] += step.after
-        _, output, gradient = parcels[move.micro_batch]
-        if step.takes == "F":
+        held[device] += action.after
+        _, output, gradient = journeys[move.micro_batch]
+        if action.takes == "F":
             output = 0.0
-        elif step.takes == "B":
+        elif action.takes == "B":
             gradient = 0.0
-        if step.gives == "F":
-            output = move.end + step.lag
-        elif step.gives == "B":
-            gradient = move.end + step.lag
-        parcels[move.micro_batch] = Parcel(step.progress, output, gradient)
-        return State(tuple(free), tuple(held), tuple(parcels))
+        if action.gives == "F":
+            output = move.end + action.lag
+        elif action.gives == "B":
+            gradient = move.end + action.lag
+        journeys[move.micro_batch] = Journey(action.marks, output, gradient)
+        return State(tuple(free), tuple(held), tuple(journeys))
 
     def run(self, rows: Iterable[Iterable[Op]], keeps_at: Container[int] = ()) -> Played:
         """How far rows of ops get, one row per device, whatever memory they take.
@@ -145,7 +145,7 @@ class Model:
                 while queue:
                     op = queue[0]
                     moves = self._moves(state, op.micro_batch, None) if op.micro_batch < self.level.M else ()
-                    found = [move for move in moves if move.op == op and move.step.device == device]
+                    found = [move for move in moves if move.op == op and move.action.device == device]
                     if not found:
                         break
                     decided = op[1:] in finished or needs.rematerializes(*op[1:])
@@ -157,37 +157,37 @@ class Model:
 
     def done(self, state: State) -> bool:
         """True if every micro-batch is finished on every stage."""
-        return all(self.finished(mark) for parcel in state.parcels for mark in parcel.progress)
+        return all(self.finished(mark) for journey in state.journeys for mark in journey.marks)
 
     def finished(self, mark: str) -> bool:
         """True if nothing is left to do for a micro-batch on a stage where `mark` has run."""
         return mark.replace("~", "") in self.level.ways
 
-    def steps(self, progress: Progress) -> tuple[Step, ...]:
+    def actions(self, marks: Marks) -> tuple[Action, ...]:
         """What can be done next with a micro-batch; of a forward that may keep or drop, keeping comes first."""
-        if progress not in self._steps:
-            self._steps[progress] = tuple(self._find(progress))
-        return self._steps[progress]
+        if marks not in self._actions:
+            self._actions[marks] = tuple(self._find(marks))
+        return self._actions[marks]
 
-    def if_kept(self, progress: Progress, stage: int) -> list[str]:
+    def if_kept(self, marks: Marks, stage: int) -> list[str]:
         """The kinds that could follow on `stage` if its forward had kept its activations."""
-        kept = (*progress[:stage], "F", *progress[stage + 1 :])
-        return [step.kind for step in self.steps(kept) if step.stage == stage]
+        kept = (*marks[:stage], "F", *marks[stage + 1 :])
+        return [action.kind for action in self.actions(kept) if action.stage == stage]
 
-    def _find(self, progress: Progress) -> Iterator[Step]:
+    def _find(self, marks: Marks) -> Iterator[Action]:
         level = self.level
-        for stage, mark in enumerate(progress):
+        for stage, mark in enumerate(marks):
             for kind, following, cross, during, after in self._turns.get(mark, ()):
                 neighbour = {"F": stage - 1, "B": stage + 1, "": stage}[cross]
                 inside = 0 <= neighbour < level.stages
-                if cross and inside and not _passed(progress[neighbour], cross):
+                if cross and inside and not _passed(marks[neighbour], cross):
                     continue
                 gives = "F" if kind == "F" else "B" if kind in SENDS_GRADIENT else ""
                 target = stage + 1 if gives == "F" else stage - 1
                 if not 0 <= target < level.stages:
                     gives = ""
                 far = bool(gives) and level.home(target) != level.home(stage)
-                yield Step(
+                yield Action(
                     kind,
                     stage,
                     level.home(stage),
@@ -197,7 +197,7 @@ class Model:
                     lag=level.costs.send if far else 0.0,
                     during=during,
                     after=after,
-                    progress=(*progress[:stage], following, *progress[stage + 1 :]),
+                    marks=(*marks[:stage], following, *marks[stage + 1 :]),
                 )
 
     @cached_property

@@ -14,12 +14,11 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from gpipe_edu.pytorch.ledger import Ledger
+from gpipe_edu.pytorch.skip import shelf
+from gpipe_edu.pytorch.values import Value, change, check, differentiable, tensors
 from gpipe_edu.split import balance_by_cost
 from gpipe_edu.validate import whole
-
-from .memory import Ledger
-from .skip import shelf
-from .values import Value, change, check, differentiable, tensors
 
 
 class LayerProfile(NamedTuple):

@@ -10,7 +10,7 @@ from torch.nn import functional  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from gpipe_edu.pytorch.memory import Ledger  # noqa: E402
+from gpipe_edu.pytorch.ledger import Ledger  # noqa: E402
 
 N, TOKENS, D, WORDS = 3, 64, 96, 200
 

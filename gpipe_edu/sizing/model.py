@@ -15,7 +15,7 @@ from typing import NamedTuple
 from gpipe_edu.validate import whole
 
 
-class Layer(NamedTuple):
+class LayerSize(NamedTuple):
     """One layer, where a model may be cut. All but `parameters` are per sample."""
 
     name: str
@@ -30,7 +30,7 @@ class Model(NamedTuple):
 
     name: str
     inputs: int
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerSize, ...]
 
     @property
     def parameters(self) -> int:
@@ -48,7 +48,7 @@ def mlp(widths: Iterable[int]) -> Model:
     if len(sizes) < 2:
         raise ValueError(f"widths has {len(sizes)} values; a layer needs two, its inputs and its outputs")
     layers = tuple(
-        Layer(f"linear {index}", inputs * outputs + outputs, 2 * inputs * outputs, outputs, outputs)
+        LayerSize(f"linear {index}", inputs * outputs + outputs, 2 * inputs * outputs, outputs, outputs)
         for index, (inputs, outputs) in enumerate(pairwise(sizes))
     )
     return Model(f"MLP of {len(layers)} layers", sizes[0], layers)
@@ -71,9 +71,9 @@ def transformer(blocks: int, width: int, context: int, vocabulary: int) -> Model
         f"Transformer of {blocks} blocks",
         tokens,
         (
-            Layer("embedding", (words + tokens) * d, 0, tokens * d, tokens * d),
+            LayerSize("embedding", (words + tokens) * d, 0, tokens * d, tokens * d),
             *(
-                Layer(
+                LayerSize(
                     f"block {b}",
                     12 * d * d + 13 * d,
                     tokens * (2 * 12 * d * d + attention),
@@ -82,6 +82,6 @@ def transformer(blocks: int, width: int, context: int, vocabulary: int) -> Model
                 )
                 for b in range(blocks)
             ),
-            Layer("head", words * d + 2 * d, tokens * 2 * words * d, tokens * (d + words), tokens * words),
+            LayerSize("head", words * d + 2 * d, tokens * 2 * words * d, tokens * (d + words), tokens * words),
         ),
     )

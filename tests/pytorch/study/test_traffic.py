@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 
 from gpipe_edu.pytorch import GPipe, Stash, Take  # noqa: E402
 from gpipe_edu.pytorch.exchange import Exchange  # noqa: E402
-from gpipe_edu.pytorch.traffic import Sent, traffic  # noqa: E402
+from gpipe_edu.pytorch.study.traffic import Sent, traffic  # noqa: E402
 
 BALANCE = (3, 1, 2, 2)
 

@@ -1,0 +1,61 @@
+"""Bytes of saved activations that a device holds, counted tensor by tensor as autograd saves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from gpipe_edu.schedule.needs import Cell
+
+
+class Ledger:
+    """What one device holds for its unfinished micro-batches; memory shared within a micro-batch counts once."""
+
+    def __init__(self, weights: Iterable[Tensor]) -> None:
+        self._weights = {weight.untyped_storage().data_ptr() for weight in weights}
+        self._cells: dict[Cell, dict[int, int]] = {}  # cell -> address -> bytes
+        self.held = self.peak = 0
+
+    def add(self, cell: Cell, kept: Iterable[Tensor]) -> None:
+        """Count the tensors `kept` for `cell`, except weights and views of them."""
+        counted = self._cells.setdefault(cell, {})
+        for tensor in kept:
+            # A tensor's own bytes, not its storage's: a micro-batch is a view of the whole mini-batch.
+            size = tensor.numel() * tensor.element_size()
+            more = size - counted.get(tensor.data_ptr(), 0)
+            if more > 0 and tensor.untyped_storage().data_ptr() not in self._weights:
+                counted[tensor.data_ptr()] = size
+                self.held += more
+        self.peak = max(self.peak, self.held)
+
+    def free(self, cell: Cell) -> None:
+        """Nothing is held for `cell` any more."""
+        self.held -= sum(self._cells.pop(cell, {}).values())
+
+    @contextmanager
+    def watch(self, cell: Cell) -> Iterator[None]:
+        """Around a forward: count what autograd saves for `cell`."""
+
+        def pack(tensor: Tensor) -> Tensor:
+            self.add(cell, [tensor])
+            return tensor.detach()
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            yield
+
+
+class Allocator:
+    """On CUDA, what the allocator says: the most bytes of the GPU in use during the step beyond those before it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        torch.cuda.reset_peak_memory_stats(device)
+        self._before = torch.cuda.memory_allocated(device)
+
+    @property
+    def peak(self) -> int:
+        """Bytes."""
+        return torch.cuda.max_memory_allocated(self._device) - self._before

@@ -1,0 +1,23 @@
+"""For studying the PyTorch engine, no part of it: stages that do chores, a stopwatch, profiles of layers, traffic."""
+
+from gpipe_edu.pytorch.ledger import Ledger
+from gpipe_edu.pytorch.worker import Workers
+
+from .chores import Chore, count, nap
+from .profile import LayerProfile, profile
+from .stopwatch import Calls, watch
+from .traffic import Sent, traffic
+
+__all__ = [
+    "Calls",
+    "Chore",
+    "LayerProfile",
+    "Ledger",
+    "Sent",
+    "Workers",
+    "count",
+    "nap",
+    "profile",
+    "traffic",
+    "watch",
+]

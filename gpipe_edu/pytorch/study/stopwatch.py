@@ -1,0 +1,96 @@
+"""A stopwatch for a pipeline that somebody wrote in one thread: when each call of a stage ran, forward and backward.
+
+`with watch(net, balance) as calls:` around one training step. It hangs on the layers of `net`, so it works for any
+wrapper that runs these layers stage by stage; micro-batches are numbered in the order in which they enter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import accumulate
+from time import perf_counter
+from typing import Any
+
+from torch import Tensor, nn
+
+from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.simulate import replay
+
+
+class Calls:
+    """What was noted during one step."""
+
+    def __init__(self, stages: int) -> None:
+        self._stages = stages
+        self._entered, self._left = [0] * stages, [0] * stages
+        self._forwards: dict[tuple[int, int], list[float]] = {}
+        self._backwards: list[tuple[int, int, float]] = []
+        self._again: set[tuple[int, int]] = set()
+        self.end = 0.0
+
+    @property
+    def schedule(self) -> Schedule:
+        """Per stage the order of its calls; a backward that computed the forward again is a C."""
+        return Schedule([[span.op for span in self._spans() if span.device == k] for k in range(self._stages)])
+
+    def measured(self, name: str) -> Timeline:
+        """As it ran."""
+        return Timeline(self._spans(), self._stages, name=name, source="measured", unit="s")
+
+    def replayed(self, name: str) -> Timeline:
+        """The same calls with the same times, as if each stage had a device of its own."""
+        times = {span.op: span.end - span.start for span in self._spans()}
+        return replay(self.schedule, times.__getitem__, source="replayed", unit="s").named(name)
+
+    def _spans(self) -> list[Span]:
+        if not self._backwards:
+            raise RuntimeError("no backward was seen; run pipe(x) and backward() inside `with watch(net, balance)`")
+        spans = [Span(k, Op("F", m, k), *times) for (m, k), times in self._forwards.items()]
+        # One thread does it all, so a backward lasts until the next one begins.
+        ends = [start for _, _, start in self._backwards[1:]] + [self.end]
+        for (m, k, start), end in zip(self._backwards, ends, strict=True):
+            spans.append(Span(k, Op("C" if (m, k) in self._again else "B", m, k), start, end))
+        first = min(span.start for span in spans)
+        return [Span(span.device, span.op, span.start - first, span.end - first) for span in spans]
+
+    def enter(self, k: int, *_: Any) -> None:
+        """A call of stage k begins: a forward, or within a backward the forward again."""
+        if self._backwards:
+            self._again.add(self._backwards[-1][:2])
+            return
+        self._forwards[self._entered[k], k] = [perf_counter(), 0.0]
+        self._entered[k] += 1
+
+    def leave(self, k: int, layer: nn.Module, given: Any, output: Tensor) -> None:
+        """A call of stage k ends. Its output will tell when the backward begins."""
+        if self._backwards:
+            return
+        m = self._left[k]
+        self._left[k] += 1
+        self._forwards[m, k][1] = perf_counter()
+        if output.requires_grad:
+            output.register_hook(partial(self._arrive, m, k))  # type: ignore[no-untyped-call]
+
+    def _arrive(self, m: int, k: int, gradient: Tensor) -> None:
+        self._backwards.append((m, k, perf_counter()))
+
+
+@contextmanager
+def watch(net: nn.Sequential, balance: Sequence[int]) -> Iterator[Calls]:
+    """Note the calls of one step. Raises ValueError for a balance that does not fit."""
+    if sum(balance) != len(net) or min(balance, default=0) < 1:
+        raise ValueError(f"balance is {list(balance)}, and net has {len(net)} layers; give the balance of the pipeline")
+    calls, ends = Calls(len(balance)), list(accumulate(balance))
+    hooks = []
+    for k, (count, end) in enumerate(zip(balance, ends, strict=True)):
+        hooks.append(net[end - count].register_forward_pre_hook(partial(calls.enter, k)))
+        hooks.append(net[end - 1].register_forward_hook(partial(calls.leave, k)))
+    try:
+        yield calls
+    finally:
+        calls.end = perf_counter()
+        for hook in hooks:
+            hook.remove()
