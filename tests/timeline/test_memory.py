@@ -9,6 +9,7 @@ import gpipe_edu as ge
 from gpipe_edu import Costs
 from gpipe_edu.timeline.memory import memory_over_time, peak_memory
 from tests.recipes import random_costs, recompute_and_split, small_schedules
+from tests.refusals import refusals
 
 SCHEDULES = [*small_schedules(3, 4), *(recompute_and_split(K, M) for K in (1, 3) for M in (1, 3))]
 
@@ -88,33 +89,22 @@ def test_a_level_by_hand():
     assert levels == [[(0, 11), (1, 12), (2, 12), (5, 11), (8, 0)]]
 
 
-@pytest.mark.parametrize("name", ["boundary", "interior"])
-@pytest.mark.parametrize("sizes", [[], [1], [1, 2, 3]])
-def test_another_number_of_sizes_than_stages_names_both(name, sizes):
-    with pytest.raises(ValueError, match=f"{name} has {len(sizes)} values, but there are 2 stages"):
-        memory_over_time(ge.simulate(ge.gpipe(2, 2)), **{name: sizes})
+def with_size(name):
+    """The memory of a plan as a function of one of its two sizes."""
+    return lambda size: memory_over_time(ge.simulate(ge.gpipe(2, 2)), **{name: size})
 
 
-@pytest.mark.parametrize("name", ["boundary", "interior"])
-@pytest.mark.parametrize("size", ["1", "ab", None, ["1", "2"]])
-def test_a_size_that_is_no_number_is_refused_with_its_name(name, size):
-    with pytest.raises((TypeError, ValueError), match=name):
-        memory_over_time(ge.simulate(ge.gpipe(2, 2)), **{name: size})
+NAMES = ["boundary", "interior"]
 
-
-@pytest.mark.parametrize("name", ["boundary", "interior"])
-@pytest.mark.parametrize("size", [-1, [1, -1]])
-def test_a_size_below_nothing_is_a_value_error_with_its_name(name, size):
-    with pytest.raises(ValueError, match=name):
-        memory_over_time(ge.simulate(ge.gpipe(2, 2)), **{name: size})
+test_what_is_no_size = refusals(
+    *((ValueError, f"{n} has [013] values, but there are 2 stages", with_size(n), [[], [1], [1, 2, 3]]) for n in NAMES),
+    *(((TypeError, ValueError), name, with_size(name), ["1", "ab", None, ["1", "2"]]) for name in NAMES),
+    *((ValueError, name, with_size(name), [-1, [1, -1]]) for name in NAMES),
+    (TypeError, "(?i)timeline", lambda: memory_over_time(ge.gpipe(2, 2))),
+)
 
 
 def test_an_array_is_one_size_per_stage():
     timeline = ge.simulate(ge.gpipe(2, 2))
     expected = memory_over_time(timeline, boundary=[3, 4], interior=[1, 2])
     assert memory_over_time(timeline, boundary=np.array([3, 4]), interior=np.array([1, 2])) == expected
-
-
-def test_a_schedule_in_place_of_a_timeline_is_a_type_error():
-    with pytest.raises(TypeError, match=r"(?i)timeline"):
-        memory_over_time(ge.gpipe(2, 2))

@@ -2,13 +2,12 @@
 
 import random
 
-import pytest
-
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Schedule
 from gpipe_edu.timeline import replay
 from tests.oracle import expected_code, plain, times
 from tests.recipes import random_costs, recompute_and_split, small_schedules
+from tests.refusals import refusals
 
 LEGAL = [*small_schedules(4, 5), *(recompute_and_split(K, M) for K in (1, 2, 3) for M in (1, 2, 3))]
 
@@ -104,18 +103,10 @@ def test_replay_takes_a_duration_for_every_single_op():
     assert (timeline.source, timeline.measured, timeline.unit) == ("replayed", False, "s")
 
 
-def test_replay_refuses_what_cannot_run():
-    with pytest.raises(ge.ScheduleError, match="B0@0 is missing"):
-        replay(Schedule.parse("F0"), lambda op: 1)
+ROWS = [[Op("F", 0, 0), Op("B", 0, 0)]]
 
-
-@pytest.mark.parametrize("thing", ["F0 B0", None, ge.gpipe, [[Op("F", 0, 0), Op("B", 0, 0)]], 3])
-def test_what_is_no_schedule_is_a_type_error_that_says_what_came(thing):
-    with pytest.raises(TypeError, match=r"(?i)schedule"):
-        ge.simulate(thing)
-
-
-@pytest.mark.parametrize("thing", [2, None, {"F": 1}, [1, 2], "1"])
-def test_what_are_no_costs_is_a_type_error_that_says_what_came(thing):
-    with pytest.raises(TypeError, match=r"(?i)costs"):
-        ge.simulate(ge.gpipe(2, 2), thing)
+test_what_cannot_be_simulated = refusals(
+    (ge.ScheduleError, "B0@0 is missing", lambda: replay(Schedule.parse("F0"), lambda op: 1)),
+    (TypeError, "(?i)schedule", ge.simulate, ["F0 B0", None, ge.gpipe, ROWS, 3]),
+    (TypeError, "(?i)costs", lambda costs: ge.simulate(ge.gpipe(2, 2), costs), [2, None, {"F": 1}, [1, 2], "1"]),
+)

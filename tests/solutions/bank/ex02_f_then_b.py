@@ -1,8 +1,7 @@
 """Exercise 02, F-then-B."""
 
-from functools import partial
-
 import random
+from functools import partial
 
 from gpipe_edu import Op, Schedule
 from gpipe_edu.schedule import recipes
