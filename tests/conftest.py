@@ -6,7 +6,15 @@ It is printed from here because pytest-xdist's main process loads no conftest of
 import os
 from collections import defaultdict
 
+from hypothesis import HealthCheck, settings
+
 os.environ.setdefault("MPLBACKEND", "agg")
+
+# The same examples in every run, none too slow: a busy machine changes nothing.
+settings.register_profile(
+    "tests", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tests")
 
 
 def pytest_terminal_summary(terminalreporter):

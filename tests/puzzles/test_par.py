@@ -169,7 +169,6 @@ def test_a_search_that_runs_out_of_time_claims_nothing():
     assert proof.makespan is None
     assert proof.bound >= lower_bound(level)
     assert str(proof).startswith("not proved in time")
-    assert prove(level, seconds=0.2).seconds < 5
 
 
 def test_the_proof_counts_what_it_looked_at():

@@ -138,7 +138,6 @@ def test_a_pipe_inside_another(inside):
             loss = GPipe(nn.Sequential(net, inner), 2, 2).step(x, y, mse)
             assert torch.allclose(loss, mse(teacher(net(x)), y))
         print("right")
-    """,
-        seconds=10,
+    """
     )
     assert script == "right"

@@ -11,6 +11,7 @@ from . import bench
 torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 from torch import nn  # noqa: E402
 
+import gpipe_edu as ge  # noqa: E402
 from gpipe_edu.pytorch import GPipe  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -36,6 +37,12 @@ def test_two_accumulated_steps_of_every_shape(index, way):
 def test_every_number_of_samples(M, way):
     for N in range(1, 18):
         bench.compare(bench.mlp(3), *bench.data(N), way=way, partitions=3, micro_batches=M)
+
+
+def test_every_way_to_finish_a_micro_batch_in_one_schedule():
+    schedule = ge.Schedule.parse("F0 F1 F2 R2 B2 C1 R0 I0 W0\nF0 F1 F2 I2 C1 B0 W2")
+    for way in WAYS:
+        bench.compare(bench.mlp(), *bench.data(11), way=way, micro_batches=3, schedule=schedule)
 
 
 def test_a_weight_per_micro_batch():

@@ -7,7 +7,9 @@ from . import bench
 torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 from torch import nn  # noqa: E402
 
+import gpipe_edu as ge  # noqa: E402
 from gpipe_edu.pytorch import GPipe  # noqa: E402
+from gpipe_edu.timeline.memory import peak_memory  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -93,6 +95,19 @@ def test_several_stages_on_a_device_are_counted_together():
     most = bench.ge.simulate(schedule).peak_in_flight
     assert len(got) == 2
     assert got[0] == pytest.approx(most[0] * (BOUNDARY + INTERIOR), rel=0.25)
+
+
+@pytest.mark.parametrize("mode", bench.MODES)
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_saved_bytes_are_those_on_paper(schedule, mode):
+    pipe = GPipe(
+        nn.Sequential(*(stage(2) for _ in range(4))), 4, M, schedule=schedule, checkpoint=mode, measure_memory=True
+    )
+    pipe.step(torch.randn(N, WIDTH), torch.randn(N, WIDTH), bench.mse)
+    output = N // M * WIDTH * 8  # of a layer: a stage of two (Linear, Tanh) saves beyond its input the outputs of Tanh
+    paper = peak_memory(ge.simulate(pipe.schedule), boundary=output, interior=2 * output)
+    assert pipe.peak_memory[:3] == tuple(map(int, paper[:3]))
+    assert paper[3] <= pipe.peak_memory[3] <= paper[3] + M * output  # the loss saves its difference
 
 
 def test_a_second_step_starts_from_nothing():

@@ -22,7 +22,7 @@ def even(sizes):
     return max(sizes) - min(sizes) <= 1 and sorted(sizes, reverse=True) == sizes
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=150)
 @given(SIZES, SHAPES, TYPES)
 def test_an_array_survives_the_cut_in_exactly_m_even_pieces(sizes, shape, dtype):
     N, M = sizes
@@ -36,7 +36,6 @@ def test_an_array_survives_the_cut_in_exactly_m_even_pieces(sizes, shape, dtype)
     np.testing.assert_array_equal(joined, batch)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(SIZES, SHAPES)
 def test_a_tensor_survives_the_cut_too(sizes, shape):
     N, M = sizes
@@ -48,7 +47,6 @@ def test_a_tensor_survives_the_cut_too(sizes, shape):
     assert torch.equal(joined, batch)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(SIZES, st.integers(1, 4))
 def test_a_tuple_is_cut_into_tuples_whose_parts_belong_together(sizes, parts):
     N, M = sizes

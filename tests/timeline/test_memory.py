@@ -1,15 +1,16 @@
 """Memory over time against a replay that asks, at every moment, what each micro-batch has left on its device."""
 
-import random
-
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gpipe_edu as ge
 from gpipe_edu import Costs
 from gpipe_edu.timeline.memory import memory_over_time, peak_memory
-from tests.recipes import random_costs, recompute_and_split, small_schedules
+from tests.recipes import recompute_and_split, small_schedules
 from tests.refusals import refusals
+from tests.strategies import priced, times
 
 SCHEDULES = [*small_schedules(3, 4), *(recompute_and_split(K, M) for K in (1, 3) for M in (1, 3))]
 
@@ -41,34 +42,29 @@ def held(timeline, device, time, boundary, interior):
     return total
 
 
-def test_every_level_is_the_replayed_one():
-    rng = random.Random(1)
-    for schedule in SCHEDULES * 2:
-        costs, _, _ = random_costs(rng, schedule.stages)
-        timeline = ge.simulate(schedule, costs)
-        boundary = [rng.randrange(5) for _ in range(schedule.stages)]
-        interior = [rng.randrange(1, 9) for _ in range(schedule.stages)]
-        for device, level in enumerate(memory_over_time(timeline, boundary, interior)):
-            times = [time for time, _ in level]
-            assert times == sorted(set(times))
-            for time, amount in level:
-                assert amount == held(timeline, device, time, boundary, interior), (schedule.name, device, time)
-            changes = {edge for _, when in cells(timeline, device) for span in when.values() for edge in span}
-            for time in changes:
-                known = [amount for moment, amount in level if moment <= time]
-                assert (known[-1] if known else 0) == held(timeline, device, time, boundary, interior)
-            assert level[-1][1] == 0
+@settings(max_examples=200)
+@given(priced(SCHEDULES), st.data())
+def test_every_level_is_the_replayed_one(case, data):
+    schedule, costs, _, _ = case
+    timeline = ge.simulate(schedule, costs)
+    boundary, interior = data.draw(times(schedule.stages)), data.draw(times(schedule.stages))
+    for device, level in enumerate(memory_over_time(timeline, boundary, interior)):
+        moments = [time for time, _ in level]
+        assert moments == sorted(set(moments))
+        changes = {edge for _, when in cells(timeline, device) for span in when.values() for edge in span}
+        for time in changes.union(moments):
+            known = [amount for moment, amount in level if moment <= time]
+            assert (known[-1] if known else 0) == held(timeline, device, time, boundary, interior)
+        assert level[-1][1] == 0
 
 
-def test_the_peak_is_the_highest_replayed_level_when_every_op_takes_time():
-    rng = random.Random(2)
-    for schedule in SCHEDULES:
-        costs = Costs(F=[rng.randint(1, 4) for _ in range(schedule.stages)], B=rng.randint(2, 5))
-        timeline = ge.simulate(schedule, costs)
-        starts = [span.start for span in timeline.spans]
-        for device, peak in enumerate(peak_memory(timeline, 2, 3)):
-            sizes = ([2] * schedule.stages, [3] * schedule.stages)
-            assert peak == max(held(timeline, device, time, *sizes) for time in starts)
+@given(st.sampled_from(SCHEDULES), st.integers(1, 4), st.integers(2, 5))
+def test_the_peak_is_the_highest_replayed_level_when_every_op_takes_time(schedule, F, B):
+    timeline = ge.simulate(schedule, Costs(F=[F + k % 2 for k in range(schedule.stages)], B=B))
+    starts = [span.start for span in timeline.spans]
+    for device, peak in enumerate(peak_memory(timeline, 2, 3)):
+        sizes = ([2] * schedule.stages, [3] * schedule.stages)
+        assert peak == max(held(timeline, device, time, *sizes) for time in starts)
 
 
 def test_with_defaults_and_without_recompute_the_peak_counts_micro_batches_in_flight():
