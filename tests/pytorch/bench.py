@@ -8,13 +8,12 @@ import threading
 import time
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch: pip install 'gpipe_edu[torch]'")
-from torch import nn  # noqa: E402
-
-import gpipe_edu as ge  # noqa: E402
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-from gpipe_edu.schedule import Op, Schedule  # noqa: E402
+import gpipe_edu as ge
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.schedule import Op, Schedule
 
 mse = nn.functional.mse_loss
 
@@ -51,6 +50,8 @@ HAND_WRITTEN = {
         with_c(ge.one_f_one_b(K, M), lambda m, k: (m + k) % 3 == 1), lambda m, k: (m + k) % 3 == 0
     ),
 }
+WAYS = ("step", "transparent")
+every_way = pytest.mark.parametrize("way", WAYS)
 MODES = ("always", "except_last", "never")
 NAMED = [(name, mode) for name in ("naive", "gpipe", "1f1b", "zero_bubble") for mode in MODES]
 

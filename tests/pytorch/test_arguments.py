@@ -1,17 +1,13 @@
 """Arguments that cannot work: one clear sentence each."""
 
 import pytest
+import torch
+from torch import nn
+
+import gpipe_edu as ge
+from gpipe_edu.pytorch import GPipe
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-import gpipe_edu as ge  # noqa: E402
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
 
 SHARED = nn.Linear(4, 4)
 

@@ -8,19 +8,15 @@ import signal
 import threading
 
 import pytest
+import torch
+from torch import nn
+
+import gpipe_edu as ge
+from gpipe_edu.pytorch import GPipe
 
 from . import bench
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-import gpipe_edu as ge  # noqa: E402
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
 K, M = 3, 3
-every_way = pytest.mark.parametrize("way", ["step", "transparent"])
 
 
 class Boom(Exception):
@@ -88,7 +84,7 @@ def notes(error):
     return [note for note in getattr(error, "__notes__", []) if "micro-batch" in note]
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_failure_anywhere(name, way):
     net, pipe = build(**OPTIONS[name])
@@ -183,7 +179,7 @@ def raise_signal():
 
 
 @pytest.mark.parametrize("interrupt", [send_signal, raise_signal])
-@every_way
+@bench.every_way
 def test_control_c_while_a_step_runs(way, interrupt):
     net = nn.Sequential(nn.Linear(4, 4), bench.Sleep(0.04), nn.Linear(4, 4), bench.Sleep(0.04))
     pipe, (x, y) = GPipe(net, 2, 4), bench.data(8)

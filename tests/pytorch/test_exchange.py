@@ -2,11 +2,9 @@
 
 import pytest
 
+from gpipe_edu.pytorch.exchange import Aborted, Address, Exchange
+
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-
-from gpipe_edu.pytorch.exchange import Aborted, Address, Exchange  # noqa: E402
 
 
 def test_any_order():

@@ -1,17 +1,14 @@
 """Bytes of saved activations per device, against a count made here on one device."""
 
 import pytest
+import torch
+from torch import nn
+
+import gpipe_edu as ge
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.timeline.memory import peak_memory
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-import gpipe_edu as ge  # noqa: E402
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-from gpipe_edu.timeline.memory import peak_memory  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
 
 WIDTH, LAYERS, N, M = 32, 4, 48, 6
 
@@ -53,7 +50,7 @@ BOUNDARY, INTERIOR = saved(stage(), torch.randn(N // M, WIDTH, dtype=torch.float
 BOUNDARY, INTERIOR = 2 * BOUNDARY, 2 * INTERIOR  # the engine runs in float64 here
 
 
-@pytest.mark.parametrize("way", ["step", "transparent"])
+@bench.every_way
 @pytest.mark.parametrize("schedule", ["gpipe", "naive"])
 def test_always_keeps_boundaries_and_one_interior(schedule, way):
     held = {"gpipe": M, "naive": 1 if way == "step" else M}[schedule]
@@ -63,7 +60,7 @@ def test_always_keeps_boundaries_and_one_interior(schedule, way):
     assert got[2] < 1.3 * (held * BOUNDARY + INTERIOR)
 
 
-@pytest.mark.parametrize("way", ["step", "transparent"])
+@bench.every_way
 def test_never_keeps_everything(way):
     got = peaks(3, checkpoint="never", way=way)
     for device in range(2):

@@ -5,16 +5,13 @@ import re
 from itertools import pairwise
 
 import pytest
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.pytorch.randomness import Randomness, may_draw
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-from gpipe_edu.pytorch.randomness import Randomness, may_draw  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
 
 F = nn.functional
 CALLS_WHAT_DRAWS = re.compile(

@@ -3,20 +3,16 @@
 import itertools
 
 import pytest
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
 
 SHORT = 0.02
 
 
-@pytest.mark.parametrize("way", ["step", "transparent"])
+@bench.every_way
 @pytest.mark.parametrize("options", list(bench.variants(2, 4)))
 def test_every_op_once_in_the_order_of_its_row(options, way):
     for N in (9, 2):
@@ -53,7 +49,7 @@ def sleepy(K, schedule, M=4, way="step", **options):
     return pipe.timeline
 
 
-@pytest.mark.parametrize("way", ["step", "transparent"])
+@bench.every_way
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero_bubble"])
 def test_devices_of_a_pipeline_work_at_once(schedule, way):
     timeline = sleepy(2, schedule, way=way, checkpoint="never")

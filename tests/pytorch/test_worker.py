@@ -6,17 +6,13 @@ import threading
 import time
 
 import pytest
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.pytorch.worker import Workers
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
-from gpipe_edu.pytorch.worker import Workers  # noqa: E402
 
 
 def workers():
@@ -33,7 +29,7 @@ def settled(count):
 
 
 @pytest.fixture(autouse=True)
-def no_others(float64):
+def no_others():
     gc.collect()
     time.sleep(0.02)
 
@@ -110,7 +106,7 @@ def test_layers_run_on_the_worker_of_their_device_forward_and_backward():
         def forward(self, x):
             return Note.apply(super().forward(x), self.k)
 
-    for way in ("step", "transparent"):
+    for way in bench.WAYS:
         seen.clear()
         pipe = GPipe(nn.Sequential(*(Layer(k) for k in range(3))), 3, 2, checkpoint="never")
         bench.train(pipe, *bench.data(4), bench.mse, way)

@@ -1,7 +1,5 @@
 """What the page is sent, against arithmetic of its own and against the rules as DESIGN.md states them."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The widget without a browser: what it shows, how it answers, what it writes, what it refuses."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """What a notebook shows and stores."""
 
-from __future__ import annotations
-
 import base64
 import re
 import subprocess

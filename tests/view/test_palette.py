@@ -1,7 +1,5 @@
 """The fills stay apart for colour-blind readers and in grey print, by the formulas of a library of colour science."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The SVG file: well-formed, self-contained, and with everything where the timeline says."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -3,11 +3,10 @@
 import copy
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import Stash, Take, balance_by_memory, balance_by_time, profile  # noqa: E402
+from gpipe_edu.pytorch import Stash, Take, balance_by_memory, balance_by_time, profile
 
 
 def test_bytes_are_those_of_the_tensors():
