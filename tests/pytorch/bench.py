@@ -1,9 +1,6 @@
 """What the tests of this folder share: models, schedules, and plain one-device training to compare with."""
 
 import copy
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
@@ -14,6 +11,7 @@ from torch import nn
 import gpipe_edu as ge
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.schedule import Op, Schedule
+from tests.processes import PATIENCE
 
 mse = nn.functional.mse_loss
 
@@ -155,10 +153,6 @@ class Sleep(nn.Module):
         return _Sleep.apply(x * self.weight, self.seconds)
 
 
-PATIENCE = 60
-"""Seconds after which something hangs; no test asserts that anything is faster than this."""
-
-
 def within(function):
     """What `function` returns or raises; fails if it does not end (a daemon thread is then left behind)."""
     result = []
@@ -178,19 +172,3 @@ def within(function):
     if error is not None:
         raise error
     return value
-
-
-def run_python(script):
-    """What a Python program of its own prints; fails if it does not end, or not well."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.fail(f"still running after {PATIENCE} s: a deadlock")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from gpipe_edu.pytorch import GPipe
+from tests.processes import printed
 
 from . import bench
 
@@ -115,7 +116,7 @@ def test_a_pipe_inside_another(inside):
         def forward(self, x):
             return self.pipe(x)
 
-    script = bench.run_python(
+    script = printed(
         f"""
         import copy, torch
         from torch import nn
@@ -134,4 +135,4 @@ def test_a_pipe_inside_another(inside):
         print("right")
     """
     )
-    assert script == "right"
+    assert script == "right\n"

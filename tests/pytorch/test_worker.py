@@ -11,6 +11,7 @@ from torch import nn
 
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.worker import Workers
+from tests.processes import printed
 
 from . import bench
 
@@ -71,7 +72,7 @@ def test_a_pipe_that_failed_leaves_none_either():
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit(0)", "out = pipe(x)", "del pipe"])
 def test_a_program_with_a_pipe_ends(end):
-    bench.run_python(
+    printed(
         f"""
         import torch
         from torch import nn

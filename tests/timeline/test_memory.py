@@ -8,38 +8,12 @@ from hypothesis import strategies as st
 import gpipe_edu as ge
 from gpipe_edu import Costs
 from gpipe_edu.timeline.memory import memory_over_time, peak_memory
+from tests.oracle import cells, held
 from tests.recipes import recompute_and_split, small_schedules
 from tests.refusals import refusals
 from tests.strategies import priced, times
 
 SCHEDULES = [*small_schedules(3, 4), *(recompute_and_split(K, M) for K in (1, 3) for M in (1, 3))]
-
-
-def cells(timeline, device):
-    """(stage, {kind: (start, end)}) of every micro-batch on every stage of `device`."""
-    found = {}
-    for span in timeline.spans:
-        if span.device == device:
-            found.setdefault(span.op[1:], {})[span.op.kind] = (span.start, span.end)
-    return [(stage, when) for (_, stage), when in found.items()]
-
-
-def held(timeline, device, time, boundary, interior):
-    """What `device` holds just after `time`."""
-    total = 0
-    for stage, when in cells(timeline, device):
-        finished = next(when[kind][1] for kind in "BCW" if kind in when)
-        begun = when["F"][0]
-        if begun <= time < finished:
-            total += boundary[stage]
-        if "C" in when:
-            inside = begun <= time < when["F"][1] or when["C"][0] <= time < finished
-        elif "R" in when:
-            inside = begun <= time < when["F"][1] or when["R"][0] <= time < finished
-        else:
-            inside = begun <= time < finished
-        total += interior[stage] * inside
-    return total
 
 
 @settings(max_examples=200)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Span, Timeline
-from tests.oracle import inputs, plain
+from tests.oracle import held, inputs, plain
 from tests.recipes import recompute_and_split, small_schedules
 from tests.strategies import RANDOM, priced
 
@@ -59,15 +59,9 @@ def test_the_makespan_starts_with_the_first_op_not_with_zero():
     assert later.bubble_fraction == ge.simulate(ge.gpipe(2, 2)).bubble_fraction
 
 
-def held(timeline, device, time):
+def in_flight(timeline, device, time):
     """Micro-batches that `device` holds just after `time`, a micro-batch counted once per stage."""
-    spans = [span for span in timeline.spans if span.device == device]
-    return sum(
-        first.op.kind == "F" and first.start <= time and first.op[1:] == last.op[1:] and last.end > time
-        for first in spans
-        for last in spans
-        if last.op.kind in "BCW"
-    )
+    return held(timeline, device, time, [1] * 20, [0] * 20)
 
 
 @given(st.sampled_from(SCHEDULES), st.integers(1, 3), RANDOM)
@@ -76,10 +70,10 @@ def test_micro_batches_in_flight_are_those_begun_and_not_finished(schedule, F, r
         for device, level in enumerate(timeline.in_flight):
             counts = dict(level)  # the last entry of a time is what is held from then on
             for time, count in counts.items():
-                assert count == held(timeline, device, time)
+                assert count == in_flight(timeline, device, time)
             assert list(counts) == sorted(counts)
             assert level[-1][1] == 0
-            assert timeline.peak_in_flight[device] == max(held(timeline, device, time) for time in counts)
+            assert timeline.peak_in_flight[device] == max(in_flight(timeline, device, time) for time in counts)
 
 
 @pytest.mark.parametrize("costs", [Costs(F=0, B=0), Costs(F=0), Costs(B=0), Costs(F=[1, 0], B=[1, 0])])

@@ -3,8 +3,6 @@
 import base64
 import json
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.view.gantt.spec import specs
+from tests.processes import printed
 from tests.refusals import refusals
 
 pytest.importorskip("anywidget")
@@ -57,8 +56,7 @@ def test_a_comparison_has_a_line_each():
 
 
 def test_without_anywidget_it_says_what_to_install():
-    out = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True).stdout
-    assert "pip install anywidget" in out
+    assert "pip install anywidget" in printed(WITHOUT)
 
 
 def test_nothing_or_a_recipe_is_an_explorer():
