@@ -45,7 +45,7 @@ lint: $(VENV)/developer  ## style, formatting, types, and which room may import 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 clean:  ## remove what make installed
 	rm -rf $(VENV)

@@ -52,3 +52,10 @@ def per_stage(name: str, value: Any, stages: int) -> tuple[float, ...]:
             f"{stages} of them"
         )
     return values
+
+
+class SaidPlainly(Exception):
+    """Mixed into errors whose sentence is what helps: a notebook shows it without the calls that led to it."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]

@@ -60,7 +60,8 @@ def split(batch, M: int) -> list:
     """Cut `batch` along its first axis into exactly M pieces, in order, whose sizes differ by at most one.
 
     batch: an array of shape (N, ...), or a tuple of arrays with the same N, such as images and labels. Returns a list
-    of M arrays; of a tuple, a list of M tuples, so that every sample stays with its label. The batch is not changed.
+    of M arrays; of a tuple, a list of M tuples, so that every sample stays with its label. Any form that gives the
+    pieces in order is as good as a list. The batch is not changed.
 
     Raises ValueError for M < 1.
     """

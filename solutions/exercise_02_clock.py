@@ -45,7 +45,8 @@ def clock(K: int, M: int) -> list:
     """All forwards of M micro-batches through K stages, as a list of ticks.
 
     Each tick is a list of the pairs (m, k) that run in it: micro-batch m on stage k, both counted from 0. Micro-batches
-    enter in order, 0 first.
+    enter in order, 0 first. Any form that gives the ticks in order is as good as a list, and within a tick the pairs
+    may stand in any order.
     """
     ### BEGIN SOLUTION
     return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
@@ -88,7 +89,8 @@ def f_then_b(K: int, M: int) -> list:
     """F-then-B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
 
     Row k is what device k runs, in order: the forwards of all micro-batches on stage k, then their backwards. The paper
-    takes the backwards last one first; any order will do that makes no device wait longer.
+    takes the backwards last one first; any order will do that makes no device wait longer. A `ge.Schedule`, or any form
+    that gives the rows in order, is as good as a list. The recipes of the package are not there in this exercise.
     """
     ### BEGIN SOLUTION
     rows = []

@@ -61,7 +61,8 @@ class Stage:
 
     layers: a list of layers as above. grads: for each layer a dict of arrays, to which every backward adds. kept: yours
     to fill; at any time it may hold the stage's input for each micro-batch that has gone forward and not yet come back,
-    and nothing else. Between calls, nothing is kept anywhere else either.
+    and nothing else. Between calls, nothing is kept anywhere else either. A stage serves many mini-batches: in each one,
+    m begins at 0 again, and `grads` goes on adding.
     """
 
     def __init__(self, layers: list) -> None:
@@ -70,7 +71,7 @@ class Stage:
         self.kept: dict = {}
 
     def forward(self, m: int, x):
-        """The output of the stage for micro-batch m with the input x, an array of shape (n, ...)."""
+        """The output of the stage, an array, for micro-batch m with the input x, an array of shape (n, ...)."""
         ### BEGIN SOLUTION
         self.kept[m] = x
         for layer in self.layers:
@@ -79,7 +80,7 @@ class Stage:
         ### END SOLUTION
 
     def backward(self, m: int, dy):
-        """Given the gradient of micro-batch m's output: adds to `grads`, returns the gradient of its input."""
+        """Given the gradient of micro-batch m's output: adds to `grads`, returns that of its input, in x's shape."""
         ### BEGIN SOLUTION
         x, again = self.kept.pop(m), []
         for layer in self.layers:
@@ -145,7 +146,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from gpipe_edu.pytorch import GPipe
-from gpipe_edu.pytorch.memory import Ledger
+from gpipe_edu.pytorch.study import Ledger
 
 tell = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
 tell.register_forward_pre_hook(lambda *_: print("the stage runs"))
@@ -172,8 +173,10 @@ def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
 
     stages: a list of nn.Sequential. x: a tensor of shape (n, ...), to be left as it is; it may require a gradient or
     not. again: one bool per stage. Where it is True, only the stage's input is kept for the backward, which runs all
-    layers of the stage forward once more; where it is False, all is kept and nothing runs again. Values and gradients
-    are those of the plain stages, dropout included. Under `torch.no_grad()` nothing is kept at all.
+    layers of the stage forward once more; where it is False, all is kept and nothing runs again, in training and in
+    evaluation mode alike. Values and gradients are those of the plain stages, dropout included. Several inputs may go
+    forward before the first comes back. After the backward, and under `torch.no_grad()`, nothing is kept at all. The
+    lists, and the mode of the stages, are afterwards what they were before.
     """
     ### BEGIN SOLUTION
     for stage, more in zip(stages, again, strict=True):

@@ -21,9 +21,8 @@ import gpipe_edu as ge
 from gpipe_edu.course import check, hint, predict
 from gpipe_edu.data import digits
 from gpipe_edu.pytorch import GPipe
-from gpipe_edu.pytorch.chores import Chore, nap
-from gpipe_edu.pytorch.stopwatch import watch
-from gpipe_edu.timeline.handing_out import handed_out
+from gpipe_edu.pytorch.study import Chore, nap, watch
+from gpipe_edu.timeline import handed_out
 
 torch.set_num_threads(1)  # one core for a matrix product, as in lesson 06
 
@@ -142,10 +141,11 @@ ge.compare(picture(by_stage, f"stage by stage, {waits}"), picture(by_clock, f"by
 class MyGPipe(nn.Module):
     """`net` as a pipeline: pipe(x) equals net(x), and a backward from it fills the same gradients.
 
-    net: an nn.Sequential; a layer at several places has no weights. balance: as in `cut`. M: how many micro-batches a mini-batch is cut into,
-    in order, with sizes that differ by at most one; if it has N < M samples, then into N.
-    checkpoint: which micro-batches are recomputed in the backward, on every stage, from the stage's
-    input: "always" all, "except_last" all but the last one there is, "never" none.
+    net: an nn.Sequential; a layer at several places counts each time, and has no weights. balance:
+    as in `cut`. M: how many micro-batches a mini-batch is cut into: runs of neighbours, in order,
+    with sizes that differ by at most one; if it has N < M samples, then into N. checkpoint: which
+    micro-batches are recomputed in the backward, on every stage, from the stage's input: "always"
+    all, "except_last" all but the last one there is, "never" none; in evaluation mode, too.
 
     Its parameters are those of net itself, and state_dict() has the keys of net's. Raises
     ValueError for any other `checkpoint`, and for a balance as `cut` does.
@@ -165,7 +165,8 @@ class MyGPipe(nn.Module):
         """The output of net for x of shape (N, ...), with N at least 1.
 
         Calls the stages in the order of the clock, in training and in evaluation. x is not changed,
-        and after the step no activation is held. Under torch.no_grad(), no graph is built.
+        and after the step neither x nor any activation is held. Gradients are added to those that
+        are there. Under torch.no_grad(), no graph is built.
         """
         ### BEGIN SOLUTION
         pieces = [piece for piece in ge.split_batch(x, self.M) if len(piece)]

@@ -59,7 +59,8 @@ def partition(costs: list, K: int) -> list:
     """How many layers each of K stages gets, so that the largest stage cost is the smallest possible.
 
     costs: one number per layer, at least 0, whole or not. Returns K counts of at least 1 that sum to len(costs): the
-    first stage gets the first layers, and so on. The list of costs is not changed.
+    first stage gets the first layers, and so on. Any form that gives the counts in order is as good as a list. The list
+    of costs is not changed.
 
     Raises ValueError unless 1 <= K <= len(costs).
     """

@@ -55,7 +55,8 @@ def one_f_one_b(K: int, M: int) -> list:
 
     Row k is what device k runs, in order: `ge.Op("F", m, k)` is the forward of micro-batch m, counted from 0. Device k
     holds at most K - k micro-batches at a time (and never more than M), and the step takes no longer than F-then-B,
-    whatever F and B are.
+    whatever F and B are. A `ge.Schedule`, or any form that gives the rows in order, is as good as a list. The recipes
+    of the package are not there in this exercise.
     """
     ### BEGIN SOLUTION
     rows = []

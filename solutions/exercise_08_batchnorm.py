@@ -56,7 +56,8 @@ def deferred_update(running_mean, running_var, counts: list, means: list, varian
     variances: an array of shape (features,) for each micro-batch; variances divide by n.
 
     As in PyTorch, momentum is the share of the new value, and the running variance is unbiased: over all N samples,
-    at least 2, it divides by N - 1. Nothing that was given is changed.
+    at least 2, it divides by N - 1. Both come back as arrays of shape (features,). All numbers are float64, and only
+    rounding at that precision may be lost. Nothing that was given is changed, and nothing stays for the next call.
     """
     ### BEGIN SOLUTION
     n, m, v = np.array(counts, dtype=float)[:, None], np.array(means), np.array(variances)

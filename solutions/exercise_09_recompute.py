@@ -47,7 +47,8 @@ def early(K: int, M: int) -> list:
     """F-then-B for K devices and M micro-batches with an R for every micro-batch on every stage, as K rows of `ge.Op`.
 
     Row k is what device k runs, in order. A device holds at most one interior at a time, and recomputes while it waits
-    for a gradient: the step takes M (F + R + B) + (K - 1) (F + B).
+    for a gradient: the step takes M (F + R + B) + (K - 1) (F + B). A `ge.Schedule`, or any form that gives the rows in
+    order, is as good as a list. The recipes of the package are not there: start from your own F-then-B.
     """
     ### BEGIN SOLUTION
     rows = []
@@ -107,7 +108,8 @@ ge.compare(
 def under_cap() -> str:
     """A schedule of F, R, C and B for 3 devices and 6 micro-batches: a line of text per device, or rows of `ge.Op`.
 
-    No device holds more than two interiors at a time; with F = R = 1 and B = 2 the makespan is at most 26.
+    No device holds more than two interiors at a time; with F = R = 1 and B = 2 the makespan is at most 26. Text may
+    hold blank lines, and comments behind a #, as in `ge.Schedule.parse`.
     """
     ### BEGIN SOLUTION
     return """

@@ -107,9 +107,11 @@ def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
     N is the sum of all n_m. pieces: process 0 has the micro-batches of x, the last process those of the targets, and
     every other one None. loss_fn: (result, targets) -> the mean over the samples it was given.
 
-    Process k talks to k - 1 and k + 1 only. All numbers are torch.float64. The last process returns the mean loss of the
-    mini-batch; what the others return does not count. Before the function ends, it has waited for the handle of
-    every message that it sent.
+    Each F runs the stage once; nothing is recomputed, and the stage stays in its mode. Process k talks to k - 1 and k + 1
+    only, in messages, of activations one way and gradients the other: no barrier, nothing else. All numbers are
+    torch.float64. The last process returns the mean loss of the mini-batch, a number or a tensor with one; what the others
+    return does not count. Before the function ends, it has waited for the handle of every message that it sent. It is
+    called again for the next step, with the same arguments, and keeps nothing for it.
     """
     ### BEGIN SOLUTION
     N = sum(n for n, *_ in shapes)

@@ -6,7 +6,10 @@ It is printed from here because pytest-xdist's main process loads no conftest of
 import os
 from collections import defaultdict
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from gpipe_edu import store
 
 os.environ.setdefault("MPLBACKEND", "agg")
 
@@ -15,6 +18,14 @@ settings.register_profile(
     "tests", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("tests")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A learner's folder of this test's own."""
+    folder = tmp_path / "learner"
+    monkeypatch.setenv(store.HOME, str(folder))
+    return folder
 
 
 def pytest_terminal_summary(terminalreporter):

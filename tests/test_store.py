@@ -12,7 +12,9 @@ import pytest
 from gpipe_edu import store
 from tests.processes import printed
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
+
+pytestmark = pytest.mark.usefixtures("home")
 BROKEN = {
     "cut off": b'{"predictions": {"03/a": "B"',
     "empty": b"",

@@ -16,17 +16,9 @@ from gpipe_edu.process.packing import pack
 
 from . import attempts, page
 from .exercise import find
-from .findings import Report
+from .findings import Report, Unwritten
 from .judging import judge_apart
 from .report import as_markdown, headline, timelines
-
-
-class Unwritten(NotImplementedError):
-    """The function still raises NotImplementedError."""
-
-    def _render_traceback_(self) -> list[str]:
-        """In a notebook the sentence is what helps, not the calls that led to it."""
-        return [f"{type(self).__name__}: {self}"]
 
 
 class NotYet(AssertionError):
@@ -70,9 +62,9 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
 
 def show(report: Report, trouble: str = "") -> None:
     """Display the report in a notebook, print it elsewhere."""
+    page.show("\n\n".join(filter(None, [as_markdown(report), attempts.offer(report.key), trouble])))
     source = report.finding or report.success
     drawn = timelines(source.charts if source else ())
-    page.show("\n\n".join(filter(None, [as_markdown(report), attempts.offer(report.key), trouble])))
     if not drawn:
         return
     if page.in_a_notebook():

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gpipe_edu.validate import SaidPlainly
+
 from .sandbox import Trouble
+
+
+class Unwritten(SaidPlainly, NotImplementedError):
+    """The function is still the stub, which raises NotImplementedError."""
 
 
 class Chart(NamedTuple):

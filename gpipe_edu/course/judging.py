@@ -19,8 +19,8 @@ from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
 
 from .exercise import find
-from .exercise.case import Exam, Sign, Unwritten, Wrong
-from .findings import Chart, Finding, Report, Success
+from .exercise.case import Exam, Sign, Wrong
+from .findings import Chart, Finding, Report, Success, Unwritten
 from .sandbox import Sandbox, Trouble
 
 STRICT = False

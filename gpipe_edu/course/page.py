@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
+
+_BOLD: Final = re.compile(r"(?<!\w)\*\*(.+?)\*\*(?!\w)")  # not the power in 10**9
 
 
 def in_a_notebook() -> bool:
@@ -29,5 +32,5 @@ def plain(markdown: str) -> str:
         if line.startswith("```"):
             inside = not inside
         else:
-            lines.append(line if inside else line.replace("**", "").replace("`", ""))
+            lines.append(line if inside else _BOLD.sub(r"\1", line).replace("`", ""))
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from gpipe_edu.words import plural
 
 from .exercise import find
 from .findings import Chart, Report
-from .sandbox import Trouble
+from .sandbox import STOPPED, Trouble
 
 _PRINTED = 400
 
@@ -27,8 +27,8 @@ def as_markdown(report: Report) -> str:
         block = "\n".join(_evidence(report))
         if block:
             parts.append(f"```\n{block}\n```")
-        if finding.trouble and finding.slip != "arguments":
-            parts.append("```\n" + "\n".join(_trouble(finding.trouble)) + "\n```")
+        if finding.trouble and finding.slip != "arguments" and (lines := _trouble(finding.trouble)):
+            parts.append("```\n" + "\n".join(lines) + "\n```")
     if report.printed.strip() and finding:
         parts.append("Your code printed:\n\n```\n" + _cut(report.printed) + "\n```")
     if finding:
@@ -97,13 +97,13 @@ def _evidence(report: Report) -> list[str]:
 
 def _trouble(trouble: Trouble) -> list[str]:
     lines = []
-    if trouble.kind not in ("stopped", "printed", "ended", "exit", "unreadable"):
+    if trouble.kind not in STOPPED:
         lines.append(f"{trouble.kind}: {trouble.message}")
     elif trouble.kind == "stopped" and trouble.where:
         lines.append("it was here:")
     where = [f"  line {line.number} in {line.function}:  {line.text}" for line in trouble.where]
     lines += dict.fromkeys(where)  # a function that calls itself stands there once
-    return lines or [trouble.kind]
+    return lines
 
 
 def _again(report: Report) -> str:

@@ -24,9 +24,13 @@ _START: Final = 60.0
 """Seconds for Python and its packages to load, which is no fault of the learner's."""
 
 
+STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
+"""Kinds of trouble that are no error of Python's: out of time, printed too much, the process ended (by `exit`, too), or
+sent what nobody can read."""
+
+
 class Trouble(NamedTuple):
-    """An error of the learner's code. kind: its type, or "stopped", "printed" (too much), "ended", "exit" or
-    "unreadable".
+    """An error of the learner's code. kind: its type, or one of STOPPED.
 
     where: the learner's own lines on the way to it, outermost first. bases: the names of the type and its bases.
     seconds: how long it had, if it was stopped.

@@ -6,9 +6,10 @@ import linecache
 from collections.abc import Sequence
 
 from gpipe_edu.process.lines import Line
+from gpipe_edu.validate import SaidPlainly
 
 
-class ProcessError(RuntimeError):
+class ProcessError(SaidPlainly, RuntimeError):
     """The processes could not finish.
 
     reason: for a deadlock "sends", "receives", "waits", "tags", "lost" or "returned"; for a message "size", "dtype",
@@ -21,9 +22,11 @@ class ProcessError(RuntimeError):
         super().__init__(message)
         self.reason, self.lines, self.seconds = reason, list(lines), seconds
 
-    def _render_traceback_(self) -> list[str]:
-        """In a notebook the message is what helps, not the calls that led to it."""
-        return [f"{type(self).__name__}: {self}"]
+
+class NoNeighbour(ValueError):
+    """A message to or from a process that is not there."""
+
+    reason = "no-neighbour"
 
 
 def shown(line: Line) -> str:

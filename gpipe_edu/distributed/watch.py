@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.distributed import distributed_c10d as c10d
 
 from .diary import Diary, line
+from .failure import NoNeighbour
 
 _COLLECTIVES: Final = (
     "all_gather",
@@ -179,4 +180,4 @@ def _check_peer(peer: int) -> None:
     here, size = dist.get_rank(), dist.get_world_size()
     if not 0 <= peer < size or peer == here:
         others = " and ".join(str(rank) for rank in range(size) if rank != here)
-        raise ValueError(f"process {here} has no neighbour {peer}: it can send to and receive from {others}")
+        raise NoNeighbour(f"process {here} has no neighbour {peer}: it can send to and receive from {others}")

@@ -9,7 +9,7 @@ many at a time) and moves arrays between stages through two mailboxes:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -65,13 +65,15 @@ def train_pipeline(
     *,
     reduction: str = "mean",
     step: int = 0,
+    make_stage: Callable[..., Stage] = Stage,
 ) -> Result:
     """Loss and gradients of one mini-batch, by running `schedule` op by op; equal to `train_sequential`.
 
     x: (N, ...), y: (N, ...), cut into the schedule's M micro-batches, or N if there are fewer samples. balance: layers
     per stage, by default as even as possible. loss: "cross_entropy", "mse" or a function (predictions, targets) ->
     (loss, gradient). reduction: "mean" weights micro-batch m by n_m / N, "sum" adds up. step: number of the training
-    step, which seeds dropout. Activations are counted, not parameters, gradients or what is between two stages.
+    step, which seeds dropout. make_stage: called as `Stage` is, for stages of your own.
+    Activations are counted, not parameters, gradients or what is between two stages.
 
     Raises ScheduleError for a schedule that cannot run, ValueError for arguments that do not fit each other, and
     whatever a layer raises, with a note that names stage, micro-batch and op. The layers are never changed.
@@ -91,7 +93,7 @@ def train_pipeline(
     def stage(k: int) -> Stage:
         mine = layers[sum(counts[:k]) : sum(counts[: k + 1])]
         at = [[layer.at(firsts[m], step) for layer in mine] for m in range(M)]
-        return Stage(mine, at.__getitem__, keeps=lambda m: not schedule.needs.rematerializes(m, k))
+        return make_stage(mine, at.__getitem__, lambda m: not schedule.needs.rematerializes(m, k))
 
     stages = [stage(k) for k in range(K)]
     outputs: dict[tuple[int, int], Array] = {(m, -1): xs[m] for m in range(M)}

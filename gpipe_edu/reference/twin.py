@@ -34,7 +34,8 @@ def _module(layer: Layer) -> nn.Module:
     from torch import nn
 
     if isinstance(layer, Linear):
-        linear = nn.Linear(*layer.params["weight"].shape, dtype=torch.float64)
+        inputs, outputs = layer.params["weight"].shape
+        linear = nn.Linear(inputs, outputs, dtype=torch.float64)
         with torch.no_grad():
             for name, tensor in linear.named_parameters():
                 tensor.copy_(torch.from_numpy(np.array(layer.params[name].T)))

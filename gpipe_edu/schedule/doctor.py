@@ -10,6 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpipe_edu.validate import SaidPlainly
+
 from .needs import Cell
 from .op import KINDS, Op
 
@@ -61,16 +63,12 @@ class Problem(NamedTuple):
     op: Op | None
 
 
-class ScheduleError(ValueError):
+class ScheduleError(SaidPlainly, ValueError):
     """A schedule that cannot run. `.problems` holds all broken rules; the message is the first one's."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__(problems[0].message)
         self.problems = list(problems)
-
-    def _render_traceback_(self) -> list[str]:
-        """In a notebook the sentence is what helps, not the calls that led to it."""
-        return [f"ScheduleError: {self}"]
 
     def __reduce__(self) -> tuple[type[ScheduleError], tuple[list[Problem]]]:
         return type(self), (self.problems,)

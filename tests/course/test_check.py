@@ -7,10 +7,9 @@ import pytest
 
 from gpipe_edu import store
 from gpipe_edu.course import NotYet, attempts, check, hint, judging, report
-from gpipe_edu.course.check import Unwritten
 from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.course.exercise.case import Wrong
-from gpipe_edu.course.findings import Report, Success
+from gpipe_edu.course.findings import Report, Success, Unwritten
 from gpipe_edu.process.packing import pack
 from tests.processes import printed
 

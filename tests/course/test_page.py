@@ -12,6 +12,7 @@ WORDS = "**Once** `x` came.\n\n```python\ny = x ** 2  # **not** bold\n```\n\nTha
 def test_elsewhere_the_signs_are_gone_and_code_is_as_it_was(capsys):
     page.show(WORDS)
     assert capsys.readouterr().out == "Once x came.\n\ny = x ** 2  # **not** bold\n\nThat was all.\n"
+    assert page.plain("Not `10**9`, **nor 2**40**.") == "Not 10**9, nor 2**40."
 
 
 def test_in_a_notebook_hints_and_solutions_are_rendered(tmp_path, monkeypatch):

@@ -20,12 +20,6 @@ LESSONS = [path for path in NOTEBOOKS if path.stem[0].isdigit()]
 NUMPY_ONLY = {"00", "01", "02", "03", "09", "11"}
 
 MASTERS = sorted((ROOT / "solutions").glob("*.py"))
-NOT_YET = {
-    "exercise_04_rematerialization": "Ledger is in pytorch.study now",
-    "exercise_05_wrapper": "Chore, nap and watch are in pytorch.study now, handed_out in timeline",
-}
-"""Who still imports from inside a room, and what is missing."""
-
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 every_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 
@@ -162,16 +156,7 @@ def text_of(path):
     )
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(
-            path, marks=pytest.mark.xfail(strict=True, reason=NOT_YET[path.stem]) if path.stem in NOT_YET else ()
-        )
-        for path in (*NOTEBOOKS, *MASTERS)
-    ],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("path", [*NOTEBOOKS, *MASTERS], ids=lambda path: path.stem)
 def test_learners_import_only_from_the_public_doors(path):
     """`gpipe_edu.room`, or what is for studying the PyTorch engine: what lies deeper may move any day."""
     modules = re.findall(r"^\s*(?:from|import) (gpipe_edu[\w.]*)", text_of(path), flags=re.MULTILINE)

@@ -6,6 +6,5 @@ from gpipe_edu import store
 
 
 @pytest.fixture(autouse=True)
-def progress_file(tmp_path, monkeypatch):
-    monkeypatch.setenv(store.HOME, str(tmp_path))
+def progress_file(home):
     return store.path()

@@ -5,6 +5,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
+from gpipe_edu.reference.stage import Stage
 
 from ..recipes import RECIPES
 from .equality import assert_same_grads
@@ -93,6 +94,24 @@ def test_a_loss_of_ones_own_is_used():
     value, grads = ref.train_sequential(layers, x, y, absolute)
     assert result.loss == pytest.approx(value, rel=1e-12)
     assert_same_grads(result.grads, grads)
+
+
+def test_stages_of_ones_own_are_run_and_counted():
+    class Hoarder(Stage):
+        def recompute(self, m):
+            runs.append(m)
+            super().recompute(m)
+
+        @property
+        def held_bytes(self):
+            return 7 + super().held_bytes
+
+    layers, runs = ref.mlp([3, 4, 2], seed=0), []
+    x, y = np.random.default_rng(0).normal(size=(6, 3)), np.array([0, 1, 1, 0, 1, 0])
+    result = ref.train_pipeline(layers, x, y, ge.gpipe(2, 3, "late"), make_stage=Hoarder)
+    assert sorted(runs) == [0, 0, 1, 1, 2, 2]
+    assert [row[-1].bytes for row in result.memory] == [7, 7]
+    assert_same_grads(result.grads, ref.train_sequential(layers, x, y)[1])
 
 
 def test_the_ledger_counts_what_a_device_holds_after_every_op():

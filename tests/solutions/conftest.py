@@ -2,15 +2,12 @@
 
 import pytest
 
-from gpipe_edu import store
 from gpipe_edu.course import judging
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    folder = tmp_path / "learner"
-    monkeypatch.setenv(store.HOME, str(folder))
-    return folder
+def _home(home):
+    return home
 
 
 @pytest.fixture(autouse=True)

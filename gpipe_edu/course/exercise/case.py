@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
-from gpipe_edu.course.findings import Chart, Finding, Success
-from gpipe_edu.course.sandbox import Reply, Sandbox, Trouble
+from gpipe_edu.course.findings import Chart, Finding, Success, Unwritten
+from gpipe_edu.course.sandbox import STOPPED, Reply, Sandbox, Trouble
 from gpipe_edu.process.lines import Line
 from gpipe_edu.words import shortened
 
@@ -71,14 +71,6 @@ class Wrong(Exception):
         self.finding = finding
 
 
-class Unwritten(Exception):
-    """The function is still the stub."""
-
-
-_STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
-"""Kinds of trouble that are no error of Python's."""
-
-
 class Exam:
     """One check: asks the learner's process for answers, and knows the sentences of the exercise."""
 
@@ -94,7 +86,7 @@ class Exam:
         """Whatever comes back. Raises Unwritten."""
         self.calls += 1
         reply = self._sandbox(**given)
-        if reply.trouble and self._is_the_stub(reply.trouble):
+        if reply.trouble and self.is_the_stub(reply.trouble):
             raise Unwritten
         return reply
 
@@ -121,7 +113,7 @@ class Exam:
             because = self.exercise.sentence(slip, {})
             raise Wrong(wrong.finding._replace(slip=slip, because=because)) from None
 
-    def _is_the_stub(self, trouble: Trouble) -> bool:
+    def is_the_stub(self, trouble: Trouble) -> bool:
         """Whether the error is the stub's own `raise NotImplementedError`, and no other error of that type."""
         if trouble.kind != "NotImplementedError":
             return False
@@ -157,7 +149,7 @@ class Case:
         if trouble is None:
             self.judge([sign._replace(came=(shown or _brief)(value))])
         elif "ValueError" not in trouble.bases:
-            if trouble.kind in _STOPPED:
+            if trouble.kind in STOPPED:
                 self.fail(trouble)
             if _on_purpose(trouble):
                 sign = sign._replace(slip="other-error", words={"kind": trouble.kind})
@@ -171,7 +163,9 @@ class Case:
                 raise self.wrong(sign)
 
     def fail(self, trouble: Trouble, traps: Traps | None = None) -> NoReturn:
-        """Raise Wrong for an error of the learner's code."""
+        """Raise Wrong for an error of the learner's code, Unwritten for that of the stub."""
+        if self.exam.is_the_stub(trouble):
+            raise Unwritten
         raise self.wrong(_sign_of(trouble, traps or {}))
 
     def wrong(self, sign: Sign) -> Wrong:
@@ -187,7 +181,7 @@ class Case:
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
     words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message}
     names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory"}
-    slip = traps.get(trouble.kind) or names.get(trouble.kind) or ("exit" if trouble.kind in _STOPPED else "error")
+    slip = traps.get(trouble.kind) or names.get(trouble.kind) or ("exit" if trouble.kind in STOPPED else "error")
     if slip == "error" and trouble.kind == "TypeError" and not trouble.where:
         slip = "arguments"
     return Sign(slip, trouble=trouble, words=words)

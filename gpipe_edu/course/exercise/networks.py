@@ -80,7 +80,7 @@ def one_device(layers: Sequence[ref.Layer], x: Array, y: Array | None = None, dy
     stage = Stage(layers, lambda m: layers, keeps=lambda m: True)
     output, loss = stage.forward(0, x), 0.0
     if dy is None:
-        loss, dy = ref.cross_entropy(output, y)
+        loss, dy = ref.cross_entropy(output, np.asarray(y))
     dx = stage.backward(0, dy)
     return Truth(output, loss, [value for grads in stage.grads for value in grads.values()], dx)
 

@@ -5,102 +5,86 @@ Right is n / N for a micro-batch of n samples, once, on top of its own mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 
-from .beliefs import Belief
-from .networks import Array, gradients
-
-Piece = tuple[Array, Array]
+from .case import Belief
+from .networks import Array
 
 
-def pieces_of(x: Array, y: Array, M: int) -> list[Piece]:
-    """The micro-batches that have a sample."""
-    return [(a, b) for a, b in split_batch((x, y), M) if len(a)]
+@dataclass(frozen=True)
+class Parts:
+    """Each micro-batch alone, in the order in which they went backward: its samples, mean loss and gradients.
 
+    M: how many micro-batches there are, with those that have no samples.
+    """
 
-def about_gradients(
-    layers: Sequence[ref.Layer], pieces: Sequence[Piece], M: int, leftover: list[Array] | None
-) -> list[Belief]:
-    """Variants are gradients; leftover: those that were there before the step."""
-    N, parts = sum(len(a) for a, _ in pieces), [gradients(layers, *piece) for piece in pieces]
-    shares = [len(a) / N for a, _ in pieces]
+    M: int
+    counts: Sequence[int]
+    losses: Sequence[float]
+    grads: Sequence[Sequence[Array]]
 
-    def total(weights: Sequence[float]) -> list[Array]:
-        columns = zip(*parts, strict=True)
+    @property
+    def shares(self) -> list[float]:
+        """What each counts in the mini-batch: n / N."""
+        return [n / sum(self.counts) for n in self.counts]
+
+    def total(self, weights: Sequence[float]) -> list[Array]:
+        """The sum of all gradients, weighted."""
+        columns = zip(*self.grads, strict=True)
         return [sum(w * g for w, g in zip(weights, column, strict=True)) for column in columns]
 
-    zeros = [0.0] * (len(parts) - 1)
+
+def parts_of(
+    layers: Sequence[ref.Layer],
+    x: Array,
+    y: Array,
+    M: int,
+    *,
+    loss: str = "cross_entropy",
+    stage: slice = slice(None),
+    order: Sequence[int] | None = None,
+) -> Parts:
+    """The micro-batches that have a sample, on one device. stage: those layers whose gradients are asked for."""
+    pieces = split_batch((x, y), M)
+    ran = [pieces[m] for m in order or range(M) if len(pieces[m][0])]
+    alone = [ref.train_sequential(layers, a, b, loss=loss) for a, b in ran]
+    return Parts(M, [len(a) for a, _ in ran], [value for value, _ in alone], [flat(grads[stage]) for _, grads in alone])
+
+
+def flat(grads: Sequence[Mapping[str, Array]]) -> list[Array]:
+    """The arrays of all layers in one row."""
+    return [value for layer in grads for value in layer.values()]
+
+
+def about_gradients(parts: Parts, before: Sequence[Array] | None = None) -> list[Belief]:
+    """Variants are gradients. before: those that were there before the step."""
+    shares, M, N = parts.shares, parts.M, sum(parts.counts)
+    right = parts.total(shares)
+    others = [0.0] * (len(shares) - 1)
     twice = ([s / M for s in shares], [s / N for s in shares], [s * s for s in shares])
     return [
-        Belief(
-            "no-division",
-            "Every micro-batch's loss is a mean, and these means were added up: the gradient is M times too large.",
-            (total([1.0] * len(parts)),),
-        ),
-        Belief(
-            "mean-of-means",
-            "Dividing by M is right only if all micro-batches are equally large. A sample of a small one counts more "
-            "here than a sample of a large one.",
-            (total([1 / M] * len(parts)),),
-        ),
-        Belief(
-            "zero-inside",
-            "Only the last micro-batch counts: `zero_grad()` in the loop throws away what the earlier ones have added.",
-            tuple(total([*zeros, weight]) for weight in (shares[-1], 1.0, 1 / M)),
-        ),
-        Belief(
-            "only-first",
-            "Only the first micro-batch counts. Every piece has to call `backward()`.",
-            tuple(total([weight, *zeros]) for weight in (shares[0], 1.0, 1 / M)),
-        ),
-        Belief(
-            "divided-twice",
-            "The share was applied twice: once by you, once more by a division. Weights n / N add up to 1, and that is "
-            "all.",
-            tuple(map(total, twice)),
-        ),
-        Belief(
-            "not-divided",
-            "The losses were multiplied by their number of samples, but never divided by N.",
-            (total([s * N for s in shares]),),
-        ),
-        Belief(
-            "zero-late",
-            "Gradients from before the step count in it. `.grad` must be empty before the first micro-batch; "
-            "emptied after the step, it is right from the second step on only.",
-            ([a + b for a, b in zip(total(shares), leftover, strict=True)],) if leftover else (),
-        ),
-        Belief(
-            "uphill",
-            "The weights moved the wrong way, up the gradient.",
-            ([-part for part in total(shares)],),
-        ),
+        Belief("no-division", (parts.total([1.0] * len(shares)),)),
+        Belief("mean-of-means", (parts.total([1 / M] * len(shares)),)),
+        Belief("zero-inside", tuple(parts.total([*others, weight]) for weight in (shares[-1], 1.0, 1 / M))),
+        Belief("only-first", tuple(parts.total([weight, *others]) for weight in (shares[0], 1.0, 1 / M))),
+        Belief("divided-twice", tuple(map(parts.total, twice))),
+        Belief("not-divided", (parts.total(parts.counts),)),
+        Belief("zero-late", ([a + b for a, b in zip(right, before, strict=True)],) if before else ()),
+        Belief("uphill", ([-part for part in right],)),
     ]
 
 
-def about_losses(layers: Sequence[ref.Layer], pieces: Sequence[Piece]) -> list[Belief]:
+def about_losses(parts: Parts) -> list[Belief]:
     """Variants are losses."""
-    means = [ref.train_sequential(layers, *piece)[0] for piece in pieces]
-    share = len(pieces[-1][0]) / sum(len(a) for a, _ in pieces)
+    last = parts.losses[-1]
     return [
-        Belief(
-            "loss-of-the-last",
-            "The weights are right. The loss given back is that of the last micro-batch, not of the mini-batch.",
-            (means[-1], means[-1] * share),
-        ),
-        Belief(
-            "loss-mean-of-means",
-            "The weights are right. The loss is a mean of means: give each micro-batch its share n / N there, too.",
-            (float(np.mean(means)),),
-        ),
-        Belief(
-            "loss-added-up",
-            "The weights are right. The loss is the sum of the micro-batches' means: each counts its share n / N only.",
-            (sum(means),),
-        ),
+        Belief("loss-of-the-last", (last, last * parts.shares[-1])),
+        Belief("loss-mean-of-means", (float(np.mean(parts.losses)),)),
+        Belief("loss-added-up", (sum(parts.losses),)),
     ]

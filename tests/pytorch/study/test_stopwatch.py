@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gpipe_edu.pytorch.study.stopwatch import watch
-from tests.solutions.bank.wrapper import Plain
+from tests.solutions.bank.ex05_wrapper import Plain
 
 
 @pytest.fixture

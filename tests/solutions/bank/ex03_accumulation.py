@@ -1,4 +1,4 @@
-"""Exercise 03, gradient accumulation."""
+"""Exercise 03, gradient accumulation. Most wrong answers are one line away from a right one."""
 
 import torch
 
@@ -12,240 +12,15 @@ def pieces(x, y, M):
     return [(a, b) for a, b in split_batch((x, y), M) if len(a)]
 
 
-@BANK.wrong("zero-inside")
-def zero_grad_in_the_loop(net, loss_fn, optimizer, x, y, M):
-    total = 0.0
-    for a, b in pieces(x, y, M):
-        optimizer.zero_grad()
-        loss = loss_fn(net(a), b) * len(a) / len(x)
-        loss.backward()
-        total += loss.item()
-    optimizer.step()
-    return total
-
-
-@BANK.wrong("no-zero")
-def never_empties(net, loss_fn, optimizer, x, y, M):
-    total = 0.0
-    for a, b in pieces(x, y, M):
-        loss = loss_fn(net(a), b) * len(a) / len(x)
-        loss.backward()
-        total += loss.item()
-    optimizer.step()
-    return total
-
-
-@BANK.wrong("zero-late")
-def empties_at_the_end(net, loss_fn, optimizer, x, y, M):
-    total = never_empties(net, loss_fn, optimizer, x, y, M)
+@BANK.right
+def share_and_all(net, loss_fn, optimizer, x, y, M):
     optimizer.zero_grad()
-    return total
-
-
-@BANK.wrong("mean-of-means")
-def divides_by_M(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    total = 0.0
-    for a, b in pieces(x, y, M):
-        loss = loss_fn(net(a), b) / M
-        loss.backward()
-        total += loss.item()
-    optimizer.step()
-    return total
-
-
-@BANK.wrong("no-division")
-def adds_the_means(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    total = 0.0
-    for a, b in pieces(x, y, M):
+    total, N = 0.0, len(x)
+    for m, (a, b) in enumerate(pieces(x, y, M)):  # noqa: B007
         loss = loss_fn(net(a), b)
-        loss.backward()
-        total += loss.item() * len(a) / len(x)
-    optimizer.step()
-    return total
-
-
-@BANK.wrong("not-divided")
-def sums_over_samples(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    total = 0.0
-    for a, b in pieces(x, y, M):
-        loss = loss_fn(net(a), b) * len(a)
-        loss.backward()
-        total += loss.item()
-    optimizer.step()
-    return total / len(x)
-
-
-@BANK.wrong("divided-twice")
-def share_and_division(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    total = 0.0
-    for a, b in pieces(x, y, M):
-        loss = loss_fn(net(a), b) * len(a) / len(x)
-        (loss / M).backward()
-        total += loss.item()
-    optimizer.step()
-    return total
-
-
-@BANK.wrong("step-inside")
-def updates_after_each(net, loss_fn, optimizer, x, y, M):
-    total = 0.0
-    for a, b in pieces(x, y, M):
-        optimizer.zero_grad()
-        loss = loss_fn(net(a), b) * len(a) / len(x)
-        loss.backward()
-        optimizer.step()
-        total += loss.item()
-    return total
-
-
-@BANK.wrong("no-step")
-def forgets_to_step(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    total = 0.0
-    for a, b in pieces(x, y, M):
-        loss = loss_fn(net(a), b) * len(a) / len(x)
-        loss.backward()
-        total += loss.item()
-    return total
-
-
-@BANK.wrong("not-cut")
-def the_whole_batch_at_once(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    loss = loss_fn(net(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-@BANK.wrong("empty-piece")
-def a_mean_over_nothing(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    total = 0.0
-    for a, b in split_batch((x, y), M):
-        loss = loss_fn(net(a), b) * (len(a) / len(x))
-        loss.backward()
-        total += loss.item()
-    optimizer.step()
-    return total
-
-
-@BANK.wrong("only-first")
-def backward_of_the_first_only(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    total = 0.0
-    for m, (a, b) in enumerate(pieces(x, y, M)):
-        loss = loss_fn(net(a), b) * len(a) / len(x)
-        if m == 0:
-            loss.backward()
-        total += loss.item()
-    optimizer.step()
-    return total
-
-
-@BANK.wrong("lost")
-def drops_the_remainder(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    size, total = max(1, len(x) // M), 0.0
-    for m in range(min(M, len(x))):
-        a, b = x[m * size : (m + 1) * size], y[m * size : (m + 1) * size]
-        loss = loss_fn(net(a), b) * len(a) / len(x)
-        loss.backward()
-        total += loss.item()
-    optimizer.step()
-    return total
-
-
-@BANK.wrong("loss-of-the-last")
-def reports_the_last(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    for a, b in pieces(x, y, M):
-        loss = loss_fn(net(a), b)
-        (loss * len(a) / len(x)).backward()
-    optimizer.step()
-    return loss.item()
-
-
-@BANK.wrong("loss-mean-of-means")
-def reports_a_mean_of_means(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    means = []
-    for a, b in pieces(x, y, M):
-        loss = loss_fn(net(a), b)
-        (loss * len(a) / len(x)).backward()
-        means.append(loss.item())
-    optimizer.step()
-    return sum(means) / len(means)
-
-
-@BANK.wrong("no-return")
-def gives_nothing_back(net, loss_fn, optimizer, x, y, M):
-    share_and_all(net, loss_fn, optimizer, x, y, M)
-
-
-@BANK.wrong("uphill")
-def subtracts(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    total = 0.0
-    for a, b in pieces(x, y, M):
-        loss = loss_fn(net(a), b) * len(a) / len(x)
-        (-loss).backward()
-        total += loss.item()
-    optimizer.step()
-    return total
-
-
-@BANK.wrong("all-at-once")
-def one_backward_of_the_sum(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    loss = sum(loss_fn(net(a), b) * len(a) / len(x) for a, b in pieces(x, y, M))
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-@BANK.wrong("too-fine")
-def sample_by_sample(net, loss_fn, optimizer, x, y, M):
-    return share_and_all(net, loss_fn, optimizer, x, y, len(x))
-
-
-@BANK.wrong("eval-mode")
-def without_dropout_to_be_exact(net, loss_fn, optimizer, x, y, M):
-    net.eval()
-    return share_and_all(net, loss_fn, optimizer, x, y, M)
-
-
-@BANK.wrong("input-changed")
-def clears_up_behind_itself(net, loss_fn, optimizer, x, y, M):
-    loss = share_and_all(net, loss_fn, optimizer, x, y, M)
-    x.zero_()
-    return loss
-
-
-@BANK.wrong("few-samples")
-def asks_for_enough_samples(net, loss_fn, optimizer, x, y, M):
-    if len(x) < M:
-        raise ValueError("more micro-batches than samples")
-    return share_and_all(net, loss_fn, optimizer, x, y, M)
-
-
-@BANK.wrong("rounded")
-def half_precision_on_the_way(net, loss_fn, optimizer, x, y, M):
-    return share_and_all(net, loss_fn, optimizer, x.bfloat16().to(x.dtype), y, M)
-
-
-@BANK.wrong("loss-added-up")
-def reports_the_sum(net, loss_fn, optimizer, x, y, M):
-    optimizer.zero_grad()
-    total = 0.0
-    for a, b in pieces(x, y, M):
-        loss = loss_fn(net(a), b)
-        (loss * len(a) / len(x)).backward()
-        total += loss.item()
+        part = loss * len(a) / N
+        part.backward()
+        total += part.item()
     optimizer.step()
     return total
 
@@ -274,11 +49,11 @@ def layer_by_layer(net, loss_fn, optimizer, x, y, M):
         loss.backward()
         total += loss
     optimizer.step()
-    return total
+    return total.detach()
 
 
 @BANK.right
-def share_and_all(net, loss_fn, optimizer, x, y, M):
+def sizes_by_hand(net, loss_fn, optimizer, x, y, M):
     for parameter in net.parameters():
         parameter.grad = None
     total = torch.zeros((), dtype=x.dtype)
@@ -306,3 +81,81 @@ def by_hand_with_autograd_grad(net, loss_fn, optimizer, x, y, M):
         weight.grad = kept / x.shape[0]
     optimizer.step()
     return total / x.shape[0]
+
+
+@BANK.right
+def the_loss_of_every_piece_first(net, loss_fn, optimizer, x, y, M):
+    with torch.no_grad():
+        total = sum(loss_fn(net(a), b).item() * len(a) for a, b in pieces(x, y, M)) / len(x)
+    share_and_all(net, loss_fn, optimizer, x, y, M)
+    return total
+
+
+LOOP = "for m, (a, b) in enumerate(pieces(x, y, M)):"
+ZERO, STEP, PART, BACK, ADD = (
+    "optimizer.zero_grad()",
+    "optimizer.step()",
+    "loss * len(a) / N",
+    "part.backward()",
+    "part.item()",
+)
+
+BANK.changed("zero-inside", "zero_grad_in_the_loop", LOOP, f"{LOOP}\n        {ZERO}")
+BANK.changed("no-zero", "never_empties", f"    {ZERO}\n", "")
+BANK.changed("zero-late", "empties_at_the_end", f"    {ZERO}\n", "", STEP, f"{STEP}\n    {ZERO}")
+BANK.changed("mean-of-means", "divides_by_M", PART, "loss / M")
+BANK.changed("no-division", "adds_the_means", BACK, "loss.backward()")
+BANK.changed("not-divided", "sums_over_samples", BACK, "(loss * len(a)).backward()")
+BANK.changed("divided-twice", "share_and_division", BACK, "(part / M).backward()")
+BANK.changed(
+    "step-inside", "updates_after_each", BACK, f"{BACK}\n        {STEP}", f"    {STEP}\n    return", "    return"
+)
+BANK.changed("no-step", "forgets_to_step", f"    {STEP}\n", "")
+BANK.changed("not-cut", "the_whole_batch_at_once", LOOP, LOOP.replace("pieces(x, y, M)", "[(x, y)]"))
+BANK.changed("empty-piece", "a_mean_over_nothing", LOOP, LOOP.replace("pieces(x, y, M)", "split_batch((x, y), M)"))
+BANK.changed("only-first", "backward_of_the_first_only", BACK, f"{BACK} if m == 0 else None")
+BANK.changed(
+    "lost", "drops_the_remainder", LOOP, f"x, y = x[: max(N // M, 1) * M], y[: max(N // M, 1) * M]\n    {LOOP}"
+)
+BANK.changed("loss-of-the-last", "reports_the_last", "return total", "return loss.item()")
+BANK.changed("loss-mean-of-means", "reports_a_mean_of_means", ADD, "loss.item() / min(M, N)")
+BANK.changed("loss-added-up", "reports_the_sum", ADD, "loss.item()")
+BANK.changed("other-loss", "reports_the_first", ADD, "(loss.item() if m == 0 else 0)")
+BANK.changed("no-return", "gives_nothing_back", "    return total\n", "")
+BANK.changed("no-loss", "gives_a_list_back", "return total", "return [total]")
+BANK.changed("loss-with-graph", "adds_up_tensors", ADD, "part")
+BANK.changed("uphill", "subtracts", BACK, "(-part).backward()")
+BANK.changed(
+    "other-gradient", "clips_out_of_habit", STEP, f"torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)\n    {STEP}"
+)
+BANK.changed(
+    "all-at-once",
+    "one_backward_of_the_sum",
+    BACK,
+    "whole = part + (whole if m else 0)",
+    STEP,
+    f"whole.backward()\n    {STEP}",
+)
+BANK.changed("graph-kept", "retains_to_be_safe", BACK, "part.backward(retain_graph=True)")
+BANK.changed("twice", "the_loss_once_more", ADD, "(loss_fn(net(a), b) * len(a) / N).item()")
+BANK.changed("eval-mode", "without_dropout_to_be_exact", ZERO, f"{ZERO}\n    net.eval()")
+BANK.changed("train-mode", "as_every_training_loop_begins", ZERO, f"{ZERO}\n    net.train()")
+BANK.changed("input-changed", "clears_up_behind_itself", STEP, f"{STEP}\n    x.zero_()")
+BANK.changed("input-asks", "asks_for_all_gradients", ZERO, f"{ZERO}\n    x.requires_grad_()")
+BANK.changed("rounded", "half_precision_on_the_way", ZERO, f"{ZERO}\n    x = x.bfloat16().to(x.dtype)")
+BANK.changed("own-loss", "knows_the_loss", "loss_fn(net(a), b)", "torch.nn.functional.cross_entropy(net(a), b)")
+BANK.changed("only-small", "mini_batches_have_64", ZERO, f"{ZERO}\n    x, y = x[:64], y[:64]")
+BANK.changed(
+    "few-samples", "asks_for_enough_samples", ZERO, f"{ZERO}\n    assert len(x) >= M, 'more micro-batches than samples'"
+)
+
+
+@BANK.wrong("too-fine")
+def sample_by_sample(net, loss_fn, optimizer, x, y, M):
+    return share_and_all(net, loss_fn, optimizer, x, y, len(x))
+
+
+@BANK.wrong("remembers")
+def cuts_once_and_for_all(net, loss_fn, optimizer, x, y, M, cut={}):  # noqa: B006
+    x, y = cut.setdefault(len(x), (x, y))
+    return share_and_all(net, loss_fn, optimizer, x, y, M)

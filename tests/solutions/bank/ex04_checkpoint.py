@@ -1,6 +1,6 @@
 """Exercise 04, re-materialization in PyTorch."""
 
-import functools
+from functools import partial
 
 import torch
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
@@ -10,11 +10,17 @@ from tests.solutions.bank import Bank
 BANK = Bank("ex04/checkpoint")
 
 
+def loop(stages, x, again):
+    for stage, more in zip(stages, again, strict=True):
+        x = checkpoint(stage, x, use_reentrant=False) if more else stage(x)
+    return x
+
+
 @BANK.right
 def recursive(stages, x, again):
     if not stages:
         return x
-    run = functools.partial(checkpoint, stages[0], use_reentrant=False) if again[0] else stages[0]
+    run = partial(checkpoint, stages[0], use_reentrant=False) if again[0] else stages[0]
     return recursive(stages[1:], run(x), again[1:])
 
 
@@ -55,47 +61,6 @@ def older_kind_with_a_dummy(stages, x, again):
     return x
 
 
-@BANK.wrong("nothing")
-def plain(stages, x, again):
-    for stage in stages:
-        x = stage(x)
-    return x
-
-
-@BANK.wrong("called-too-early")
-def calls_the_stage(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        x = checkpoint(stage(x), use_reentrant=False) if more else stage(x)
-    return x
-
-
-@BANK.wrong("needs-input-gradient")
-def older_kind(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        x = checkpoint(stage, x, use_reentrant=True) if more else stage(x)
-    return x
-
-
-@BANK.wrong("input-changed")
-def makes_the_images_follow(stages, x, again):
-    x.requires_grad_()
-    return older_kind(stages, x, again)
-
-
-@BANK.wrong("no-input-gradient")
-def starts_a_graph_of_its_own(stages, x, again):
-    return (
-        older_kind(stages, x.detach().requires_grad_(), again) if torch.is_grad_enabled() else plain(stages, x, again)
-    )
-
-
-@BANK.wrong("detached")
-def detaches_what_it_keeps(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        x = checkpoint(stage, x.detach(), use_reentrant=False) if more else stage(x)
-    return x
-
-
 @BANK.wrong("no-grad-for-good")
 def without_a_graph(stages, x, again):
     for stage, more in zip(stages, again, strict=True):
@@ -114,54 +79,12 @@ def layer_by_layer(stages, x, again):
 
 @BANK.wrong("one-checkpoint")
 def all_in_one(stages, x, again):
-    return checkpoint(torch.nn.Sequential(*stages), x, use_reentrant=False) if any(again) else plain(stages, x, again)
+    return checkpoint(torch.nn.Sequential(*stages), x, use_reentrant=False) if any(again) else loop(stages, x, again)
 
 
 @BANK.wrong("last-spared")
 def ready_made(stages, x, again):
     return checkpoint_sequential(torch.nn.Sequential(*stages), len(stages), x, use_reentrant=False)
-
-
-@BANK.wrong("stage-spared")
-def needs_a_gradient_of_the_input(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        x = checkpoint(stage, x, use_reentrant=False) if more and x.requires_grad else stage(x)
-    return x
-
-
-@BANK.wrong("some-spared")
-def keeps_the_last_layer(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        x = stage[-1](checkpoint(stage[:-1], x, use_reentrant=False)) if more else stage(x)
-    return x
-
-
-@BANK.wrong("list-ignored")
-def every_stage(stages, x, again):
-    for stage in stages:
-        x = checkpoint(stage, x, use_reentrant=False)
-    return x
-
-
-@BANK.wrong("reversed")
-def takes_again_for_keep(stages, x, again):
-    for stage, keep in zip(stages, again, strict=True):
-        x = stage(x) if keep else checkpoint(stage, x, use_reentrant=False)
-    return x
-
-
-@BANK.wrong("other-dropout")
-def faster_without_random_state(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        x = checkpoint(stage, x, use_reentrant=False, preserve_rng_state=False) if more else stage(x)
-    return x
-
-
-@BANK.wrong("dropout-off")
-def without_dropout(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        x = checkpoint(stage.eval(), x, use_reentrant=False) if more else stage(x)
-    return x
 
 
 @BANK.wrong("same-every-step")
@@ -172,20 +95,6 @@ def with_a_seed(stages, x, again):
 
     for stage, more in zip(stages, again, strict=True):
         x = checkpoint(seeded, stage, x, use_reentrant=False) if more else stage(x)
-    return x
-
-
-@BANK.wrong("late-binding")
-def lambda_in_a_loop(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        x = checkpoint(lambda h: stage(h), x, use_reentrant=False) if more else stage(x)  # noqa: B023
-    return x
-
-
-@BANK.wrong("other-recompute")
-def lambda_of_everything(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        x = checkpoint(lambda: stage(x), use_reentrant=False) if more else stage(x)  # noqa: B023
     return x
 
 
@@ -228,14 +137,6 @@ def all_outputs(stages, x, again):
     return outputs[1:]
 
 
-@BANK.wrong("other-output")
-def only_those_of_the_list(stages, x, again):
-    for stage, more in zip(stages, again, strict=True):
-        if more:
-            x = checkpoint(stage, x, use_reentrant=False)
-    return x
-
-
 SEEN = []
 
 
@@ -250,3 +151,70 @@ def looks_at_them_later(stages, x, again):
     for stage, more in zip(stages, again, strict=True):
         x = checkpoint(run, stage, x, use_reentrant=False) if more else stage(x)
     return x
+
+
+KEPT = []
+
+
+@BANK.wrong("held-after")
+def draws_the_boundaries_later(stages, x, again):
+    for stage, more in zip(stages, again, strict=True):
+        x = checkpoint(stage, x, use_reentrant=False) if more else stage(x)
+        KEPT.append(x.detach())
+    return x
+
+
+of_the_loop = partial(BANK.changed, of=loop)
+RUN = "checkpoint(stage, x, use_reentrant=False) if more else stage(x)"
+LOOP = "for stage, more in zip(stages, again, strict=True):"
+of_the_loop("nothing", "plain", RUN, "stage(x)")
+of_the_loop("called-too-early", "calls_the_stage", "checkpoint(stage, x,", "checkpoint(stage(x),")
+of_the_loop("needs-input-gradient", "older_kind", "=False", "=True")
+of_the_loop("input-changed", "makes_the_images_follow", "=False", "=True", LOOP, "x.requires_grad_()\n    " + LOOP)
+of_the_loop(
+    "no-input-gradient",
+    "starts_a_graph_of_its_own",
+    "=False",
+    "=True",
+    LOOP,
+    "x = x.detach().requires_grad_(torch.is_grad_enabled())\n    " + LOOP,
+)
+of_the_loop("detached", "detaches_what_it_keeps", "(stage, x,", "(stage, x.detach(),")
+of_the_loop("stage-spared", "needs_a_gradient_of_the_input", "if more", "if more and x.requires_grad")
+of_the_loop(
+    "some-spared",
+    "keeps_the_last_layer",
+    RUN,
+    f"stage[-1]({RUN})".replace("(stage, x", "(stage[:-1], x").replace("else stage", "else stage[:-1]"),
+)
+of_the_loop("list-ignored", "every_stage", " if more else stage(x)", "")
+of_the_loop("reversed", "takes_again_for_keep", "if more", "if not more")
+of_the_loop("other-dropout", "faster_without_random_state", "=False", "=False, preserve_rng_state=False")
+of_the_loop("dropout-off", "without_dropout", "(stage, x", "(stage.eval(), x")
+of_the_loop("other-in-evaluation", "skips_them", RUN, f"x if more and not torch.is_grad_enabled() else {RUN}")
+of_the_loop("late-binding", "lambda_in_a_loop", "(stage, x", "(lambda h: stage(h), x")
+of_the_loop("other-recompute", "lambda_of_everything", "(stage, x,", "(lambda: stage(x),")
+of_the_loop("other-output", "only_those_of_the_list", "else stage(x)", "else x")
+of_the_loop("eval-mode", "only_while_training", "if more", "if more and stage.training")
+of_the_loop("lists-changed", "uses_them_up", LOOP, "while stages:\n        stage, more = stages.pop(0), again.pop(0)")
+of_the_loop(
+    "mode-changed",
+    "evaluates_for_good",
+    LOOP,
+    "if not torch.is_grad_enabled():\n        [stage.eval() for stage in stages]\n    " + LOOP,
+)
+# A stage keeps its input, as in the first part; but there it was kept under m.
+BANK.changed(
+    "second-call",
+    "one_input_a_stage",
+    "ctx.save_for_backward(x)",
+    "stage.kept = x",
+    "(x,) = ctx.saved_tensors",
+    "x = vars(ctx.stage).pop('kept')",
+    "if again[k]",
+    "if again[k] and torch.is_grad_enabled()",
+    of=by_hand,
+)
+BANK.changed(
+    "other-gradient", "begins_the_backward_at_1", "ctx.stage(x)", "ctx.stage(x).sum()", "()], dy)", "()])", of=by_hand
+)

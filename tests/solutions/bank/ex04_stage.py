@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gpipe_edu.reference.stage import Stage as Engine
 from tests.solutions.bank import Bank
 
 BANK = Bank("ex04/stage")
@@ -64,23 +65,6 @@ class Recursive:
         return dx
 
 
-class KeepsWhatLayersSave(Plain):
-    def forward(self, m, x):
-        self.kept[m] = []
-        for layer in self.layers:
-            x, saved = layer.forward(x)
-            self.kept[m].append(saved)
-        return x
-
-    def backward(self, m, dy):
-        return self.walk(dy, self.kept.pop(m))
-
-
-class NeverFrees(Plain):
-    def backward(self, m, dy):
-        return self.walk(dy, self.again(self.kept[m]))
-
-
 class RemembersOneInput(Plain):
     def forward(self, m, x):
         self.x = x
@@ -92,61 +76,6 @@ class RemembersOneInput(Plain):
         if dy.shape[0] != self.x.shape[0]:
             self.x = self.x[: dy.shape[0]] if len(self.x) > len(dy) else np.pad(self.x, ((0, 1), (0, 0)))
         return self.walk(dy, self.again(self.x))
-
-
-class Replaces(Plain):
-    def walk(self, dy, saved):
-        for i in reversed(range(len(self.layers))):
-            dy, self.grads[i] = self.layers[i].backward(dy, saved[i])
-        return dy
-
-
-class ForgetsTheWeights(Plain):
-    def walk(self, dy, saved):
-        for layer, kept in zip(reversed(self.layers), reversed(saved), strict=True):
-            dy = layer.input_gradient(dy, kept)
-        return dy
-
-
-class RecomputesTooSoon(Plain):
-    def forward(self, m, x):
-        y = super().forward(m, x)
-        self.again(x)
-        return y
-
-
-class RecomputesForEachLayer(Plain):
-    def backward(self, m, dy):
-        x = self.kept.pop(m)
-        for i in reversed(range(len(self.layers))):
-            dy, grads = self.layers[i].backward(dy, self.again(x)[i])
-            for name in grads:
-                self.grads[i][name] += grads[name]
-        return dy
-
-
-class PutsAnActivationBehind(Plain):
-    def forward(self, m, x):
-        self.kept[m] = x
-        for layer in self.layers[:-1]:
-            x, _ = layer.forward(x)
-        return np.maximum(self.layers[-1].forward(x)[0], 0)
-
-
-class ReturnsNothing(Plain):
-    def backward(self, m, dy):
-        super().backward(m, dy)
-
-
-class ReturnsSavedToo(Plain):
-    def forward(self, m, x):
-        return super().forward(m, x), self.kept[m]
-
-
-class ReturnsWhatItWasGiven(Plain):
-    def backward(self, m, dy):
-        super().backward(m, dy)
-        return dy
 
 
 OUTSIDE = {}
@@ -164,38 +93,67 @@ class KeepsInAGlobal(Plain):
         return self.walk(dy, OUTSIDE.pop((id(self), m)))
 
 
-class KeepsUnderTheWrongNumber(Plain):
+class BorrowsTheEngines:
+    def __init__(self, layers):
+        self.layers, self.engine = layers, Engine(layers, lambda m: layers, keeps=lambda m: False)
+        self.grads = self.engine.grads
+
     def forward(self, m, x):
-        y = super().forward(m, x)
-        self.kept[m + 1] = self.kept.pop(m)
-        return y
+        return self.engine.forward(m, x)
 
-
-class SavesTheOutputs(Plain):
-    """Believes that a layer's backward needs the layer's output."""
-
-    def again(self, x):
-        saved = []
-        for layer in self.layers:
-            x, kept = layer.forward(x)
-            saved.append(tuple(np.resize(x, array.shape) for array in kept))
-        return saved
+    def backward(self, m, dy):
+        return self.engine.checkpointed_backward(m, dy)
 
 
 # Not as decorators: a class travels with its decorators.
 BANK.right(Plain)
 BANK.right(Recursive)
-BANK.wrong("keeps-more")(KeepsWhatLayersSave)
-BANK.wrong("never-freed")(NeverFrees)
 BANK.wrong("other-input")(RemembersOneInput)
-BANK.wrong("not-added")(Replaces)
-BANK.wrong("no-gradients")(ForgetsTheWeights)
-BANK.wrong("twice-forward")(RecomputesTooSoon)
-BANK.wrong("too-many-recomputes")(RecomputesForEachLayer)
-BANK.wrong("other-output")(PutsAnActivationBehind)
-BANK.wrong("no-array-backward")(ReturnsNothing)
-BANK.wrong("no-array-forward")(ReturnsSavedToo)
-BANK.wrong("other-shape")(ReturnsWhatItWasGiven)
 BANK.wrong("kept-elsewhere")(KeepsInAGlobal)
-BANK.wrong("key")(KeepsUnderTheWrongNumber)
-BANK.wrong("other-gradient")(SavesTheOutputs)
+BANK.wrong("error")(BorrowsTheEngines)
+
+FORWARD = """        for layer in self.layers:
+            x, _ = layer.forward(x)
+        return x"""
+BACK = "self.walk(dy, self.again(self.kept.pop(m)))"
+BANK.changed("never-freed", "NeverFrees", "self.kept.pop(m)", "self.kept[m]")
+BANK.changed("key", "KeepsUnderTheWrongNumber", "self.kept[m] = x", "self.kept[m + 1] = x")
+BANK.changed("twice-forward", "RecomputesTooSoon", "self.kept[m] = x", "self.kept[m] = x\n        self.again(x)")
+BANK.changed("no-array-backward", "ReturnsNothing", f"return {BACK}", BACK)
+BANK.changed("no-array-forward", "ReturnsSavedToo", FORWARD, FORWARD + ", self.kept[m]")
+BANK.changed("other-shape", "ReturnsWhatItWasGiven", f"return {BACK}", f"{BACK}\n        return dy")
+BANK.changed("other-output", "PutsAnActivationBehind", FORWARD, FORWARD.replace("return x", "return np.maximum(x, 0)"))
+BANK.changed("not-added", "Replaces", "self.grads[i][name] + grads[name]", "grads[name]")
+BANK.changed("no-gradients", "ForgetsTheWeights", "self.grads[i][name] = self.grads[i][name] + grads[name]", "pass")
+BANK.changed("other-grads", "FlattensTheWeights", "self.grads[i][name] + grads[name]", "grads[name].ravel()")
+BANK.changed(
+    "keeps-more",
+    "KeepsWhatLayersSave",
+    "self.kept[m] = x\n" + FORWARD,
+    "self.kept[m] = []\n"
+    + FORWARD.replace("x, _ = layer.forward(x)", "x, saved = layer.forward(x); self.kept[m] += [saved]"),
+    BACK,
+    "self.walk(dy, self.kept.pop(m))",
+)
+# Believes that a layer's backward needs the layer's output.
+BANK.changed(
+    "other-gradient",
+    "SavesTheOutputs",
+    "saved.append(kept)",
+    "saved.append(tuple(np.resize(x, array.shape) for array in kept))",
+)
+BANK.changed(
+    "too-many-recomputes",
+    "RecomputesForEachLayer",
+    "saved[i])",
+    "self.again(saved)[i])",
+    BACK,
+    "self.walk(dy, self.kept.pop(m))",
+)
+# Believes that micro-batch 0 begins a step, and so empties what is the optimizer's to empty.
+BANK.changed(
+    "second-mini-batch",
+    "EmptiesTheGradients",
+    "self.kept[m] = x",
+    "self.kept[m] = x\n        if m == 0: self.grads = zeros(self.layers)",
+)

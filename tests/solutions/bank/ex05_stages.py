@@ -1,7 +1,7 @@
 """Exercise 05, first part: cutting a network into stages."""
 
-import copy
-from itertools import accumulate, islice, pairwise
+from functools import partial
+from itertools import islice
 
 from torch import nn
 
@@ -15,39 +15,13 @@ def fits(net, balance):
         raise ValueError("balance does not fit")
 
 
-@BANK.wrong("copied")
-def copies_the_layers(net, balance):
+def loop(net, balance):
     fits(net, balance)
-    ends = list(accumulate(balance))
-    return [copy.deepcopy(net[end - count : end]) for count, end in zip(balance, ends, strict=True)]
-
-
-@BANK.wrong("not-callable")
-def gives_lists_of_layers(net, balance):
-    fits(net, balance)
-    layers, ends = list(net), list(accumulate(balance))
-    return [layers[end - count : end] for count, end in zip(balance, ends, strict=True)]
-
-
-@BANK.wrong("other-sizes")
-def cuts_evenly(net, balance):
-    fits(net, balance)
-    K, L = len(balance), len(net)
-    return [net[L * k // K : L * (k + 1) // K] for k in range(K)]
-
-
-@BANK.wrong("overlap")
-def includes_the_end(net, balance):
-    fits(net, balance)
-    ends = list(accumulate(balance))
-    return [net[end - count : end + 1] for count, end in zip(balance, ends, strict=True)]
-
-
-@BANK.wrong("lost")
-def takes_the_balance_for_positions(net, balance):
-    fits(net, balance)
-    bounds = [0, *balance]
-    return [net[a:b] for a, b in pairwise(bounds)]
+    stages, start = [], 0
+    for count in balance:
+        stages.append(net[start : start + count])
+        start += count
+    return stages
 
 
 @BANK.wrong("repeated-layer")
@@ -65,84 +39,11 @@ def counts_the_children(net, balance):
     return [nn.Sequential(*islice(queue, count)) for count in balance]
 
 
-@BANK.wrong("training-changed")
-def in_evaluation(net, balance):
-    fits(net, balance)
-    ends = list(accumulate(balance))
-    return [net[end - count : end].eval() for count, end in zip(balance, ends, strict=True)]
-
-
-@BANK.wrong("too-few-layers")
-def never_looks(net, balance):
-    stages, start = [], 0
-    for count in balance:
-        stages.append(net[start : start + count])
-        start += count
-    return stages
-
-
-@BANK.wrong("too-many-layers")
-def looks_for_too_few_only(net, balance):
-    if sum(balance) < len(net):
-        raise ValueError("some layers are on no stage")
-    return never_looks(net, balance)
-
-
-@BANK.wrong("empty-stage")
-def looks_at_the_sum_only(net, balance):
-    if sum(balance) != len(net):
-        raise ValueError("the sum is wrong")
-    return never_looks(net, balance)
-
-
-@BANK.wrong("net-changed")
-def takes_the_layers_out(net, balance):
-    fits(net, balance)
-    return [nn.Sequential(*(net.pop(0) for _ in range(count))) for count in balance]
-
-
-@BANK.wrong("backwards")
-def from_the_end(net, balance):
-    fits(net, balance)
-    ends = list(accumulate(balance))
-    return [net[end - count : end] for count, end in zip(balance, ends, strict=True)][::-1]
-
-
-@BANK.wrong("not-a-list")
-def gives_one_stage(net, balance):
-    fits(net, balance)
-    return net[: balance[0]].forward
-
-
-@BANK.wrong("not-a-module")
-def gives_functions(net, balance):
-    fits(net, balance)
-    ends = list(accumulate(balance))
-    return [net[end - count : end].forward for count, end in zip(balance, ends, strict=True)]
-
-
-@BANK.wrong("other-number")
-def a_stage_for_each_layer(net, balance):
-    fits(net, balance)
-    return [nn.Sequential(layer) for layer in net]
-
-
 @BANK.wrong("block")
 def takes_blocks_apart(net, balance):
     fits(net, balance)
     layers = iter(module for module in net.modules() if not list(module.children()))
     return [nn.Sequential(*islice(layers, count)) for count in balance]
-
-
-@BANK.wrong("balance-changed")
-def uses_the_balance_up(net, balance):
-    fits(net, balance)
-    stages, start = [], 0
-    while balance:
-        count = balance.pop(0)
-        stages.append(net[start : start + count])
-        start += count
-    return stages
 
 
 @BANK.right
@@ -181,3 +82,50 @@ def with_a_queue(net, balance):
     if layers or not stages:
         raise ValueError("the balance does not use all layers")
     return stages
+
+
+class StartsAnew(nn.Sequential):
+    """A stage that gives its device a graph of its own."""
+
+    def forward(self, x):
+        return super().forward(x.detach())
+
+
+@BANK.wrong("other-gradient")
+def detaches_at_boundaries(net, balance):
+    return [StartsAnew(*stage) for stage in loop(net, balance)]
+
+
+of_the_loop = partial(BANK.changed, of=loop)
+FITS, SLICE, RETURN = "fits(net, balance)", "net[start : start + count]", "return stages"
+of_the_loop(
+    "copied", "copies_the_layers", SLICE, f"deepcopy({SLICE})", FITS, "from copy import deepcopy\n\n    " + FITS
+)
+of_the_loop("not-callable", "gives_lists_of_layers", SLICE, f"list({SLICE})")
+of_the_loop("not-a-module", "gives_functions", SLICE, f"{SLICE}.forward")
+of_the_loop("not-a-list", "gives_one_stage", RETURN, "return stages[0].forward")
+of_the_loop("training-changed", "in_evaluation", SLICE, f"{SLICE}.eval()")
+of_the_loop("overlap", "includes_the_end", SLICE, "net[start : start + count + 1]")
+of_the_loop("lost", "takes_the_balance_for_positions", SLICE, "net[start:count]", "start += count", "start = count")
+of_the_loop(
+    "other-layers",
+    "pops_from_the_end",
+    "stages, start = [], 0",
+    "stages, start, layers = [], 0, list(net)",
+    SLICE,
+    "nn.Sequential(*(layers.pop() for _ in range(count)))",
+)
+EVEN = "K, L = len(balance), len(net)\n    balance = [L * (k + 1) // K - L * k // K for k in range(K)]"
+of_the_loop("other-sizes", "cuts_evenly", FITS, f"{FITS}\n    {EVEN}")
+of_the_loop("other-number", "a_stage_for_each_layer", RETURN, "return [nn.Sequential(layer) for layer in net]")
+of_the_loop("empty-rows", "begins_with_an_empty_one", "stages, start = []", "stages, start = [nn.Sequential()]")
+of_the_loop("backwards", "from_the_end", RETURN, "return stages[::-1]")
+of_the_loop("net-changed", "takes_the_layers_out", SLICE, "nn.Sequential(*(net.pop(0) for _ in range(count)))")
+of_the_loop(
+    "balance-changed", "uses_the_balance_up", "for count in balance:", "while balance:\n        count = balance.pop(0)"
+)
+of_the_loop("too-few-layers", "never_looks", FITS, "")
+of_the_loop(
+    "too-many-layers", "looks_for_too_few_only", FITS, "if sum(balance) < len(net):\n        fits(net, balance)"
+)
+of_the_loop("empty-stage", "looks_at_the_sum_only", FITS, "fits(net, [sum(balance)])")

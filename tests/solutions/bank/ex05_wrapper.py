@@ -139,7 +139,7 @@ class IsASequential(nn.Sequential):
         if checkpoint not in ["never", "always", "except_last"]:
             raise ValueError
         stages_of(net, balance)
-        super().__init__(OrderedDict(net.named_children()))
+        super().__init__(OrderedDict(net._modules))
         self.balance, self.M, self.checkpoint = balance, M, checkpoint
 
     def forward(self, x):
@@ -158,70 +158,12 @@ class IsASequential(nn.Sequential):
         return torch.concatenate(parts)
 
 
-class PlainList(Plain):
-    def keep(self, net, balance):
-        self.stages = stages_of(net, balance)
-
-
-class Copies(Plain):
-    def keep(self, net, balance):
-        super().keep(copy.deepcopy(net), balance)
-
-
-class ModuleListOfStages(Plain):
-    def keep(self, net, balance):
-        self.stages = nn.ModuleList(stages_of(net, balance))
-
-
-class NetAndStages(Plain):
-    def keep(self, net, balance):
-        self.net = net
-        self.stages = nn.ModuleList(stages_of(net, balance))
-
-
-class Enumerates(Plain):
-    def keep(self, net, balance):
-        for i, layer in enumerate(net):
-            self.add_module(str(i), layer)
-        self.stages = stages_of(net, balance)
-
-
-class StageByStage(Plain):
-    def order(self, K, M):
-        return [(m, k) for k in range(K) for m in range(M)]
-
-
-class OneByOne(Plain):
-    def order(self, K, M):
-        return [(m, k) for m in range(M) for k in range(K)]
-
-
-class LastFirst(Plain):
-    def order(self, K, M):
-        return [(M - 1 - m, k) for m, k in super().order(K, M)]
-
-
 class Shares(Plain):
     """Believes that each stage takes its part of the micro-batches."""
 
     def forward(self, x):
         K = len(self.stages)
         return torch.cat([self.stages[m % K](piece) for m, piece in enumerate(self.pieces(x))])
-
-
-class Chunks(Plain):
-    def pieces(self, x):
-        return list(torch.chunk(x, self.M))
-
-
-class SplitsBySize(Plain):
-    def pieces(self, x):
-        return list(x.split(max(1, len(x) // self.M)))
-
-
-class KeepsEmptyPieces(Plain):
-    def pieces(self, x):
-        return split_batch(x, self.M)
 
 
 class Drops(Plain):
@@ -246,21 +188,6 @@ class Pads(Plain):
         return super().forward(torch.cat([x, x.new_zeros(more, *x.shape[1:])]))[:N]
 
 
-class NeverCuts(Plain):
-    def pieces(self, x):
-        return [x]
-
-
-class CutsRowsOnly(Plain):
-    def pieces(self, x):
-        return super().pieces(x) if x.dim() == 2 else [x]
-
-
-class CutsToTrainOnly(Plain):
-    def pieces(self, x):
-        return super().pieces(x) if torch.is_grad_enabled() else [x]
-
-
 class WholeBatchToo(Plain):
     """Wants the output in one piece, and runs the net once more for it."""
 
@@ -271,60 +198,12 @@ class WholeBatchToo(Plain):
         return x
 
 
-class RemembersM(Plain):
-    def pieces(self, x):
-        self.M = min(self.M, len(x))
-        return super().pieces(x)
-
-
-class Detaches(Plain):
-    def run(self, stage, x, again):
-        return super().run(stage, x.detach(), again)
-
-
-class DetachesWithAStart(Plain):
-    def run(self, stage, x, again):
-        return super().run(stage, x.detach().requires_grad_(), again)
-
-
-class NoGrad(Plain):
-    def forward(self, x):
-        with torch.no_grad():
-            return super().forward(x)
-
-
-class LastOnly(Plain):
-    def join(self, pieces):
-        return pieces[-1]
-
-
-class JoinsInTheOrderOfBackward(Plain):
-    def join(self, pieces):
-        return torch.cat(pieces[::-1])
-
-
-class Interleaves(Plain):
-    def pieces(self, x):
-        M = min(self.M, len(x))
-        return [x[m::M] for m in range(M)]
-
-
-class DividesTheOutput(Plain):
-    def join(self, pieces):
-        return torch.cat(pieces) / len(pieces)
-
-
 class DividesTheGradient(Plain):
     def join(self, pieces):
         output = torch.cat(pieces)
         if output.requires_grad:
             output.register_hook(lambda gradient: gradient / len(pieces))
         return output
-
-
-class DividesTheInput(Plain):
-    def pieces(self, x):
-        return [piece / self.M for piece in super().pieces(x)]
 
 
 class OnlyTheLastLearns(Plain):
@@ -340,43 +219,6 @@ class OnlyTheLastLearns(Plain):
             with torch.set_grad_enabled(m == M - 1 and torch.is_grad_enabled()):
                 pieces[m] = self.run(self.stages[k], pieces[m], False)
         return self.join(pieces)
-
-
-class EveryoneAgain(Plain):
-    def again(self, m, k, M):
-        return self.mode != "never"
-
-
-class NobodyAgain(Plain):
-    def again(self, m, k, M):
-        return False
-
-
-class OnlyTheLastAgain(Plain):
-    def again(self, m, k, M):
-        return self.mode == "always" or (self.mode == "except_last" and m == M - 1)
-
-
-class NotTheLastStage(Plain):
-    def again(self, m, k, M):
-        return self.mode == "always" or (self.mode == "except_last" and k < len(self.stages) - 1)
-
-
-class CountsToM(Plain):
-    def again(self, m, k, M):
-        return self.mode == "always" or (self.mode == "except_last" and m < self.M - 1)
-
-
-class AsksTheInput(Plain):
-    def run(self, stage, x, again):
-        return super().run(stage, x, again and x.requires_grad)
-
-
-class LayerByLayer(Plain):
-    def run(self, stage, x, again):
-        for layer in stage:
-            x = checkpoint(layer, x, use_reentrant=False) if again else layer(x)
-        return x
 
 
 class AgainForEach(Again):
@@ -399,24 +241,6 @@ class TwiceAgain(Plain):
         return AgainForEach.apply(stage, None, torch.empty(0, requires_grad=True), x)
 
 
-class Reentrant(Plain):
-    def run(self, stage, x, again):
-        return checkpoint(stage, x, use_reentrant=True) if again else stage(x)
-
-
-class ReentrantWithAStart(Plain):
-    def forward(self, x):
-        return super().forward(x.detach().requires_grad_(torch.is_grad_enabled()))
-
-    def run(self, stage, x, again):
-        return checkpoint(stage, x, use_reentrant=True) if again else stage(x)
-
-
-class ForgetsRandomness(Plain):
-    def run(self, stage, x, again):
-        return checkpoint(stage, x, use_reentrant=False, preserve_rng_state=False) if again else stage(x)
-
-
 class SeedsEachCall(Plain):
     def run(self, stage, x, again):
         def seeded(x):
@@ -424,6 +248,24 @@ class SeedsEachCall(Plain):
             return stage(x)
 
         return checkpoint(seeded, x, use_reentrant=False, preserve_rng_state=False) if again else seeded(x)
+
+
+class RemembersOutputs(Plain):
+    def __init__(self, net, balance, M, checkpoint="except_last"):
+        super().__init__(net, balance, M, checkpoint)
+        self.outputs = []
+
+    def join(self, pieces):
+        self.outputs += pieces
+        return torch.cat(self.outputs)
+
+
+class JoinsBetweenStages(Plain):
+    def forward(self, x):
+        for k, stage in enumerate(self.stages):
+            pieces = self.pieces(x) if k == 0 else [x]
+            x = torch.cat([self.run(stage, piece, self.mode == "always") for piece in pieces])
+        return x
 
 
 class LooksUpLate(Plain):
@@ -439,111 +281,122 @@ class LooksUpLate(Plain):
         return self.join(pieces)
 
 
-class NeverDropsWhereItRecomputes(Plain):
-    def run(self, stage, x, again):
-        if again:
-            stage.eval()
-        return super().run(stage, x, again)
-
-
-class KeepsThePieces(Plain):
-    def join(self, pieces):
-        self.outputs = pieces
-        return torch.cat(self.outputs)
-
-
-class RemembersOutputs(Plain):
-    def __init__(self, net, balance, M, checkpoint="except_last"):
-        super().__init__(net, balance, M, checkpoint)
-        self.outputs = []
-
-    def join(self, pieces):
-        self.outputs += pieces
-        return torch.cat(self.outputs)
-
-
-class EvenStages(Plain):
+class Copies(Plain):
     def keep(self, net, balance):
-        super().keep(net, balance)
-        K, L = len(balance), len(net)
-        self.stages = [net[L * k // K : L * (k + 1) // K] for k in range(K)]
-
-
-class JoinsBetweenStages(Plain):
-    def forward(self, x):
-        for k, stage in enumerate(self.stages):
-            pieces = self.pieces(x) if k == 0 else [x]
-            x = torch.cat([self.run(stage, piece, self.mode == "always") for piece in pieces])
-        return x
-
-
-class AnyMode(Plain):
-    def __init__(self, net, balance, M, checkpoint="except_last"):
-        super().__init__(net, balance, M, checkpoint if checkpoint in ("always", "except_last") else "never")
-
-
-class AlwaysBuildsAGraph(Plain):
-    def forward(self, x):
-        with torch.enable_grad():
-            return super().forward(x)
-
-
-class AlwaysInTraining(Plain):
-    def run(self, stage, x, again):
-        stage.train()
-        return super().run(stage, x, again)
+        super().keep(copy.deepcopy(net), balance)
 
 
 # Not as decorators: a class travels with its decorators.
 for answer in (Plain, ByHand, Threads, IsASequential):
     BANK.right(answer)
 for slip, answer in {
-    "not-registered": PlainList,
     "copied": Copies,
-    "other-keys": ModuleListOfStages,
-    "numbered-anew": Enumerates,
-    "registered-twice": NetAndStages,
-    "stage-by-stage": StageByStage,
-    "one-by-one": OneByOne,
-    "order": LastFirst,
     "stages-share": Shares,
-    "chunk": Chunks,
-    "too-many-pieces": SplitsBySize,
-    "empty-piece": KeepsEmptyPieces,
     "dropped": Drops,
     "padded": Pads,
-    "not-cut": NeverCuts,
-    "only-rows-cut": CutsRowsOnly,
-    "only-training-cut": CutsToTrainOnly,
     "whole-batch-too": WholeBatchToo,
-    "M-changed": RemembersM,
-    "detached": Detaches,
-    "no-graph": NoGrad,
-    "other-order": JoinsInTheOrderOfBackward,
-    "other-output": DividesTheOutput,
     "scaled": DividesTheGradient,
-    "changed": DividesTheInput,
     "one-micro-batch": OnlyTheLastLearns,
-    "last-too": EveryoneAgain,
-    "keeps-everything": NobodyAgain,
-    "only-last": OnlyTheLastAgain,
-    "last-stage": NotTheLastStage,
-    "first-stage": AsksTheInput,
-    "last-of-M": CountsToM,
-    "layer-by-layer": LayerByLayer,
     "recomputed-twice": TwiceAgain,
-    "reentrant": Reentrant,
-    "no-input-gradient": ReentrantWithAStart,
-    "other-dropout": ForgetsRandomness,
     "same-dropout": SeedsEachCall,
-    "no-dropout": NeverDropsWhereItRecomputes,
-    "other-recompute": LooksUpLate,
     "more-rows": RemembersOutputs,
-    "holds-activations": KeepsThePieces,
-    "other-cut": EvenStages,
     "joined-between": JoinsBetweenStages,
-    "any-mode": AnyMode,
-    "graph-under-no-grad": AlwaysBuildsAGraph,
-    "never-evaluates": AlwaysInTraining,
+    "other-recompute": LooksUpLate,
 }.items():
     BANK.wrong(slip)(answer)
+
+REGISTER = """        for name, layer in net.named_children():
+            self.add_module(name, layer)
+"""
+STAGES = "self.stages = stages_of(net, balance)"
+PIECES = "[piece for piece in split_batch(x, self.M) if len(piece)]"
+ORDER = "[(t - k, k) for t in range(M + K - 1) for k in range(K) if 0 <= t - k < M]"
+AGAIN = 'self.mode == "always" or (self.mode == "except_last" and m < M - 1)'
+RUN = "return checkpoint(stage, x, use_reentrant=False) if again else stage(x)"
+JOIN = "return torch.cat(pieces)"
+BEGIN = "        pieces = self.pieces(x)"
+
+for slip, name, *texts in (
+    ("not-registered", "PlainList", REGISTER, ""),
+    ("other-keys", "ModuleListOfStages", REGISTER, "", STAGES, "self.stages = nn.ModuleList(stages_of(net, balance))"),
+    (
+        "registered-twice",
+        "NetAndStages",
+        REGISTER,
+        "        self.net = net\n",
+        STAGES,
+        "self.stages = nn.ModuleList(stages_of(net, balance))",
+    ),
+    ("numbered-anew", "Enumerates", "net.named_children()", "enumerate(net)", "(name, layer)", "(str(name), layer)"),
+    ("some-registered", "LeavesTheLastOne", "net.named_children()", "list(net.named_children())[:-1]"),
+    ("not-a-module", "PlainClass", "(nn.Module)", "", REGISTER, ""),
+    ("doubled-layer", "CutsItsChildren", STAGES, "self.stages = stages_of(nn.Sequential(*self.children()), balance)"),
+    ("stage-by-stage", "StageByStage", ORDER, "[(m, k) for k in range(K) for m in range(M)]"),
+    ("one-by-one", "OneByOne", ORDER, "[(m, k) for m in range(M) for k in range(K)]"),
+    ("order", "LastFirst", ORDER, ORDER.replace("(t - k, k)", "(M - 1 - t + k, k)")),
+    ("skips-a-stage", "OneTickTooFew", ORDER, ORDER.replace("K - 1", "K - 2")),
+    ("chunk", "Chunks", PIECES, "list(torch.chunk(x, self.M))"),
+    ("too-many-pieces", "SplitsBySize", PIECES, "list(x.split(max(1, len(x) // self.M)))"),
+    ("empty-piece", "KeepsEmptyPieces", PIECES, "split_batch(x, self.M)"),
+    ("not-cut", "NeverCuts", PIECES, "[x]"),
+    ("only-rows-cut", "CutsRowsOnly", PIECES, f"{PIECES} if x.dim() == 2 else [x]"),
+    ("only-training-cut", "CutsToTrainOnly", PIECES, f"{PIECES} if torch.is_grad_enabled() else [x]"),
+    ("dealt", "Interleaves", PIECES, "[x[m :: self.M] for m in range(min(self.M, len(x)))]"),
+    ("changed", "DividesTheInput", PIECES, PIECES.replace("[piece for", "[piece / self.M for")),
+    ("M-changed", "RemembersM", "return [piece for", "self.M = min(self.M, len(x))\n        return [piece for"),
+    ("changed-between", "HalvesTheOutput", RUN, RUN.replace("else stage(x)", "else stage(x) / 2")),
+    ("twice-forward", "RunsItTwice", RUN, f"stage(x)\n        {RUN}"),
+    ("detached", "Detaches", "(stage, x, use", "(stage, x.detach(), use", "else stage(x)", "else stage(x.detach())"),
+    ("layer-by-layer", "LayerByLayer", RUN, f"for stage in stage:\n            x = {RUN[7:]}\n        return x"),
+    ("reentrant", "Reentrant", "use_reentrant=False", "use_reentrant=True"),
+    (
+        "no-input-gradient",
+        "ReentrantWithAStart",
+        "use_reentrant=False",
+        "use_reentrant=True",
+        BEGIN,
+        "        x = x.detach().requires_grad_(torch.is_grad_enabled())\n" + BEGIN,
+    ),
+    ("x-changed", "MakesXFollow", BEGIN, "        x.requires_grad_(torch.is_grad_enabled())\n" + BEGIN),
+    ("other-dropout", "ForgetsRandomness", "use_reentrant=False", "use_reentrant=False, preserve_rng_state=False"),
+    ("no-dropout", "NeverDropsWhereItRecomputes", "checkpoint(stage,", "checkpoint(stage.eval(),"),
+    ("never-evaluates", "AlwaysInTraining", RUN, f"stage.train()\n        {RUN}"),
+    ("last-too", "EveryoneAgain", AGAIN, 'self.mode != "never"'),
+    ("keeps-everything", "NobodyAgain", AGAIN, "False"),
+    ("recompute-never", "AlwaysAgain", AGAIN, "True"),
+    ("not-always", "NeverAlways", AGAIN, 'self.mode != "never" and m < M - 1'),
+    ("only-last", "OnlyTheLastAgain", AGAIN, AGAIN.replace("m < M - 1", "m == M - 1")),
+    ("except-first", "NotTheFirst", AGAIN, AGAIN.replace("m < M - 1", "m > 0")),
+    ("other-micro-batches", "EverySecond", AGAIN, AGAIN.replace("m < M - 1", "m % 2")),
+    ("last-stage", "NotTheLastStage", AGAIN, AGAIN.replace("m < M - 1", "k < len(self.stages) - 1")),
+    ("last-of-M", "CountsToM", AGAIN, AGAIN.replace("m < M - 1", "m < self.M - 1")),
+    ("only-training-recomputes", "OnlyInTraining", AGAIN, f"self.training and ({AGAIN})"),
+    ("first-stage", "AsksTheInput", "if again", "if again and x.requires_grad"),
+    ("not-joined", "GivesPieces", JOIN, "return pieces"),
+    ("no-tensor", "GivesNumPy", JOIN, "return torch.cat(pieces).detach().numpy()"),
+    ("fewer-rows", "LastOnly", JOIN, "return pieces[-1]"),
+    ("other-shape", "Stacks", JOIN, "return torch.stack(pieces)"),
+    ("other-order", "JoinsInTheOrderOfBackward", JOIN, "return torch.cat(pieces[::-1])"),
+    ("other-output", "DividesTheOutput", JOIN, "return torch.cat(pieces) / len(pieces)"),
+    ("no-graph", "DetachesTheOutput", JOIN, "return torch.cat(pieces).detach()"),
+    ("no-gradients", "StartsAGraphAtTheEnd", JOIN, "return torch.cat(pieces).detach().requires_grad_()"),
+    ("holds-activations", "KeepsThePieces", JOIN, "self.outputs = pieces\n        return torch.cat(self.outputs)"),
+    ("replaced", "EmptiesTheGradients", BEGIN, "        self.zero_grad()\n" + BEGIN),
+    ("graph-under-no-grad", "AlwaysBuildsAGraph", BEGIN, "        torch.set_grad_enabled(True)\n" + BEGIN),
+    ("any-mode", "AnyMode", "raise ValueError(checkpoint)", 'checkpoint = "never"'),
+    (
+        "any-balance",
+        "NeverAddsUp",
+        STAGES,
+        "self.stages = [net[sum(balance[:k]) : sum(balance[: k + 1])] for k in range(len(balance))]",
+    ),
+    (
+        "other-cut",
+        "EvenStages",
+        STAGES,
+        f"{STAGES}\n        K, L = len(balance), len(net)\n"
+        "        self.stages = [net[L * k // K : L * (k + 1) // K] for k in range(K)]",
+    ),
+):
+    BANK.changed(slip, name, *texts)
+BANK.changed("other-gradient", "NotTheFirstLearns", "m == M - 1", "m > 0", of=OnlyTheLastLearns)

@@ -1,4 +1,4 @@
-"""Exercise 08, deferred batch norm."""
+"""Exercise 08, deferred batch norm. Most wrong answers are one line away from a right one."""
 
 import numpy as np
 
@@ -7,21 +7,24 @@ from tests.solutions.bank import Bank
 BANK = Bank("ex08/batchnorm")
 
 
-def exact(counts, means, variances):
+@BANK.right
+def in_two_parts(running_mean, running_var, counts, means, variances, momentum=0.1):
     N = sum(counts)
     mean = sum(n * m for n, m in zip(counts, means, strict=True)) / N
-    squares = sum(n * (v + m**2) for n, m, v in zip(counts, means, variances, strict=True)) / N
-    return N, mean, squares - mean**2
-
-
-def mixed(old_mean, old_var, mean, var, momentum):
-    return (1 - momentum) * old_mean + momentum * mean, (1 - momentum) * old_var + momentum * var
+    within = sum(n * v for n, v in zip(counts, variances, strict=True)) / N
+    between = sum(n * (m - mean) ** 2 for n, m in zip(counts, means, strict=True)) / N
+    var = (within + between) * N / (N - 1)
+    mean, var = (1 - momentum) * running_mean + momentum * mean, (1 - momentum) * running_var + momentum * var
+    return mean, var
 
 
 @BANK.right
 def from_squares(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, var = exact(counts, means, variances)
-    return mixed(running_mean, running_var, mean, var * N / (N - 1), momentum)
+    N = sum(counts)
+    mean = sum(n * m for n, m in zip(counts, means, strict=True)) / N
+    squares = sum(n * (v + m**2) for n, m, v in zip(counts, means, variances, strict=True)) / N
+    var = (squares - mean**2) * N / (N - 1)
+    return (1 - momentum) * running_mean + momentum * mean, (1 - momentum) * running_var + momentum * var
 
 
 @BANK.right
@@ -49,140 +52,54 @@ def one_then_the_other(running_mean, running_var, counts, means, variances, mome
     yield from from_squares(running_mean, running_var, counts, means, variances, momentum)
 
 
-@BANK.wrong("momentum-ignored")
-def zero_is_no_momentum(running_mean, running_var, counts, means, variances, momentum=0.1):
-    return from_squares(running_mean, running_var, counts, means, variances, momentum or 0.1)
+MEAN = "sum(n * m for n, m in zip(counts, means, strict=True)) / N"
+WITHIN = "sum(n * v for n, v in zip(counts, variances, strict=True)) / N"
+BETWEEN = "sum(n * (m - mean) ** 2 for n, m in zip(counts, means, strict=True)) / N"
+VAR = "(within + between) * N / (N - 1)"
+MIXED = "(1 - momentum) * running_mean + momentum * mean, (1 - momentum) * running_var + momentum * var"
 
-
-@BANK.wrong("other-default")
-def default_of_an_optimizer(running_mean, running_var, counts, means, variances, momentum=0.9):
-    return from_squares(running_mean, running_var, counts, means, variances, momentum)
-
-
-@BANK.wrong("floor")
-def never_below_a_thousandth(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, var = exact(counts, means, variances)
-    return mixed(running_mean, running_var, mean, np.maximum(var, 1e-3) * N / (N - 1), momentum)
-
-
-@BANK.wrong("rounded")
-def single_precision(running_mean, running_var, counts, means, variances, momentum=0.1):
-    found = from_squares(running_mean, running_var, counts, means, variances, momentum)
-    return [part.astype(np.float32) for part in found]
-
-
-@BANK.wrong("corrected-first")
-def corrects_the_reports(running_mean, running_var, counts, means, variances, momentum=0.1):
-    unbiased = [v * n / max(1, n - 1) for n, v in zip(counts, variances, strict=True)]
-    return from_squares(running_mean, running_var, counts, means, unbiased, momentum)
-
-
-@BANK.wrong("divided-by-N-M")
-def degrees_of_freedom_of_a_pooled_variance(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, var = exact(counts, means, variances)
-    return mixed(running_mean, running_var, mean, var * N / max(1, N - len(counts)), momentum)
-
-
-@BANK.wrong("mean-of-means")
-def plain_means(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, _, var = exact(counts, means, variances)
-    return mixed(running_mean, running_var, np.mean(means, axis=0), var * N / (N - 1), momentum)
-
-
-@BANK.wrong("mean-of-variances")
-def averages_both(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, _ = exact(counts, means, variances)
-    var = sum(n * v for n, v in zip(counts, variances, strict=True)) / N
-    return mixed(running_mean, running_var, mean, var, momentum)
-
-
-@BANK.wrong("biased")
-def divides_by_N(running_mean, running_var, counts, means, variances, momentum=0.1):
-    _, mean, var = exact(counts, means, variances)
-    return mixed(running_mean, running_var, mean, var, momentum)
+BANK.changed("momentum-ignored", "zero_is_no_momentum", "N = sum", "momentum = momentum or 0.1\n    N = sum")
+BANK.changed("other-default", "default_of_an_optimizer", "momentum=0.1", "momentum=0.9")
+BANK.changed("floor", "never_below_a_thousandth", VAR, "np.maximum(within + between, 1e-3) * N / (N - 1)")
+BANK.changed("rounded", "single_precision", "return mean, var", "return np.float32(mean), np.float32(var)")
+BANK.changed("corrected-first", "corrects_the_reports", "n * v for", "n * v * n / max(1, n - 1) for")
+BANK.changed("divided-by-N-M", "degrees_of_freedom_of_a_pooled_variance", "(N - 1)", "max(1, N - len(counts))")
+BANK.changed("mean-of-means", "plain_means", MEAN, "np.mean(means, axis=0)")
+BANK.changed("mean-of-variances", "averages_both", VAR, "within")
+BANK.changed("biased", "divides_by_N", VAR, "within + between")
+BANK.changed("momentum-reversed", "momentum_as_in_an_optimizer", "N = sum", "momentum = 1 - momentum\n    N = sum")
+BANK.changed("no-running", "statistics_of_the_batch", MIXED, "mean, var")
+BANK.changed("last-only", "the_last_one_wins", VAR, "(within + between) * N / (N - 1)\n    mean = means[-1]")
+BANK.changed("pooled", "pooled_variance", VAR, WITHIN.replace("v for", "v * n / max(1, n - 1) for"))
+BANK.changed("between-unweighted", "spread_of_means_unweighted", BETWEEN, "np.var(means, axis=0)")
+BANK.changed("between-only", "variance_of_the_means", VAR, "between")
+BANK.changed("raw-moment", "forgets_the_squared_mean", VAR, "(within + between + mean**2) * N / (N - 1)")
+BANK.changed("standard-deviation", "takes_the_root", VAR, "np.sqrt((within + between) * N / (N - 1))")
+BANK.changed("swapped", "variance_first", "return mean, var", "return var, mean")
+BANK.changed("adds-up", "adds_to_the_old", MIXED, "running_mean + momentum * mean, running_var + momentum * var")
+BANK.changed("input-changed", "in_place", "    mean, var = (1", "    running_mean[:], running_var[:] = mean, var = (1")
+BANK.changed("other-shape", "one_number_for_all_features", "return mean, var", "return mean.mean(), var.mean()")
+BANK.changed("not-a-pair", "only_the_mean", "return mean, var", "return mean")
+BANK.changed("no-return", "prints_it", "return mean, var", "print(mean, var)")
+BANK.changed("other-mean", "weights_by_degrees_of_freedom", MEAN, "np.average(means, 0, np.array(counts) - 1 + 1e-12)")
+BANK.changed("other-variance", "corrects_one_part", VAR, "within * N / (N - 1) + between")
+BANK.changed(
+    "single",
+    "leaves_single_samples_out",
+    "N = sum(counts)",
+    "counts = [n if n > 1 else 0 for n in counts]\n    N = sum(counts)",
+)
 
 
 @BANK.wrong("per-micro-batch")
 def updates_after_each(running_mean, running_var, counts, means, variances, momentum=0.1):
     for n, m, v in zip(counts, means, variances, strict=True):
-        running_mean, running_var = mixed(running_mean, running_var, m, v * n / max(1, n - 1), momentum)
+        running_mean = (1 - momentum) * running_mean + momentum * m
+        running_var = (1 - momentum) * running_var + momentum * v * n / max(1, n - 1)
     return running_mean, running_var
 
 
-@BANK.wrong("momentum-reversed")
-def momentum_as_in_an_optimizer(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, var = exact(counts, means, variances)
-    return mixed(running_mean, running_var, mean, var * N / (N - 1), 1 - momentum)
-
-
-@BANK.wrong("no-running")
-def statistics_of_the_batch(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, var = exact(counts, means, variances)
-    return mean, var * N / (N - 1)
-
-
-@BANK.wrong("last-only")
-def the_last_one_wins(running_mean, running_var, counts, means, variances, momentum=0.1):
-    return mixed(running_mean, running_var, means[-1], variances[-1], momentum)
-
-
-@BANK.wrong("pooled")
-def pooled_variance(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, _ = exact(counts, means, variances)
-    var = sum(n * v * n / max(1, n - 1) for n, v in zip(counts, variances, strict=True)) / N
-    return mixed(running_mean, running_var, mean, var, momentum)
-
-
-@BANK.wrong("between-unweighted")
-def spread_of_means_unweighted(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, _ = exact(counts, means, variances)
-    within = sum(n * v for n, v in zip(counts, variances, strict=True)) / N
-    return mixed(running_mean, running_var, mean, (within + np.var(means, axis=0)) * N / (N - 1), momentum)
-
-
-@BANK.wrong("between-only")
-def variance_of_the_means(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, _ = exact(counts, means, variances)
-    var = sum(n * (m - mean) ** 2 for n, m in zip(counts, means, strict=True)) / N
-    return mixed(running_mean, running_var, mean, var, momentum)
-
-
-@BANK.wrong("raw-moment")
-def forgets_the_squared_mean(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, var = exact(counts, means, variances)
-    return mixed(running_mean, running_var, mean, (var + mean**2) * N / (N - 1), momentum)
-
-
-@BANK.wrong("standard-deviation")
-def takes_the_root(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, var = exact(counts, means, variances)
-    return mixed(running_mean, running_var, mean, np.sqrt(var * N / (N - 1)), momentum)
-
-
-@BANK.wrong("swapped")
-def variance_first(running_mean, running_var, counts, means, variances, momentum=0.1):
-    return from_squares(running_mean, running_var, counts, means, variances, momentum)[::-1]
-
-
-@BANK.wrong("adds-up")
-def adds_to_the_old(running_mean, running_var, counts, means, variances, momentum=0.1):
-    N, mean, var = exact(counts, means, variances)
-    return running_mean + momentum * mean, running_var + momentum * var * N / (N - 1)
-
-
-@BANK.wrong("input-changed")
-def in_place(running_mean, running_var, counts, means, variances, momentum=0.1):
-    mean, var = from_squares(running_mean, running_var, counts, means, variances, momentum)
-    running_mean[:], running_var[:] = mean, var
-    return running_mean, running_var
-
-
-@BANK.wrong("other-shape")
-def one_number_for_all_features(running_mean, running_var, counts, means, variances, momentum=0.1):
-    mean, var = from_squares(running_mean, running_var, counts, means, variances, momentum)
-    return mean.mean(), var.mean()
-
-
-@BANK.wrong("not-a-pair")
-def only_the_mean(running_mean, running_var, counts, means, variances, momentum=0.1):
-    return from_squares(running_mean, running_var, counts, means, variances, momentum)[0]
+@BANK.wrong("remembers")
+def collects_in_a_default(running_mean, running_var, counts, means, variances, momentum=0.1, seen=[]):  # noqa: B006
+    seen += zip(counts, means, variances, strict=True)
+    return in_two_parts(running_mean, running_var, *zip(*seen, strict=True), momentum)

@@ -1,7 +1,8 @@
-"""Exercise 10, two processes that send activations and gradients."""
+"""Exercise 10, two processes that send activations and gradients. Most wrong ones are a line away from a right one."""
 
 import os
 import tempfile
+import threading
 import time
 
 import torch
@@ -12,19 +13,45 @@ from tests.solutions.bank import Bank
 BANK = Bank("ex10/processes")
 
 
-def received(shape, source):
-    buffer = torch.empty(shape, dtype=torch.float64)
+def received(shape, source, dtype=torch.float64):
+    return into(torch.empty(shape, dtype=dtype), source)
+
+
+def into(buffer, source):
     dist.recv(buffer, source)
     return buffer
 
 
-def forward(k, K, stage, m, shapes, pieces, loss_fn):
-    """The usual forward: (input, result), the result of the last process being its loss."""
-    x = pieces[m] if k == 0 else received(shapes[m], k - 1).requires_grad_()
-    out = stage(x)
+def tell(k, K, losses, M):
     if k == K - 1:
-        out = loss_fn(out, pieces[m]) * shapes[m][0] / sum(shape[0] for shape in shapes)
-    return x, out
+        dist.send(losses, 0)
+    if k == 0:
+        dist.recv(torch.empty(M), K - 1)
+
+
+@BANK.right
+def run_stage(k, K, stage, ops, shapes, pieces, loss_fn):
+    handles, held, losses, N = [], {}, [], sum(shape[0] for shape in shapes)
+    for kind, m, _ in ops:
+        n = shapes[m][0]
+        if kind == "F":
+            x = pieces[m] if k == 0 else received(shapes[m], k - 1).requires_grad_()
+            out = stage(x)
+            if k < K - 1:
+                handles.append(dist.isend(out.detach(), k + 1))
+            else:
+                out = loss_fn(out, pieces[m]) * n / N
+                losses.append(out.item())
+            held[m] = x, out
+        else:
+            x, out = held[m]
+            gradient = received(out.shape, k + 1) if k < K - 1 else None
+            out.backward(gradient)
+            if k > 0:
+                handles.append(dist.isend(x.grad, k - 1))
+    for handle in handles:
+        handle.wait()
+    return sum(losses)
 
 
 @BANK.right
@@ -116,314 +143,212 @@ def by_autograd_grad_and_a_class(k, K, stage, ops, shapes, pieces, loss_fn):
     return sum(losses) if losses else None
 
 
-def run(k, K, stage, ops, shapes, pieces, loss_fn, send_back=None, start_back=None, send=None):
-    """A right answer with places to slip: what is sent back, how backward starts, how is sent."""
-    handles, held, total = [], {}, 0.0
-    send = send or (lambda tensor, to, m: handles.append(dist.isend(tensor, to)))
-    for kind, m, _ in ops:
-        if kind == "F":
-            held[m] = x, out = forward(k, K, stage, m, shapes, pieces, loss_fn)
-            if k < K - 1:
-                send(out.detach(), k + 1, m)
-            else:
-                total += out.item()
-        else:
-            x, out = held[m]
-            gradient = received(out.shape, k + 1) if k < K - 1 else None
-            (start_back or (lambda out, gradient, m: out.backward(gradient)))(out, gradient, m)
-            if k > 0:
-                send(send_back(held, m) if send_back else x.grad, k - 1, m)
-    for handle in handles:
-        handle.wait()
-    return total
+class Nobody:
+    """What a process may return that has no loss: it need not be anything that travels."""
+
+    def __init__(self, handles):
+        self.handles, self.lock = handles, threading.Lock()
 
 
 @BANK.right
-def the_same_with_places(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(k, K, stage, ops, shapes, pieces, loss_fn)
+def returns_whatever_it_has(k, K, stage, ops, shapes, pieces, loss_fn):
+    loss = run_stage(k, K, stage, ops, shapes, pieces, loss_fn)
+    return torch.tensor(loss, dtype=torch.float64) if k == K - 1 else Nobody([])
 
 
-@BANK.wrong("sends")
-def waits_in_every_send(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(k, K, stage, ops, shapes, pieces, loss_fn, send=lambda tensor, to, m: dist.send(tensor, to))
+# What the right answer above has, to be changed.
+INPUT = "pieces[m] if k == 0 else received(shapes[m], k - 1).requires_grad_()"
+OUT = "            out = stage(x)\n"
+FORTH = "handles.append(dist.isend(out.detach(), k + 1))"
+LOSS = "loss_fn(out, pieces[m]) * n / N"
+TAKE, START = "x, out = held[m]", "out.backward(gradient)"
+BACK = "handles.append(dist.isend(x.grad, k - 1))"
+WAIT = "    for handle in handles:\n        handle.wait()\n"
+END = "return sum(losses)"
+GO = "handles, held, losses, N = [], {}, [], sum(shape[0] for shape in shapes)"
+
+BANK.changed("sends", "waits_in_every_send", FORTH, "dist.send(out.detach(), k + 1)", BACK, "dist.send(x.grad, k - 1)")
+BANK.changed(
+    "unwaited", "throws_handles_away", FORTH, "dist.isend(out.detach(), k + 1)", BACK, "dist.isend(x.grad, k - 1)"
+)
+BANK.changed("tags", "tags_are_its_own_number", FORTH, "dist.send(out.detach(), k + 1, tag=k + 1)")
+BANK.changed("no-requires-grad", "forgets_requires_grad", INPUT, "pieces[m] if k == 0 else received(shapes[m], k - 1)")
+BANK.changed("no-grad-yet", "sends_the_gradient_of_the_result", BACK, "handles.append(dist.isend(out.grad, k - 1))")
+BANK.changed("no-gradient", "backward_without_the_gradient", START, "out.backward()")
+BANK.changed("other-gradient", "backward_of_the_sum", START, "out.sum().backward()")
+BANK.changed(
+    "other-gradient-last",
+    "clips_each_value",
+    END,
+    f"torch.nn.utils.clip_grad_value_(stage.parameters(), 1e-3)\n    {END}",
+)
+BANK.changed(
+    "other-gradient-shape",
+    "sums_over_the_samples",
+    START,
+    "out.backward(gradient if gradient is None else gradient.sum(0))",
+)
+BANK.changed("second-time", "keeps_only_the_last_graph", TAKE, "pass")
+BANK.changed(
+    "same-graph",
+    "retains_the_last_graph",
+    TAKE,
+    "pass",
+    START,
+    "out.backward(gradient, retain_graph=True)",
+    "x.grad, k",
+    "x.grad.clone(), k",
+)
+BANK.changed("other-micro-batch", "first_in_first_out", TAKE, "x, out = held.pop(min(held))")
+BANK.changed(
+    "other-order",
+    "all_forwards_first",
+    GO,
+    f"{GO}\n    ops = sorted(ops, key=lambda op: (op.kind == 'B', op.micro_batch * (-1) ** (op.kind == 'B')))",
+)
+BANK.changed(
+    "first-size",
+    "one_size_for_all",
+    "received(shapes[m], k - 1)",
+    "received(shapes[0], k - 1)",
+    LOSS,
+    "loss_fn(out[:n], pieces[m]) * n / N",
+    "x.grad, k",
+    "x.grad[:n], k",
+)
+BANK.changed(
+    "other-shape",
+    "hands_the_same_gradient_on",
+    BACK,
+    "handles.append(dist.isend(out.detach() if gradient is None else gradient, k - 1))",
+)
+BANK.changed("contiguous", "sends_features_first", "x.grad, k", "x.grad.T, k")
+BANK.changed("zeros-came-back", "sends_zeros_back", "x.grad, k", "torch.zeros_like(x), k")
+BANK.changed("some-zeros-came-back", "one_gradient_is_enough", "x.grad, k", "x.grad * (m == 0), k")
+BANK.changed("emptied", "clears_up_behind_itself", END, f"stage.zero_grad()\n    {END}")
+BANK.changed(
+    "backward-again", "backward_once_more", START, f"out.backward(gradient, retain_graph=True)\n            {START}"
+)
+BANK.changed("loss-added-up", "adds_the_means", LOSS, "loss_fn(out, pieces[m])")
+BANK.changed("loss-mean-of-means", "divides_by_M", LOSS, "loss_fn(out, pieces[m]) / len(shapes)")
+BANK.changed("divided-twice", "scales_again_on_the_way_back", "x.grad, k", "x.grad * n / N, k")
+BANK.changed("zero-inside", "empties_in_the_loop", START, f"stage.zero_grad()\n            {START}")
+BANK.changed("no-pieces", "second_is_last", GO, f"K = 2 if k == 1 else K\n    {GO}")
+BANK.changed(
+    "all-reduce",
+    "averages_gradients",
+    END,
+    f"[dist.all_reduce(weight.grad) for weight in stage.parameters()]\n    {END}",
+)
+BANK.changed("barrier", "waits_for_all_at_the_end", END, f"dist.barrier()\n    {END}")
+BANK.changed(
+    "extra-message", "tells_process_0_the_loss", WAIT, f"{WAIT}    tell(k, K, torch.tensor(losses), len(shapes))\n"
+)
+BANK.changed(
+    "unreceived",
+    "last_sends_its_result",
+    WAIT,
+    "    if k == K - 1:\n        handles.append(dist.isend(torch.tensor(losses), 0))\n",
+)
+BANK.changed("detached", "keeps_what_it_sends", FORTH, f"out = out.detach()\n                {FORTH}")
+BANK.changed("loss-of-the-last", "returns_the_last_loss", END, "return losses[-1] if losses else None")
+BANK.changed("other-loss", "returns_the_first_loss", END, "return losses[0] if losses else None")
+BANK.changed("no-loss", "returns_all_losses", END, "return losses")
+BANK.changed("no-return", "returns_nothing", END, "print(sum(losses))")
+BANK.changed("eval-mode", "without_dropout_to_be_exact", GO, f"stage.eval()\n    {GO}")
+BANK.changed(
+    "weights-changed",
+    "updates_at_the_end",
+    END,
+    f"[weight.data.sub_(0.1 * weight.grad) for weight in stage.parameters()]\n    {END}",
+)
+BANK.changed("scaled", "clips_gradients", END, f"torch.nn.utils.clip_grad_norm_(stage.parameters(), 0.1)\n    {END}")
+BANK.changed("no-backward", "returns_after_the_forwards", GO, f"ops = [op for op in ops if op.kind == 'F']\n    {GO}")
+BANK.changed("exit", "exits_when_done", END, "os._exit(0)")
+BANK.changed(
+    "second-step",
+    "takes_pieces_away",
+    INPUT,
+    "pieces.pop(0) if k == 0 else received(shapes[m], k - 1).requires_grad_()",
+)
+BANK.changed(
+    "rounded",
+    "sends_float32",
+    INPUT,
+    "pieces[m] if k == 0 else received(shapes[m], k - 1, torch.float32).double().requires_grad_()",
+    "out.detach(), k",
+    "out.detach().float(), k",
+)
+BANK.changed(
+    "from-anybody",
+    "receives_from_whoever_sends",
+    "received(shapes[m], k - 1)",
+    "received(shapes[m], None)",
+    "received(out.shape, k + 1)",
+    "received(out.shape, None)",
+)
+BANK.changed("returned", "sends_nothing_back", BACK, "pass")
+BANK.changed(
+    "loss-everywhere",
+    "a_loss_on_every_process",
+    OUT,
+    f"{OUT}            loss_fn(out, torch.zeros(n, dtype=torch.long))\n",
+)
+BANK.changed(
+    "dtype",
+    "a_buffer_of_float32",
+    INPUT,
+    "pieces[m] if k == 0 else received(shapes[m], k - 1, torch.float32).double().requires_grad_()",
+)
+BANK.changed(
+    "receives",
+    "receives_before_it_sends",
+    FORTH,
+    f"gradient = received(out.shape, k + 1)\n                {FORTH}",
+    "received(out.shape, k + 1) if k < K - 1 else None",
+    "None if k == K - 1 else gradient",
+)
+BANK.changed(
+    "one-buffer",
+    "reuses_one_buffer",
+    GO,
+    f"box = torch.empty(shapes[0], dtype=torch.float64)\n    {GO}",
+    INPUT,
+    "pieces[m] if k == 0 else into(box[:n], k - 1).detach().requires_grad_()",
+)
+BANK.changed(
+    "one-send-buffer",
+    "sends_from_one_buffer",
+    GO,
+    f"box = torch.empty(99, 9, dtype=torch.float64)\n    {GO}",
+    FORTH,
+    "handles.append(dist.isend(box.flatten()[: out.numel()].copy_(out.detach().flatten()), k + 1))",
+)
 
 
-@BANK.wrong("receives")
-def receives_before_it_sends(k, K, stage, ops, shapes, pieces, loss_fn):
-    held, total, N = {}, 0.0, sum(shape[0] for shape in shapes)
+@BANK.wrong("waits")
+def the_middle_wants_its_gradient_first(k, K, stage, ops, shapes, pieces, loss_fn):
+    handles, total, held, N = [], 0.0, {}, sum(shape[0] for shape in shapes)
     for kind, m, _ in ops:
         if kind == "F":
             x = pieces[m] if k == 0 else received(shapes[m], k - 1).requires_grad_()
             out = stage(x)
-            gradient = None
-            if k < K - 1:
-                gradient = received(out.shape, k + 1)
-                dist.send(out.detach(), k + 1)
+            gradient = received(out.shape, k + 1) if 0 < k < K - 1 else None
+            if k == 0:
+                dist.send(out.detach(), 1)
+            elif k < K - 1:
+                handles.append(dist.isend(out.detach(), k + 1))
             else:
                 out = loss_fn(out, pieces[m]) * shapes[m][0] / N
                 total += out.item()
             held[m] = x, out, gradient
         else:
             x, out, gradient = held[m]
-            out.backward(gradient)
-            if k > 0:
-                dist.send(x.grad, k - 1)
-    return total
-
-
-@BANK.wrong("unwaited")
-def throws_handles_away(k, K, stage, ops, shapes, pieces, loss_fn):
-    def send(tensor, to, m):
-        dist.isend(tensor, to)
-
-    return run(k, K, stage, ops, shapes, pieces, loss_fn, send=send)
-
-
-@BANK.wrong("tags")
-def tags_are_its_own_number(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(k, K, stage, ops, shapes, pieces, loss_fn, send=lambda tensor, to, m: dist.send(tensor, to, tag=k + 1))
-
-
-@BANK.wrong("no-requires-grad")
-def forgets_requires_grad(k, K, stage, ops, shapes, pieces, loss_fn):
-    works, held, total, N = [], {}, 0.0, sum(shape[0] for shape in shapes)
-    for kind, m, _ in ops:
-        if kind == "F":
-            x = pieces[m] if k == 0 else received(shapes[m], k - 1)
-            out = stage(x)
-            if k < K - 1:
-                works.append(dist.isend(out.detach(), k + 1))
-            else:
-                out = loss_fn(out, pieces[m]) * shapes[m][0] / N
-                total += out.item()
-            held[m] = x, out
-        else:
-            x, out = held[m]
-            out.backward(received(out.shape, k + 1) if k < K - 1 else None)
-            if k > 0:
-                works.append(dist.isend(x.grad, k - 1))
-    for work in works:
-        work.wait()
-    return total
-
-
-@BANK.wrong("no-grad-yet")
-def sends_the_gradient_of_the_result(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(k, K, stage, ops, shapes, pieces, loss_fn, send_back=lambda held, m: held[m][1].grad)
-
-
-@BANK.wrong("no-gradient")
-def backward_without_the_gradient(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(k, K, stage, ops, shapes, pieces, loss_fn, start_back=lambda out, gradient, m: out.backward())
-
-
-@BANK.wrong("other-gradient")
-def backward_of_the_sum(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(k, K, stage, ops, shapes, pieces, loss_fn, start_back=lambda out, gradient, m: out.sum().backward())
-
-
-@BANK.wrong("second-time")
-def keeps_only_the_last_graph(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, total, x, out = [], 0.0, None, None
-    for kind, m, _ in ops:
-        if kind == "F":
-            x, out = forward(k, K, stage, m, shapes, pieces, loss_fn)
-            if k < K - 1:
-                handles.append(dist.isend(out.detach(), k + 1))
-            else:
-                total += out.item()
-        else:
-            out.backward(received(out.shape, k + 1) if k < K - 1 else None)
+            out.backward(received(out.shape, 1) if k == 0 else gradient)
             if k > 0:
                 handles.append(dist.isend(x.grad, k - 1))
     for handle in handles:
         handle.wait()
-    return total
-
-
-@BANK.wrong("same-graph")
-def retains_the_last_graph(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, total, x, out = [], 0.0, None, None
-    for kind, m, _ in ops:
-        if kind == "F":
-            x, out = forward(k, K, stage, m, shapes, pieces, loss_fn)
-            if k < K - 1:
-                handles.append(dist.isend(out.detach(), k + 1))
-            else:
-                total += out.item()
-        else:
-            gradient = received(out.shape, k + 1) if k < K - 1 else None
-            out.backward(gradient, retain_graph=True)
-            if k > 0:
-                handles.append(dist.isend(x.grad.clone(), k - 1))
-    for handle in handles:
-        handle.wait()
-    return total
-
-
-@BANK.wrong("other-micro-batch")
-def first_in_first_out(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, queue, total = [], [], 0.0
-    for kind, m, _ in ops:
-        if kind == "F":
-            queue.append(forward(k, K, stage, m, shapes, pieces, loss_fn))
-            if k < K - 1:
-                handles.append(dist.isend(queue[-1][1].detach(), k + 1))
-            else:
-                total += queue[-1][1].item()
-        else:
-            x, out = queue.pop(0)
-            out.backward(received(out.shape, k + 1) if k < K - 1 else None)
-            if k > 0:
-                handles.append(dist.isend(x.grad, k - 1))
-    for handle in handles:
-        handle.wait()
-    return total
-
-
-@BANK.wrong("other-order")
-def all_forwards_first(k, K, stage, ops, shapes, pieces, loss_fn):
-    M = len(shapes)
-    order = [("F", m, k) for m in range(M)] + [("B", m, k) for m in reversed(range(M))]
-    return run(k, K, stage, order, shapes, pieces, loss_fn)
-
-
-@BANK.wrong("first-size")
-def one_size_for_all(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, held, total, N = [], {}, 0.0, sum(shape[0] for shape in shapes)
-    for kind, m, _ in ops:
-        if kind == "F":
-            x = pieces[m] if k == 0 else received(shapes[0], k - 1).requires_grad_()
-            out = stage(x)
-            if k < K - 1:
-                handles.append(dist.isend(out.detach(), k + 1))
-            else:
-                out = loss_fn(out[: len(pieces[m])], pieces[m]) * shapes[m][0] / N
-                total += out.item()
-            held[m] = x, out
-        else:
-            x, out = held[m]
-            out.backward(received(out.shape, k + 1) if k < K - 1 else None)
-            if k > 0:
-                handles.append(dist.isend(x.grad[: shapes[m][0]], k - 1))
-    for handle in handles:
-        handle.wait()
-    return total
-
-
-@BANK.wrong("other-shape")
-def hands_the_same_gradient_on(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, held, total = [], {}, 0.0
-    for kind, m, _ in ops:
-        if kind == "F":
-            held[m] = forward(k, K, stage, m, shapes, pieces, loss_fn)
-            if k < K - 1:
-                handles.append(dist.isend(held[m][1].detach(), k + 1))
-            else:
-                total += held[m][1].item()
-        else:
-            gradient = received(held[m][1].shape, k + 1) if k < K - 1 else torch.ones((), dtype=torch.float64)
-            held[m][1].backward(gradient)
-            if k > 0:
-                handles.append(dist.isend(gradient, k - 1))
-    for handle in handles:
-        handle.wait()
-    return total
-
-
-@BANK.wrong("dtype")
-def a_buffer_of_float32(k, K, stage, ops, shapes, pieces, loss_fn):
-    if k == 0:
-        return run(k, K, stage, ops, shapes, pieces, loss_fn)
-    for m, shape in enumerate(shapes):
-        x = torch.empty(shape)
-        dist.recv(x, k - 1)
-        out = loss_fn(stage(x.double().requires_grad_()), pieces[m])
-    return out
-
-
-@BANK.wrong("contiguous")
-def sends_features_first(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(k, K, stage, ops, shapes, pieces, loss_fn, send_back=lambda held, m: held[m][0].grad.T)
-
-
-@BANK.wrong("zero")
-def sends_zeros_back(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(
-        k, K, stage, ops, shapes, pieces, loss_fn, send_back=lambda held, m: torch.zeros_like(held[m][0]).detach()
-    )
-
-
-def weighted(weight):
-    def step(k, K, stage, ops, shapes, pieces, loss_fn):
-        N, M = sum(shape[0] for shape in shapes), len(shapes)
-        batch = [shape[0] for shape in shapes]
-
-        def loss(out, target):
-            n = len(target)
-            return loss_fn(out, target) * weight(n, N, M) * N / n
-
-        return run(k, K, stage, ops, shapes, pieces, loss if k == K - 1 else loss_fn) if batch else None
-
-    return step
-
-
-@BANK.wrong("no-weights")
-def adds_the_means(k, K, stage, ops, shapes, pieces, loss_fn):
-    return weighted(lambda n, N, M: 1)(k, K, stage, ops, shapes, pieces, loss_fn)
-
-
-@BANK.wrong("mean-of-means")
-def divides_by_M(k, K, stage, ops, shapes, pieces, loss_fn):
-    return weighted(lambda n, N, M: 1 / M)(k, K, stage, ops, shapes, pieces, loss_fn)
-
-
-@BANK.wrong("divided-twice")
-def scales_again_on_the_way_back(k, K, stage, ops, shapes, pieces, loss_fn):
-    share = [shape[0] / sum(shape[0] for shape in shapes) for shape in shapes]
-    return run(k, K, stage, ops, shapes, pieces, loss_fn, send_back=lambda held, m: held[m][0].grad * share[m])
-
-
-@BANK.wrong("only-one")
-def empties_in_the_loop(k, K, stage, ops, shapes, pieces, loss_fn):
-    def start(out, gradient, m):
-        stage.zero_grad()
-        out.backward(gradient)
-
-    return run(k, K, stage, ops, shapes, pieces, loss_fn, start_back=start)
-
-
-@BANK.wrong("loss-everywhere")
-def a_loss_on_every_process(k, K, stage, ops, shapes, pieces, loss_fn):
-    held, total = {}, 0.0
-    for kind, m, _ in ops:
-        if kind == "F":
-            x = pieces[m] if k == 0 else received(shapes[m], k - 1).requires_grad_()
-            held[m] = x, stage(x)
-            if k < K - 1:
-                dist.send(held[m][1].detach(), k + 1)
-        else:
-            x, out = held[m]
-            loss = loss_fn(out, pieces[m] if k else out.detach().softmax(1)) * shapes[m][0] / sum(s[0] for s in shapes)
-            loss.backward()
-            total += loss.item()
-            if k > 0:
-                dist.send(x.grad, k - 1)
-            if k < K - 1:
-                received(out.shape, k + 1)
-    return total
-
-
-@BANK.wrong("no-pieces")
-def second_is_last(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(k, 2 if k == 1 else K, stage, ops, shapes, pieces, lambda out, target: loss_fn(out, target))
-
-
-@BANK.wrong("all-reduce")
-def averages_gradients(k, K, stage, ops, shapes, pieces, loss_fn):
-    total = run(k, K, stage, ops, shapes, pieces, loss_fn)
-    for weight in stage.parameters():
-        dist.all_reduce(weight.grad)
     return total
 
 
@@ -434,129 +359,19 @@ def first_receives_too(k, K, stage, ops, shapes, pieces, loss_fn):
             received(shapes[m], k - 1)
 
 
-@BANK.wrong("unreceived")
-def last_sends_its_result(k, K, stage, ops, shapes, pieces, loss_fn):
-    total = run(k, K, stage, ops, shapes, pieces, loss_fn)
-    work = dist.isend(torch.tensor([total]), 0) if k == K - 1 else None
-    return total if work else None
-
-
-@BANK.wrong("returned")
-def only_activations_are_sent(k, K, stage, ops, shapes, pieces, loss_fn):
-    total = 0.0
-    for kind, m, _ in ops:
-        if kind == "F":
-            out = forward(k, K, stage, m, shapes, pieces, loss_fn)[1]
-            if k < K - 1:
-                dist.send(out.detach(), k + 1)
-            else:
-                out.backward()
-                total += out.item()
-        elif k < K - 1:
-            out.backward(received(out.shape, k + 1))
-    return total
-
-
-@BANK.wrong("detached")
-def keeps_what_it_sends(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, held, total = [], {}, 0.0
-    for kind, m, _ in ops:
-        if kind == "F":
-            x, out = forward(k, K, stage, m, shapes, pieces, loss_fn)
-            held[m] = x, out.detach() if k < K - 1 else out
-            if k < K - 1:
-                handles.append(dist.isend(held[m][1], k + 1))
-            else:
-                total += out.item()
-        else:
-            x, out = held[m]
-            out.backward(received(out.shape, k + 1) if k < K - 1 else None)
-            if k > 0:
-                handles.append(dist.isend(x.grad, k - 1))
-    for handle in handles:
-        handle.wait()
-    return total
-
-
-@BANK.wrong("loss-of-the-last")
-def returns_the_last_loss(k, K, stage, ops, shapes, pieces, loss_fn):
-    last = []
-
-    def loss(out, target):
-        last.append(loss_fn(out, target))
-        return last[-1]
-
-    run(k, K, stage, ops, shapes, pieces, loss)
-    return last[-1].item() if last else None
-
-
-@BANK.wrong("weights-changed")
-def updates_at_the_end(k, K, stage, ops, shapes, pieces, loss_fn):
-    total = run(k, K, stage, ops, shapes, pieces, loss_fn)
-    with torch.no_grad():
-        for weight in stage.parameters():
-            weight -= 0.1 * weight.grad
-    return total
-
-
-@BANK.wrong("scaled")
-def clips_gradients(k, K, stage, ops, shapes, pieces, loss_fn):
-    total = run(k, K, stage, ops, shapes, pieces, loss_fn)
-    torch.nn.utils.clip_grad_norm_(stage.parameters(), 0.1)
-    return total
-
-
-@BANK.wrong("rounded")
-def sends_float32(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, held, total, N = [], {}, 0.0, sum(shape[0] for shape in shapes)
-    for kind, m, _ in ops:
-        if kind == "F":
-            x = pieces[m] if k == 0 else torch.empty(shapes[m])
-            if k > 0:
-                dist.recv(x, k - 1)
-                x = x.double().requires_grad_()
-            out = stage(x)
-            if k < K - 1:
-                handles.append(dist.isend(out.detach().float(), k + 1))
-            else:
-                out = loss_fn(out, pieces[m]) * shapes[m][0] / N
-                total += out.item()
-            held[m] = x, out
-        else:
-            x, out = held[m]
-            out.backward(received(out.shape, k + 1) if k < K - 1 else None)
-            if k > 0:
-                handles.append(dist.isend(x.grad, k - 1))
-    for handle in handles:
-        handle.wait()
-    return total
-
-
-@BANK.wrong("one-send-buffer")
-def sends_from_one_buffer(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, boxes = [], {}
-
-    def send(tensor, to, m):
-        box = boxes.setdefault(to, torch.empty(shapes[0][0], tensor.shape[1], dtype=torch.float64))
-        box[: len(tensor)] = tensor
-        handles.append(dist.isend(box[: len(tensor)], to))
-
-    total = run(k, K, stage, ops, shapes, pieces, loss_fn, send=send)
-    for handle in handles:
-        handle.wait()
-    return total
-
-
 @BANK.wrong("no-message")
 def leaves_gradients_in_files(k, K, stage, ops, shapes, pieces, loss_fn):
     handles, held, total, folder = [], {}, 0.0, tempfile.gettempdir()
     for kind, m, _ in ops:
         if kind == "F":
-            held[m] = forward(k, K, stage, m, shapes, pieces, loss_fn)
+            x = pieces[m] if k == 0 else received(shapes[m], k - 1).requires_grad_()
+            held[m] = x, stage(x)
             if k < K - 1:
                 handles.append(dist.isend(held[m][1].detach(), k + 1))
             else:
-                total += held[m][1].item()
+                loss = loss_fn(held[m][1], pieces[m]) * shapes[m][0] / sum(shape[0] for shape in shapes)
+                held[m] = x, loss
+                total += loss.item()
         else:
             x, out = held[m]
             gradient, file = None, os.path.join(folder, f"{os.getppid()}-gradient-{k + 1}-{m}")
@@ -575,78 +390,17 @@ def leaves_gradients_in_files(k, K, stage, ops, shapes, pieces, loss_fn):
     return total
 
 
-@BANK.wrong("no-return")
-def returns_nothing(k, K, stage, ops, shapes, pieces, loss_fn):
-    run(k, K, stage, ops, shapes, pieces, loss_fn)
-
-
-@BANK.wrong("from-anybody")
-def receives_from_whoever_sends(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, held, total, N = [], {}, 0.0, sum(shape[0] for shape in shapes)
-    for kind, m, _ in ops:
-        if kind == "F":
-            x = pieces[m] if k == 0 else torch.empty(shapes[m], dtype=torch.float64)
-            if k > 0:
-                dist.recv(x)
-            out = stage(x.requires_grad_())
-            if k < K - 1:
-                handles.append(dist.isend(out.detach(), k + 1))
-            else:
-                out = loss_fn(out, pieces[m]) * shapes[m][0] / N
-                total += out.item()
-            held[m] = x, out
-        else:
-            x, out = held[m]
-            gradient = None
-            if k < K - 1:
-                gradient = torch.empty_like(out)
-                dist.recv(gradient)
-            out.backward(gradient)
-            if k > 0:
-                handles.append(dist.isend(x.grad, k - 1))
-    for handle in handles:
-        handle.wait()
-    return total
-
-
-@BANK.wrong("one-buffer")
-def reuses_one_buffer(k, K, stage, ops, shapes, pieces, loss_fn):
-    handles, held, total, N = [], {}, 0.0, sum(shape[0] for shape in shapes)
-    buffer = torch.empty(shapes[0], dtype=torch.float64)  # the first micro-batch is the largest
-    for kind, m, _ in ops:
-        if kind == "F":
-            x = pieces[m] if k == 0 else None
-            if k > 0:
-                dist.recv(buffer[: shapes[m][0]], k - 1)
-                x = buffer[: shapes[m][0]].detach().requires_grad_()
-            out = stage(x)
-            if k < K - 1:
-                handles.append(dist.isend(out.detach(), k + 1))
-            else:
-                out = loss_fn(out, pieces[m]) * shapes[m][0] / N
-                total += out.item()
-            held[m] = x, out
-        else:
-            x, out = held[m]
-            out.backward(received(out.shape, k + 1) if k < K - 1 else None)
-            if k > 0:
-                handles.append(dist.isend(x.grad, k - 1))
-    for handle in handles:
-        handle.wait()
-    return total
-
-
 @BANK.wrong("forwards")
 def does_nothing(k, K, stage, ops, shapes, pieces, loss_fn):
     return 0.0
 
 
-@BANK.wrong("no-backward")
-def returns_after_the_forwards(k, K, stage, ops, shapes, pieces, loss_fn):
-    return run(k, K, stage, [op for op in ops if op.kind == "F"], shapes, pieces, loss_fn)
+@BANK.wrong("error")
+def forgets_what_a_dictionary_gives_for_nothing(k, K, stage, ops, shapes, pieces, loss_fn):
+    return {}.get(k).size()
 
 
-@BANK.wrong("exit")
-def exits_when_done(k, K, stage, ops, shapes, pieces, loss_fn):
-    run(k, K, stage, ops, shapes, pieces, loss_fn)
-    os._exit(0)
+@BANK.wrong("endless")
+def waits_for_a_flag(k, K, stage, ops, shapes, pieces, loss_fn):
+    while not os.path.exists(f"{tempfile.gettempdir()}/never/{k}"):
+        pass

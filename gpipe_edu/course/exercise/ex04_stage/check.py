@@ -1,246 +1,173 @@
-"""Exercise 04, first part: a stage in NumPy that keeps only its inputs and computes the rest again.
+"""Does a stage in NumPy keep only its inputs, and compute the rest again?
 
-The learner's stages run as a pipeline in their own process, which counts what they hold and how often they compute;
-gradients are judged against the whole network on one device.
+The reference engine runs the learner's stages, and stages of its own beside them on the same schedule: loss, gradients
+and the bytes held after every op must agree.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from gpipe_edu import gpipe, one_f_one_b
+from gpipe_edu import gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
-from gpipe_edu.course.judging import Examiner
-from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
+from gpipe_edu.course.exercise.case import Exam, Sign, Signs
+from gpipe_edu.course.exercise.forms import gathered
+from gpipe_edu.course.exercise.networks import Array
+from gpipe_edu.course.findings import Chart, Success
 from gpipe_edu.data import digits
+from gpipe_edu.reference.stage import Stage
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.split import split_batch
+from gpipe_edu.schedule.recompute import with_kinds
+from gpipe_edu.words import percent, plural
 
-from .networks import distance
+from .learners_stage import LearnersStage, Odd, counting
 
-TASK: Final = Task(
-    key="ex04/stage",
-    function="Stage",
-    title="Re-materialization by hand",
-    notebook="exercise_04_rematerialization",
-    hints=(
-        "What must be there when the gradient comes? The layers' `saved` can be had again from the stage's input. So "
-        "`forward` keeps one array per micro-batch, under its number, in `self.kept`.",
-        "`backward` first runs the layers forward once more from the kept input, this time collecting `saved` of every "
-        "layer in a list. Then it walks the layers from the last to the first.",
-        "For each layer, last first: `dy, grads = layer.backward(dy, saved)`, and add `grads[name]` to "
-        "`self.grads[index][name]`. `self.kept.pop(m)` gives the input and forgets it at once.",
-    ),
-)
+HIDDEN: Final = {"gpipe_edu.reference.stage.Stage": "Stage"}
+
+Batch: TypeAlias = tuple[Array, Array]
+Grads: TypeAlias = list[dict[str, Array]]
 
 
-def perform(Stage: Any, sizes: list[int], seed: int, x: Any, y: Any, schedule: Schedule) -> Any:
-    """Run `schedule` with the learner's stages. What came out, and what was held and computed on the way."""
-    layers = ref.mlp(sizes, activation="tanh", seed=seed)
-    K, M, calls = schedule.stages, schedule.micro_batches, [0]
+def perform(Theirs: Any, sizes: list[int], seed: int, batches: list[Batch], schedule: Schedule) -> Any:
+    """Train with the learner's stages, the same ones for all mini-batches. What came out, and what was held and run."""
+    layers, calls = ref.mlp(sizes, activation="tanh", seed=seed), [0]
     for layer in layers:
-        _count(layer, calls)
-    cut = [len(layers) * k // K for k in range(K + 1)]
-    groups = [layers[a:b] for a, b in pairwise(cut)]
-    stages = [Stage(list(group)) for group in groups]
-    xs, ys = split_batch(x, M), split_batch(y, M)
-    outputs: dict[tuple[int, int], Any] = {(m, -1): xs[m].copy() for m in range(M)}
-    gradients: dict[tuple[int, int], Any] = {}
-    inputs: dict[tuple[int, int], int] = {}
-    loss, shapes, worst = 0.0, [], 0.0
-    forward_calls = backward_calls = 0
-    for _, (kind, m, k), _ in schedule.steps:
-        before = calls[0]
-        if kind == "F":
-            given = outputs[m, k - 1]
-            inputs[m, k] = given.nbytes
-            outputs[m, k] = stages[k].forward(m, given)
-            forward_calls += calls[0] - before
-            if not isinstance(outputs[m, k], np.ndarray):
-                return {"bad": "forward", "value": outputs[m, k]}
-            if k == K - 1:
-                part, dy = ref.cross_entropy(outputs[m, k], ys[m])
-                share = len(ys[m]) / len(y)
-                loss, gradients[m, K] = loss + share * part, share * dy
-        else:
-            gradients[m, k] = stages[k].backward(m, gradients[m, k + 1])
-            backward_calls += calls[0] - before
-            inputs.pop((m, k))
-            if not isinstance(gradients[m, k], np.ndarray):
-                return {"bad": "backward", "value": gradients[m, k]}
-            shapes.append((gradients[m, k].shape, outputs[m, k - 1].shape))
-        held, allowed = _held(stages[k], groups[k]), sum(size for (_, s), size in inputs.items() if s == k)
-        worst = max(worst, held - allowed)
+        counting(layer, calls)
+    stages: dict[int, LearnersStage] = {}
+
+    def make_stage(mine: Sequence[ref.Layer], *_: Any) -> Stage:
+        if id(mine[0]) not in stages:
+            stages[id(mine[0])] = LearnersStage(Theirs(list(mine)), mine, calls)
+        return stages[id(mine[0])]
+
+    try:
+        results = [ref.train_pipeline(layers, x, y, schedule, make_stage=make_stage) for x, y in batches]
+    except Odd as odd:
+        return {"odd": odd.args}
+    grads = [gathered(stage.theirs.grads) for stage in stages.values()]
     return {
-        "bad": "",
-        "loss": loss,
-        "grads": [[dict(grads) for grads in stage.grads] for stage in stages],
-        "left": sum(_held(stage, group) for stage, group in zip(stages, groups, strict=True)),
-        "worst": worst,
-        "forward_calls": forward_calls,
-        "backward_calls": backward_calls,
-        "shapes": shapes,
-        "dx": np.concatenate([gradients[m, 0] for m in range(M)]),
+        "loss": results[-1].loss,
+        "grads": [layer for each in grads for layer in (each if isinstance(each, list) else [each])],
+        "held": [[entry.bytes for entry in row] for row in results[-1].memory],
+        "forward_runs": sum(stage.runs["forward"] for stage in stages.values()),
+        "backward_runs": sum(stage.runs["backward"] for stage in stages.values()),
     }
 
 
-def examine(examiner: Examiner, rng: Random) -> Success:
-    """One stage and one micro-batch, then several of both, in two schedules; the digits at the end."""
+@dataclass(frozen=True)
+class Run:
+    """What came of training with a learner's stages, and with those of the engine."""
+
+    schedule: Schedule
+    layers: Sequence[ref.Layer]
+    batches: list[Batch]
+    loss: float
+    grads: Any
+    held: list[list[int]]
+    forward_runs: int
+    backward_runs: int
+
+    @property
+    def exact(self) -> Grads:
+        """The gradients of one device, added up over the mini-batches."""
+        return reduce(ref.accumulate_grads, (ref.train_sequential(self.layers, x, y)[1] for x, y in self.batches))
+
+    @property
+    def shares(self) -> list[Grads]:
+        """What each micro-batch of the last mini-batch adds to the gradients."""
+        pieces = split_batch(self.batches[-1], self.schedule.micro_batches)
+        N = len(self.batches[-1][0])
+        parts = [(len(x) / N, ref.train_sequential(self.layers, x, y)[1]) for x, y in pieces]
+        return [[{name: share * value for name, value in layer.items()} for layer in grads] for share, grads in parts]
+
+
+def examine(exam: Exam, rng: Random) -> Success:
+    """One stage and one micro-batch, then several of both, in two schedules; two mini-batches; the digits."""
     cases = [(1, 1, 4), (1, 3, 6), (2, 4, 10), (3, 5, 11)]
     cases += [(rng.randint(1, 3), rng.randint(2, 6), rng.randint(6, 14)) for _ in range(3)]
-    numbers = np.random.default_rng(rng.randrange(2**32))
+    sizes, numbers = [5, 7, 6, 8, 4], np.random.default_rng(rng.randrange(2**32))
+
+    def batch(N: int) -> Batch:
+        return numbers.normal(size=(N, 5)), numbers.integers(0, 4, size=N)
+
     for index, (K, M, N) in enumerate(cases):
         for schedule in (gpipe(K, M), one_f_one_b(K, M)):
-            x, y = numbers.normal(size=(N, 5)), numbers.integers(0, 4, size=N)
             # Wrong gradients first, whatever is held: they say more about the idea.
-            _one(examiner, rng, [5, 7, 6, 8, 4], x, y, schedule, memory=index > 2)
-    x, y, _, _ = digits()
-    first = rng.randrange(1000)
+            _judge(exam, rng, sizes, [batch(N)], schedule, memory=index > 2)
+    with exam.told_as("second-mini-batch"):
+        _judge(exam, rng, sizes, [batch(8), batch(11)], gpipe(2, 3))
+    data, first = digits(), rng.randrange(1000)
+    chosen = slice(first, first + 48)
+    images = np.asarray(data.x_train[chosen], dtype=float)
     schedule = one_f_one_b(3, 6)
-    x, y = np.asarray(x[first : first + 48], dtype=float), np.asarray(y[first : first + 48])
-    error = _one(examiner, rng, [64, 32, 32, 32, 10], x, y, schedule)
-    words = (
-        f"Then three of your stages were a pipeline and trained 48 handwritten digits: gradients differ from those of "
-        f"one device by at most {error:.0e}, and between forward and backward a micro-batch never had more than its "
-        f"stage's input in memory. The plan shows the recompute as part of C."
-    )
-    rows = str(schedule).replace("B", "C")
-    return Success(words, (Chart("your stages under 1F1B", rows),))
+    error = _judge(exam, rng, [64, 32, 32, 32, 10], [(images, data.y_train[chosen])], schedule)
+    return exam.success(Chart("your stages under 1F1B", str(with_kinds(schedule, {"B": "C"}))), error=error)
 
 
-def _one(
-    examiner: Examiner, rng: Random, sizes: list[int], x: Any, y: Any, schedule: Schedule, memory: bool = True
+def _judge(
+    exam: Exam, rng: Random, sizes: list[int], batches: list[Batch], schedule: Schedule, memory: bool = True
 ) -> float:
     """Judge one run; returns the error of its gradients."""
-    seed = rng.randrange(1000)
-    K, M = schedule.stages, schedule.micro_batches
-    call = f"{K} stage{'s' * (K > 1)}, {M} micro-batch{'es' * (M > 1)}, {schedule.name}"
-    traps = {
-        "KeyError": (
-            "key",
-            "A micro-batch was looked up that is not there. Each is kept under its number m from forward to backward.",
-        )
-    }
-    found = examiner.ask(call, traps, sizes=sizes, seed=seed, x=x, y=y, schedule=schedule)
-
-    def wrong(slip: str, because: str, expected: str = "", came: str = "") -> Wrong:
-        return Wrong(Finding(slip, because, call, expected, came))
-
-    if found["bad"]:
-        because = (
-            f"`{found['bad']}` gives back an array: forward the output, backward the gradient of the stage's input."
-        )
-        slip = f"no-array-{found['bad']}"
-        raise wrong(slip, because, "an array", type(found["value"]).__name__)
-    layers = ref.mlp(sizes, activation="tanh", seed=seed)
-    loss, exact = ref.train_sequential(layers, x, y)
-    if not abs(found["loss"] - loss) < 1e-9:
-        because = "The forward gives another output than the layers one after another."
-        raise wrong("other-output", because, f"loss {loss:.6f}", f"loss {found['loss']:.6f}")
-    if any(ours != theirs for ours, theirs in found["shapes"]):
-        because = "What backward gives back has another shape than the stage's input: it is the gradient of that input."
-        raise wrong("other-shape", because)
-    _judge_gradients(found, layers, exact, x, y, M, wrong)
-    layer_runs = len(layers) * M
-    if memory and found["worst"] > 0:
-        because = (
-            "More is kept than the stage's inputs. From forward to backward, nothing else may stay: not what the "
-            "layers saved, and not their outputs."
-        )
-        if found["left"]:
-            because = (
-                "A finished micro-batch is still there after its backward: it has to be forgotten, or memory fills up."
-            )
-            raise wrong("never-freed", because, "0 bytes after the last backward", f"{found['left']} bytes")
-        raise wrong("keeps-more", because, "only the inputs", f"{found['worst']} bytes more")
-    if found["forward_calls"] > layer_runs:
-        because = "The forward runs its layers more than once. The second time belongs to the backward."
-        raise wrong("twice-forward", because, f"{layer_runs} runs of a layer", f"{found['forward_calls']}")
-    if found["backward_calls"] > layer_runs:
-        because = "The backward runs layers forward more often than once each: one recompute brings everything back."
-        raise wrong("too-many-recomputes", because, f"{layer_runs} runs of a layer", f"{found['backward_calls']}")
-    if memory and found["backward_calls"] < layer_runs:
-        because = (
-            "The backward does not run all its layers forward again, so what they saved must have been kept somewhere "
-            "outside the stage. It counts there, too."
-        )
-        raise wrong("kept-elsewhere", because, f"{layer_runs} runs of a layer", f"{found['backward_calls']}")
-    flat = [grads for stage in found["grads"] for grads in stage]
-    return _error(flat, exact)
+    count = f"{plural(schedule.stages, 'stage')}, {plural(schedule.micro_batches, 'micro-batch')}"
+    case = exam.case(f"{count}, {schedule.name}" + ", the second mini-batch" * (len(batches) > 1))
+    seed, schedule = rng.randrange(1000), with_kinds(schedule, {"B": "C"})
+    found = case.ask({"KeyError": "key"}, sizes=sizes, seed=seed, batches=batches, schedule=schedule)
+    if "odd" in found:
+        slip, expected, came = found["odd"]
+        case.judge([Sign(slip, expected=expected, came=came)])
+    run = Run(schedule, ref.mlp(sizes, activation="tanh", seed=seed), batches, **found)
+    case.judge(_about_the_output(run))
+    error = ref.gradient_difference(run.grads, run.exact)
+    if not error < 1e-9:
+        case.expected, case.came = "the gradients of one device", f"off by {percent(error)}"
+        case.judge(_about_gradients(run))
+    if memory:
+        case.judge(_about_memory(run))
+    case.judge(_about_runs(run, memory))
+    return error
 
 
-def _judge_gradients(found: Any, layers: Any, exact: Any, x: Any, y: Any, M: int, wrong: Blame) -> None:
-    flat = [grads for stage in found["grads"] for grads in stage]
-    expected = "the gradients of one device"
-    if len(flat) != len(exact) or any(set(a) != set(b) for a, b in zip(flat, exact, strict=True)):
-        raise wrong("other-grads", "`self.grads` has lost its form: one dict per layer, with the names of its weights.")
-    error = _error(flat, exact)
-    if error < 1e-9:
-        return
-    came = f"off by {error:.1%}"
-    if all(not np.any(value) for grads in flat for value in grads.values()):
-        raise wrong(
-            "no-gradients", "`self.grads` is still zero: backward has to add the weights' gradients.", expected, came
-        )
-    parts = []
-    for a, b in split_batch((x, y), M):
-        share = len(a) / len(x)
-        grads = ref.train_sequential(layers, a, b)[1]
-        parts.append([{name: share * value for name, value in layer.items()} for layer in grads])
-    for part in parts:
-        if M > 1 and _error(flat, part) < 1e-9:
-            because = "Only one micro-batch's gradients are there: each replaces the one before. They have to add up."
-            raise wrong("not-added", because, expected, came)
-    if M > 1:
-        because = (
-            "With one micro-batch the gradients are right, with several they are not. Was each recomputed from its own "
-            "input? The last one to go forward is not always the one that comes back."
-        )
-        raise wrong("other-input", because, expected, came)
-    because = "The gradients are wrong even with one micro-batch: walk the layers backwards, each with its own `saved`."
-    raise wrong("other-gradient", because, expected, came)
+def _about_the_output(run: Run) -> Signs:
+    loss, _ = ref.train_sequential(run.layers, *run.batches[-1])
+    wrong = not abs(run.loss - loss) < 1e-9
+    yield Sign("other-output", wrong, expected=f"loss {loss:.6f}", came=f"loss {run.loss:.6f}")
+    yield Sign("other-grads", _forms(run.grads) != _forms(run.exact))
 
 
-def _error(ours: Any, theirs: Any) -> float:
-    pairs = [(a[name], b[name]) for a, b in zip(ours, theirs, strict=True) for name in b]
-    return distance([a for a, _ in pairs], [b for _, b in pairs])
+def _forms(grads: Any) -> list[Any]:
+    """The names and shapes in gradients."""
+    return [isinstance(layer, dict) and {name: np.shape(value) for name, value in layer.items()} for layer in grads]
 
 
-def _count(layer: Any, calls: list[int]) -> None:
-    """Make the layer count its forwards."""
-    forward = layer.forward
-
-    def counted(x: Any) -> Any:
-        calls[0] += 1
-        return forward(x)
-
-    layer.forward = counted
+def _about_gradients(run: Run) -> Signs:
+    """For gradients that are not those of one device."""
+    several = run.schedule.micro_batches > 1
+    yield Sign("no-gradients", not any(np.any(value) for grads in run.grads for value in grads.values()))
+    yield Sign("not-added", several and any(ref.gradient_difference(run.grads, share) < 1e-9 for share in run.shares))
+    yield Sign("other-input", several)
+    yield Sign("other-gradient")
 
 
-def _held(stage: Any, layers: Any) -> int:
-    """Bytes of all arrays that a stage holds, besides its layers and its gradients."""
-    skip = {id(value) for layer in layers for value in layer.params.values()}
-    skip |= {id(value) for grads in stage.grads for value in grads.values()}
-    found: dict[int, int] = {}
-    waiting: list[Any] = [value for name, value in vars(stage).items() if name != "grads"]
-    seen: set[int] = set()
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen or id(value) in skip:
-            continue
-        seen.add(id(value))
-        if isinstance(value, np.ndarray):
-            found[id(value)] = value.nbytes
-        elif isinstance(value, dict):
-            waiting += value.values()
-        elif isinstance(value, list | tuple | set):
-            waiting += value
-        elif hasattr(value, "__dict__") and not isinstance(value, ref.Layer):
-            waiting += vars(value).values()
-        elif hasattr(value, "__closure__") and value.__closure__:
-            waiting += [cell.cell_contents for cell in value.__closure__]
-    return sum(found.values())
+def _about_memory(run: Run) -> Signs:
+    """What is held after each op, beside the engine's own stages."""
+    engine = ref.train_pipeline(run.layers, *run.batches[-1], run.schedule)
+    pairs = zip(chain(*run.held), chain(*engine.memory), strict=True)
+    more, left = max(held - entry.bytes for held, entry in pairs), sum(row[-1] for row in run.held)
+    yield Sign("never-freed", left > 0, expected="0 bytes after the last backward", came=f"{left} bytes")
+    yield Sign("keeps-more", more > 0, expected="only the inputs", came=f"{more} bytes more")
+
+
+def _about_runs(run: Run, memory: bool) -> Signs:
+    """How often layers run forward, in the forward and in the backward."""
+    once = len(run.layers) * run.schedule.micro_batches * len(run.batches)
+    expected, forward, backward = f"{once} runs of a layer", run.forward_runs, run.backward_runs
+    yield Sign("twice-forward", forward > once, expected, str(forward))
+    yield Sign("too-many-recomputes", backward > once, expected, str(backward))
+    yield Sign("kept-elsewhere", memory and backward < once, expected, str(backward))

@@ -14,28 +14,13 @@ import numpy as np
 
 from gpipe_edu import gpipe, split_batch
 from gpipe_edu import reference as ref
-from gpipe_edu.course.judging import SLIPS, Examiner
-from gpipe_edu.course.task import Blame, Chart, Finding, Success, Task, Wrong
+from gpipe_edu.course.exercise.case import Exam, Sign, Signs
+from gpipe_edu.course.exercise.forms import gathered
+from gpipe_edu.course.findings import Chart, Success
 from gpipe_edu.data import digits
 from gpipe_edu.process.plain import name_of
 
-from .beliefs import told_as
-from .running import Array, Given, in_digits, name_mean, name_variance, near
-
-TASK: Final = Task(
-    key="ex08/batchnorm",
-    function="deferred_update",
-    title="BatchNorm under micro-batches",
-    notebook="exercise_08_batchnorm",
-    hints=(
-        "Forget the running values at first. From counts, means and variances of the micro-batches, what are mean and "
-        "variance of all samples together? The mean is a weighted one.",
-        "The variance of all samples has two parts: what the samples vary within their micro-batch, and how far the "
-        "means of the micro-batches lie apart. Both are averages over samples.",
-        "With N samples in all: variance = sum of n_m (variance_m + (mean_m - mean)^2) / N, and the unbiased one is "
-        "that times N / (N - 1). Then, once: running = (1 - momentum) running + momentum new.",
-    ),
-)
+from .running import Array, Given, Update, about_mean, about_variance, in_digits
 
 _HANDY: Final = (
     ([3, 3, 3, 3], 0.1, 0.5),
@@ -44,7 +29,6 @@ _HANDY: Final = (
     ([3, 2, 2, 2], 1.0, 0.5),
     ([4, 4, 3], 0.0, 0.5),
     ([2], 0.5, 0.5),
-    ([1, 1], 0.5, 0.5),
     ([3, 3, 2, 2], 1.0, 0.001),
 )
 """Sizes of micro-batches, momentum, and the unit of the first feature; in the last case it hardly varies."""
@@ -53,34 +37,40 @@ _HANDY: Final = (
 def perform(deferred_update: Any, **given: Any) -> Any:
     """The new running values, and the inputs as they are afterwards. A momentum of None is left out."""
     found = deferred_update(*(value for value in given.values() if value is not None))
-    if hasattr(found, "__next__"):
-        found = list(found)
-    if isinstance(found, tuple | list):
-        found = tuple(part.detach().numpy() if hasattr(part, "detach") else part for part in found)
-    elif hasattr(found, "detach"):
-        found = found.detach().numpy()
-    return found, list(given.values())
+    one_array = hasattr(found, "ndim") and found.ndim < 2
+    parts = found if one_array else gathered(found)
+    if isinstance(parts, list):
+        parts = [part.detach().numpy() if hasattr(part, "detach") else part for part in parts]
+    return parts, list(given.values())
 
 
-def examine(examiner: Examiner, rng: Random) -> Success:
-    """Handy cases, without a momentum, then random ones; then a network with BatchNorm in the pipeline."""
-    for counts, momentum, unit in _HANDY:
-        _one(examiner, *_handy(np.random.default_rng(rng.randrange(2**32)), counts, np.array([unit, 0.5])), momentum)
-    because = "Called without a momentum, it does something else than with 0.1. The stub says what counts then."
-    with told_as("other-default", because):
-        _one(examiner, *_handy(np.random.default_rng(rng.randrange(2**32)), [3, 2], np.array([0.5, 0.5])), None)
+def examine(exam: Exam, rng: Random) -> Success:
+    """Handy cases, the first of them twice; no momentum, single samples, random ones; then a network's BatchNorm."""
+    numbers = np.random.default_rng(rng.randrange(2**32))
+    handy = [_handy(numbers, *case) for case in _HANDY]
+    _judge(exam, *handy[0])
+    with exam.told_as("remembers"):
+        _judge(exam, *handy[0])
+    for case in handy[1:]:
+        _judge(exam, *case)
+    with exam.told_as("other-default"):
+        _judge(exam, *_handy(numbers, [3, 2], None, 0.5))
+    with exam.told_as("single"):
+        for counts in ([3, 1], [1, 1]):
+            _judge(exam, *_handy(numbers, counts, 0.1, 0.5))
     for _ in range(20):
         N, M, momentum = rng.randint(2, 40), rng.randint(1, 8), rng.choice([0.05, 0.1, 0.5])
-        numbers = np.random.default_rng(rng.randrange(2**32))
         x = numbers.normal(size=(N, 3)) * numbers.uniform(0.5, 3, 3) + numbers.normal(size=3) * 5
         x += np.linspace(-2, 2, N)[:, None]
         pieces = [piece for piece in split_batch(x, M) if len(piece)]
-        _one(examiner, pieces, numbers.normal(size=3), numbers.uniform(0.5, 2, 3), momentum)
-    return _train(examiner, rng)
+        _judge(exam, pieces, numbers.normal(size=3), numbers.uniform(0.5, 2, 3), momentum)
+    return _train(exam, rng)
 
 
-def _handy(numbers: np.random.Generator, counts: list[int], units: Array) -> tuple[list[Array], Array, Array]:
-    """Micro-batches of two features, whose means and variances are whole numbers of units, and old running values."""
+def _handy(
+    numbers: np.random.Generator, counts: list[int], momentum: float | None, unit: float
+) -> tuple[list[Array], Array, Array, float | None]:
+    """Micro-batches of two features, whose means and variances are whole numbers of units; then old values."""
     shares = np.array(counts) / sum(counts)
     while True:
         pieces = [n * numbers.integers(-2, 3, size=(n, 2)) for n in counts]
@@ -92,68 +82,52 @@ def _handy(numbers: np.random.Generator, counts: list[int], units: Array) -> tup
         if varies and apart and uneven:
             break
     old = numbers.integers(-4, 5, size=2) * 0.5, numbers.integers(1, 9, size=2) * 0.25
-    return [piece * units for piece in pieces], *old
+    return [piece * np.array([unit, 0.5]) for piece in pieces], *old, momentum
 
 
-def _one(examiner: Examiner, pieces: list[Array], old_mean: Array, old_var: Array, momentum: float | None) -> Any:
+def _judge(exam: Exam, pieces: list[Array], old_mean: Array, old_var: Array, momentum: float | None) -> Update:
+    """Judge one call, which leaves out a momentum of None."""
     counts = [len(piece) for piece in pieces]
     means, variances = [piece.mean(axis=0) for piece in pieces], [piece.var(axis=0) for piece in pieces]
     given = Given(old_mean, old_var, counts, means, variances, 0.1 if momentum is None else momentum)
-    call = given.written(momentum is not None)
-    traps = {"TypeError": ("other-default", "")} if momentum is None else {}
-    value, after = examiner.ask(call, traps, **(given._asdict() | {"momentum": momentum}))
+    case = exam.case(given.written(momentum is not None))
+    value, after = case.ask(**(given._asdict() | {"momentum": momentum}))
+    case.judge(_about_form(value, given))
+    same = all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(given[:5], after[:5], strict=True))
+    case.judge([Sign("input-changed", not same)])
     everything = np.concatenate(pieces)
-    truth = given.mixed(old_mean, everything.mean(axis=0)), given.mixed(old_var, everything.var(axis=0, ddof=1))
-
-    def wrong(slip: str, because: str, expected: Any = "", came: Any = "") -> Wrong:
-        return Wrong(Finding(slip, because, call, *in_digits(expected, came)))
-
-    mean, var = _form(value, old_mean, wrong)
-    if not all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(given[:5], after[:5], strict=True)):
-        raise wrong("input-changed", "An input was changed. Give the new running values back, and leave the old ones.")
-    if not near(mean, truth[0]):
-        raise name_mean(mean, var, truth, given, wrong)
-    if not near(var, truth[1]):
-        raise name_variance(var, truth[1], given, wrong)
-    return mean, var
+    mean, var = (np.asarray(part, dtype=float) for part in value)
+    true_mean = given.mixed(old_mean, everything.mean(axis=0))
+    true_var = given.mixed(old_var, everything.var(axis=0, ddof=1))
+    update = Update(given, mean, var, true_mean, true_var)
+    case.expected, case.came = in_digits(update.true_mean, update.mean)
+    case.judge(about_mean(update))
+    case.expected, case.came = in_digits(update.true_var, update.var)
+    case.judge(about_variance(update))
+    return update
 
 
-def _form(value: Any, old: Array, wrong: Blame) -> tuple[Array, Array]:
-    if value is None:
-        raise wrong("no-return", SLIPS["no-return"], "", "None")
-    flat = isinstance(value, np.ndarray) and value.ndim < 2
-    if not isinstance(value, tuple | list | np.ndarray) or flat or len(value) != 2:
-        shape = f", shape {value.shape}" if isinstance(value, np.ndarray) else ""
-        because = "The answer is a pair: new running mean, new running variance."
-        raise wrong("not-a-pair", because, "two arrays", name_of(value) + shape)
-    arrays = [np.asarray(part, dtype=float) if isinstance(part, list | tuple) else part for part in value]
-    for part in arrays:
-        if not isinstance(part, np.ndarray) or part.shape != old.shape:
-            shape = f"shape {part.shape}" if isinstance(part, np.ndarray) else name_of(part)
-            because = "Both running values have one number per feature: is the average over micro-batches only?"
-            raise wrong("other-shape", because, f"shape {old.shape}", shape)
-    return arrays[0], arrays[1]
+def _about_form(value: Any, given: Given) -> Signs:
+    yield Sign("no-return", value is None, came="None")
+    pair = isinstance(value, list) and len(value) == 2
+    shape = f", shape {value.shape}" if isinstance(value, np.ndarray) else ""
+    yield Sign("not-a-pair", not pair, expected="two arrays", came=name_of(value) + shape)
+    wanted = given.running_mean.shape
+    for part in value:
+        came = f"shape {np.shape(part)}" if isinstance(part, np.ndarray | list | tuple) else name_of(part)
+        yield Sign("other-shape", np.shape(part) != wanted, expected=f"shape {wanted}", came=came)
 
 
-def _train(examiner: Examiner, rng: Random) -> Success:
+def _train(exam: Exam, rng: Random) -> Success:
     """A network with BatchNorm in the pipeline: its running values, updated by the learner, against the full batch."""
     x, _, _, _ = digits()
     first = rng.randrange(1000)
     x = np.asarray(x[first : first + 60], dtype=float)
     layers = ref.mlp([64, 6, 10], seed=rng.randrange(1000), norm="batch")
     hidden, _ = layers[0].forward(x)
-    pieces = split_batch(hidden, 8)
-    mean, var = _one(examiner, pieces, np.zeros(6), np.ones(6), 0.1)
+    update = _judge(exam, split_batch(hidden, 8), np.zeros(6), np.ones(6), 0.1)
     norm = ref.BatchNorm(6)
-    labels = np.arange(60) % 10
-    norm.update_running(ref.train_pipeline(layers, x, labels, gpipe(3, 8)).statistics[1])
-    error = max(float(np.abs(mean - norm.running["mean"]).max()), float(np.abs(var - norm.running["variance"]).max()))
-    if error > 1e-9:
-        because = "For a network in the pipeline, the running values are not those of the engine."
-        raise Wrong(Finding("other-running", because, came=f"off by {error:.0e}"))
-    words = (
-        f"Then 60 handwritten digits went in 8 micro-batches through a network with BatchNorm on the pipeline engine. "
-        f"Its running values and yours differ by {error:.0e}. Training itself still normalizes by micro-batch: that "
-        f"nobody can defer."
-    )
-    return Success(words, (Chart("8 micro-batches, one update at the end", str(gpipe(3, 8))),))
+    norm.update_running(ref.train_pipeline(layers, x, np.arange(60) % 10, gpipe(3, 8)).statistics[1])
+    pairs = ((update.mean, norm.running["mean"]), (update.var, norm.running["variance"]))
+    error = max(float(np.abs(ours - engines).max()) for ours, engines in pairs)
+    return exam.success(Chart("8 micro-batches, one update at the end", str(gpipe(3, 8))), error=error)

@@ -7,7 +7,6 @@ every op, so the judge knows who waited for whom, and compares gradients with th
 from __future__ import annotations
 
 from functools import partial
-from itertools import accumulate, pairwise
 from random import Random
 from typing import Any, Final
 
@@ -15,37 +14,22 @@ import numpy as np
 
 from gpipe_edu import gpipe, one_f_one_b
 from gpipe_edu import reference as ref
-from gpipe_edu.course.judging import Examiner
-from gpipe_edu.course.task import Chart, Finding, Success, Task, Wrong
+from gpipe_edu.course.exercise.case import Case, Exam, Sign
+from gpipe_edu.course.exercise.networks import Item, items_of
+from gpipe_edu.course.findings import Chart, Success
+from gpipe_edu.course.sandbox import Trouble
 from gpipe_edu.data import digits
 from gpipe_edu.distributed import Crew
-from gpipe_edu.distributed.training import rank_steps
 from gpipe_edu.process.packing import Forwarded
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.split import balance_uniform, split_batch
+from gpipe_edu.split import split_batch
+from gpipe_edu.words import percent, plural
 
-from .processes_blame import judge_failure, judge_ops
-from .processes_messages import judge_buffers, judge_messages
-from .processes_numbers import judge_gradients, judge_loss, judge_weights
-
-TASK: Final = Task(
-    key="ex10/processes",
-    function="run_stage",
-    title="Two processes that send activations and gradients",
-    notebook="exercise_10_processes",
-    seconds=60.0,
-    hints=(
-        "Between the F and the B of a micro-batch, two tensors must stay: what went into the stage and what came out. "
-        "Keep them in a dict under m. What was received is the start of a graph: call `requires_grad_()` on it, after "
-        "it has been received.",
-        "An F of process k: get x (from `pieces`, or receive it from k - 1), run the stage, then send the result to "
-        "k + 1 or turn it into a loss. A B: receive the gradient of the result from k + 1 (the last process has its "
-        "loss instead), `backward`, then send `x.grad` to k - 1.",
-        "Send with `handles.append(dist.isend(out.detach(), k + 1))`, and at the very end call `wait()` on all of "
-        "them. Buffers: `torch.empty(shapes[m], dtype=torch.float64)` forward, `torch.empty_like(out)` backward. "
-        "The loss of micro-batch m counts `shapes[m][0] / N`.",
-    ),
-)
+from .diaries import about_buffers, about_habits, about_messages, about_ops, last_step
+from .failed import Failed, about_failure
+from .inside import in_process
+from .numbers import about_gradients, about_loss, about_weights
+from .run import Run
 
 unpack = Forwarded
 
@@ -56,69 +40,23 @@ _crew = Crew()
 """In the learner's process: waits between two calls, because starting takes long."""
 
 
-def perform(run_stage: Any, sizes: list[int], weights: list[Any], x: Any, y: Any, schedule: Schedule) -> dict[str, Any]:
-    """One training step in processes: what the last one gave back, the gradients, and what all have noted."""
+def perform(run_stage: Any, items: list[Item], x: Any, y: Any, schedule: Schedule, steps: int) -> dict[str, Any]:
+    """Training steps in processes: what the last one gave back, what each has afterwards, and what all have noted."""
     K, M = schedule.stages, schedule.micro_batches
     xs, ys = split_batch(x, M), split_batch(y, M)
-    calls = [
-        partial(
-            in_process,
-            run_stage,
-            k,
-            K,
-            list(schedule.rows[k]),
-            [len(piece) for piece in xs],
-            sizes,
-            weights,
-            xs if k == 0 else ys if k == K - 1 else None,
-        )
-        for k in range(K)
-    ]
+    counts, pieces = [len(piece) for piece in xs], {0: xs, K - 1: ys}
+    calls = [partial(in_process, run_stage, k, schedule, items, counts, pieces.get(k), steps) for k in range(K)]
     try:
         values, diaries = _crew.run(calls, _LIMIT)
-    except NotImplementedError:
-        raise
     except Exception as error:
-        fields = [getattr(error, name, empty) for name, empty in (("reason", ""), ("lines", []), ("seconds", None))]
-        return {"failed": (type(error).__name__, str(error), *fields), "diaries": _crew.diaries}
-    _, grads, after = zip(*values, strict=True)
-    return {"loss": values[-1][0], "grads": list(grads), "weights": list(after), "diaries": diaries}
+        what = type(error).__name__, str(error), getattr(error, "lines", [])
+        seconds = getattr(error, "seconds", None) or _LIMIT
+        return {"failed": what, "reason": getattr(error, "reason", ""), "seconds": seconds, "diaries": _crew.diaries}
+    return {"values": values, "diaries": diaries}
 
 
-def in_process(
-    run_stage: Any,
-    k: int,
-    K: int,
-    ops: list[Any],
-    counts: list[int],
-    sizes: list[int],
-    weights: list[Any],
-    pieces: list[Any] | None,
-) -> tuple[Any, list[Any], list[Any]]:
-    """In process k: build the stage, make the step; returns its value, the gradients and the weights as arrays."""
-    import torch
-    from torch import nn
-
-    layers: list[Any] = []
-    for index in range(len(sizes) - 1):
-        linear = nn.Linear(sizes[index], sizes[index + 1]).double()
-        with torch.no_grad():
-            linear.weight.copy_(torch.from_numpy(weights[2 * index].T.copy()))
-            linear.bias.copy_(torch.from_numpy(weights[2 * index + 1]))
-        layers += [linear, nn.Tanh()]
-    layers = layers[:-1]
-    a, b = list(pairwise(_cuts(len(layers), K)))[k]
-    shapes: list[tuple[int, ...]] = [(n, _width(sizes, a)) for n in counts]
-    tensors = None if pieces is None else [torch.from_numpy(piece) for piece in pieces]
-    stage = nn.Sequential(*layers[a:b])
-    value, grads = rank_steps(run_stage, k, K, stage, ops, shapes, tensors, nn.CrossEntropyLoss(), 1)
-    value = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
-    after = [_array(weight.detach()) for weight in stage.parameters()]
-    return value, [None if grad is None else _array(grad) for grad in grads], after
-
-
-def examine(examiner: Examiner, rng: Random) -> Success:
-    """One micro-batch in two processes, several, ragged ones, 1F1B, three processes, and digits at the end."""
+def examine(exam: Exam, rng: Random) -> Success:
+    """One micro-batch in two processes, several, ragged ones, 1F1B, three processes, two steps, and digits."""
     cases = [
         (gpipe(2, 1), 3),
         (gpipe(2, 3), 6),
@@ -131,56 +69,59 @@ def examine(examiner: Examiner, rng: Random) -> Success:
         M = rng.randint(K, 7)
         cases.append((recipe(K, M), rng.randint(M, 3 * M)))
     numbers = np.random.default_rng(rng.randrange(2**32))
-    for schedule, N in cases:
-        sizes = [5, 9, 6, 8, 4]
+
+    def small(schedule: Schedule, N: int, steps: int = 1) -> None:
         x, y = numbers.normal(size=(N, 5)), numbers.integers(0, 4, size=N)
-        _one(examiner, rng, sizes, x, y, schedule)
+        _judge(exam, rng, [5, 9, 6, 8, 4], x, y, schedule, steps)
+
+    for schedule, N in cases:
+        small(schedule, N)
+    with exam.told_as("second-step"):
+        small(one_f_one_b(2, 4), 10, steps=2)
     x, y, _, _ = digits()
     first, schedule = rng.randrange(1000), one_f_one_b(2, 6)
     x, y = np.asarray(x[first : first + 100], dtype=float), np.asarray(y[first : first + 100])
-    error = _one(examiner, rng, [64, 48, 32, 10], x, y, schedule)
-    words = (
-        f"Two processes that share no memory ran your function on 100 handwritten digits, under the schedule below: "
-        f"gradients differ from those of one device by at most {error:.0e}. All that one process knew of the other "
-        f"came in messages: activations one way, gradients the other."
-    )
-    return Success(words, (Chart("your two processes", str(schedule)),))
+    run = _judge(exam, rng, [64, 48, 32, 10], x, y, schedule)
+    return exam.success(Chart("your two processes", str(schedule)), error=max(run.errors))
 
 
-def _one(examiner: Examiner, rng: Random, sizes: list[int], x: Any, y: Any, schedule: Schedule) -> float:
-    """Judge one step; returns the error of its gradients."""
+def _judge(exam: Exam, rng: Random, sizes: list[int], x: Any, y: Any, schedule: Schedule, steps: int = 1) -> Run:
+    """Judge some steps of a network, all with the same weights and the same mini-batch."""
     K, M, N = schedule.stages, schedule.micro_batches, len(x)
     layers = ref.mlp(sizes, activation="tanh", seed=rng.randrange(2**32))
-    weights = [value.copy() for layer in layers for value in layer.params.values()]
-    call = f"{K} processes, {schedule.name}, {M} micro-batch{'es' * (M > 1)} of {N} samples in all"
-    found = examiner.ask(call, sizes=sizes, weights=weights, x=x, y=y, schedule=schedule)
-
-    def wrong(slip: str, because: str, expected: str = "", came: str = "", difference: str = "", **more: Any) -> Wrong:
-        return Wrong(Finding(slip, because, call, expected, came, difference, **more))
-
+    call = f"{K} processes, {schedule.name}, {plural(M, 'micro-batch')} of {plural(N, 'sample')} in all"
+    case = exam.case(f"{call}, the second of two steps" if steps > 1 else call)
+    found = case.ask(items=items_of(layers), x=x, y=y, schedule=schedule, steps=steps)
     if "failed" in found:
-        judge_failure(examiner, found, schedule, call, wrong)
-    judge_ops(found["diaries"], schedule, wrong)
-    judge_buffers(found["diaries"], wrong)
-    cuts = _cuts(len(layers), K)
-    judge_weights(found["weights"], layers, cuts, wrong)
-    loss, exact = ref.train_sequential(layers, x, y)
-    judge_loss(found["loss"], loss, layers, x, y, M, wrong)
-    error = judge_gradients(found, layers, exact, x, y, M, cuts, wrong)
-    judge_messages(found["diaries"], [N * _width(sizes, cut) for cut in cuts[1:-1]], wrong)
-    return error
+        _judge_failure(case, schedule, found)
+    diaries = [last_step(diary) for diary in found["diaries"]]
+    run = Run(schedule, layers, x, y, diaries, *zip(*found["values"], strict=True))
+    case.judge(about_habits(run.schedule, run.diaries))
+    case.judge(about_ops(run.schedule, run.diaries))
+    case.judge(about_buffers(run.diaries))
+    case.judge([Sign("eval-mode", not all(run.training), expected="training mode", came="evaluation mode")])
+    case.judge(about_weights(run))
+    case.expected, case.came = f"the last process returns {run.true_loss:.6f}", run.loss_in_words
+    case.judge(about_loss(run))
+    for k in reversed(range(K)):  # the last stage first, because errors travel with the gradients
+        case.expected = f"process {k}: the gradients of one device"
+        case.came = f"off by {percent(run.errors[k])}" if np.isfinite(run.errors[k]) else "none of that form"
+        case.judge(about_gradients(run, k))
+    case.expected = case.came = ""
+    case.judge(about_messages(run))
+    return run
 
 
-def _array(tensor: Any) -> Any:
-    """As the reference engine has it: a weight is (inputs, outputs)."""
-    array = tensor.numpy()
-    return array.T.copy() if array.ndim == 2 else array
-
-
-def _width(sizes: list[int], layer: int) -> int:
-    """How many features go into a layer; every other one is a Tanh, which keeps their number."""
-    return sizes[(layer + 1) // 2]
-
-
-def _cuts(layers: int, K: int) -> list[int]:
-    return [0, *accumulate(balance_uniform(layers, K))]
+def _judge_failure(case: Case, schedule: Schedule, found: Any) -> None:
+    """Raise Wrong, Unwritten for a run that did not come to its end."""
+    kind, message, lines = found["failed"]
+    reason, diaries = found["reason"], found["diaries"]
+    where = case.exam.lines(lines)
+    trouble = Trouble(kind, message.partition("\n")[0], where)
+    case.judge(about_habits(schedule, diaries))
+    case.judge(about_failure(Failed(reason, message, trouble, diaries)))
+    if reason == "late":
+        trouble = Trouble("stopped", "", where, seconds=found["seconds"])
+    if reason in ("died", "exit"):
+        trouble = Trouble("exit", message, where)
+    case.fail(trouble)

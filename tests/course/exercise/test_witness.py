@@ -5,18 +5,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gpipe_edu.course.checks.networks import items_of  # noqa: E402
-from gpipe_edu.course.checks.witness import perform  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from gpipe_edu import reference as ref  # noqa: E402
+from gpipe_edu.course.exercise.ex04_checkpoint.witness import perform  # noqa: E402
+from gpipe_edu.course.exercise.networks import items_of  # noqa: E402
 
 STAGES = [[*items_of(ref.mlp([4, 4], seed=seed)), None] for seed in (0, 1)]  # Linear, Tanh
 X = np.random.default_rng(0).normal(size=(3, 4))
 
 
 def seen(forward, **changes):
-    given = {"stages": STAGES, "x": X, "dy": X, "again": [True, False], "seed": 0, "trains": True, "follow": False}
+    given = {"stages": STAGES, "x": X, "dy": X, "again": [True, False]}
     found = perform(forward, **{**given, **changes})
     return found, [(k, i) for k, i, _ in found["kept"]]
 
@@ -51,11 +51,11 @@ def test_a_list_that_holds_an_output_is_noticed():
 
 
 def test_under_no_grad_nothing_stays():
-    found, kept = seen(plain, trains=False)
+    found, kept = seen(plain, trains=False, graph=False)
     assert kept == []
     assert found["blind"] == [0, 1]
-    assert not found["graph"]
+    assert not found["has_graph"]
 
 
 def test_no_tensor_is_no_answer():
-    assert perform(lambda stages, x, again: [x], STAGES, X, X, [True, True], 0, True, False) == {"bad": "list"}
+    assert perform(lambda stages, x, again: [x], STAGES, X, X, [True, True]) == {"bad": "list"}

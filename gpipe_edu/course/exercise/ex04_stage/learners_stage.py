@@ -1,0 +1,85 @@
+"""A learner's stage under the reference engine: what it gives back, what it holds, how often its layers run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpipe_edu.reference.layer import Array, Layer
+from gpipe_edu.reference.stage import Stage
+
+
+class Odd(Exception):
+    """Something that no engine can compute with came back: the slip, what was expected and what came."""
+
+
+class LearnersStage(Stage):
+    """Hands each op on to the learner's stage; `calls` counts the forwards of all layers."""
+
+    def __init__(self, theirs: Any, layers: Sequence[Layer], calls: list[int]) -> None:
+        super().__init__(layers, lambda m: layers, keeps=lambda m: False)
+        self.theirs, self.calls = theirs, calls
+        self.runs: Counter[str] = Counter()
+        self._shapes: dict[int, tuple[int, ...]] = {}
+
+    def forward(self, m: int, x: Array) -> Array:
+        """F: the learner's forward."""
+        self._shapes[m] = x.shape
+        return self._ask("forward", m, x)
+
+    def checkpointed_backward(self, m: int, dy: Array) -> Array:
+        """C: the learner's backward, which is to run the layers again."""
+        dx, shape = self._ask("backward", m, dy), self._shapes[m]
+        if dx.shape != shape:
+            raise Odd("other-shape", f"shape {shape}", f"shape {dx.shape}")
+        return dx
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays that the learner's stage holds, besides weights and gradients."""
+        known = [value for layer in self.layers_at(0) for value in layer.params.values()]
+        known += _arrays_in([self.theirs.grads], [])
+        inside = [value for name, value in vars(self.theirs).items() if name != "grads"]
+        return sum(array.nbytes for array in _arrays_in(inside, known))
+
+    def _ask(self, method: str, m: int, value: Array) -> Array:
+        before = self.calls[0]
+        found = getattr(self.theirs, method)(m, value)
+        self.runs[method] += self.calls[0] - before
+        if not isinstance(found, np.ndarray):
+            raise Odd(f"no-array-{method}", "an array", type(found).__name__)
+        return found
+
+
+def counting(layer: Any, calls: list[int]) -> None:
+    """Make the layer count its forwards in `calls`."""
+    forward = layer.forward
+
+    def counted(x: Array) -> Any:
+        calls[0] += 1
+        return forward(x)
+
+    layer.forward = counted
+
+
+def _arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:
+    """All arrays that `waiting` leads to, each once, through objects and closures, but not through layers."""
+    found, seen = [], {id(value) for value in known}
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, Layer):
+            continue
+        seen.add(id(value))
+        if isinstance(value, np.ndarray):
+            found.append(value)
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list | tuple | set):
+            waiting += value
+        elif hasattr(value, "__dict__"):
+            waiting += vars(value).values()
+            waiting += [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+    return found

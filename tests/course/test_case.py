@@ -1,0 +1,31 @@
+"""What a case makes of an error of the learner's code."""
+
+import pytest
+
+from gpipe_edu.course.exercise import find
+from gpipe_edu.course.exercise.case import Exam, Wrong
+from gpipe_edu.course.findings import Unwritten
+from gpipe_edu.course.sandbox import Trouble
+from gpipe_edu.process.lines import Line
+
+EXAM = Exam(find("ex10/processes"), None)
+
+
+def not_implemented(function, text):
+    return Trouble(
+        "NotImplementedError", "", (Line("cell", 1, "run_stage", "helper()"), Line("cell", 9, function, text))
+    )
+
+
+def test_the_stub_of_a_function_that_other_processes_call_is_no_answer():
+    with pytest.raises(Unwritten):
+        EXAM.case().fail(not_implemented("run_stage", "raise NotImplementedError"))
+
+
+@pytest.mark.parametrize(
+    ("function", "text"), [("helper", "raise NotImplementedError"), ("run_stage", "torch.missing()")]
+)
+def test_another_error_of_that_type_is_an_error(function, text):
+    with pytest.raises(Wrong) as caught:
+        EXAM.case().fail(not_implemented(function, text))
+    assert caught.value.finding.slip == "error"
