@@ -86,14 +86,14 @@ def every_state(level, start=None):
     ("K", "M", "V", "kinds"),
     [(2, 3, 1, "FB"), (3, 2, 1, "FB"), (2, 2, 2, "FB"), (2, 2, 1, "FIW"), (2, 1, 2, "FRBC"), (2, 2, 1, "FBIW")],
 )
-@settings(max_examples=25)
+@settings(max_examples=60)
 @given(rng=RANDOM)
 def test_what_the_search_leaves_aside_is_never_the_best(K, M, V, kinds, rng):
     level, _, _ = random_level(rng, K, M, V, kinds)
     assert prove(level).makespan == every_state(level), level
 
 
-@settings(max_examples=60)
+@settings(max_examples=200)
 @given(RANDOM)
 def test_a_device_that_could_start_a_w_at_once_is_not_taken_to_wait(rng):
     """Bounds that are too high show only where nearly every device waits: found among many random levels."""
