@@ -7,10 +7,17 @@ import os
 from collections import defaultdict
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from gpipe_edu import store
 
 os.environ.setdefault("MPLBACKEND", "agg")
+
+# The same examples in every run, none too slow: a busy machine changes nothing.
+settings.register_profile(
+    "tests", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tests")
 
 
 @pytest.fixture

@@ -133,6 +133,33 @@ def interiors(row: list[PlainOp]) -> list[set[tuple[int, int]]]:
     return found
 
 
+def cells(timeline, device: int):
+    """(stage, {kind: (start, end)}) of every micro-batch on every stage of `device`."""
+    found = {}
+    for span in timeline.spans:
+        if span.device == device:
+            found.setdefault(span.op[1:], {})[span.op.kind] = (span.start, span.end)
+    return [(stage, when) for (_, stage), when in found.items()]
+
+
+def held(timeline, device: int, time, boundary, interior):
+    """What `device` holds just after `time`: inputs of stages, and what is inside them where it is not dropped."""
+    total = 0
+    for stage, when in cells(timeline, device):
+        finished = next(when[kind][1] for kind in "BCW" if kind in when)
+        begun = when["F"][0]
+        if begun <= time < finished:
+            total += boundary[stage]
+        if "C" in when:
+            inside = begun <= time < when["F"][1] or when["C"][0] <= time < finished
+        elif "R" in when:
+            inside = begun <= time < when["F"][1] or when["R"][0] <= time < finished
+        else:
+            inside = begun <= time < finished
+        total += interior[stage] * inside
+    return total
+
+
 def times(rows: Rows, duration, send=0) -> dict[PlainOp, tuple[float, float]]:
     """(start, end) of every op of a legal schedule: all start at 0 and are pushed later until all rules hold."""
     home = {op: device for device, row in enumerate(rows) for op in row}

@@ -1,7 +1,5 @@
 """Every recipe of the package over small sizes: what most tests of schedules and timelines run through."""
 
-import random
-
 import gpipe_edu as ge
 
 RECIPES = {
@@ -31,18 +29,3 @@ def recompute_and_split(K: int, M: int) -> ge.Schedule:
             row += [ge.Op(kind, m, k) for kind in "RIW"]
         rows.append(row)
     return ge.Schedule(rows, name="recompute and split")
-
-
-def random_costs(rng: random.Random, stages: int) -> tuple[ge.Costs, dict[str, list[float]], int]:
-    """Uneven integer costs, zeros included, as the package takes them and as a plain table with its defaults."""
-
-    def draw() -> list[int]:
-        return [rng.choice((0, 1, 2, 3, 5, 8)) for _ in range(stages)]
-
-    F, B, send = draw(), draw(), rng.choice((0, 0, 1, 4))
-    given = {kind: draw() if rng.random() < 0.5 else None for kind in "RCIW"}
-    table = {"F": F, "B": B, "R": given["R"] or F}
-    table["C"] = given["C"] or [table["R"][k] + B[k] for k in range(stages)]
-    for kind in "IW":
-        table[kind] = given[kind] or [b / 2 for b in B]
-    return ge.Costs(F=F, B=B, send=send, **given), table, send

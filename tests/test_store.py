@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu import store
+from tests.processes import printed
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -24,6 +25,11 @@ BROKEN = {
 }
 
 
+def keep(answer):
+    with store.change("predictions") as kept:
+        kept["03/a"] = answer
+
+
 def changed(section):
     """What a change finds."""
     with store.change(section) as kept:
@@ -31,8 +37,7 @@ def changed(section):
 
 
 def test_what_is_kept_is_read_again(home):
-    with store.change("predictions") as kept:
-        kept["03/a"] = "B"
+    keep("B")
     with store.change("puzzle") as kept:
         kept["level"] = {"best": 21, "rows": ["F0 B0"]}
     assert store.read("predictions") == {"03/a": "B"}
@@ -42,8 +47,7 @@ def test_what_is_kept_is_read_again(home):
 
 
 def test_a_person_who_finds_the_file_learns_what_it_is():
-    with store.change("predictions") as kept:
-        kept["03/a"] = "B"
+    keep("B")
     found = json.loads(store.path().read_text(encoding="utf-8"))
     assert "gpipe_edu" in found["about"]
     assert "Delete" in found["about"]
@@ -52,8 +56,7 @@ def test_a_person_who_finds_the_file_learns_what_it_is():
 def test_reading_makes_no_file_and_deleting_it_starts_anew(home):
     assert store.read("predictions") == {}
     assert not home.exists()
-    with store.change("predictions") as kept:
-        kept["03/a"] = "B"
+    keep("B")
     store.path().unlink()
     assert store.read("predictions") == {}
 
@@ -91,8 +94,7 @@ for number in range(25):
 
 
 def test_a_change_that_fails_leaves_the_file_as_it_was():
-    with store.change("predictions") as kept:
-        kept["03/a"] = "B"
+    keep("B")
     with pytest.raises(ZeroDivisionError), store.change("predictions") as kept:
         kept["03/a"] = str(1 / 0)
     with pytest.raises(TypeError), store.change("predictions") as kept:
@@ -103,8 +105,7 @@ def test_a_change_that_fails_leaves_the_file_as_it_was():
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_write_that_breaks_off_leaves_the_old_file_whole_and_no_litter(home, monkeypatch, step):
-    with store.change("predictions") as kept:
-        kept["03/a"] = "B"
+    keep("B")
 
     def full(*arguments):
         raise OSError("no space left")
@@ -155,7 +156,7 @@ with store.change("predictions") as kept:
     kept["03/a"] = "B"
     os._exit(9)
 """
-    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=60, check=False).returncode == 9
+    printed(program, ends=9)
     with store.change("predictions") as kept:
         assert kept == {}
 
@@ -166,8 +167,7 @@ def test_a_disk_that_knows_no_locks_keeps_answers(monkeypatch, number):
         raise OSError(number, "no locks here")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with store.change("predictions") as kept:
-        kept["03/a"] = "B"
+    keep("B")
     assert store.read("predictions") == {"03/a": "B"}
 
 
@@ -180,5 +180,5 @@ for answer in "AB":
     with store.change("predictions") as kept:
         kept["03/a"] = answer
 """
-    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=60, check=False).returncode == 0
+    printed(program)
     assert store.read("predictions") == {"03/a": "B"}

@@ -8,22 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gpipe_edu.cli import main
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Run the command line in this process; returns (exit code, stdout, stderr)."""
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return stopped.value.code, out, err
-
-    return call
-
 
 def test_train_learns_and_shows_what_happened(run):
     code, out, _ = run("train", "--partitions", "3", "--micro-batches", "5", "--epochs", "4", "--schedule", "1f1b")

@@ -1,26 +1,17 @@
 """`python -m gpipe_edu plan` as a person meets it."""
 
 import re
+from functools import partial
 
 import pytest
 
-from gpipe_edu.cli import main
 from gpipe_edu.sizing import Guide, Job, Machine, transformer
 from gpipe_edu.sizing.guide import duration
 
 
 @pytest.fixture
-def run(capsys, monkeypatch):
-    """Run the command line in this process; returns (exit code, stdout, stderr)."""
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            main(["plan", *arguments])
-        out, err = capsys.readouterr()
-        return stopped.value.code, out, err
-
-    return call
+def run(run):
+    return partial(run, "plan")
 
 
 def test_it_recommends_what_the_guide_finds_and_says_that_it_is_planned(run):

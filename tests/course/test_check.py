@@ -1,9 +1,6 @@
 """What a learner sees of a check, and that nothing done to the notebook's process reaches the verdict."""
 
 import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.course.exercise.case import Wrong
 from gpipe_edu.course.findings import Report, Success, Unwritten
 from gpipe_edu.process.packing import pack
+from tests.processes import printed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -140,8 +138,7 @@ def test_nothing_is_an_answer(capsys):
 
 def test_a_patched_notebook_gets_the_same_verdict(tmp_path):
     """The learner's process replaces numpy's comparisons, our judge and our truth; only a message comes back."""
-    program = f"""
-import sys; sys.path.insert(0, {str(ROOT)!r})
+    program = """
 import numpy as np
 from gpipe_edu.course import check, NotYet
 import gpipe_edu.course.exercise.ex01_splitting.check as splitting
@@ -162,9 +159,7 @@ try:
 except NotYet as error:
     print("REFUSED", error.report.finding.slip)
 """
-    environment = {**os.environ, store.HOME: str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=60)
-    assert "REFUSED doubled" in done.stdout, done.stdout + done.stderr
+    assert "REFUSED doubled" in printed(program, **{store.HOME: str(tmp_path)})
 
 
 def test_a_file_that_cannot_be_written_does_not_lose_the_verdict(capsys, monkeypatch, tmp_path):

@@ -3,9 +3,9 @@
 from importlib.resources import files
 
 import numpy as np
-import pytest
 
 from gpipe_edu.data import digits, minibatches
+from tests.refusals import refusals
 
 
 def test_digits_are_all_there_and_split_without_overlap():
@@ -43,13 +43,7 @@ def test_an_epoch_meets_every_sample_once_in_an_order_of_its_own():
     assert not np.array_equal(seen, np.concatenate([labels for _, labels in minibatches(x, y, 4, seed=4)]))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ((np.ones((3, 1)), np.ones(3), 0), "size is 0"),
-        ((np.ones((3, 1)), np.ones(2), 1), "x has 3 samples and y has 2"),
-    ],
+test_bad_arguments_are_refused = refusals(
+    (ValueError, "size is 0", lambda: next(minibatches(np.ones((3, 1)), np.ones(3), 0))),
+    (ValueError, "x has 3 samples and y has 2", lambda: next(minibatches(np.ones((3, 1)), np.ones(2), 1))),
 )
-def test_bad_arguments_are_refused(arguments, says):
-    with pytest.raises(ValueError, match=says):
-        next(minibatches(*arguments))

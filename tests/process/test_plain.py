@@ -16,7 +16,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(values)
 def test_what_goes_in_comes_out(value):
     assert repr(plain.decode(plain.encode(value))) == repr(value)

@@ -1,9 +1,9 @@
 """Moves and what is said of them."""
 
-import random
 import re
 
 import pytest
+from hypothesis import given, settings
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, Level, find_level
@@ -12,6 +12,7 @@ from gpipe_edu.puzzles.position import CODES, Position
 from gpipe_edu.puzzles.states import StateSpace
 from gpipe_edu.schedule import Op
 from tests.oracle import expected_code, plain, times
+from tests.strategies import RANDOM
 
 from .brute import peak
 from .solutions import SOLUTIONS, solved
@@ -108,26 +109,26 @@ def test_what_is_drawn_of_a_part_is_what_the_whole_will_show(level):
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
-def test_random_guided_play_is_always_sound_and_ready_names_every_move_there_is(level):
-    rng = random.Random(level.key)
-    for _ in range(3):
-        board = Board(level)
-        board.set_mode("guided")
-        for turn in range(60):
-            ready = board.ready
-            if turn % 7 == 0 and level.key != "sandbox":
-                allowed = [{o for o in level.ops() if trial(board, device, o).accepted} for device in range(level.K)]
-                assert [set(ops) for ops in ready] == allowed
-            choices = [(device, o) for device, ops in enumerate(ready) for o in ops]
-            if not choices:
-                break
-            assert board.place(*rng.choice(choices)).accepted
-            assert board.problems == []
-            for device, row in enumerate(board.rows):
-                assert level.cap is None or peak_so_far(row, level) <= level.cap[device]
-        if board.position.complete:
-            assert expected_code(plain(board.position.schedule)) is None
-            assert board.position.peaks == tuple(peak(row, level.boundary, level.interior) for row in board.rows)
+@settings(max_examples=3)
+@given(rng=RANDOM)
+def test_random_guided_play_is_always_sound_and_ready_names_every_move_there_is(level, rng):
+    board = Board(level)
+    board.set_mode("guided")
+    for turn in range(60):
+        ready = board.ready
+        if turn % 7 == 0 and level.key != "sandbox":
+            allowed = [{o for o in level.ops() if trial(board, device, o).accepted} for device in range(level.K)]
+            assert [set(ops) for ops in ready] == allowed
+        choices = [(device, o) for device, ops in enumerate(ready) for o in ops]
+        if not choices:
+            break
+        assert board.place(*rng.choice(choices)).accepted
+        assert board.problems == []
+        for device, row in enumerate(board.rows):
+            assert level.cap is None or peak_so_far(row, level) <= level.cap[device]
+    if board.position.complete:
+        assert expected_code(plain(board.position.schedule)) is None
+        assert board.position.peaks == tuple(peak(row, level.boundary, level.interior) for row in board.rows)
 
 
 def trial(board, device, o):
@@ -233,22 +234,22 @@ def test_free_mode_finds_a_deadlock_between_devices():
 @pytest.mark.parametrize(
     ("K", "M", "V", "kinds"), [(3, 3, 1, "FB"), (4, 3, 1, "FIW"), (2, 3, 3, "FB"), (3, 2, 2, "FRB")]
 )
-def test_rows_cut_off_anywhere_break_no_rule(K, M, V, kinds):
+@settings(max_examples=40)
+@given(rng=RANDOM)
+def test_rows_cut_off_anywhere_break_no_rule(K, M, V, kinds, rng):
     """Each device's part of a legal schedule can be completed, even where what it waits for is still missing."""
-    rng = random.Random(f"{K}{M}{V}{kinds}")
     level = Level("x", "x", "x", K, M, kinds=kinds, V=V)
     model = StateSpace(level)
-    for _ in range(40):
-        state, rows = model.start, [[] for _ in range(K)]
-        while moves := list(model.moves(state)):
-            move = rng.choice(moves)
-            rows[move.action.device].append(move.op)
-            state = model.after(state, move)
-        cut = [row[: rng.randrange(len(row) + 1)] for row in rows]
-        position = Position(level, cut)
-        assert position.problems == []
-        if len(level.ways) == 1:
-            assert len(position.missing) == sum(map(len, rows)) - sum(map(len, cut))
+    state, rows = model.start, [[] for _ in range(K)]
+    while moves := list(model.moves(state)):
+        move = rng.choice(moves)
+        rows[move.action.device].append(move.op)
+        state = model.after(state, move)
+    cut = [row[: rng.randrange(len(row) + 1)] for row in rows]
+    position = Position(level, cut)
+    assert position.problems == []
+    if len(level.ways) == 1:
+        assert len(position.missing) == sum(map(len, rows)) - sum(map(len, cut))
 
 
 def test_a_device_that_is_stuck_is_ready_for_nothing():

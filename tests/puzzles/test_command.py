@@ -1,13 +1,11 @@
 """The puzzle in a terminal."""
 
-import subprocess
-import sys
-
 import pytest
 from typer.testing import CliRunner
 
 from gpipe_edu.cli import app, main
 from gpipe_edu.puzzles import LEVELS, SolvedLevels, share
+from tests.processes import printed
 
 from .solutions import SOLUTIONS, solved
 
@@ -148,11 +146,7 @@ def test_bad_arguments_are_one_sentence_and_exit_code_2(arguments, says, capsys)
 
 def test_it_plays_in_a_process_of_its_own_without_torch():
     code = "import sys; sys.modules['torch'] = None; from gpipe_edu.cli import main; main(['puzzle'])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], input="F0 B0 / F0 B0 / F0 B0\nquit\n", capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Solved with makespan 6" in done.stdout
+    assert "Solved with makespan 6" in printed(code, given="F0 B0 / F0 B0 / F0 B0\nquit\n")
 
 
 def test_a_board_that_was_left_is_there_again(play):

@@ -1,11 +1,11 @@
 """Whoever follows the hints gets there, from the empty board and after detours."""
 
-import random
-
 import pytest
+from hypothesis import given, settings
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, find_level, hint
+from tests.strategies import RANDOM
 
 from .solutions import solved
 
@@ -23,8 +23,9 @@ def test_following_every_hint_solves_the_level(level):
 
 
 @pytest.mark.parametrize("level", LEVELS[:-1], ids=lambda level: level.key)
-def test_after_a_detour_hints_lead_on_or_back_and_then_to_the_goal(level):
-    rng = random.Random(level.key)
+@settings(max_examples=3)
+@given(rng=RANDOM)
+def test_after_a_detour_hints_lead_on_or_back_and_then_to_the_goal(level, rng):
     board = Board(level)
     for _ in range(8):
         choices = [(device, op) for device, ops in enumerate(board.ready) for op in ops]

@@ -1,9 +1,9 @@
 """The search finds what trying everything finds, and says honestly when it has not come to its end."""
 
 import itertools
-import random
 
 import pytest
+from hypothesis import given, settings
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import Level, find_level, lower_bound, prove, sandbox
@@ -11,6 +11,7 @@ from gpipe_edu.puzzles.bounds import Bounds
 from gpipe_edu.puzzles.par import _moot
 from gpipe_edu.puzzles.position import Position
 from gpipe_edu.puzzles.states import StateSpace
+from tests.strategies import RANDOM
 
 from .brute import best_makespan, peak
 
@@ -29,48 +30,46 @@ SIZES = [
 ]
 
 
-def random_level(rng, K, M, V, kinds):
-    def draw():
-        return tuple(rng.choice((1, 1, 2, 3, 5)) for _ in range(K * V))
+TIMES = (1, 1, 2, 3, 5)
 
-    given = {kind: draw() for kind in "FBRCIW"}
+
+def random_level(rng, K, M, V, kinds):
+    """A level of this size, its costs as a plain table, and the time of sending."""
+    table = {kind: tuple(rng.choice(TIMES) for _ in range(K * V)) for kind in "FBRCIW"}
     send = rng.choice((0, 0, 1, 3))
     boundary, interior = rng.choice(((0, 1), (1, 2), (1, 1)))
     least = boundary + interior
-    cap = rng.choice((None, *(tuple(least * V + rng.randrange(0, least * M + 1) for _ in range(K)) for _ in range(2))))
-    costs = ge.Costs(**given, send=send)
-    return (
-        Level("x", "x", "x", K, M, kinds=kinds, V=V, costs=costs, cap=cap, boundary=boundary, interior=interior),
-        given,
-        send,
-    )
+    cap = rng.choice((None, tuple(least * V + rng.randrange(0, least * M + 1) for _ in range(K))))
+    costs = ge.Costs(**table, send=send)
+    level = Level("x", "x", "x", K, M, kinds=kinds, V=V, costs=costs, cap=cap, boundary=boundary, interior=interior)
+    return level, table, send
 
 
 @pytest.mark.parametrize(("K", "M", "V", "kinds"), SIZES)
-def test_the_best_makespan_is_that_of_trying_every_order(K, M, V, kinds):
-    rng = random.Random(f"{K}{M}{V}{kinds}")
-    for _ in range(6):
-        level, table, send = random_level(rng, K, M, V, kinds)
-        proof = prove(level)
-        assert proof.proved
-        assert proof.makespan == best_makespan(level, table, send), level
-        if proof.makespan is not None:
-            position = Position(level, proof.schedule.rows)
-            assert position.complete
-            assert position.timeline.end == proof.makespan
-            rows = [[tuple(op) for op in row] for row in position.rows]
-            assert position.peaks == tuple(peak(row, level.boundary, level.interior) for row in rows)
+@settings(max_examples=6)
+@given(rng=RANDOM)
+def test_the_best_makespan_is_that_of_trying_every_order(K, M, V, kinds, rng):
+    level, table, send = random_level(rng, K, M, V, kinds)
+    proof = prove(level)
+    assert proof.proved
+    assert proof.makespan == best_makespan(level, table, send), level
+    if proof.makespan is not None:
+        position = Position(level, proof.schedule.rows)
+        assert position.complete
+        assert position.timeline.end == proof.makespan
+        rows = [[tuple(op) for op in row] for row in position.rows]
+        assert position.peaks == tuple(peak(row, level.boundary, level.interior) for row in rows)
 
 
-def test_the_bound_is_never_above_the_best():
-    rng = random.Random(5)
-    for _ in range(150):
-        K, M, V, kinds = rng.choice([*SIZES, (3, 3, 1, "FB"), (2, 3, 1, "FIW"), (2, 2, 2, "FB"), (3, 2, 1, "FRBC")])
-        level, _, _ = random_level(rng, K, M, V, kinds)
-        proof = prove(level)
-        assert proof.proved
-        if proof.makespan is not None:
-            assert lower_bound(level) <= proof.makespan
+@settings(max_examples=150)
+@given(RANDOM)
+def test_the_bound_is_never_above_the_best(rng):
+    K, M, V, kinds = rng.choice([*SIZES, (3, 3, 1, "FB"), (2, 3, 1, "FIW"), (2, 2, 2, "FB"), (3, 2, 1, "FRBC")])
+    level, _, _ = random_level(rng, K, M, V, kinds)
+    proof = prove(level)
+    assert proof.proved
+    if proof.makespan is not None:
+        assert lower_bound(level) <= proof.makespan
 
 
 def every_state(level, start=None):
@@ -87,22 +86,22 @@ def every_state(level, start=None):
     ("K", "M", "V", "kinds"),
     [(2, 3, 1, "FB"), (3, 2, 1, "FB"), (2, 2, 2, "FB"), (2, 2, 1, "FIW"), (2, 1, 2, "FRBC"), (2, 2, 1, "FBIW")],
 )
-def test_what_the_search_leaves_aside_is_never_the_best(K, M, V, kinds):
-    rng = random.Random(f"{K}{M}{V}{kinds} aside")
-    for _ in range(25):
-        level, _, _ = random_level(rng, K, M, V, kinds)
-        assert prove(level).makespan == every_state(level), level
+@settings(max_examples=60)
+@given(rng=RANDOM)
+def test_what_the_search_leaves_aside_is_never_the_best(K, M, V, kinds, rng):
+    level, _, _ = random_level(rng, K, M, V, kinds)
+    assert prove(level).makespan == every_state(level), level
 
 
-def test_a_device_that_could_start_a_w_at_once_is_not_taken_to_wait():
+@settings(max_examples=200)
+@given(RANDOM)
+def test_a_device_that_could_start_a_w_at_once_is_not_taken_to_wait(rng):
     """Bounds that are too high show only where nearly every device waits: found among many random levels."""
-    rng = random.Random(1)
-    for _ in range(60):
-        level, _, _ = random_level(rng, 2, 2, 2, "FIW")
-        proof = prove(level)
-        if proof.schedule is not None:
-            swapped = neighbours(level, proof.schedule)
-            assert min(swapped, default=proof.makespan) >= proof.makespan
+    level, _, _ = random_level(rng, 2, 2, 2, "FIW")
+    proof = prove(level)
+    if proof.schedule is not None:
+        swapped = neighbours(level, proof.schedule)
+        assert min(swapped, default=proof.makespan) >= proof.makespan
 
 
 def neighbours(level, schedule):
@@ -131,16 +130,16 @@ def test_states_that_differ_only_in_what_is_on_its_way_are_two():
     assert _moot(bounds, state._replace(journeys=state.journeys[::-1]), seen)
 
 
-def test_from_the_middle_of_a_board_it_finds_the_best_way_on():
-    rng = random.Random(3)
-    for _ in range(40):
-        level, _, _ = random_level(rng, 2, 3, 1, "FB")
-        model = StateSpace(level)
-        state = model.start
-        for _ in range(5):
-            if moves := list(model.moves(state)):
-                state = model.after(state, rng.choice(moves))
-        assert prove(level, start=state).makespan == every_state(level, state)
+@settings(max_examples=40)
+@given(RANDOM)
+def test_from_the_middle_of_a_board_it_finds_the_best_way_on(rng):
+    level, _, _ = random_level(rng, 2, 3, 1, "FB")
+    model = StateSpace(level)
+    state = model.start
+    for _ in range(5):
+        if moves := list(model.moves(state)):
+            state = model.after(state, rng.choice(moves))
+    assert prove(level, start=state).makespan == every_state(level, state)
 
 
 @pytest.mark.parametrize(("K", "M"), [(2, 3), (3, 3), (3, 5), (4, 4), (4, 8)])
@@ -169,7 +168,6 @@ def test_a_search_that_runs_out_of_time_claims_nothing():
     assert proof.makespan is None
     assert proof.bound >= lower_bound(level)
     assert str(proof).startswith("not proved in time")
-    assert prove(level, seconds=0.2).seconds < 5
 
 
 def test_the_proof_counts_what_it_looked_at():

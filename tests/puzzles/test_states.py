@@ -1,27 +1,28 @@
 """The numbers that search and hints count with are those of doctor, simulator and memory."""
 
-import random
-
 import pytest
+from hypothesis import given, settings
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS
 from gpipe_edu.puzzles.position import Position
 from gpipe_edu.puzzles.states import StateSpace
 from gpipe_edu.timeline.memory import memory_over_time
+from tests.strategies import RANDOM
 
 from .test_par import SIZES, random_level
 
 
 @pytest.mark.parametrize(("K", "M", "V", "kinds"), [*SIZES, (3, 3, 1, "FBRCIW"), (2, 3, 2, "FBRCIW")])
 def test_random_play_ends_when_simulate_says_and_holds_what_memory_says(K, M, V, kinds):
-    rng = random.Random(f"{K}{M}{V}{kinds}")
-    finished = 0
-    for _ in range(20):
+    finished = []
+
+    @settings(max_examples=20)
+    @given(RANDOM)
+    def play(rng):
         level, _, _ = random_level(rng, K, M, V, kinds)
         model = StateSpace(level)
-        state, rows, held = model.start, [[] for _ in range(K)], [[] for _ in range(K)]
-        times = {}
+        state, rows, held, times = model.start, [[] for _ in range(K)], [[] for _ in range(K)], {}
         while moves := list(model.moves(state)):
             move = rng.choice(moves)
             device = move.action.device
@@ -29,29 +30,28 @@ def test_random_play_ends_when_simulate_says_and_holds_what_memory_says(K, M, V,
             held[device].append(state.held[device] + move.action.during)
             times[move.op] = (move.start, move.end)
             state = model.after(state, move)
-        if not model.done(state):
-            continue  # stuck under its cap
-        finished += 1
-        schedule = ge.Schedule(rows).check()
-        timeline = ge.simulate(schedule, level.costs)
-        assert {span.op: (span.start, span.end) for span in timeline.spans} == times
-        levels = memory_over_time(timeline, level.boundary, level.interior)
-        assert [max(row) for row in held] == [max(amount for _, amount in level_) for level_ in levels]
-        assert state.held == (0,) * K
-    assert finished
+        finished.append(model.done(state))
+        if finished[-1]:  # else it is stuck under its cap
+            timeline = ge.simulate(ge.Schedule(rows).check(), level.costs)
+            assert {span.op: (span.start, span.end) for span in timeline.spans} == times
+            levels = memory_over_time(timeline, level.boundary, level.interior)
+            assert [max(row) for row in held] == [max(amount for _, amount in level_) for level_ in levels]
+            assert state.held == (0,) * K
+
+    play()
+    assert any(finished)
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
-def test_rows_that_can_run_run_to_their_end(level):
-    rng = random.Random(1)
+@settings(max_examples=5)
+@given(rng=RANDOM)
+def test_rows_that_can_run_run_to_their_end(level, rng):
     model, state, rows = StateSpace(level), StateSpace(level).start, [[] for _ in range(level.K)]
     for _ in range(12):
-        moves = list(model.moves(state))
-        if not moves:
-            break
-        move = rng.choice(moves)
-        rows[move.action.device].append(move.op)
-        state = model.after(state, move)
+        if moves := list(model.moves(state)):
+            move = rng.choice(moves)
+            rows[move.action.device].append(move.op)
+            state = model.after(state, move)
     played = model.run(rows)
     assert played.rows == rows
     assert played.state.free == state.free

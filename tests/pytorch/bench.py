@@ -1,20 +1,17 @@
 """What the tests of this folder share: models, schedules, and plain one-device training to compare with."""
 
 import copy
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch: pip install 'gpipe_edu[torch]'")
-from torch import nn  # noqa: E402
-
-import gpipe_edu as ge  # noqa: E402
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-from gpipe_edu.schedule import Op, Schedule  # noqa: E402
+import gpipe_edu as ge
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.schedule import Op, Schedule
+from tests.processes import PATIENCE
 
 mse = nn.functional.mse_loss
 
@@ -51,6 +48,8 @@ HAND_WRITTEN = {
         with_c(ge.one_f_one_b(K, M), lambda m, k: (m + k) % 3 == 1), lambda m, k: (m + k) % 3 == 0
     ),
 }
+WAYS = ("step", "transparent")
+every_way = pytest.mark.parametrize("way", WAYS)
 MODES = ("always", "except_last", "never")
 NAMED = [(name, mode) for name in ("naive", "gpipe", "1f1b", "zero_bubble") for mode in MODES]
 
@@ -154,8 +153,8 @@ class Sleep(nn.Module):
         return _Sleep.apply(x * self.weight, self.seconds)
 
 
-def within(seconds, function):
-    """What `function` returns or raises; fails if that takes longer (a daemon thread is then left behind)."""
+def within(function):
+    """What `function` returns or raises; fails if it does not end (a daemon thread is then left behind)."""
     result = []
 
     def work():
@@ -166,26 +165,10 @@ def within(seconds, function):
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(PATIENCE)
     if not result:
-        pytest.fail(f"still running after {seconds} s: a deadlock")
+        pytest.fail(f"still running after {PATIENCE} s: a deadlock")
     value, error = result[0]
     if error is not None:
         raise error
     return value
-
-
-def run_python(script, seconds):
-    """What a Python program of its own prints; fails if it takes longer or does not end well."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script)],
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.fail(f"still running after {seconds} s: a deadlock")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()

@@ -3,18 +3,12 @@
 import copy
 
 import pytest
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
-
-every_way = pytest.mark.parametrize("way", ["step", "transparent"])
 
 
 def one_norm(dims, stage, momentum):
@@ -44,7 +38,7 @@ def assert_statistics(ours, theirs):
         torch.testing.assert_close(statistics(ours)[name], want, rtol=1e-10, atol=1e-10)
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("mode", bench.MODES)
 @pytest.mark.parametrize("momentum", [0.1, None])
 @pytest.mark.parametrize("dims", [1, 2])
@@ -78,7 +72,7 @@ def micro_batched(net, x, y, M):
         (bench.mse(net(a), b) * len(a) / len(x)).backward()
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("deferred", [False, True])
 @pytest.mark.parametrize("momentum", [0.1, None])
 def test_gradients_and_statistics_equal_one_device_that_cuts_alike(momentum, deferred, way):

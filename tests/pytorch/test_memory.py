@@ -1,15 +1,14 @@
 """Bytes of saved activations per device, against a count made here on one device."""
 
 import pytest
+import torch
+from torch import nn
+
+import gpipe_edu as ge
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.timeline.memory import peak_memory
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
 
 WIDTH, LAYERS, N, M = 32, 4, 48, 6
 
@@ -51,7 +50,7 @@ BOUNDARY, INTERIOR = saved(stage(), torch.randn(N // M, WIDTH, dtype=torch.float
 BOUNDARY, INTERIOR = 2 * BOUNDARY, 2 * INTERIOR  # the engine runs in float64 here
 
 
-@pytest.mark.parametrize("way", ["step", "transparent"])
+@bench.every_way
 @pytest.mark.parametrize("schedule", ["gpipe", "naive"])
 def test_always_keeps_boundaries_and_one_interior(schedule, way):
     held = {"gpipe": M, "naive": 1 if way == "step" else M}[schedule]
@@ -61,7 +60,7 @@ def test_always_keeps_boundaries_and_one_interior(schedule, way):
     assert got[2] < 1.3 * (held * BOUNDARY + INTERIOR)
 
 
-@pytest.mark.parametrize("way", ["step", "transparent"])
+@bench.every_way
 def test_never_keeps_everything(way):
     got = peaks(3, checkpoint="never", way=way)
     for device in range(2):
@@ -93,6 +92,19 @@ def test_several_stages_on_a_device_are_counted_together():
     most = bench.ge.simulate(schedule).peak_in_flight
     assert len(got) == 2
     assert got[0] == pytest.approx(most[0] * (BOUNDARY + INTERIOR), rel=0.25)
+
+
+@pytest.mark.parametrize("mode", bench.MODES)
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_saved_bytes_are_those_on_paper(schedule, mode):
+    pipe = GPipe(
+        nn.Sequential(*(stage(2) for _ in range(4))), 4, M, schedule=schedule, checkpoint=mode, measure_memory=True
+    )
+    pipe.step(torch.randn(N, WIDTH), torch.randn(N, WIDTH), bench.mse)
+    output = N // M * WIDTH * 8  # of a layer: a stage of two (Linear, Tanh) saves beyond its input the outputs of Tanh
+    paper = peak_memory(ge.simulate(pipe.schedule), boundary=output, interior=2 * output)
+    assert pipe.peak_memory[:3] == tuple(map(int, paper[:3]))
+    assert paper[3] <= pipe.peak_memory[3] <= paper[3] + M * output  # the loss saves its difference
 
 
 def test_a_second_step_starts_from_nothing():

@@ -3,17 +3,13 @@
 import copy
 
 import pytest
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
 
 from . import bench
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
-every_way = pytest.mark.parametrize("way", ["step", "transparent"])
 every_variant = pytest.mark.parametrize("options", list(bench.variants(2, 3)))
 
 
@@ -28,7 +24,7 @@ class On(nn.Module):
         return self.function(*self.inner, *(x if isinstance(x, tuple) else (x,)))
 
 
-@every_way
+@bench.every_way
 @every_variant
 def test_transformer_layers(options, way):
     torch.manual_seed(0)
@@ -37,7 +33,7 @@ def test_transformer_layers(options, way):
     bench.compare(nn.Sequential(nn.Linear(4, 4), *layers), x, torch.zeros_like(x), way=way, **options)
 
 
-@every_way
+@bench.every_way
 @every_variant
 def test_tuples_with_masks_that_pass_through(options, way):
     """(values, attention mask, integer positions): only the first needs a gradient."""
@@ -54,7 +50,7 @@ def test_tuples_with_masks_that_pass_through(options, way):
     bench.compare(net, x, torch.zeros(N, 5, 4), way=way, **options)
 
 
-@every_way
+@bench.every_way
 @every_variant
 def test_two_tensors_that_both_learn_and_two_outputs(options, way):
     torch.manual_seed(0)
@@ -67,7 +63,7 @@ def test_two_tensors_that_both_learn_and_two_outputs(options, way):
     bench.compare(net, x, y, lambda out, want: bench.mse(out[0], want[0]) + bench.mse(out[1], want[1]), way, **options)
 
 
-@every_way
+@bench.every_way
 @every_variant
 def test_the_same_tensor_twice_at_a_boundary(options, way):
     torch.manual_seed(0)
@@ -75,7 +71,7 @@ def test_the_same_tensor_twice_at_a_boundary(options, way):
     bench.compare(net, *bench.data(7), way=way, **options)
 
 
-@every_way
+@bench.every_way
 @every_variant
 def test_weights_tied_inside_a_stage(options, way):
     torch.manual_seed(0)
@@ -89,7 +85,7 @@ def test_weights_tied_inside_a_stage(options, way):
     bench.compare(net, *bench.data(7), way=way, **options)
 
 
-@every_way
+@bench.every_way
 def test_embedding_with_sparse_gradients_over_two_steps(way):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Embedding(9, 4, sparse=True), nn.Linear(4, 4))
@@ -102,7 +98,7 @@ def test_embedding_with_sparse_gradients_over_two_steps(way):
         torch.testing.assert_close(ours.grad.to_dense(), theirs.grad.to_dense())
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("mode", bench.MODES)
 def test_a_complex_tensor_at_a_boundary_carries_its_gradient(mode, way):
     torch.manual_seed(0)
@@ -117,14 +113,14 @@ def test_an_output_with_more_rows_than_the_input():
     bench.compare(net, torch.randn(7, 4), torch.randn(21, 5), way="transparent")
 
 
-@every_way
+@bench.every_way
 def test_an_output_that_nobody_uses_gives_no_gradient(way):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 4), On(lambda a, b, x: (a(x), b(x)), nn.Linear(4, 4), nn.Linear(4, 4)))
     bench.compare(net, *bench.data(7), loss_fn=lambda out, y: bench.mse(out[0], y), way=way)
 
 
-@every_way
+@bench.every_way
 def test_an_input_that_only_some_micro_batches_use(way):
     class Sometimes(nn.Module):
         def __init__(self):
@@ -142,7 +138,7 @@ def test_an_input_that_only_some_micro_batches_use(way):
     assert [bool(row.any()) for row in x.grad] == [True, True, False, False, True, True]
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("mode", ["always", "never"])
 @pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
 def test_weights_frozen_and_unfrozen_after_wrapping(schedule, mode, way):
@@ -160,7 +156,7 @@ def test_weights_frozen_and_unfrozen_after_wrapping(schedule, mode, way):
         bench.assert_same(bench.grads(net), bench.grads(plain))
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
 def test_weights_exchanged_by_load_state_dict(schedule, way):
     pipe = GPipe(bench.mlp(), 2, 4, schedule=schedule)

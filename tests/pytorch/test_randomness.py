@@ -2,18 +2,16 @@
 
 import inspect
 import re
+from itertools import pairwise
 
 import pytest
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.pytorch.randomness import Randomness, may_draw
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-from gpipe_edu.pytorch.randomness import Randomness, may_draw  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
 
 F = nn.functional
 CALLS_WHAT_DRAWS = re.compile(
@@ -130,9 +128,8 @@ def test_stages_that_draw_run_at_the_same_time():
     net = nn.Sequential(*(nn.Sequential(bench.Sleep(0.02), nn.Dropout(0.1)) for _ in range(3)))
     pipe, (x, y) = GPipe(net, 3, 6, checkpoint="never"), bench.data(12)
     pipe.step(x, y, bench.mse)
-    spans = [span for span in pipe.timeline.spans if span.op.kind == "F"]
-    took = max(s.end for s in spans) - min(s.start for s in spans)
-    assert took < 0.3, "18 forwards of 20 ms take 360 ms one by one, and 160 ms as a pipeline"
+    spans = sorted((span.start, span.end) for span in pipe.timeline.spans if span.op.kind == "F")
+    assert any(after < end for (_, end), (after, _) in pairwise(spans)), "18 forwards, one by one"
 
 
 @pytest.mark.parametrize("outer", ["always", "never"])
@@ -146,7 +143,7 @@ def test_dropout_in_a_pipe_inside_another(outer):
         torch.manual_seed(1)
         pipe = GPipe(net, 2, 2, checkpoint=outer)
         for _ in range(2):
-            bench.within(5, lambda: pipe.step(*bench.data(8), bench.mse))
+            bench.within(lambda: pipe.step(*bench.data(8), bench.mse))
         return bench.grads(net)
 
     expected = run("never")
@@ -164,7 +161,7 @@ def test_streams_of_a_pipe_inside_another_do_not_repeat():
     inner = GPipe(nn.Sequential(Drawing(draw), Drawing(draw)), 2, 2, checkpoint="never")
     pipe = GPipe(nn.Sequential(nn.Linear(4, 4), inner), 2, 3, checkpoint="never")
     for _ in range(2):
-        bench.within(5, lambda: pipe.step(*bench.data(12), bench.mse))
+        bench.within(lambda: pipe.step(*bench.data(12), bench.mse))
     assert len(set(drawn)) == len(drawn) == 2 * 3 * 4
 
 

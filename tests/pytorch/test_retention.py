@@ -4,15 +4,11 @@ import gc
 import weakref
 
 import pytest
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Watched(nn.Module):

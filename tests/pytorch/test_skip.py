@@ -5,18 +5,12 @@ import gc
 import weakref
 
 import pytest
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe, Stash, Take
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe, Stash, Take  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
-
-every_way = pytest.mark.parametrize("way", ["step", "transparent"])
 
 
 def unet(width=4):
@@ -35,7 +29,7 @@ def unet(width=4):
     )  # fmt: skip
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("K", [1, 2, 3, 5, 10])
 def test_named_schedules(K, way):
     for schedule, mode in bench.NAMED:
@@ -44,7 +38,7 @@ def test_named_schedules(K, way):
         )
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("name", bench.HAND_WRITTEN)
 def test_schedules_written_by_hand(name, way):
     schedule = bench.HAND_WRITTEN[name](5 if "inter" not in name else 4, 3)
@@ -52,7 +46,7 @@ def test_schedules_written_by_hand(name, way):
     bench.compare(unet(), *bench.data(7), way=way, steps=2, partitions=K, micro_batches=M, schedule=schedule)
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("frozen", [(0,), (0, 1, 2, 3), (4, 5, 6), (1,)])
 @pytest.mark.parametrize("mode", bench.MODES)
 def test_frozen_stages(mode, frozen, way):
@@ -62,7 +56,7 @@ def test_frozen_stages(mode, frozen, way):
     bench.compare(net, *bench.data(7), way=way, partitions=5, micro_batches=3, checkpoint=mode)
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("mode", bench.MODES)
 def test_a_skip_of_the_input_itself_and_one_that_ends_in_the_loss(mode, way):
     net = nn.Sequential(Stash("x"), nn.Linear(4, 4), nn.Linear(4, 4), Take("x", torch.sub))
@@ -75,14 +69,14 @@ def test_a_skip_of_the_input_itself_and_one_that_ends_in_the_loss(mode, way):
     bench.assert_same(bench.grads(net), bench.grads(plain))
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("mode", bench.MODES)
 def test_a_skip_whose_gradient_is_zero_because_nobody_uses_it(mode, way):
     net = nn.Sequential(nn.Linear(4, 4), Stash("a", nn.Linear(4, 4)), nn.Linear(4, 4), Take("a", lambda x, skip: x))
     bench.compare(net, *bench.data(7), way=way, partitions=4, checkpoint=mode)
 
 
-@every_way
+@bench.every_way
 @pytest.mark.parametrize("mode", bench.MODES)
 def test_two_skips_that_cross_each_other(mode, way):
     torch.manual_seed(0)

@@ -1,17 +1,13 @@
 """A backward in two halves equals one in one piece, and does not walk the chain twice."""
 
 import pytest
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.pytorch.split_backward import input_gradient
 
 from . import bench
-
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("float64")
-
-from gpipe_edu.pytorch.split_backward import input_gradient  # noqa: E402
 
 
 class Residual(nn.Module):

@@ -1,7 +1,5 @@
 """How close two sets of gradients are: shared by the tests of the engines."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

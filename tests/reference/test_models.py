@@ -1,9 +1,9 @@
 """mlp: which layers, in which order, with which weights."""
 
 import numpy as np
-import pytest
 
 from gpipe_edu import reference as ref
+from tests.refusals import refusals
 
 
 def test_the_layers_come_in_the_documented_order():
@@ -31,18 +31,8 @@ def test_dropouts_of_a_model_draw_different_masks():
     assert not np.array_equal(drops[0].forward(x)[0], drops[1].forward(x)[0])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (([64],), r"sizes is \[64\]"),
-        (([64, 10], "gelu"), "activation is 'gelu'.*relu, tanh"),
-    ],
+test_bad_arguments_are_refused = refusals(
+    (ValueError, r"sizes is \[64\]", lambda: ref.mlp([64])),
+    (ValueError, "activation is 'gelu'.*relu, tanh", lambda: ref.mlp([64, 10], "gelu")),
+    (ValueError, r"norm is 'group'.*layer, batch", lambda: ref.mlp([4, 4, 2], norm="group")),
 )
-def test_bad_arguments_are_refused(arguments, says):
-    with pytest.raises(ValueError, match=says):
-        ref.mlp(*arguments)
-
-
-def test_an_unknown_norm_is_refused():
-    with pytest.raises(ValueError, match=r"norm is 'group'.*layer, batch"):
-        ref.mlp([4, 4, 2], norm="group")

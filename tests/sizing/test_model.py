@@ -3,6 +3,7 @@
 import pytest
 
 from gpipe_edu.sizing import mlp, transformer
+from tests.refusals import refusals
 
 torch = pytest.importorskip("torch", reason="the counts are held against PyTorch")
 from torch import nn  # noqa: E402
@@ -108,18 +109,12 @@ def test_an_mlps_counts_are_those_of_pytorch():
     assert stored_numbers(loss, y, also_output=False) == N * paper.layers[1].stored + 2 * N + 1
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "says"),
-    [
-        (lambda: mlp([64]), ValueError, "widths has 1 values; a layer needs two"),
-        (lambda: mlp([64, 0]), ValueError, r"widths\[1\] is 0"),
-        (lambda: mlp([64, 9.5]), TypeError, r"widths\[1\] is 9.5"),
-        (lambda: transformer(0, 8, 8, 8), ValueError, "blocks is 0"),
-        (lambda: transformer(1, 8, "8", 8), TypeError, "context is '8'"),
-        (lambda: transformer(1, -8, 8, 8), ValueError, "width is -8"),
-        (lambda: transformer(1, 8, 8, 0), ValueError, "vocabulary is 0"),
-    ],
+test_shapes_that_cannot_be_are_refused = refusals(
+    (ValueError, "widths has 1 values; a layer needs two", lambda: mlp([64])),
+    (ValueError, r"widths\[1\] is 0", lambda: mlp([64, 0])),
+    (TypeError, r"widths\[1\] is 9.5", lambda: mlp([64, 9.5])),
+    (ValueError, "blocks is 0", lambda: transformer(0, 8, 8, 8)),
+    (TypeError, "context is '8'", lambda: transformer(1, 8, "8", 8)),
+    (ValueError, "width is -8", lambda: transformer(1, -8, 8, 8)),
+    (ValueError, "vocabulary is 0", lambda: transformer(1, 8, 8, 0)),
 )
-def test_shapes_that_cannot_be_are_refused(call, error, says):
-    with pytest.raises(error, match=says):
-        call()

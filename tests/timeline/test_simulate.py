@@ -1,14 +1,14 @@
 """The simulator against the oracle's times, exactly, on integers."""
 
-import random
-
-import pytest
+from hypothesis import given, settings
 
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Schedule
 from gpipe_edu.timeline import replay
 from tests.oracle import expected_code, plain, times
-from tests.recipes import random_costs, recompute_and_split, small_schedules
+from tests.recipes import recompute_and_split, small_schedules
+from tests.refusals import refusals
+from tests.strategies import RANDOM, priced, slipped
 
 LEGAL = [*small_schedules(4, 5), *(recompute_and_split(K, M) for K in (1, 2, 3) for M in (1, 2, 3))]
 
@@ -17,30 +17,30 @@ def as_times(timeline):
     return {tuple(span.op): (span.start, span.end) for span in timeline.spans}
 
 
-def test_every_start_and_end_is_the_oracles_under_uneven_costs_and_sending():
-    rng = random.Random(3)
-    for schedule in LEGAL * 2:
-        costs, table, send = random_costs(rng, schedule.stages)
-        expected = times(plain(schedule), lambda op, table=table: table[op[0]][op[2]], send)
-        assert as_times(ge.simulate(schedule, costs)) == expected, (schedule.name, costs)
+def assert_the_oracles(schedule, costs, table, send):
+    expected = times(plain(schedule), lambda op: table[op[0]][op[2]], send)
+    timeline = ge.simulate(schedule, costs)
+    assert as_times(timeline) == expected
+    again = ge.simulate(Schedule([list(row) for row in schedule.rows]), costs)
+    assert again == timeline
+    assert again.spans == timeline.spans
 
 
-def test_shuffled_but_legal_schedules_agree_with_the_oracle_too():
-    rng = random.Random(4)
-    legal = 0
-    while legal < 150:
-        rows = plain(rng.choice(LEGAL))
-        for _ in range(4):
-            row = rng.choice(rows)
-            position = rng.randrange(len(row))
-            row[position - 1 : position + 1] = row[position - 1 : position + 1][::-1]
-        if expected_code(rows):
-            continue
-        legal += 1
-        schedule = Schedule([Op(*op) for op in row] for row in rows)
-        costs, table, send = random_costs(rng, schedule.stages)
-        expected = times(rows, lambda op, table=table: table[op[0]][op[2]], send)
-        assert as_times(ge.simulate(schedule, costs)) == expected
+@settings(max_examples=300)
+@given(priced(LEGAL))
+def test_every_start_and_end_is_the_oracles_under_uneven_costs_and_sending(case):
+    assert_the_oracles(*case)
+
+
+@settings(max_examples=300)
+@given(priced(LEGAL), RANDOM)
+def test_shuffled_but_legal_schedules_agree_with_the_oracle_too(case, rng):
+    schedule, *costs = case
+    rows = plain(schedule)
+    for _ in range(4):
+        shuffled = slipped(rng, rows, ["swap neighbours"])
+        rows = rows if expected_code(shuffled) else shuffled
+    assert_the_oracles(Schedule([Op(*op) for op in row] for row in rows), *costs)
 
 
 def test_every_op_has_one_span_on_its_own_device_and_devices_keep_their_order():
@@ -50,15 +50,6 @@ def test_every_op_has_one_span_on_its_own_device_and_devices_keep_their_order():
             assert [[span.op for span in timeline.row(device)] for device in range(schedule.devices)] == [
                 list(row) for row in schedule.rows
             ]
-
-
-def test_the_same_schedule_and_costs_always_give_the_same_timeline():
-    rng = random.Random(5)
-    for schedule in rng.sample(LEGAL, 30):
-        costs, _, _ = random_costs(rng, schedule.stages)
-        again = Schedule([list(row) for row in schedule.rows])
-        assert ge.simulate(schedule, costs) == ge.simulate(again, costs)
-        assert ge.simulate(schedule, costs).spans == ge.simulate(again, costs).spans
 
 
 def test_the_smallest_pipeline_by_hand():
@@ -95,27 +86,19 @@ def test_a_planned_timeline_says_so_and_carries_the_name_and_the_time_of_sending
     assert (timeline.name, timeline.send, timeline.devices) == ("gpipe", 3, 2)
 
 
-def test_replay_takes_a_duration_for_every_single_op():
+@given(RANDOM)
+def test_replay_takes_a_duration_for_every_single_op(rng):
     schedule = ge.one_f_one_b(3, 4)
-    rng = random.Random(6)
     durations = {op: rng.randrange(10) for row in schedule.rows for op in row}
     timeline = replay(schedule, durations.__getitem__, send=2, source="replayed", unit="s")
     assert as_times(timeline) == times(plain(schedule), lambda op: durations[op], 2)
     assert (timeline.source, timeline.measured, timeline.unit) == ("replayed", False, "s")
 
 
-def test_replay_refuses_what_cannot_run():
-    with pytest.raises(ge.ScheduleError, match="B0@0 is missing"):
-        replay(Schedule.parse("F0"), lambda op: 1)
+ROWS = [[Op("F", 0, 0), Op("B", 0, 0)]]
 
-
-@pytest.mark.parametrize("thing", ["F0 B0", None, ge.gpipe, [[Op("F", 0, 0), Op("B", 0, 0)]], 3])
-def test_what_is_no_schedule_is_a_type_error_that_says_what_came(thing):
-    with pytest.raises(TypeError, match=r"(?i)schedule"):
-        ge.simulate(thing)
-
-
-@pytest.mark.parametrize("thing", [2, None, {"F": 1}, [1, 2], "1"])
-def test_what_are_no_costs_is_a_type_error_that_says_what_came(thing):
-    with pytest.raises(TypeError, match=r"(?i)costs"):
-        ge.simulate(ge.gpipe(2, 2), thing)
+test_what_cannot_be_simulated = refusals(
+    (ge.ScheduleError, "B0@0 is missing", lambda: replay(Schedule.parse("F0"), lambda op: 1)),
+    (TypeError, "(?i)schedule", ge.simulate, ["F0 B0", None, ge.gpipe, ROWS, 3]),
+    (TypeError, "(?i)costs", lambda costs: ge.simulate(ge.gpipe(2, 2), costs), [2, None, {"F": 1}, [1, 2], "1"]),
+)

@@ -1,14 +1,16 @@
 """Timelines and the figures that follow from their spans, planned or measured."""
 
 import itertools
-import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Span, Timeline
-from tests.oracle import inputs, plain
-from tests.recipes import random_costs, recompute_and_split, small_schedules
+from tests.oracle import held, inputs, plain
+from tests.recipes import recompute_and_split, small_schedules
+from tests.strategies import RANDOM, priced
 
 SCHEDULES = [*small_schedules(3, 4), recompute_and_split(3, 3), ge.one_f_one_b(5, 9), ge.interleaved(4, 8, 3)]
 
@@ -35,19 +37,19 @@ def test_idle_busy_and_bubble_of_a_timeline_drawn_by_hand():
     assert timeline.row(0) == [spans[0], spans[2]]
 
 
-def test_idle_is_what_is_left_of_the_makespan_on_every_device():
-    rng = random.Random(1)
-    for schedule in SCHEDULES:
-        for timeline in (ge.simulate(schedule, random_costs(rng, schedule.stages)[0]), measured_like(schedule, rng)):
-            busy = [0] * schedule.devices
-            for span in timeline.spans:
-                busy[span.device] += span.end - span.start
-            first, last = min(s.start for s in timeline.spans), max(s.end for s in timeline.spans)
-            assert timeline.makespan == last - first
-            assert [timeline.idle(device) for device in range(schedule.devices)] == [last - first - b for b in busy]
-            if last > first:
-                share = 1 - sum(busy) / (schedule.devices * (last - first))
-                assert timeline.bubble_fraction == pytest.approx(share, abs=1e-12)
+@given(priced(SCHEDULES), RANDOM)
+def test_idle_is_what_is_left_of_the_makespan_on_every_device(case, rng):
+    schedule, costs, _, _ = case
+    for timeline in (ge.simulate(schedule, costs), measured_like(schedule, rng)):
+        busy = [0] * schedule.devices
+        for span in timeline.spans:
+            busy[span.device] += span.end - span.start
+        first, last = min(s.start for s in timeline.spans), max(s.end for s in timeline.spans)
+        assert timeline.makespan == last - first
+        assert [timeline.idle(device) for device in range(schedule.devices)] == [last - first - b for b in busy]
+        if last > first:
+            share = 1 - sum(busy) / (schedule.devices * (last - first))
+            assert timeline.bubble_fraction == pytest.approx(share, abs=1e-12)
 
 
 def test_the_makespan_starts_with_the_first_op_not_with_zero():
@@ -57,28 +59,21 @@ def test_the_makespan_starts_with_the_first_op_not_with_zero():
     assert later.bubble_fraction == ge.simulate(ge.gpipe(2, 2)).bubble_fraction
 
 
-def held(timeline, device, time):
+def in_flight(timeline, device, time):
     """Micro-batches that `device` holds just after `time`, a micro-batch counted once per stage."""
-    spans = [span for span in timeline.spans if span.device == device]
-    return sum(
-        first.op.kind == "F" and first.start <= time and first.op[1:] == last.op[1:] and last.end > time
-        for first in spans
-        for last in spans
-        if last.op.kind in "BCW"
-    )
+    return held(timeline, device, time, [1] * 20, [0] * 20)
 
 
-def test_micro_batches_in_flight_are_those_begun_and_not_finished():
-    rng = random.Random(2)
-    for schedule in SCHEDULES:
-        for timeline in (ge.simulate(schedule, Costs(F=rng.randint(1, 3), B=2)), measured_like(schedule, rng)):
-            for device, level in enumerate(timeline.in_flight):
-                counts = dict(level)  # the last entry of a time is what is held from then on
-                for time, count in counts.items():
-                    assert count == held(timeline, device, time), schedule.name
-                assert list(counts) == sorted(counts)
-                assert level[-1][1] == 0
-                assert timeline.peak_in_flight[device] == max(held(timeline, device, time) for time in counts)
+@given(st.sampled_from(SCHEDULES), st.integers(1, 3), RANDOM)
+def test_micro_batches_in_flight_are_those_begun_and_not_finished(schedule, F, rng):
+    for timeline in (ge.simulate(schedule, Costs(F=F, B=2)), measured_like(schedule, rng)):
+        for device, level in enumerate(timeline.in_flight):
+            counts = dict(level)  # the last entry of a time is what is held from then on
+            for time, count in counts.items():
+                assert count == in_flight(timeline, device, time)
+            assert list(counts) == sorted(counts)
+            assert level[-1][1] == 0
+            assert timeline.peak_in_flight[device] == max(in_flight(timeline, device, time) for time in counts)
 
 
 @pytest.mark.parametrize("costs", [Costs(F=0, B=0), Costs(F=0), Costs(B=0), Costs(F=[1, 0], B=[1, 0])])
@@ -98,47 +93,47 @@ def links(path):
     return list(itertools.pairwise(path))
 
 
-def test_the_critical_path_of_a_planned_timeline_is_a_chain_without_gaps():
-    rng = random.Random(3)
-    for schedule in SCHEDULES * 3:
-        costs, _, send = random_costs(rng, schedule.stages)
-        timeline = ge.simulate(schedule, costs)
-        path = timeline.critical_path()
-        there = {op for row in plain(schedule) for op in row}
-        sent = 0
-        for before, after in links(path):
-            elsewhere = before.device != after.device
-            sent += send if elsewhere else 0
-            assert after.start == before.end + (send if elsewhere else 0)
-            row = schedule.rows[after.device]
-            in_front = not elsewhere and row.index(before.op) == row.index(after.op) - 1
-            assert in_front or tuple(before.op) in inputs(tuple(after.op), there, schedule.stages)
-        assert sum(span.end - span.start for span in path) + sent == timeline.makespan
-        assert path[0].start == 0
-        assert path[-1].end == timeline.makespan
-        assert set(path) <= set(timeline.spans)
+@settings(max_examples=200)
+@given(priced(SCHEDULES))
+def test_the_critical_path_of_a_planned_timeline_is_a_chain_without_gaps(case):
+    schedule, costs, _, send = case
+    timeline = ge.simulate(schedule, costs)
+    path = timeline.critical_path()
+    there = {op for row in plain(schedule) for op in row}
+    sent = 0
+    for before, after in links(path):
+        elsewhere = before.device != after.device
+        sent += send if elsewhere else 0
+        assert after.start == before.end + (send if elsewhere else 0)
+        row = schedule.rows[after.device]
+        in_front = not elsewhere and row.index(before.op) == row.index(after.op) - 1
+        assert in_front or tuple(before.op) in inputs(tuple(after.op), there, schedule.stages)
+    assert sum(span.end - span.start for span in path) + sent == timeline.makespan
+    assert path[0].start == 0
+    assert path[-1].end == timeline.makespan
+    assert set(path) <= set(timeline.spans)
 
 
-def test_the_critical_path_of_a_measured_timeline_follows_what_was_waited_for_longest():
-    rng = random.Random(4)
-    for schedule in SCHEDULES * 3:
-        timeline = measured_like(schedule, rng)
-        path = timeline.critical_path()
-        span_of = {tuple(span.op): span for span in timeline.spans}
-        rows = plain(schedule)
+@settings(max_examples=200)
+@given(st.sampled_from(SCHEDULES), RANDOM)
+def test_the_critical_path_of_a_measured_timeline_follows_what_was_waited_for_longest(schedule, rng):
+    timeline = measured_like(schedule, rng)
+    path = timeline.critical_path()
+    span_of = {tuple(span.op): span for span in timeline.spans}
+    rows = plain(schedule)
 
-        def causes(span, rows=rows, span_of=span_of, schedule=schedule):
-            row = rows[span.device]
-            place = row.index(tuple(span.op))
-            return [span_of[op] for op in inputs(tuple(span.op), span_of, schedule.stages) + row[:place][-1:]]
+    def causes(span):
+        row = rows[span.device]
+        place = row.index(tuple(span.op))
+        return [span_of[op] for op in inputs(tuple(span.op), span_of, schedule.stages) + row[:place][-1:]]
 
-        for before, after in links(path):
-            assert before in causes(after)
-            assert before.end == max(cause.end for cause in causes(after)) <= after.start
-        assert causes(path[0]) == []
-        assert path[-1].end == timeline.end
-        waited = sum(after.start - before.end for before, after in links(path)) + path[0].start - timeline.start
-        assert sum(span.end - span.start for span in path) + waited == timeline.makespan
+    for before, after in links(path):
+        assert before in causes(after)
+        assert before.end == max(cause.end for cause in causes(after)) <= after.start
+    assert causes(path[0]) == []
+    assert path[-1].end == timeline.end
+    waited = sum(after.start - before.end for before, after in links(path)) + path[0].start - timeline.start
+    assert sum(span.end - span.start for span in path) + waited == timeline.makespan
 
 
 def test_the_critical_path_of_the_naive_schedule_is_every_op():

@@ -5,8 +5,6 @@
 Python's tests hold the file against layout.py, node's tests hold it against layout.js.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

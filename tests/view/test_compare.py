@@ -1,7 +1,5 @@
 """Several timelines on one time axis."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import pytest

@@ -1,7 +1,5 @@
 """Memory curves show the levels of the timeline."""
 
-from __future__ import annotations
-
 import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure

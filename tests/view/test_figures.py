@@ -1,7 +1,5 @@
 """The same picture with matplotlib, without touching figures of the caller."""
 
-from __future__ import annotations
-
 import itertools
 
 import matplotlib as mpl

@@ -1,7 +1,5 @@
 """Differences told in words, with figures worked out here."""
 
-from __future__ import annotations
-
 import gpipe_edu as ge
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.view.gantt.differences import differences

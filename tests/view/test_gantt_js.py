@@ -1,7 +1,5 @@
 """The page's pure functions, tested by node; and the one text that the modules become for notebooks and pages."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

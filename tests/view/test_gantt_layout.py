@@ -1,7 +1,5 @@
 """The still picture's geometry is the one written in golden.json, against which node's tests hold the page's."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The self-contained page: nothing leaves it, and everything it needs is in it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

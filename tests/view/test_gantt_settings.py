@@ -1,7 +1,5 @@
 """The explorer's settings against the recipes, and what they refuse."""
 
-from __future__ import annotations
-
 import pytest
 
 import gpipe_edu as ge

@@ -1,6 +1,4 @@
-"""What the page is sent, against arithmetic of its own and against the rules as DESIGN.md states them."""
-
-from __future__ import annotations
+"""What the page is sent, against arithmetic of its own and the oracle's rules."""
 
 import json
 from itertools import pairwise
@@ -10,6 +8,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.view.gantt.spec import specs, to_json
+from tests.oracle import inputs
 
 UNEVEN = ge.Costs(F=[1, 2, 1.5, 0.7], B=[2, 3, 5, 1.4], send=0.5)
 PLANS = {
@@ -26,22 +25,6 @@ PLANS = {
 
 def op_at(spec, index):
     return spec["kind"][index], spec["micro_batch"][index], spec["stage"][index]
-
-
-def waits_for(op, ops):
-    """The rules of pipeline parallelism, written anew."""
-    kind, m, k = op
-    recomputed = ("R", m, k) if ("R", m, k) in ops else ("F", m, k)
-    behind = [(letter, m, k + 1) for letter in "BCI"]
-    wanted = {
-        "F": [("F", m, k - 1)],
-        "R": [("F", m, k)],
-        "W": [("I", m, k)],
-        "C": [("F", m, k), *behind],
-        "B": [recomputed, *behind],
-        "I": [recomputed, *behind],
-    }[kind]
-    return {op for op in wanted if op in ops}
 
 
 @pytest.fixture(params=PLANS)
@@ -62,9 +45,10 @@ def test_columns_are_the_spans_lane_after_lane(plan):
 
 def test_every_op_has_the_needs_that_the_rules_give_it(plan):
     (spec,) = specs([plan])
-    ops = {op_at(spec, n) for n in range(len(spec["kind"]))}
+    ops = [op_at(spec, n) for n in range(len(spec["kind"]))]
+    stages = 1 + max(k for _, _, k in ops)
     for n, pair in enumerate(zip(*spec["needs"], strict=True)):
-        assert {op_at(spec, need) for need in pair if need >= 0} == waits_for(op_at(spec, n), ops)
+        assert {ops[need] for need in pair if need >= 0} == set(inputs(ops[n], ops, stages))
 
 
 def test_bubbles_are_all_the_idle_time_and_name_what_ends_them(plan):

@@ -1,7 +1,5 @@
 """The numbers of a picture, checked against the timeline by arithmetic of their own."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

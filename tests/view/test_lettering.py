@@ -1,7 +1,5 @@
 """Text is wrapped and left out by estimate."""
 
-from __future__ import annotations
-
 from gpipe_edu.view.lettering import fill, label_font, text_width, wrap
 
 

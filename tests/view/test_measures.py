@@ -1,7 +1,5 @@
 """Figures in words, checked by counting slots."""
 
-from __future__ import annotations
-
 import pytest
 
 import gpipe_edu as ge

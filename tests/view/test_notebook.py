@@ -1,16 +1,13 @@
 """What a notebook shows and stores."""
 
-from __future__ import annotations
-
 import base64
 import re
-import subprocess
-import sys
 
 import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.timeline import Timeline
+from tests.processes import printed
 
 WITHOUT = """
 import sys
@@ -52,11 +49,11 @@ def test_a_schedule_that_cannot_run_says_why():
 
 
 def test_without_matplotlib_the_chart_is_text():
-    out = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True).stdout
+    out = printed(WITHOUT)
     assert "image/png" not in out
     assert "device 0  F0- F1- " in out
 
 
 def test_importing_the_package_loads_no_plotting_library():
     code = "import sys, gpipe_edu, gpipe_edu.view; print([m for m in ('matplotlib', 'rich') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert printed(code) == "[]\n"

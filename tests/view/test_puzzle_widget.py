@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -11,6 +9,7 @@ import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, SolvedLevels, share
 from gpipe_edu.puzzles.states import StateSpace
 from gpipe_edu.view.gantt.assets import widget_module
+from tests.processes import printed
 from tests.puzzles.solutions import SOLUTIONS, solved
 
 pytest.importorskip("anywidget")
@@ -121,10 +120,7 @@ def test_where_no_widget_runs_there_is_a_line_and_a_picture(where):
 
 
 def test_without_anywidget_it_says_what_to_install(where):
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(str(where))], capture_output=True, text=True, check=True
-    )
-    assert "pip install anywidget" in done.stdout
+    assert "pip install anywidget" in printed(WITHOUT.format(str(where)))
 
 
 def test_an_unfinished_board_is_back_after_the_kernel_was_restarted(where):

@@ -1,7 +1,5 @@
 """The chart in a terminal."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

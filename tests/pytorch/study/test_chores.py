@@ -2,13 +2,11 @@
 
 import threading
 
-import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe  # noqa: E402
-from gpipe_edu.pytorch.study.chores import Chore, nap  # noqa: E402
+from gpipe_edu.pytorch import GPipe
+from gpipe_edu.pytorch.study.chores import Chore, nap
 
 
 def test_once_forward_and_twice_backward():

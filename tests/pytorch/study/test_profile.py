@@ -2,12 +2,11 @@
 
 import copy
 
-import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import Stash, Take, balance_by_memory, balance_by_time, profile  # noqa: E402
+from gpipe_edu.pytorch import Stash, Take, balance_by_memory, balance_by_time, profile
+from tests.refusals import refusals
 
 
 def test_bytes_are_those_of_the_tensors():
@@ -54,13 +53,7 @@ def test_skips_and_tuples_pass_through():
     assert len(profile(net, torch.randn(3, 4))) == 5
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: profile(nn.Linear(2, 2), torch.randn(1, 2)), "net is a Linear"),
-        (lambda: profile(nn.Sequential(nn.Linear(2, 2)), [1.0]), "the sample is list"),
-    ],
+test_what_is_no_model_or_sample_is_refused = refusals(
+    (TypeError, "net is a Linear", lambda: profile(nn.Linear(2, 2), torch.randn(1, 2))),
+    (TypeError, "the sample is list", lambda: profile(nn.Sequential(nn.Linear(2, 2)), [1.0])),
 )
-def test_what_is_no_model_or_sample_is_refused(call, says):
-    with pytest.raises(TypeError, match=says):
-        call()

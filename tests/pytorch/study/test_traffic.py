@@ -4,13 +4,12 @@ import copy
 from collections import Counter
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
-from torch import nn  # noqa: E402
-
-from gpipe_edu.pytorch import GPipe, Stash, Take  # noqa: E402
-from gpipe_edu.pytorch.exchange import Exchange  # noqa: E402
-from gpipe_edu.pytorch.study.traffic import Sent, traffic  # noqa: E402
+from gpipe_edu.pytorch import GPipe, Stash, Take
+from gpipe_edu.pytorch.exchange import Exchange
+from gpipe_edu.pytorch.study.traffic import Sent, traffic
 
 BALANCE = (3, 1, 2, 2)
 

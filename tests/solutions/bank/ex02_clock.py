@@ -1,8 +1,19 @@
 """Exercise 02, the clock."""
 
+from functools import partial
+
+import numpy as np
+
 from tests.solutions.bank import Bank
 
 BANK = Bank("ex02/clock")
+
+
+def diagonals(K, M):
+    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
+
+
+changed = partial(BANK.changed, of=diagonals)
 
 
 @BANK.wrong("one-at-a-time")
@@ -20,64 +31,14 @@ def a_stage_per_tick(K, M):
     return [[(m, k) for m in range(M)] for k in range(K)]
 
 
-@BANK.wrong("missing")
-def one_tick_too_few(K, M):
-    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 2)]
-
-
-@BANK.wrong("empty-tick")
-def one_tick_too_many(K, M):
-    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K)]
-
-
-@BANK.wrong("no-bounds")
-def nothing_at_the_ends(K, M):
-    return [[(t - k, k) for k in range(K)] for t in range(M + K - 1)]
-
-
-@BANK.wrong("swapped")
-def stage_first(K, M):
-    return [[(k, t - k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
-
-
 @BANK.wrong("from-the-back")
 def starts_at_the_loss(K, M):
     return [[(t - (K - 1 - k), k) for k in range(K) if 0 <= t - (K - 1 - k) < M] for t in range(M + K - 1)]
 
 
-@BANK.wrong("from-one")
-def counts_from_one(K, M):
-    return [[(t - k + 1, k + 1) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
-
-
-@BANK.wrong("order")
-def last_micro_batch_first(K, M):
-    return [[(M - 1 - (t - k), k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
-
-
 @BANK.wrong("too-slow")
 def waits_a_tick_for_the_message(K, M):
     return [[(t - 2 * k, k) for k in range(K) if 0 <= t - 2 * k < M] for t in range(M + 2 * K - 2)]
-
-
-@BANK.wrong("flat")
-def all_pairs_in_one_list(K, M):
-    return [(t - k, k) for t in range(M + K - 1) for k in range(K) if 0 <= t - k < M]
-
-
-@BANK.wrong("twice")
-def steady_state_padded(K, M):
-    return [[(min(max(t - k, 0), M - 1), k) for k in range(K)] for t in range(M + K - 1)]
-
-
-@BANK.wrong("not-pairs")
-def only_micro_batches(K, M):
-    return [[t - k for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
-
-
-@BANK.wrong("not-ticks")
-def a_dict_of_ticks(K, M):
-    return {t: [(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)}
 
 
 @BANK.wrong("too-early")
@@ -86,9 +47,20 @@ def odd_stages_lead(K, M):
     return [[(t - k + lead[k], k) for k in range(K) if 0 <= t - k + lead[k] < M] for t in range(M + K - 1)]
 
 
-@BANK.wrong("idle-stages")
-def no_more_stages_than_micro_batches(K, M):
-    return [[(t - k, k) for k in range(min(K, M)) if 0 <= t - k < M] for t in range(M + K - 1)]
+changed("missing", "one_tick_too_few", "M + K - 1", "M + K - 2")
+changed("empty-tick", "one_tick_too_many", "M + K - 1", "M + K")
+changed("no-bounds", "nothing_at_the_ends", " if 0 <= t - k < M", "")
+changed("swapped", "stage_first", "(t - k, k)", "(k, t - k)")
+changed("from-one", "counts_from_one", "(t - k, k)", "(t - k + 1, k + 1)")
+changed("order", "last_micro_batch_first", "(t - k, k)", "(M - 1 - (t - k), k)")
+changed("flat", "all_pairs_in_one_list", "[[(t", "[pair for tick in [[(t", "- 1)]", "- 1)] for pair in tick]")
+changed("twice", "steady_state_padded", "(t - k, k)", "(min(max(t - k, 0), M - 1), k)", " if 0 <= t - k < M", "")
+changed("not-pairs", "only_micro_batches", "(t - k, k)", "t - k")
+changed("not-pairs", "sets_of_a_pair", "(t - k, k)", "{t - k, k}")
+changed("not-ticks", "a_dict_of_ticks", "[[(t", "{t: [(t", "- 1)]", "- 1)}")
+changed("idle-stages", "no_more_stages_than_micro_batches", "range(K)", "range(min(K, M))")
+changed("only-small", "never_more_than_64", "K, M):", "K, M):\n    M = min(M, 64)")
+changed("", "an_array_for_each_tick", "[(t", "np.array([(t", "< M]", "< M])")
 
 
 @BANK.right
@@ -117,24 +89,5 @@ def sets_from_a_generator(K, M):
 
 @BANK.right
 def arrays_of_numbers(K, M):
-    import numpy as np
-
     grid = np.add.outer(np.arange(M), np.arange(K))
     return tuple(tuple((m, k) for m, k in zip(*np.where(grid == t), strict=True)) for t in range(M + K - 1))
-
-
-@BANK.right
-def an_array_for_each_tick(K, M):
-    import numpy as np
-
-    return [np.array([(t - k, k) for k in range(K) if 0 <= t - k < M]) for t in range(M + K - 1)]
-
-
-@BANK.wrong("only-small")
-def never_more_than_64(K, M):
-    return [[(t - k, k) for k in range(K) if 0 <= t - k < min(M, 64)] for t in range(min(M, 64) + K - 1)]
-
-
-@BANK.wrong("not-pairs")
-def sets_of_a_pair(K, M):
-    return [[{t - k, k} for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]

@@ -83,15 +83,74 @@ def dynamic(costs, K):
     return list(best(L, K)[1])
 
 
-@wrong_cut("by-count")
-def even_counts(costs, K):
-    return [len(piece) for piece in np.array_split(costs, K)]
+def smallest_limit(costs, K):
+    limits = sorted({sum(costs[a:b]) for a in range(len(costs)) for b in range(a + 1, len(costs) + 1)})
+    return next(counts for counts in (fill(costs, limit) for limit in limits) if len(counts) <= K)
 
 
-@wrong_cut("remainder-last")
-def rest_to_the_last(costs, K):
-    size = len(costs) // K
-    return [size] * (K - 1) + [len(costs) - size * (K - 1)]
+@BANK.right
+def memory(costs, K):
+    if not 1 <= K <= len(costs):
+        raise ValueError(f"cannot cut {len(costs)} layers into {K} stages")
+    return dynamic(costs, K)
+
+
+def cut(slip, name, counts):
+    """Adds an answer that gives this in place of the best counts."""
+    BANK.changed(slip, name, "dynamic(costs, K)", counts)
+
+
+cut("by-count", "even_counts", "[len(piece) for piece in np.array_split(costs, K)]")
+cut("remainder-last", "rest_to_the_last", "[len(costs) // K] * (K - 1) + [len(costs) - len(costs) // K * (K - 1)]")
+cut("reordered", "sorts_first", "dynamic(sorted(costs, reverse=True), K)")
+cut(
+    "smallest-stage", "largest_smallest", "max(all_cuts(len(costs), K), key=lambda counts: min(sums_of(costs, counts)))"
+)
+cut("every-cut", "tries_every_cut", "min(all_cuts(len(costs), K), key=lambda counts: max(sums_of(costs, counts)))")
+cut(
+    "least-spread",
+    "least_variance",
+    "dynamic(costs, K) if len(costs) > 14 else "
+    "min(all_cuts(len(costs), K), key=lambda counts: np.var(sums_of(costs, counts)))",
+)
+cut("fewer-stages", "smallest_limit_and_no_more", "smallest_limit(costs, K)")
+cut("empty-stage", "fills_up_with_empty_stages", "(smallest_limit(costs, K) + [0] * K)[:K]")
+cut("places", "where_stages_end", "list(itertools.accumulate(dynamic(costs, K)))")
+cut("stage-costs", "what_stages_cost", "sums_of(costs, dynamic(costs, K))")
+cut(
+    "groups",
+    "layers_of_each_stage",
+    "[part.tolist() for part in np.split(np.arange(len(costs)), np.cumsum(dynamic(costs, K))[:-1])]",
+)
+cut("fixed-unit", "makes_the_costs_whole", "dynamic([int(cost * 10**6) for cost in costs], K)")
+cut("nearly-best", "shares_in_hundredths", "dynamic([round(cost / (max(costs) or 1), 2) for cost in costs], K)")
+cut("all-zero", "nothing_to_do_for_nothing", "dynamic(costs, K) if any(costs) else [0] * K")
+cut("not-counts", "as_words", "[str(count) for count in dynamic(costs, K)]")
+cut("not-a-list", "by_stage", "dict(enumerate(dynamic(costs, K)))")
+cut("more-stages", "a_stage_for_what_is_left", "[*dynamic(costs, K), 0]")
+cut("layers-twice", "stages_share_their_last_layer", "[n + (k < K - 1) for k, n in enumerate(dynamic(costs, K))]")
+cut("fractions", "the_same_share_for_all", "[len(costs) / K] * K")
+cut("", "one_by_one", "iter(dynamic(costs, K))")
+cut("", "true_counts_as_ones", "[True if count == 1 else count for count in dynamic(costs, K)]")
+BANK.changed("input-changed", "eats_the_costs", "dynamic(costs, K)", "dynamic([costs.pop(0) for _ in costs[:]], K)")
+BANK.changed("no-return", "prints_it", "return dynamic(costs, K)", "print(dynamic(costs, K))")
+BANK.changed("other-error", "asserts", "ValueError", "AssertionError")
+
+
+def fits(slip, name, condition, counts):
+    """Adds an answer that takes other numbers of stages, too."""
+    BANK.changed(slip, name, "1 <= K <= len(costs)", condition, "dynamic(costs, K)", counts)
+
+
+fits("layers-lost", "forgets_the_last_layer", "1 <= K < len(costs)", "dynamic(costs[:-1], K)")
+fits("no-stages", "nothing_for_no_stages", "K <= len(costs)", "dynamic(costs, K) if K >= 1 else []")
+fits("no-layers", "nothing_for_nothing", "1 <= K <= max(1, len(costs))", "dynamic(costs, K) if costs else [0]")
+fits(
+    "more-stages-than-layers",
+    "empty_stages_for_lack_of_layers",
+    "1 <= K",
+    "dynamic(costs, min(K, len(costs))) + [0] * (K - len(costs))",
+)
 
 
 @wrong_cut("average")
@@ -114,18 +173,6 @@ def cut_where_the_running_sum_is_right(costs, K):
         place = bisect.bisect_right(sums, sums[-1] * k / K)
         ends.append(min(max(place, ends[-1] + 1), len(costs) - (K - k)))
     return [b - a for a, b in itertools.pairwise([*ends, len(costs)])]
-
-
-@wrong_cut("least-spread")
-def least_variance(costs, K):
-    if len(costs) > 14:
-        return dynamic(costs, K)
-    return min(all_cuts(len(costs), K), key=lambda counts: np.var(sums_of(costs, counts)))
-
-
-@wrong_cut("smallest-stage")
-def largest_smallest(costs, K):
-    return max(all_cuts(len(costs), K), key=lambda counts: min(sums_of(costs, counts)))
 
 
 @wrong_cut("degenerate")
@@ -153,11 +200,6 @@ def halve_and_halve_again(costs, K):
     return halve_and_halve_again(costs[:cut], left) + halve_and_halve_again(costs[cut:], K - left)
 
 
-@wrong_cut("reordered")
-def sorts_first(costs, K):
-    return dynamic(sorted(costs, reverse=True), K)
-
-
 @wrong_cut("not-best")
 def dearest_to_the_emptiest(costs, K):
     heap = [(0, k) for k in range(K)]
@@ -167,11 +209,6 @@ def dearest_to_the_emptiest(costs, K):
         counts[k] += 1
         heapq.heappush(heap, (used + max(cost, 1e-9), k))
     return counts
-
-
-def smallest_limit(costs, K):
-    limits = sorted({sum(costs[a:b]) for a in range(len(costs)) for b in range(a + 1, len(costs) + 1)})
-    return next(counts for counts in (fill(costs, limit) for limit in limits) if len(counts) <= K)
 
 
 @wrong_cut("merged")
@@ -198,69 +235,12 @@ def moves_one_layer_while_it_helps(costs, K):
         counts = best
 
 
-@wrong_cut("fewer-stages")
-def smallest_limit_and_no_more(costs, K):
-    return smallest_limit(costs, K)
-
-
-@wrong_cut("empty-stage")
-def fills_up_with_empty_stages(costs, K):
-    counts = smallest_limit(costs, K)
-    return counts + [0] * (K - len(counts))
-
-
 @wrong_cut("whole-numbers")
 def tries_limits_in_steps_of_one(costs, K):
     limit = int(max(costs))
     while len(fill(costs, limit)) > K or limit < max(costs):
         limit += 1
     return cut_further(fill(costs, limit), K)
-
-
-@wrong_cut("every-cut")
-def tries_every_cut(costs, K):
-    return min(all_cuts(len(costs), K), key=lambda counts: max(sums_of(costs, counts)))
-
-
-@wrong_cut("places")
-def where_stages_end(costs, K):
-    return list(itertools.accumulate(dynamic(costs, K)))
-
-
-@wrong_cut("stage-costs")
-def what_stages_cost(costs, K):
-    return sums_of(costs, dynamic(costs, K))
-
-
-@wrong_cut("groups")
-def layers_of_each_stage(costs, K):
-    layers = iter(range(len(costs)))
-    return [[next(layers) for _ in range(count)] for count in dynamic(costs, K)]
-
-
-@wrong_cut("layers-lost")
-def forgets_the_last_layer(costs, K):
-    *front, last = dynamic(costs, K)
-    return [*front, last - 1] if last > 1 else [front[0] - 1, *front[1:], last]
-
-
-@wrong_cut("input-changed")
-def eats_the_costs(costs, K):
-    counts = dynamic(costs, K)
-    while costs:
-        costs.pop()
-    return counts
-
-
-@wrong_cut("fixed-unit")
-def makes_the_costs_whole(costs, K):
-    return dynamic([int(cost * 10**6) for cost in costs], K)
-
-
-@wrong_cut("nearly-best")
-def shares_in_hundredths(costs, K):
-    largest = max(costs)
-    return dynamic([round(cost / largest, 2) for cost in costs] if largest else costs, K)
 
 
 @wrong_cut("not-infinite")
@@ -299,36 +279,6 @@ def a_table_for_sixteen_stages(costs, K):
     return [b - a for a, b in itertools.pairwise(ends)]
 
 
-@wrong_cut("all-zero")
-def nothing_to_do_for_nothing(costs, K):
-    return dynamic(costs, K) if any(costs) else [0] * K
-
-
-@BANK.wrong("other-error")
-def asserts(costs, K):
-    assert 1 <= K <= len(costs)
-    return dynamic(costs, K)
-
-
-@BANK.wrong("more-stages-than-layers")
-def empty_stages_for_lack_of_layers(costs, K):
-    if K < 1:
-        raise ValueError("no stages")
-    return dynamic(costs, K) if len(costs) >= K else [1] * len(costs) + [0] * (K - len(costs))
-
-
-@BANK.wrong("no-stages")
-def nothing_for_no_stages(costs, K):
-    if len(costs) < K:
-        raise ValueError("too few layers")
-    return dynamic(costs, K) if K >= 1 else []
-
-
-@right_cut
-def memory(costs, K):
-    return dynamic(costs, K)
-
-
 @right_cut
 def bisection_then_cut_further(costs, K):
     low, high = max(costs), sum(costs)
@@ -360,17 +310,10 @@ def table_in_numpy(costs, K):
     return np.diff([0, *reversed(ends)])
 
 
-@right_cut
-def one_by_one(costs, K):
-    yield from dynamic(costs, K)
-
-
 class Cutter:
     """Moves the cut of the slowest limit: tries each candidate limit in order."""
 
     def __call__(self, costs, K):
-        if K < 1 or len(costs) < K:
-            raise ValueError(K)
         sums = [0, *itertools.accumulate(costs)]
         limits = sorted({b - a for a, b in itertools.combinations(sums, 2)} | {max(costs)})
         place = bisect.bisect_left(limits, True, key=lambda limit: self.enough(costs, K, limit))
@@ -387,14 +330,7 @@ class Cutter:
         return limit >= max(costs) and len(fill(costs, limit * (1 + 1e-12))) <= K
 
 
-@BANK.right
-def by_a_class(costs, K):
-    return Cutter()(costs, K)
-
-
-@BANK.wrong("no-layers")
-def nothing_for_nothing(costs, K):
-    return complete(dynamic)(costs, K) if costs or K != 1 else [0]
+cut("", "by_a_class", "Cutter()(costs, K)")
 
 
 @wrong_cut("near-even-cuts")
@@ -416,38 +352,3 @@ def a_window_around_even_cuts(costs, K):
                 found[end] = min(options)
         best = found
     return [b - a for a, b in itertools.pairwise(best[L][1])]
-
-
-@right_cut
-def true_counts_as_ones(costs, K):
-    return [True if count == 1 else count for count in dynamic(costs, K)]
-
-
-@wrong_cut("not-counts")
-def as_words(costs, K):
-    return [str(count) for count in dynamic(costs, K)]
-
-
-@wrong_cut("not-a-list")
-def by_stage(costs, K):
-    return dict(enumerate(dynamic(costs, K)))
-
-
-@wrong_cut("no-return")
-def prints_it(costs, K):
-    print(dynamic(costs, K))
-
-
-@wrong_cut("more-stages")
-def a_stage_for_what_is_left(costs, K):
-    return [*dynamic(costs, K), 0]
-
-
-@wrong_cut("layers-twice")
-def stages_share_their_last_layer(costs, K):
-    return [count + (k < K - 1) for k, count in enumerate(dynamic(costs, K))]
-
-
-@wrong_cut("fractions")
-def the_same_share_for_all(costs, K):
-    return [len(costs) / K] * K

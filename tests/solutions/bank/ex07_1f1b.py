@@ -1,6 +1,7 @@
 """Exercise 07, 1F1B."""
 
 from collections import deque
+from functools import partial
 
 from gpipe_edu import Op, Schedule
 from tests.solutions.bank import Bank
@@ -8,18 +9,59 @@ from tests.solutions.bank import Bank
 BANK = Bank("ex07/1f1b")
 
 
-def alternate(K, M, warm_up):
-    """Rows with a warm-up of so many forwards on each device."""
+def by_rule(K, M):
     rows = []
     for k in range(K):
-        w = max(0, min(M, warm_up(k)))
-        row = [Op("F", m, k) for m in range(w)]
+        ahead = max(0, min(M, K - 1 - k))
+        row = [Op("F", m, k) for m in range(ahead)]
         for m in range(M):
-            if w + m < M:
-                row.append(Op("F", w + m, k))
-            row.append(Op("B", m, k))
+            forward = [Op("F", ahead + m, k)] if ahead + m < M else []
+            row += [*forward, Op("B", m, k)]
         rows.append(row)
     return rows
+
+
+changed = partial(BANK.changed, of=by_rule)
+changed("no-warm-up", "alternates_from_the_start", "K - 1 - k", "0")
+changed("same-warm-up", "everybody_warms_up_alike", "K - 1 - k", "K - 1")
+changed("one-more", "one_too_many", "K - 1 - k", "K - k")
+changed("one-less", "one_too_few", "K - 1 - k", "K - 2 - k")
+changed("reversed", "warm_up_grows_with_k", "K - 1 - k", "k")
+changed("beyond-M", "always_K_forwards", "min(M, K - 1 - k)", "K - 1 - k", " if ahead + m < M else []", "")
+changed("no-drain", "stops_when_forwards_are_over", "in range(M):", "in range(M - ahead):")
+changed(
+    "missing", "the_loss_stage_forgets_its_last", "rows.append(row)", "rows.append(row[:-1] if k == K - 1 else row)"
+)
+changed("order", "backward_before_its_forward", '[*forward, Op("B", m, k)]', '[Op("B", m, k), *forward]')
+changed("duplicate", "warm_up_counted_twice", '[Op("F", ahead + m, k)] if ahead + m < M else []', '[Op("F", m, k)]')
+changed("upside-down", "last_device_first", "return rows", "return rows[::-1]")
+changed("too-slow", "only_the_first_device_warms_up", "K - 1 - k", "K - 1 if k == 0 else 0")
+changed("no-return", "forgets_to_return", "return rows", "Schedule(rows).check()")
+changed("round-trip", "two_ahead_for_each_stage", "K - 1 - k", "2 * (K - 1 - k)")
+changed(
+    "few-micro-batches",
+    "asks_for_enough_micro_batches",
+    "rows = []",
+    "rows = []\n    if M < K:\n        raise ValueError('1F1B needs M >= K')",
+)
+changed(
+    "from-one",
+    "micro_batches_from_one",
+    "append(row)",
+    "append([op._replace(micro_batch=op.micro_batch + 1) for op in row])",
+)
+changed("exchanged", "K_and_M_exchanged", "K, M):", "M, K):")
+changed("left-over", "rows_in_a_default", "K, M):\n    rows = []", "K, M, rows=[]):")
+changed("only-small", "tried_with_eight_devices", "return rows", "return rows[:8] + [[] for _ in range(8, K)]")
+changed("other-kinds", "recomputes_in_the_backward", '"B"', '"C"')
+changed("stage-zero", "stage_zero_everywhere", "append(row)", "append([op._replace(stage=0) for op in row])")
+changed("holds-too-much", "the_first_device_takes_one_more", "K - 1 - k", "K - 1 - k + (k == 0)")
+changed(
+    "out-of-turn",
+    "the_last_micro_batch_first",
+    "append(row)",
+    "append([op._replace(micro_batch=M - 1 - op.micro_batch) for op in row])",
+)
 
 
 @BANK.wrong("f-then-b")
@@ -27,110 +69,9 @@ def all_forwards_first(K, M):
     return [[Op("F", m, k) for m in range(M)] + [Op("B", m, k) for m in range(M)] for k in range(K)]
 
 
-@BANK.wrong("no-warm-up")
-def alternates_from_the_start(K, M):
-    return alternate(K, M, lambda k: 0)
-
-
-@BANK.wrong("same-warm-up")
-def everybody_warms_up_alike(K, M):
-    return alternate(K, M, lambda k: K - 1)
-
-
-@BANK.wrong("one-more")
-def one_too_many(K, M):
-    return alternate(K, M, lambda k: K - k)
-
-
-@BANK.wrong("one-less")
-def one_too_few(K, M):
-    return alternate(K, M, lambda k: K - 2 - k)
-
-
-@BANK.wrong("reversed")
-def warm_up_grows_with_k(K, M):
-    return alternate(K, M, lambda k: k)
-
-
-@BANK.wrong("beyond-M")
-def always_K_forwards(K, M):
-    rows = []
-    for k in range(K):
-        w = K - 1 - k
-        row = [Op("F", m, k) for m in range(w)]
-        for m in range(M):
-            row += [Op("F", w + m, k), Op("B", m, k)]
-        rows.append(row)
-    return rows
-
-
-@BANK.wrong("no-drain")
-def stops_when_forwards_are_over(K, M):
-    rows = []
-    for k in range(K):
-        w = min(M, K - 1 - k)
-        row = [Op("F", m, k) for m in range(w)]
-        for m in range(M - w):
-            row += [Op("F", w + m, k), Op("B", m, k)]
-        rows.append(row)
-    return rows
-
-
-@BANK.wrong("missing")
-def the_loss_stage_forgets_its_last(K, M):
-    rows = alternate(K, M, lambda k: K - 1 - k)
-    return [*rows[:-1], rows[-1][:-1]]
-
-
-@BANK.wrong("order")
-def backward_before_its_forward(K, M):
-    rows = []
-    for k in range(K):
-        w = min(M, K - 1 - k)
-        row = [Op("F", m, k) for m in range(w)]
-        for m in range(M):
-            row.append(Op("B", m, k))
-            if w + m < M:
-                row.append(Op("F", w + m, k))
-        rows.append(row)
-    return rows
-
-
-@BANK.wrong("duplicate")
-def warm_up_counted_twice(K, M):
-    rows = []
-    for k in range(K):
-        w = min(M, K - 1 - k)
-        row = [Op("F", m, k) for m in range(w)]
-        for m in range(M):
-            row += [Op("F", m, k), Op("B", m, k)]
-        rows.append(row)
-    return rows
-
-
-@BANK.wrong("upside-down")
-def last_device_first(K, M):
-    return alternate(K, M, lambda k: K - 1 - k)[::-1]
-
-
 @BANK.wrong("by-micro-batch")
 def a_row_per_micro_batch(K, M):
     return [[Op(kind, m, k) for kind in "FB" for k in range(K)] for m in range(M)]
-
-
-@BANK.wrong("too-slow")
-def only_the_first_device_warms_up(K, M):
-    return alternate(K, M, lambda k: K - 1 if k == 0 else 0)
-
-
-@BANK.wrong("no-return")
-def forgets_to_return(K, M):
-    Schedule(alternate(K, M, lambda k: K - 1 - k)).check()
-
-
-@BANK.wrong("round-trip")
-def two_ahead_for_each_stage(K, M):
-    return alternate(K, M, lambda k: 2 * (K - 1 - k))
 
 
 @BANK.wrong("blocks")
@@ -162,45 +103,6 @@ def a_stack(K, M):
                 row.append(Op("B", held.pop(), k))
         rows.append(row + [Op("B", m, k) for m in reversed(held)])
     return rows
-
-
-@BANK.wrong("few-micro-batches")
-def asks_for_enough_micro_batches(K, M):
-    if M < K:
-        raise ValueError("1F1B needs M >= K")
-    return alternate(K, M, lambda k: K - 1 - k)
-
-
-@BANK.wrong("from-one")
-def micro_batches_from_one(K, M):
-    return [[op._replace(micro_batch=op.micro_batch + 1) for op in row] for row in alternate(K, M, lambda k: K - 1 - k)]
-
-
-@BANK.wrong("exchanged")
-def K_and_M_exchanged(K, M):
-    return alternate(M, K, lambda k: M - 1 - k)
-
-
-@BANK.wrong("left-over")
-def rows_in_a_default(K, M, rows=[]):  # noqa: B006
-    rows += alternate(K, M, lambda k: K - 1 - k)
-    return rows
-
-
-@BANK.wrong("only-small")
-def tried_with_eight_devices(K, M):
-    return alternate(K, M, lambda k: K - 1 - k)[:8] + [[] for _ in range(8, K)]
-
-
-@BANK.wrong("other-kinds")
-def recomputes_in_the_backward(K, M):
-    rows = alternate(K, M, lambda k: K - 1 - k)
-    return [[op._replace(kind="C") if op.kind == "B" else op for op in row] for row in rows]
-
-
-@BANK.wrong("stage-zero")
-def stage_zero_everywhere(K, M):
-    return [[op._replace(stage=0) for op in row] for row in alternate(K, M, lambda k: K - 1 - k)]
 
 
 @BANK.right
@@ -253,18 +155,6 @@ def as_text(K, M):
         words += [f"B{m}" for m in range(M - ahead, M)]
         lines.append(" ".join(words))
     return "\n".join(lines)
-
-
-@BANK.wrong("holds-too-much")
-def the_first_device_takes_one_more(K, M):
-    return alternate(K, M, lambda k: K - 1 - k + (k == 0))
-
-
-@BANK.wrong("out-of-turn")
-def the_last_micro_batch_first(K, M):
-    return [
-        [Op(op.kind, M - 1 - op.micro_batch, op.stage) for op in row] for row in alternate(K, M, lambda k: K - 1 - k)
-    ]
 
 
 @BANK.wrong("error")

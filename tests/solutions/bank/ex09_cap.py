@@ -24,34 +24,34 @@ def early_recompute_everywhere():
     return with_recompute(one_f_one_b(3, 6), "always").rows
 
 
-@BANK.wrong("waits")
-def waits_for_room():
-    return f"{MIDDLE}\n{MIDDLE}\n{LAST}"
+def as_text():
+    return ROWS  # noqa: F821
 
 
-@BANK.wrong("all-on-device-0")
-def the_one_to_beat():
-    return f"F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5\n{MIDDLE}\n{LAST}"
+def typed(slip, name, first, others=f"{MIDDLE}\n{LAST}"):
+    """Adds a schedule as text: the row of device 0, and those of the others, which are best as in 1F1B."""
+    BANK.changed(slip, name, "ROWS  # noqa: F821", repr(f"{first}\n{others}"), of=as_text)
 
 
-@BANK.wrong("late")
-def recomputes_late():
-    return f"F0 F1 F2 B0 F3 C1 F4 C2 F5 C3 C4 C5\n{MIDDLE}\n{LAST}"
-
-
-@BANK.wrong("over-the-cap")
-def recomputes_too_few():
-    return f"F0 F1 F2 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 B4 B5\n{MIDDLE}\n{LAST}"
-
-
-@BANK.wrong("unneeded")
-def recomputes_one_too_many():
-    return f"F0 F1 F2 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5\n{MIDDLE}\n{LAST}"
-
-
-@BANK.wrong("too-slow")
-def goes_back_too_often():
-    return f"F0 F1 F2 R0 B0 R1 B1 F3 R2 B2 F4 B3 F5 B4 B5\n{MIDDLE}\n{LAST}"
+typed("waits", "waits_for_room", MIDDLE)
+typed("all-on-device-0", "the_one_to_beat", "F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5")
+typed("late", "recomputes_late", "F0 F1 F2 B0 F3 C1 F4 C2 F5 C3 C4 C5")
+typed("over-the-cap", "recomputes_too_few", "F0 F1 F2 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 B4 B5")
+typed("unneeded", "recomputes_one_too_many", "F0 F1 F2 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5")
+typed("too-slow", "goes_back_too_often", "F0 F1 F2 R0 B0 R1 B1 F3 R2 B2 F4 B3 F5 B4 B5")
+typed(
+    "deadlock",
+    "goes_back_too_soon",
+    "F0 B0 F1 F2 B1 F3 B2 F4 B3 F5 B4 B5",
+    f"{MIDDLE}\nF0 F1 B0 B1 F2 B2 F3 B3 F4 B4 F5 B5",
+)
+typed("not-a-word", "commas_between_ops", "F0, F1, B0", "F0, B0")
+typed(
+    "holds-too-much",
+    "one_more_in_the_warm_up",
+    "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5",
+    f"F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5\n{LAST}",
+)
 
 
 @BANK.wrong("other-size")
@@ -59,26 +59,9 @@ def only_four_micro_batches():
     return one_f_one_b(2, 6)
 
 
-@BANK.wrong("deadlock")
-def goes_back_too_soon():
-    return (
-        "F0 B0 F1 F2 B1 F3 B2 F4 B3 F5 B4 B5\nF0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5\nF0 F1 B0 B1 F2 B2 F3 B3 F4 B4 F5 B5"
-    )
-
-
 @BANK.wrong("other-kinds")
 def splits_the_backward():
     return [[Op(kind, m, k) for m in range(6) for kind in "FIW"] for k in range(3)]
-
-
-@BANK.wrong("holds-too-much")
-def one_more_in_the_warm_up():
-    return "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5\nF0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5\n" + LAST
-
-
-@BANK.wrong("not-a-word")
-def commas_between_ops():
-    return "F0, F1, B0\nF0, B0"
 
 
 @BANK.right
