@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.recompute import with_kinds
 from gpipe_edu.split import balance_uniform, join_batch, split_batch
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.validate import whole
@@ -83,10 +84,10 @@ class GPipe(nn.Module):
     def forward(self, x: Value) -> Value:
         """The output of `net` for x, tensors of shape (N, ...); its backward runs through the pipeline, too.
 
-        Gradients go to `.grad` of weights and of x. In eval mode or under no_grad no graph is built and nothing is
-        recomputed. Raises what a layer raises, with a note that names stage, micro-batch and op.
+        Gradients go to `.grad` of weights and of x. Under no_grad no graph is built; in eval mode, as in training, it
+        is, but nothing is recomputed. Raises what a layer raises, with a note that names stage, micro-batch and op.
         """
-        trains = self.training and torch.is_grad_enabled()
+        trains = torch.is_grad_enabled()
         run = self._start(x, trains)
         if not trains:
             return self._forward(run)
@@ -161,6 +162,8 @@ class GPipe(nn.Module):
                 f"the input has {sizes} samples; it needs at least one, and all its tensors the same number"
             )
         schedule = self._plan(sizes[0])
+        if trains and not self.training:
+            schedule = with_kinds(schedule, {"R": "", "C": "B"})
         pieces = split_batch(x, schedule.micro_batches)
         heads = make_heads(**loss, pieces=pieces, device=self._stages[-1].device) if loss else ()
         if self._workers is None:
@@ -178,7 +181,7 @@ class GPipe(nn.Module):
             trains=trains,
             heads=heads,
             loss_fn=loss.get("loss_fn"),
-            measure_memory=self._measure_memory,
+            measure_memory=self._measure_memory and trains and (self.training or bool(loss)),
         )
 
     def _forward(self, run: Run) -> Value:
@@ -215,7 +218,11 @@ class _Pipeline(torch.autograd.Function):
     def forward(ctx: Any, pipe: GPipe, run: Run, anchor: Tensor, *x: Tensor) -> Value:
         ctx.run = run
         ctx.set_materialize_grads(False)
-        return pipe._forward(run)
+        outputs = pipe._forward(run)
+        # As on one device, what no weight and no input leads to has no gradient: a frozen pipe's output, say.
+        plain = zip(tensors(outputs), run.has_gradient, strict=True)
+        ctx.mark_non_differentiable(*(part for part, has_gradient in plain if not has_gradient))
+        return outputs
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:

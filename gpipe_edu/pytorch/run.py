@@ -46,10 +46,11 @@ class Run:
         self.schedule, self.stages, self.places, self.workers = schedule, stages, places, workers
         self.sizes = sizes_of(pieces)
         self._output_sizes: list[list[int]] = []  # per output tensor, its rows in each micro-batch
+        self.has_gradient: list[bool] = []  # per output tensor
         homes = schedule.device_of_stage
         self.meters: list[Ledger | Allocator] = []
         ledgers: list[Ledger] = []
-        if measure_memory and trains:
+        if measure_memory:
             self.meters = [self._meter(device) for device in range(len(places))]
             if all(isinstance(meter, Ledger) for meter in self.meters):
                 ledgers = [self.meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
@@ -83,8 +84,9 @@ class Run:
     def outputs(self) -> list[Value]:
         """What left the last stage, for every micro-batch."""
         values = [message.value() for message in self._collect("F", len(self.stages))]
-        rows = zip(*(tensors(value) for value in values), strict=True)
+        rows = list(zip(*(tensors(value) for value in values), strict=True))
         self._output_sizes = [[part.shape[0] if part.dim() else 1 for part in parts] for parts in rows]
+        self.has_gradient = [any(part.requires_grad for part in parts) for parts in rows]
         return values
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:

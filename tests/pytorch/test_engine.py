@@ -168,7 +168,7 @@ def test_autocast_is_carried_into_the_workers():
     assert len(kinds) == 4
 
 
-def test_eval_and_no_grad_build_no_graph_and_recompute_nothing():
+def test_no_grad_builds_no_graph_and_evaluation_recomputes_nothing():
     model, (x, _) = models.mlp(), batch(8)
     pipe = GPipe(model, 3, 4, checkpoint="always")
     expected = copy.deepcopy(model)(x)
@@ -177,8 +177,8 @@ def test_eval_and_no_grad_build_no_graph_and_recompute_nothing():
     assert not output.requires_grad
     assert torch.allclose(output, expected, rtol=1e-12)
     assert {span.op.kind for span in pipe.timeline.spans} == {"F"}
-    pipe.eval()
-    assert not pipe(x).requires_grad
+    LOSS(pipe.eval()(x), torch.zeros(8, dtype=int)).backward()
+    assert {span.op.kind for span in pipe.timeline.spans} == {"F", "B"}
 
 
 def test_state_dict_training_mode_and_copies_are_those_of_the_model():
