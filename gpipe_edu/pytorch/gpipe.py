@@ -21,7 +21,6 @@ from gpipe_edu.validate import whole
 
 from .choice import build
 from .clock import Clock
-from .gradients import all_or_nothing
 from .ledger import Allocator, Ledger
 from .place import make_places
 from .run import LossFunction, Run, make_heads
@@ -91,9 +90,10 @@ class GPipe(nn.Module):
         run = self._start(x, trains)
         if not trains:
             return self._forward(run)
-        # Autograd calls a Function's backward only if an input of it requires a gradient; weights are no inputs here.
+        # Autograd calls a Function's backward only if an input of it requires a gradient. What does may be no weight
+        # of a layer, but a tensor that it holds in another way.
         anchor = torch.empty(0, requires_grad=True)
-        outputs: Value = _Pipeline.apply(self, run, anchor, *tensors(x))  # type: ignore[no-untyped-call]
+        outputs: Value = _Pipeline.apply(self, run, anchor, *tensors(x), *run.weights.given)  # type: ignore[no-untyped-call]
         return outputs
 
     def step(self, x: Value, y: Any, loss_fn: LossFunction, reduction: str | Sequence[float] = "mean") -> Tensor:
@@ -106,21 +106,13 @@ class GPipe(nn.Module):
         """
         run = self._start(x, True, loss_fn=loss_fn, y=y, reduction=reduction)
         try:
-            with all_or_nothing(self.parameters()):
-                run.go(lambda op: True)
+            run.go(lambda op: True)
         except BaseException:
             self._forget()
             raise
         loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
         self._finish_forward(run)
-        wanted = [
-            (part, gradient)
-            for part, gradient in zip(tensors(x), run.input_gradients(), strict=True)
-            if part.requires_grad and gradient is not None
-        ]
-        if wanted:
-            parts, gradients = zip(*wanted, strict=True)
-            torch.autograd.backward(parts, gradients)
+        run.hand_over(tensors(x))
         return loss
 
     @property
@@ -215,7 +207,7 @@ class _Pipeline(torch.autograd.Function):
     """The whole pipeline as one node of the user's graph."""
 
     @staticmethod
-    def forward(ctx: Any, pipe: GPipe, run: Run, anchor: Tensor, *x: Tensor) -> Value:
+    def forward(ctx: Any, pipe: GPipe, run: Run, anchor: Tensor, *inputs: Tensor) -> Value:
         ctx.run = run
         ctx.set_materialize_grads(False)
         outputs = pipe._forward(run)
@@ -232,7 +224,7 @@ class _Pipeline(torch.autograd.Function):
                 "this output's backward has run already, and its activations are gone; run forward again"
             )
         run.backward(gradients)
-        return (None, None, None, *run.input_gradients())
+        return (None, None, None, *run.input_gradients(), *run.weights.gradients())
 
 
 def cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[nn.Module]]:

@@ -13,7 +13,6 @@ from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 
 from .exchange import Address
-from .gradients import all_or_nothing
 from .interpreter import Interpreter
 from .ledger import Allocator, Ledger
 from .place import CudaPlace, Message, Place, fetch, outside
@@ -21,6 +20,7 @@ from .randomness import Randomness
 from .skip import Way
 from .stage import Head, Stage, StepState, leaf
 from .values import Value, change, check, tensors
+from .weights import Weights, hand_over
 from .worker import Workers
 
 LossFunction = Callable[[Any, Any], Tensor]
@@ -54,6 +54,7 @@ class Run:
             self.meters = [self._meter(device) for device in range(len(places))]
             if all(isinstance(meter, Ledger) for meter in self.meters):
                 ledgers = [self.meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
+        self.weights = Weights(stage.layers for stage in stages) if trains else Weights([])
         self.randomness = Randomness([stage.layers for stage in stages], loss_fn)
         step = StepState(
             trains=trains,
@@ -76,7 +77,8 @@ class Run:
         rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
         jobs = [partial(self.interpreter.run_row, device, row) for device, row in enumerate(rows)]
         try:
-            self.workers.run(jobs, self.interpreter.exchange.abort)
+            with self.weights.in_place():
+                self.workers.run(jobs, self.interpreter.exchange.abort)
         finally:
             for place in self.places:
                 place.finish()
@@ -97,16 +99,28 @@ class Run:
         ]
         for m, pieces in enumerate(zip(*cut, strict=True)):
             self._post(len(self.stages) - 1, "G", m, len(self.stages), pieces)
-        with all_or_nothing(weight for stage in self.stages for weight in stage.layers.parameters()):
-            if any(isinstance(place, CudaPlace) for place in self.places):
-                self._backward_in_this_thread()
-            else:
-                self.go(lambda op: op.kind != "F")
+        if any(isinstance(place, CudaPlace) for place in self.places):
+            self._backward_in_this_thread()
+        else:
+            self.go(lambda op: op.kind != "F")
 
     def input_gradients(self) -> list[Tensor | None]:
         """For every tensor of the input its gradient, put together again."""
         columns = zip(*(message.tensors for message in self._collect("G", 0)), strict=True)
         return [self._join(column) for column in columns]
+
+    def hand_over(self, x: Sequence[Tensor]) -> None:
+        """After a whole schedule: all gradients to the weights, and to what the input was computed from."""
+        receivers: list[Tensor] = []
+        gradients: list[Tensor | None] = []
+        for tensor, gradient in zip(
+            (*x, *self.weights.given), (*self.input_gradients(), *self.weights.gradients()), strict=True
+        ):
+            if tensor.requires_grad and gradient is not None:
+                receivers.append(tensor)
+                gradients.append(gradient)
+        gradient = None  # autograd takes a gradient that nobody else holds as it is, and copies it otherwise
+        hand_over(receivers, gradients)
 
     def _join(self, column: Sequence[Tensor | None]) -> Tensor | None:
         """None only if no micro-batch used that input; where some did, the others count as zero."""
@@ -121,9 +135,10 @@ class Run:
         # workers' own backwards would need that very thread, so waiting for them here would wait for ever. But from
         # this thread a backward may be called again, and since it only queues kernels, the GPU still overlaps stages.
         try:
-            for device, op, _ in self.schedule.steps:
-                if op.kind != "F":
-                    self.interpreter.run_row(device, [op])
+            with self.weights.in_place():
+                for device, op, _ in self.schedule.steps:
+                    if op.kind != "F":
+                        self.interpreter.run_row(device, [op])
         finally:
             for place in self.places:
                 place.finish()
