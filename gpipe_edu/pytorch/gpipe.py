@@ -8,6 +8,8 @@ loss = pipe.step(x, y, loss_fn)           # a whole schedule, forwards and backw
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from operator import is_
 from typing import Any, cast
 
 import torch
@@ -21,6 +23,7 @@ from gpipe_edu.validate import whole
 
 from .choice import build
 from .clock import Clock
+from .guards import Turn, first_derivative, grad_is_enabled, plain_sequential, runs_for_real, same_number
 from .ledger import Allocator, Ledger
 from .place import make_places
 from .run import LossFunction, Run, make_heads
@@ -60,25 +63,18 @@ class GPipe(nn.Module):
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
         self._schedule = build(schedule, K, M, checkpoint)
         self._asked = schedule, checkpoint
-        groups = cut(net, K, balance)
+        self._balance = tuple(map(len, cut(net, K, balance)))
+        self._deferred = deferred_batch_norm
         self.training = net.training
-        skips = skip_ways(groups)
-        self._ways = [*(Way(MAIN, k - 1, k) for k in range(K + 1)), *skips]
         self._places = make_places(devices, self._schedule.devices)
-        self._stages = []
-        for k, layers in enumerate(groups):
-            device = self._places[self._schedule.device_of_stage[k]].device
-            for layer in layers:
-                layer.to(device)
-            stashes = [way.name for way in skips if way.source == k]
-            last = k == K - 1
-            self._stages.append(Stage(k, layers, device, stashes=stashes, deferred=deferred_batch_norm, last=last))
         self._measure_memory = measure_memory
         self._workers: Workers | None = None
         self._clock: Clock | None = None
         self._meters: Sequence[Ledger | Allocator] = ()
         # The same dictionary of children: parameters, state_dict keys, train() and eval() are those of `net`.
         self._modules = net._modules  # type: ignore[assignment]
+        self._turn = Turn()
+        self._make_stages()
 
     def forward(self, x: Value) -> Value:
         """The output of `net` for x, tensors of shape (N, ...); its backward runs through the pipeline, too.
@@ -87,14 +83,16 @@ class GPipe(nn.Module):
         is, but nothing is recomputed. Raises what a layer raises, with a note that names stage, micro-batch and op.
         """
         trains = torch.is_grad_enabled()
-        run = self._start(x, trains)
-        if not trains:
-            return self._forward(run)
-        # Autograd calls a Function's backward only if an input of it requires a gradient. What does may be no weight
-        # of a layer, but a tensor that it holds in another way.
-        anchor = torch.empty(0, requires_grad=True)
-        outputs: Value = _Pipeline.apply(self, run, anchor, *tensors(x), *run.weights.given)  # type: ignore[no-untyped-call]
-        return outputs
+        with self._running():
+            run = self._start(x, trains)
+            if not trains:
+                return self._forward(run)
+            # Autograd calls a Function's backward only if an input of it requires a gradient. What does may be no
+            # weight of a layer, but a tensor that it holds in another way.
+            anchor = torch.empty(0, requires_grad=True)
+            given = anchor, *tensors(x), *run.weights.given
+            outputs: Value = _Pipeline.apply(self, run, *given)  # type: ignore[no-untyped-call]
+            return outputs
 
     def step(self, x: Value, y: Any, loss_fn: LossFunction, reduction: str | Sequence[float] = "mean") -> Tensor:
         """Run the whole schedule for one mini-batch, add the gradients to `.grad`, return the mini-batch's loss.
@@ -104,14 +102,16 @@ class GPipe(nn.Module):
         if it sums; or one weight per micro-batch. Raises what a layer or loss_fn raises, with a note that names stage,
         micro-batch and op; the gradients that were there before are then unchanged.
         """
-        run = self._start(x, True, loss_fn=loss_fn, y=y, reduction=reduction)
-        try:
-            run.go(lambda op: True)
-        except BaseException:
-            self._forget()
-            raise
-        loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
-        self._finish_forward(run)
+        grad_is_enabled()
+        with self._running():
+            run = self._start(x, True, loss_fn=loss_fn, y=y, reduction=reduction)
+            try:
+                run.go(lambda op: True)
+            except BaseException:
+                self._forget()
+                raise
+            loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
+            self._finish_forward(run)
         run.hand_over(tensors(x))
         return loss
 
@@ -138,6 +138,22 @@ class GPipe(nn.Module):
             raise RuntimeError("memory was not measured; give measure_memory=True to GPipe and run a training step")
         return tuple(meter.peak for meter in self._meters)
 
+    def _make_stages(self) -> None:
+        """From the layers there are now: one may have been exchanged since the last time."""
+        self._layers = layers_of(self)
+        same_number(sum(self._balance), len(self._layers))
+        groups = group(self._layers, self._balance)
+        skips = skip_ways(groups)
+        self._ways = [*(Way(MAIN, k - 1, k) for k in range(len(groups) + 1)), *skips]
+        self._stages = []
+        for k, layers in enumerate(groups):
+            device = self._places[self._schedule.device_of_stage[k]].device
+            for layer in layers:
+                layer.to(device)
+            stashes = [way.name for way in skips if way.source == k]
+            last = k == len(groups) - 1
+            self._stages.append(Stage(k, layers, device, stashes=stashes, deferred=self._deferred, last=last))
+
     def _plan(self, samples: int) -> Schedule:
         """The schedule for a batch of so many samples: "all but the last" means the last one there is."""
         schedule, checkpoint = self._asked
@@ -146,7 +162,11 @@ class GPipe(nn.Module):
         return build(schedule, self._schedule.stages, samples, checkpoint)
 
     def _start(self, x: Value, trains: bool, **loss: Any) -> Run:
+        runs_for_real()
         check(x, "the input")
+        now = layers_of(self)
+        if len(now) != len(self._layers) or not all(map(is_, now, self._layers)):
+            self._make_stages()
         parts = tensors(x)
         sizes = [part.shape[0] if part.dim() else 0 for part in parts]
         if len(set(sizes)) > 1 or sizes[0] == 0:
@@ -158,7 +178,7 @@ class GPipe(nn.Module):
             schedule = with_kinds(schedule, {"R": "", "C": "B"})
         pieces = split_batch(x, schedule.micro_batches)
         heads = make_heads(**loss, pieces=pieces, device=self._stages[-1].device) if loss else ()
-        if self._workers is None:
+        if self._workers is None or not self._workers.alive:
             on_cpu = all(place.device.type == "cpu" for place in self._places)
             # One share of the cores each, so that the threads of their matrix products do not fight.
             threads = max(1, torch.get_num_threads() // len(self._places)) if on_cpu else None
@@ -175,6 +195,9 @@ class GPipe(nn.Module):
             loss_fn=loss.get("loss_fn"),
             measure_memory=self._measure_memory and trains and (self.training or bool(loss)),
         )
+
+    def _running(self, wait: bool = True) -> AbstractContextManager[None]:
+        return self._turn.taken(() if self._workers is None else self._workers.threads, wait)
 
     def _forward(self, run: Run) -> Value:
         """All forwards; returns the joined output."""
@@ -208,7 +231,7 @@ class _Pipeline(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, pipe: GPipe, run: Run, anchor: Tensor, *inputs: Tensor) -> Value:
-        ctx.run = run
+        ctx.pipe, ctx.run = pipe, run
         ctx.set_materialize_grads(False)
         outputs = pipe._forward(run)
         # As on one device, what no weight and no input leads to has no gradient: a frozen pipe's output, say.
@@ -218,22 +241,20 @@ class _Pipeline(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        first_derivative()
         run, ctx.run = ctx.run, None
         if run is None:
             raise RuntimeError(
                 "this output's backward has run already, and its activations are gone; run forward again"
             )
-        run.backward(gradients)
+        with ctx.pipe._running(wait=not run.on_cuda):
+            run.backward(gradients)
         return (None, None, None, *run.input_gradients(), *run.weights.gradients())
 
 
 def cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[nn.Module]]:
     """The layers of each stage. Raises as GPipe does."""
-    if not isinstance(net, nn.Sequential):
-        raise TypeError(
-            f"net is a {type(net).__name__}; it must be an nn.Sequential, whose layers can be cut into stages"
-        )
-    layers = [layer for layer in net._modules.values() if layer is not None]
+    layers = layers_of(plain_sequential(net))
     if balance is not None and not isinstance(balance, Sequence):
         raise TypeError(f"balance is {balance!r}; it must be a list of layer counts, one per stage")
     counts = balance_uniform(len(layers), K) if balance is None else [whole("balance", n, 1) for n in balance]
@@ -242,7 +263,17 @@ def cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[
             f"balance is {tuple(counts)}, which places {sum(counts)} layers on {len(counts)} stages; net has "
             f"{len(layers)} layers, and partitions is {K}"
         )
-    ends = [sum(counts[: k + 1]) for k in range(K)]
+    return group(layers, counts)
+
+
+def layers_of(net: nn.Module) -> list[nn.Module]:
+    """The layers that run one after another."""
+    return [layer for layer in net._modules.values() if layer is not None]
+
+
+def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Module]]:
+    """So many layers to each stage. Raises ValueError for weights or layers that two stages would share."""
+    ends = [sum(counts[: k + 1]) for k in range(len(counts))]
     groups = [layers[end - count : end] for end, count in zip(ends, counts, strict=True)]
     homes: dict[int, int] = {}
     for k, group in enumerate(groups):

@@ -47,6 +47,7 @@ class Run:
         self.sizes = sizes_of(pieces)
         self._output_sizes: list[list[int]] = []  # per output tensor, its rows in each micro-batch
         self.has_gradient: list[bool] = []  # per output tensor
+        self.on_cuda = any(isinstance(place, CudaPlace) for place in places)
         homes = schedule.device_of_stage
         self.meters: list[Ledger | Allocator] = []
         ledgers: list[Ledger] = []
@@ -99,7 +100,9 @@ class Run:
         ]
         for m, pieces in enumerate(zip(*cut, strict=True)):
             self._post(len(self.stages) - 1, "G", m, len(self.stages), pieces)
-        if any(isinstance(place, CudaPlace) for place in self.places):
+        if any(op.kind in "RC" for row in self.schedule.rows for op in row):
+            self.weights.check_unchanged()
+        if self.on_cuda:
             self._backward_in_this_thread()
         else:
             self.go(lambda op: op.kind != "F")

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from .guards import unchanged
+
 
 class Weights:
     """The weights that `layers` hold now; `given`: those that require a gradient, each once."""
@@ -36,7 +38,8 @@ class Weights:
                         self.given.append(weight)
                 self._slots.append((module, name, ours[id(weight)]))
         self._ours = [ours[id(weight)] for weight in self.given]
-        self._versions = [(weight, weight._version) for _, _, weight in self._slots if not weight.is_inference()]
+        self._all = [weight for weight in ours.values() if not weight.is_inference()]
+        self._versions = [weight._version for weight in self._all]
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -55,9 +58,9 @@ class Weights:
             weight.grad = None
         return found
 
-    def changed(self) -> bool:
-        """Whether a weight was changed in place since the forward, so that a recompute would give other values."""
-        return any(weight._version != version for weight, version in self._versions)
+    def check_unchanged(self) -> None:
+        """Raises RuntimeError if a weight was changed in place since the forward, and a recompute would differ."""
+        unchanged(self._versions, [weight._version for weight in self._all], "a weight")
 
 
 def _detached(weight: Tensor) -> Tensor:
