@@ -23,7 +23,7 @@ from gpipe_edu.validate import whole
 
 from .choice import build
 from .clock import Clock
-from .guards import Turn, first_derivative, grad_is_enabled, plain_sequential, runs_for_real, same_number
+from .guards import Turn, first_derivative, grad_is_enabled, plain_sequential, runs_for_real, same_layers, same_number
 from .ledger import Allocator, Ledger
 from .place import make_places
 from .run import LossFunction, Run, make_heads
@@ -46,6 +46,9 @@ class GPipe(nn.Module):
 
     Raises TypeError or ValueError for arguments that do not fit, ScheduleError for a schedule that cannot run.
     """
+
+    # torch.jit would read them before it calls forward, which says what is wrong.
+    __jit_unused_properties__ = ("schedule", "timeline", "peak_memory")
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class GPipe(nn.Module):
         self._meters: Sequence[Ledger | Allocator] = ()
         # The same dictionary of children: parameters, state_dict keys, train() and eval() are those of `net`.
         self._modules = net._modules  # type: ignore[assignment]
+        self._net = [net]  # in a list, or it would be a child
         self._turn = Turn()
         self._make_stages()
 
@@ -164,6 +168,8 @@ class GPipe(nn.Module):
     def _start(self, x: Value, trains: bool, **loss: Any) -> Run:
         runs_for_real()
         check(x, "the input")
+        for net in self._net:
+            same_layers(plain_sequential(net), self)
         now = layers_of(self)
         if len(now) != len(self._layers) or not all(map(is_, now, self._layers)):
             self._make_stages()
@@ -222,8 +228,8 @@ class GPipe(nn.Module):
             stage.batch_norms.forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Threads and measurements are not part of a copy.
-        return {**self.__dict__, "_workers": None, "_clock": None, "_meters": ()}
+        # Threads and measurements are not part of a copy, and it stands for no other model.
+        return {**self.__dict__, "_workers": None, "_clock": None, "_meters": (), "_net": []}
 
 
 class _Pipeline(torch.autograd.Function):
@@ -274,7 +280,7 @@ def layers_of(net: nn.Module) -> list[nn.Module]:
 def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Module]]:
     """So many layers to each stage. Raises ValueError for weights or layers that two stages would share."""
     ends = [sum(counts[: k + 1]) for k in range(len(counts))]
-    groups = [layers[end - count : end] for end, count in zip(ends, counts, strict=True)]
+    groups = [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
     homes: dict[int, int] = {}
     for k, group in enumerate(groups):
         for layer in group:

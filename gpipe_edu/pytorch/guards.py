@@ -55,10 +55,19 @@ def same_number(before: int, now: int) -> None:
         )
 
 
+def same_layers(net: nn.Sequential, pipe: nn.Module) -> None:
+    """Raises ValueError if the net holds its layers elsewhere by now, as it does after `del net[i]` or `net.insert`."""
+    if net._modules is not pipe._modules:
+        raise ValueError(
+            "layers of the net were deleted or inserted since it was cut into stages; one may be exchanged, but for "
+            "more or fewer make a new GPipe"
+        )
+
+
 def runs_for_real() -> None:
     """Raises RuntimeError inside what records or transforms a model instead of running it: threads are not seen."""
     transforming = {
-        "torch.jit.trace": torch.jit.is_tracing(),
+        "torch.jit.trace": torch._C._get_tracing_state() is not None,
         "torch.compile or torch.export": torch.compiler.is_compiling(),
         "a transform of torch.func (grad, vmap, jvp)": torch._C._functorch.peek_interpreter_stack() is not None,
     }

@@ -185,7 +185,7 @@ class Door:
             return method
 
         def call(*args: Any) -> Any:
-            modes = _get_current_dispatch_mode_stack()  # type: ignore[no-untyped-call]
+            modes = _get_current_dispatch_mode_stack()
             stream = next((mode for mode in reversed(modes) if isinstance(mode, Stream)), None)
             if stream is not None:
                 return stream.handle(self.generator, lambda: method(*args))
@@ -216,7 +216,8 @@ class _Doors:
                 self._names(real)
 
     def _names(self, change: Callable[[Any], Any]) -> None:
-        torch.random.default_generator = change(torch.random.default_generator)
+        names = vars(torch.random)
+        names["default_generator"] = change(names["default_generator"])
         torch.cuda.default_generators = tuple(map(change, torch.cuda.default_generators))
 
 
