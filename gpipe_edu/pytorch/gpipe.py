@@ -23,7 +23,16 @@ from gpipe_edu.validate import whole
 
 from .choice import build
 from .clock import Clock
-from .guards import Turn, first_derivative, grad_is_enabled, plain_sequential, runs_for_real, same_layers, same_number
+from .guards import (
+    Turn,
+    first_derivative,
+    grad_is_enabled,
+    have_samples,
+    plain_sequential,
+    runs_for_real,
+    same_layers,
+    same_number,
+)
 from .ledger import Allocator, Ledger
 from .place import make_places
 from .run import LossFunction, Run, make_heads
@@ -128,7 +137,7 @@ class GPipe(nn.Module):
     def timeline(self) -> Timeline:
         """When every op of the last step ran, in measured seconds. Raises RuntimeError before the first step."""
         if self._clock is None:
-            raise RuntimeError("nothing has run yet; call the pipeline or its step() first")
+            raise NotMeasured("nothing has run yet; call the pipeline or its step() first")
         return self._clock.timeline(self._schedule.name)
 
     @property
@@ -139,8 +148,13 @@ class GPipe(nn.Module):
         before the first training step, or unless measure_memory=True was given.
         """
         if not self._meters:
-            raise RuntimeError("memory was not measured; give measure_memory=True to GPipe and run a training step")
+            raise NotMeasured("memory was not measured; give measure_memory=True to GPipe and run a training step")
         return tuple(meter.peak for meter in self._meters)
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks here after an AttributeError of a property, which is to keep its words.
+        found = getattr(type(self), name, None)
+        return found.fget(self) if isinstance(found, property) and found.fget else super().__getattr__(name)
 
     def _make_stages(self) -> None:
         """From the layers there are now: one may have been exchanged since the last time."""
@@ -213,7 +227,9 @@ class GPipe(nn.Module):
             self._forget()
             raise
         self._finish_forward(run)
-        return cast(Value, join_batch(run.outputs()))
+        outputs = run.outputs()
+        have_samples(part for output in outputs for part in tensors(output))
+        return cast(Value, join_batch(outputs))
 
     def _finish_forward(self, run: Run) -> None:
         for stage in self._stages:
@@ -230,6 +246,10 @@ class GPipe(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         # Threads and measurements are not part of a copy, and it stands for no other model.
         return {**self.__dict__, "_workers": None, "_clock": None, "_meters": (), "_net": []}
+
+
+class NotMeasured(RuntimeError, AttributeError):
+    """A figure that no run has measured yet; for `hasattr`, which tools ask, it is not there."""
 
 
 class _Pipeline(torch.autograd.Function):
@@ -284,7 +304,11 @@ def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Mo
     homes: dict[int, int] = {}
     for k, group in enumerate(groups):
         for layer in group:
-            for name, thing in [*layer.named_modules(), *layer.named_parameters()]:
+            # One ReLU object may be used everywhere, for it has nothing that lives on a device.
+            holders = [
+                (name, module) for name, module in layer.named_modules() if module._parameters or module._buffers
+            ]
+            for name, thing in [*holders, *layer.named_parameters()]:
                 if homes.setdefault(id(thing), k) != k:
                     what = "parameter" if isinstance(thing, nn.Parameter) else "module"
                     raise ValueError(

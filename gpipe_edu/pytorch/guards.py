@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 _HOOKS = (
     "_forward_pre_hooks",
@@ -61,6 +62,24 @@ def same_layers(net: nn.Sequential, pipe: nn.Module) -> None:
         raise ValueError(
             "layers of the net were deleted or inserted since it was cut into stages; one may be exchanged, but for "
             "more or fewer make a new GPipe"
+        )
+
+
+def have_samples(outputs: Iterable[Tensor]) -> None:
+    """Raises ValueError for what the last stage returns without samples, such as a loss: it cannot be joined."""
+    if any(output.dim() == 0 for output in outputs):
+        raise ValueError(
+            "the last stage returns a single number for each micro-batch, and pipe(x) joins outputs sample by sample; "
+            "compute the loss behind the pipe, or in pipe.step(x, y, loss_fn)"
+        )
+
+
+def has_memory(weights: Iterable[Tensor]) -> None:
+    """Raises ValueError where weights are not there yet, so that they cannot be told from activations."""
+    if any(is_lazy(weight) for weight in weights):
+        raise ValueError(
+            "measure_memory=True must know the weights, and a lazy layer has none before its first forward; run one "
+            "first: with torch.no_grad(): pipe(x)"
         )
 
 

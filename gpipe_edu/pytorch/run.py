@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 
 from .exchange import Address
+from .guards import has_memory
 from .interpreter import Interpreter
 from .ledger import Allocator, Ledger
 from .place import CudaPlace, Message, Place, fetch, outside
@@ -151,7 +154,9 @@ class Run:
         if isinstance(place, CudaPlace):
             return Allocator(place.device)
         mine = (stage for stage in self.stages if self.schedule.device_of_stage[stage.index] == device)
-        return Ledger(weight for stage in mine for weight in stage.layers.parameters())
+        weights = [weight for stage in mine for weight in stage.layers.parameters()]
+        has_memory(weights)
+        return Ledger(weights)
 
     def _post(self, stage: int, kind: str, m: int, way: int, value: Any) -> None:
         inbox = self.interpreter.inbox_of_stage[stage]
@@ -176,9 +181,16 @@ def make_heads(
     """
     sizes = sizes_of(pieces)
     M, N = len(sizes), sum(sizes)
+    if any(part.requires_grad for part in tensors(check(y, "y"))):
+        raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
+    targets = split_batch(y, M)
+    if sizes_of(targets) != sizes:
+        raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")
     named = reduction if isinstance(reduction, str) else None
     if named == "mean":
-        weights = [size / N for size in sizes]
+        counts: Sequence[float] = averaged_over(loss_fn, y, targets) or sizes
+        total = sum(counts)
+        weights = [count / total if total else math.nan for count in counts]
     elif named == "sum":
         weights = [1.0] * M
     elif hasattr(reduction, "__len__") and not isinstance(reduction, str) and len(reduction) == M:
@@ -187,19 +199,31 @@ def make_heads(
         raise ValueError(f'reduction is {reduction!r}; it must be "mean", "sum", or {M} weights, one per micro-batch')
 
     def head(target: Any, weight: float, output: Value) -> Tensor:
+        if weight == 0 and named == "mean":  # a mean over nothing is nan, and so is 0 times it
+            return torch.stack([part.sum() * 0 for part in tensors(output)]).sum()
         loss = loss_fn(output, target)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
             raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value")
         return loss.reshape(()) * weight
 
-    if any(part.requires_grad for part in tensors(check(y, "y"))):
-        raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
-    targets = split_batch(y, M)
-    if sizes_of(targets) != sizes:
-        raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")
     moved = [change(lambda part: part.to(device, non_blocking=True), target) for target in targets]
     return [partial(head, target, weight) for target, weight in zip(moved, weights, strict=True)]
+
+
+def averaged_over(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:
+    """How much each micro-batch's mean is worth where that is not its samples: cross entropy leaves out what it is told
+    to ignore, and counts by the weights of classes. Empty for other losses."""
+    of_class = loss_fn in (F.cross_entropy, F.nll_loss) or (
+        isinstance(loss_fn, (nn.CrossEntropyLoss, nn.NLLLoss)) and loss_fn.reduction == "mean"
+    )
+    if not of_class or tensors(y)[0].is_floating_point():
+        return []
+    ignored, weight = getattr(loss_fn, "ignore_index", -100), getattr(loss_fn, "weight", None)
+    if weight is None and not (tensors(y)[0] == ignored).any():
+        return []
+    kept = [classes[classes != ignored] for classes in (tensors(target)[0] for target in targets)]
+    return [float(part.numel() if weight is None else weight[part.to(weight.device)].sum()) for part in kept]
 
 
 def _autocasts() -> list[Callable[[], torch.autocast]]:

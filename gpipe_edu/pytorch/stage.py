@@ -162,7 +162,7 @@ class Stage:
             for name in self.stashes:
                 if name not in skips:
                     raise ValueError(f'the Stash("{name}") of this stage did not run, and a later stage waits for it')
-                outputs[name] = skips.pop(name)
+                outputs[name] = check(skips.pop(name), f'what Stash("{name}") keeps for a later stage')
             if step.heads and self.last:
                 with loss_draws:
                     outputs[MAIN] = step.heads[m](outputs[MAIN])

@@ -4,6 +4,7 @@ import copy
 import re
 import threading
 import time
+from collections import namedtuple
 
 import pytest
 
@@ -12,7 +13,7 @@ from . import bench
 torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 from torch import nn  # noqa: E402
 
-from gpipe_edu.pytorch import GPipe  # noqa: E402
+from gpipe_edu.pytorch import GPipe, Stash, Take  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -233,6 +234,84 @@ TRANSFORMS = {
 def test_transforms_are_refused_in_plain_words(name):
     with pytest.raises(Exception, match=re.escape("nn.Sequential(*pipe.children())")):
         TRANSFORMS[name](GPipe(bench.mlp(), 2, 2))
+
+
+# What travels, and what is averaged
+
+
+Pair = namedtuple("Pair", "a b")
+
+
+class Apply(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+REFUSED = {
+    "NamedTuple": (lambda: (nn.Linear(4, 4), Apply(lambda x: Pair(x, x)), Apply(lambda p: p.a)), "plain tuple"),
+    "None in a skip": (
+        lambda: (nn.Linear(4, 4), Stash("a", Apply(lambda x: None)), nn.Tanh(), Take("a", lambda x, _: x)),
+        r'Stash\("a"\) keeps .* NoneType',
+    ),
+    "lazy": (lambda: (nn.LazyLinear(4), nn.LazyLinear(4)), r"no_grad\(\): pipe\(x\)"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_travel_or_be_measured_is_refused(name):
+    layers, telling = REFUSED[name]
+    with pytest.raises((TypeError, ValueError), match=telling):
+        GPipe(nn.Sequential(*layers()), 2, 2, measure_memory=True).step(X, Y, bench.mse)
+
+
+def test_outputs_without_samples_belong_into_a_step():
+    net = nn.Sequential(nn.Linear(4, 4), Apply(lambda x: (x**2).mean()))
+    pipe = GPipe(net, 2, 3)
+    with pytest.raises(ValueError, match="behind the pipe"):
+        pipe(X)
+    torch.testing.assert_close(pipe.step(X, Y, lambda out, _: out), net(X).detach())
+
+
+def test_a_layer_without_weights_may_stand_in_several_stages():
+    relu = nn.ReLU()
+    bench.compare(nn.Sequential(nn.Linear(4, 4), relu, nn.Linear(4, 4), relu), X, Y)
+
+
+class StashFirst(nn.Module):
+    """Holds a Take in front of the Stash that it runs first."""
+
+    def __init__(self):
+        super().__init__()
+        self.take, self.stash = Take("a", torch.add), Stash("a")
+
+    def forward(self, x):
+        return self.take(torch.tanh(self.stash(x)))
+
+
+def test_the_order_of_stash_and_take_is_that_of_the_forward():
+    bench.compare(nn.Sequential(nn.Linear(4, 4), StashFirst(), nn.Linear(4, 4)), X, Y)
+
+
+CLASSES = torch.tensor([0, 1, -100, -100, 2, 1, 0])
+LOSSES = {
+    "ignored": nn.CrossEntropyLoss(),
+    "weighted": nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0, 4.0]).double()),
+    "smoothed": nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0, 4.0]).double(), label_smoothing=0.1),
+    "function": nn.functional.cross_entropy,
+    "another number": nn.CrossEntropyLoss(ignore_index=1),
+}
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_cross_entropy_ignores_does_not_count_in_the_mean(name, schedule):
+    """Also where a micro-batch has nothing else."""
+    classes = CLASSES.clamp(0) if name == "another number" else CLASSES
+    bench.compare(bench.mlp(), X, classes, LOSSES[name], micro_batches=5, schedule=schedule)
 
 
 # Threads, failures, processes
