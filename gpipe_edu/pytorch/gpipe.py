@@ -7,7 +7,7 @@ loss = pipe.step(x, y, loss_fn)           # a whole schedule, forwards and backw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import is_
 from typing import Any, cast
@@ -28,6 +28,7 @@ from .guards import (
     first_derivative,
     grad_is_enabled,
     have_samples,
+    known_words,
     plain_sequential,
     runs_for_real,
     same_layers,
@@ -46,12 +47,13 @@ class GPipe(nn.Module):
     """`net` cut into `partitions` stages, run as a pipeline.
 
     net: an nn.Sequential; its layers are moved to their devices, its state_dict keys stay. partitions: K, the number
-    of stages. micro_batches: M; fewer samples are cut into one micro-batch each. balance: layers per stage, by default
-    as even as possible. devices: one per row of the schedule, taken in turn if there are fewer; by default every CUDA
-    device, else the CPU, with one thread per row. schedule: "naive", "gpipe", "1f1b", "zero_bubble" or a Schedule.
-    checkpoint: "always", "except_last" (default) or "never": which micro-batches keep only their stage inputs and
-    recompute the rest before backward; a Schedule says so itself. deferred_batch_norm: running statistics are updated
-    once per mini-batch, from all its samples (see batchnorm.py). measure_memory: fill `peak_memory`.
+    of stages; not needed where balance is given. micro_batches: M; fewer samples are cut into one micro-batch each.
+    balance: layers per stage, by default as even as possible. devices: one per row of the schedule, taken in turn if
+    there are fewer; by default every CUDA device, else the CPU, with one thread per row. schedule: "naive", "gpipe",
+    "1f1b", "zero_bubble" or a Schedule. checkpoint: "always", "except_last" (default) or "never": which micro-batches
+    keep only their stage inputs and recompute the rest before backward; a Schedule says so itself.
+    deferred_batch_norm: running statistics are updated once per mini-batch, from all its samples (see batchnorm.py).
+    measure_memory: fill `peak_memory`. What a pipe refuses, and why: guards.py.
 
     Raises TypeError or ValueError for arguments that do not fit, ScheduleError for a schedule that cannot run.
     """
@@ -62,16 +64,20 @@ class GPipe(nn.Module):
     def __init__(
         self,
         net: nn.Sequential,
-        partitions: int,
-        micro_batches: int,
+        partitions: int | None = None,
+        micro_batches: int | None = None,
         balance: Sequence[int] | None = None,
         devices: Sequence[torch.device | str] | None = None,
         schedule: str | Schedule = "gpipe",
         checkpoint: str | None = None,
         deferred_batch_norm: bool = False,
         measure_memory: bool = False,
+        **other: Any,
     ) -> None:
         super().__init__()
+        known_words(other, partitions, micro_batches)
+        if partitions is None and isinstance(balance, Sequence):
+            partitions = len(balance)
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
         self._schedule = build(schedule, K, M, checkpoint)
         self._asked = schedule, checkpoint
@@ -127,6 +133,37 @@ class GPipe(nn.Module):
             self._finish_forward(run)
         run.hand_over(tensors(x))
         return loss
+
+    @property
+    def balance(self) -> tuple[int, ...]:
+        """Layers per stage."""
+        return self._balance
+
+    @property
+    def micro_batches(self) -> int:
+        """M; a batch of fewer samples is cut into one micro-batch each."""
+        return self._schedule.micro_batches
+
+    @property
+    def devices(self) -> tuple[torch.device, ...]:
+        """One per row of the schedule."""
+        return tuple(place.device for place in self._places)
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The mode, or None where a Schedule says itself what is recomputed."""
+        schedule, checkpoint = self._asked
+        return None if isinstance(schedule, Schedule) else checkpoint or "except_last"
+
+    def __len__(self) -> int:
+        """The number of layers, which `pipe[i]` and a loop go through, as they do for the net."""
+        return len(layers_of(self))
+
+    def __getitem__(self, index: int) -> nn.Module:
+        return layers_of(self)[index]
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return iter(layers_of(self))
 
     @property
     def schedule(self) -> Schedule:

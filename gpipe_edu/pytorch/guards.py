@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+
+_OTHER_WORDS = {"chunks": "call it micro_batches", "num_microbatches": "call it micro_batches"}
+"""What other libraries call an argument."""
 
 _HOOKS = (
     "_forward_pre_hooks",
@@ -24,6 +27,19 @@ _HOOKS = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
+
+
+def known_words(other: Mapping[str, object], partitions: object, micro_batches: object) -> None:
+    """Raises TypeError for arguments that GPipe does not have or lacks, with the word that it has for them."""
+    for name in other:
+        raise TypeError(f"GPipe has no argument {name!r}; {_OTHER_WORDS.get(name, 'help(GPipe) lists what it has')}")
+    if isinstance(partitions, Sequence):
+        raise TypeError(
+            f"partitions is {partitions!r}; it is the number of stages, and layer counts are the balance: "
+            f"GPipe(net, balance={list(partitions)!r}, micro_batches=8)"
+        )
+    if micro_batches is None:
+        raise TypeError("micro_batches is missing: into how many pieces a mini-batch is cut, 8 say")
 
 
 def plain_sequential(net: object) -> nn.Sequential:
