@@ -103,7 +103,7 @@ def runs_for_real() -> None:
     """Raises RuntimeError inside what records or transforms a model instead of running it: threads are not seen."""
     transforming = {
         "torch.jit.trace": torch._C._get_tracing_state() is not None,
-        "torch.compile or torch.export": torch.compiler.is_compiling(),
+        "torch.export": torch.compiler.is_exporting(),
         "a transform of torch.func (grad, vmap, jvp)": torch._C._functorch.peek_interpreter_stack() is not None,
     }
     for name, active in transforming.items():
