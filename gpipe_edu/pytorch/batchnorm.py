@@ -12,11 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+
+class Seen(NamedTuple):
+    """A buffer as a forward found it."""
+
+    buffer: Tensor
+    version: int
+    copy: Tensor
+
+
+Buffers = dict[tuple[nn.Module, str], Seen]
+"""By module and name."""
 
 
 class BatchNorms:
@@ -27,10 +39,28 @@ class BatchNorms:
         # Whatever has buffers may update them in a forward, not only what PyTorch calls a batch normalization.
         self.keeps_statistics = any(True for _ in layers.buffers())
         self._moments: dict[Any, Tensor] = {}  # per module: rows samples, mean and sum of squared deviations
+        self._latest: Buffers = {}
+
+    @torch.no_grad()
+    def snapshot(self) -> Buffers:
+        """What the layers keep now, for a recompute. What is as it was at the snapshot before is not copied again."""
+        if self.keeps_statistics:
+            self._latest = {
+                (module, name): _copy(buffer, self._latest.get((module, name)))
+                for module in self._layers.modules()
+                # In training, a batch normalization does not look at its running statistics.
+                if not (isinstance(module, _BatchNorm) and module.training)
+                for name, buffer in module._buffers.items()
+                if buffer is not None and not buffer.requires_grad
+            }
+        return self._latest
 
     @contextmanager
-    def forward(self, first: bool) -> Iterator[None]:
-        """Around a forward: `first` is False for a recompute, which leaves all statistics as they are."""
+    def forward(self, first: bool, seen: Buffers) -> Iterator[None]:
+        """Around a forward: `first` is False for a recompute, which leaves all statistics as they are.
+
+        seen: what the layers kept when the forward ran that this one repeats.
+        """
         norms = [module for module in self._layers.modules() if isinstance(module, _BatchNorm)]
         norms = [norm for norm in norms if norm.training and norm.track_running_stats]
         hooks = []
@@ -41,7 +71,8 @@ class BatchNorms:
         kept = [(module, dict(module._buffers)) for module in spared if module._buffers]
         for module, buffers in kept:
             for name, buffer in buffers.items():
-                module._buffers[name] = None if buffer is None else buffer.clone()
+                then = seen[module, name].copy if (module, name) in seen else buffer
+                module._buffers[name] = None if then is None else then.clone()
         try:
             yield
         finally:
@@ -65,11 +96,20 @@ class BatchNorms:
             share = 1.0 / float(module.num_batches_tracked) if module.momentum is None else module.momentum
             for running, value in ((module.running_mean, mean), (module.running_var, deviations / (count - 1))):
                 running += share * (value - running)
-        self._moments.clear()
+        self.forget()
 
     def forget(self) -> None:
-        """After a failed step: drop what was noted."""
+        """At the end of a step, failed or not: drop what was noted."""
         self._moments.clear()
+        self._latest = {}
+
+
+def _copy(buffer: Tensor, before: Seen | None) -> Seen:
+    """`before` if `buffer` is as it was. Changes through `.data` leave no trace but the values; a GPU is not asked."""
+    same = before is not None and before.buffer is buffer and before.version == buffer._version
+    if before is not None and same and (buffer.device.type != "cpu" or torch.equal(before.copy, buffer)):
+        return before
+    return Seen(buffer, buffer._version, buffer.clone())
 
 
 def _together(one: Tensor, other: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ class Exchange:
     def __init__(self, workers: int) -> None:
         self._inboxes: list[SimpleQueue[tuple[Address | None, Any]]] = [SimpleQueue() for _ in range(workers)]
         self._waiting: list[dict[Address, Any]] = [{} for _ in range(workers)]
+        self.aborted = False
 
     def send(self, worker: int, address: Address, value: Any) -> None:
         """Put a message into the inbox of `worker`."""
@@ -44,6 +45,7 @@ class Exchange:
         return waiting.pop(address)
 
     def abort(self) -> None:
-        """Wake every worker that waits, now or later, with Aborted."""
+        """Wake every worker that waits, now or later, with Aborted; `aborted` tells those that do not wait."""
+        self.aborted = True
         for inbox in self._inboxes:
             inbox.put((None, None))

@@ -7,20 +7,33 @@ loss = pipe.step(x, y, loss_fn)           # a whole schedule, forwards and backw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from operator import is_
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.recompute import with_kinds
 from gpipe_edu.split import balance_uniform, join_batch, split_batch
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.validate import whole
 
 from .choice import build
 from .clock import Clock
-from .gradients import all_or_nothing
+from .guards import (
+    Turn,
+    first_derivative,
+    grad_is_enabled,
+    have_samples,
+    known_words,
+    plain_sequential,
+    runs_for_real,
+    same_layers,
+    same_number,
+)
 from .ledger import Allocator, Ledger
 from .place import make_places
 from .run import LossFunction, Run, make_heads
@@ -34,66 +47,71 @@ class GPipe(nn.Module):
     """`net` cut into `partitions` stages, run as a pipeline.
 
     net: an nn.Sequential; its layers are moved to their devices, its state_dict keys stay. partitions: K, the number
-    of stages. micro_batches: M; fewer samples are cut into one micro-batch each. balance: layers per stage, by default
-    as even as possible. devices: one per row of the schedule, taken in turn if there are fewer; by default every CUDA
-    device, else the CPU, with one thread per row. schedule: "naive", "gpipe", "1f1b", "zero_bubble" or a Schedule.
-    checkpoint: "always", "except_last" (default) or "never": which micro-batches keep only their stage inputs and
-    recompute the rest before backward; a Schedule says so itself. deferred_batch_norm: running statistics are updated
-    once per mini-batch, from all its samples (see batchnorm.py). measure_memory: fill `peak_memory`.
+    of stages; not needed where balance is given. micro_batches: M; fewer samples are cut into one micro-batch each.
+    balance: layers per stage, by default as even as possible. devices: one per row of the schedule, taken in turn if
+    there are fewer; by default every CUDA device, else the CPU, with one thread per row. schedule: "naive", "gpipe",
+    "1f1b", "zero_bubble" or a Schedule. checkpoint: "always", "except_last" (default) or "never": which micro-batches
+    keep only their stage inputs and recompute the rest before backward; a Schedule says so itself.
+    deferred_batch_norm: running statistics are updated once per mini-batch, from all its samples (see batchnorm.py).
+    measure_memory: fill `peak_memory`. What a pipe refuses, and why: guards.py.
 
     Raises TypeError or ValueError for arguments that do not fit, ScheduleError for a schedule that cannot run.
     """
 
+    # torch.jit would read them before it calls forward, which says what is wrong.
+    __jit_unused_properties__ = ("schedule", "timeline", "peak_memory")
+
     def __init__(
         self,
         net: nn.Sequential,
-        partitions: int,
-        micro_batches: int,
+        partitions: int | None = None,
+        micro_batches: int | None = None,
         balance: Sequence[int] | None = None,
         devices: Sequence[torch.device | str] | None = None,
         schedule: str | Schedule = "gpipe",
         checkpoint: str | None = None,
         deferred_batch_norm: bool = False,
         measure_memory: bool = False,
+        **other: Any,
     ) -> None:
         super().__init__()
+        known_words(other, partitions, micro_batches)
+        if partitions is None and isinstance(balance, Sequence):
+            partitions = len(balance)
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
         self._schedule = build(schedule, K, M, checkpoint)
         self._asked = schedule, checkpoint
-        groups = cut(net, K, balance)
+        self._balance = tuple(map(len, cut(net, K, balance)))
+        self._deferred = deferred_batch_norm
         self.training = net.training
-        skips = skip_ways(groups)
-        self._ways = [*(Way(MAIN, k - 1, k) for k in range(K + 1)), *skips]
         self._places = make_places(devices, self._schedule.devices)
-        self._stages = []
-        for k, layers in enumerate(groups):
-            device = self._places[self._schedule.device_of_stage[k]].device
-            for layer in layers:
-                layer.to(device)
-            stashes = [way.name for way in skips if way.source == k]
-            last = k == K - 1
-            self._stages.append(Stage(k, layers, device, stashes=stashes, deferred=deferred_batch_norm, last=last))
         self._measure_memory = measure_memory
         self._workers: Workers | None = None
         self._clock: Clock | None = None
         self._meters: Sequence[Ledger | Allocator] = ()
         # The same dictionary of children: parameters, state_dict keys, train() and eval() are those of `net`.
         self._modules = net._modules  # type: ignore[assignment]
+        self._net = [net]  # in a list, or it would be a child
+        self._turn = Turn()
+        self._make_stages()
 
     def forward(self, x: Value) -> Value:
         """The output of `net` for x, tensors of shape (N, ...); its backward runs through the pipeline, too.
 
-        Gradients go to `.grad` of weights and of x. In eval mode or under no_grad no graph is built and nothing is
-        recomputed. Raises what a layer raises, with a note that names stage, micro-batch and op.
+        Gradients go to `.grad` of weights and of x. Under no_grad no graph is built; in eval mode, as in training, it
+        is, but nothing is recomputed. Raises what a layer raises, with a note that names stage, micro-batch and op.
         """
-        trains = self.training and torch.is_grad_enabled()
-        run = self._start(x, trains)
-        if not trains:
-            return self._forward(run)
-        # Autograd calls a Function's backward only if an input of it requires a gradient; weights are no inputs here.
-        anchor = torch.empty(0, requires_grad=True)
-        outputs: Value = _Pipeline.apply(self, run, anchor, *tensors(x))  # type: ignore[no-untyped-call]
-        return outputs
+        trains = torch.is_grad_enabled()
+        with self._running():
+            run = self._start(x, trains)
+            if not trains:
+                return self._forward(run)
+            # Autograd calls a Function's backward only if an input of it requires a gradient. What does may be no
+            # weight of a layer, but a tensor that it holds in another way.
+            anchor = torch.empty(0, requires_grad=True)
+            given = anchor, *tensors(x), *run.weights.given
+            outputs: Value = _Pipeline.apply(self, run, *given)  # type: ignore[no-untyped-call]
+            return outputs
 
     def step(self, x: Value, y: Any, loss_fn: LossFunction, reduction: str | Sequence[float] = "mean") -> Tensor:
         """Run the whole schedule for one mini-batch, add the gradients to `.grad`, return the mini-batch's loss.
@@ -103,24 +121,49 @@ class GPipe(nn.Module):
         if it sums; or one weight per micro-batch. Raises what a layer or loss_fn raises, with a note that names stage,
         micro-batch and op; the gradients that were there before are then unchanged.
         """
-        run = self._start(x, True, loss_fn=loss_fn, y=y, reduction=reduction)
-        try:
-            with all_or_nothing(self.parameters()):
+        grad_is_enabled()
+        with self._running():
+            run = self._start(x, True, loss_fn=loss_fn, y=y, reduction=reduction)
+            try:
                 run.go(lambda op: True)
-        except BaseException:
-            self._forget()
-            raise
-        loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
-        self._finish_forward(run)
-        wanted = [
-            (part, gradient)
-            for part, gradient in zip(tensors(x), run.input_gradients(), strict=True)
-            if part.requires_grad and gradient is not None
-        ]
-        if wanted:
-            parts, gradients = zip(*wanted, strict=True)
-            torch.autograd.backward(parts, gradients)
+            except BaseException:
+                self._forget()
+                raise
+            loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
+            self._finish_forward(run)
+        run.hand_over(tensors(x))
         return loss
+
+    @property
+    def balance(self) -> tuple[int, ...]:
+        """Layers per stage."""
+        return self._balance
+
+    @property
+    def micro_batches(self) -> int:
+        """M; a batch of fewer samples is cut into one micro-batch each."""
+        return self._schedule.micro_batches
+
+    @property
+    def devices(self) -> tuple[torch.device, ...]:
+        """One per row of the schedule."""
+        return tuple(place.device for place in self._places)
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The mode, or None where a Schedule says itself what is recomputed."""
+        schedule, checkpoint = self._asked
+        return None if isinstance(schedule, Schedule) else checkpoint or "except_last"
+
+    def __len__(self) -> int:
+        """The number of layers, which `pipe[i]` and a loop go through, as they do for the net."""
+        return len(layers_of(self))
+
+    def __getitem__(self, index: int) -> nn.Module:
+        return layers_of(self)[index]
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return iter(layers_of(self))
 
     @property
     def schedule(self) -> Schedule:
@@ -131,7 +174,7 @@ class GPipe(nn.Module):
     def timeline(self) -> Timeline:
         """When every op of the last step ran, in measured seconds. Raises RuntimeError before the first step."""
         if self._clock is None:
-            raise RuntimeError("nothing has run yet; call the pipeline or its step() first")
+            raise NotMeasured("nothing has run yet; call the pipeline or its step() first")
         return self._clock.timeline(self._schedule.name)
 
     @property
@@ -142,8 +185,29 @@ class GPipe(nn.Module):
         before the first training step, or unless measure_memory=True was given.
         """
         if not self._meters:
-            raise RuntimeError("memory was not measured; give measure_memory=True to GPipe and run a training step")
+            raise NotMeasured("memory was not measured; give measure_memory=True to GPipe and run a training step")
         return tuple(meter.peak for meter in self._meters)
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks here after an AttributeError of a property, which is to keep its words.
+        found = getattr(type(self), name, None)
+        return found.fget(self) if isinstance(found, property) and found.fget else super().__getattr__(name)
+
+    def _make_stages(self) -> None:
+        """From the layers there are now: one may have been exchanged since the last time."""
+        self._layers = layers_of(self)
+        same_number(sum(self._balance), len(self._layers))
+        groups = group(self._layers, self._balance)
+        skips = skip_ways(groups)
+        self._ways = [*(Way(MAIN, k - 1, k) for k in range(len(groups) + 1)), *skips]
+        self._stages = []
+        for k, layers in enumerate(groups):
+            device = self._places[self._schedule.device_of_stage[k]].device
+            for layer in layers:
+                layer.to(device)
+            stashes = [way.name for way in skips if way.source == k]
+            last = k == len(groups) - 1
+            self._stages.append(Stage(k, layers, device, stashes=stashes, deferred=self._deferred, last=last))
 
     def _plan(self, samples: int) -> Schedule:
         """The schedule for a batch of so many samples: "all but the last" means the last one there is."""
@@ -153,7 +217,13 @@ class GPipe(nn.Module):
         return build(schedule, self._schedule.stages, samples, checkpoint)
 
     def _start(self, x: Value, trains: bool, **loss: Any) -> Run:
+        runs_for_real()
         check(x, "the input")
+        for net in self._net:
+            same_layers(plain_sequential(net), self)
+        now = layers_of(self)
+        if len(now) != len(self._layers) or not all(map(is_, now, self._layers)):
+            self._make_stages()
         parts = tensors(x)
         sizes = [part.shape[0] if part.dim() else 0 for part in parts]
         if len(set(sizes)) > 1 or sizes[0] == 0:
@@ -161,9 +231,11 @@ class GPipe(nn.Module):
                 f"the input has {sizes} samples; it needs at least one, and all its tensors the same number"
             )
         schedule = self._plan(sizes[0])
+        if trains and not self.training:
+            schedule = with_kinds(schedule, {"R": "", "C": "B"})
         pieces = split_batch(x, schedule.micro_batches)
         heads = make_heads(**loss, pieces=pieces, device=self._stages[-1].device) if loss else ()
-        if self._workers is None:
+        if self._workers is None or not self._workers.alive:
             on_cpu = all(place.device.type == "cpu" for place in self._places)
             # One share of the cores each, so that the threads of their matrix products do not fight.
             threads = max(1, torch.get_num_threads() // len(self._places)) if on_cpu else None
@@ -178,8 +250,11 @@ class GPipe(nn.Module):
             trains=trains,
             heads=heads,
             loss_fn=loss.get("loss_fn"),
-            measure_memory=self._measure_memory,
+            measure_memory=self._measure_memory and trains and (self.training or bool(loss)),
         )
+
+    def _running(self, wait: bool = True) -> AbstractContextManager[None]:
+        return self._turn.taken(() if self._workers is None else self._workers.threads, wait)
 
     def _forward(self, run: Run) -> Value:
         """All forwards; returns the joined output."""
@@ -189,7 +264,9 @@ class GPipe(nn.Module):
             self._forget()
             raise
         self._finish_forward(run)
-        return cast(Value, join_batch(run.outputs()))
+        outputs = run.outputs()
+        have_samples(part for output in outputs for part in tensors(output))
+        return cast(Value, join_batch(outputs))
 
     def _finish_forward(self, run: Run) -> None:
         for stage in self._stages:
@@ -204,37 +281,43 @@ class GPipe(nn.Module):
             stage.batch_norms.forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Threads and measurements are not part of a copy.
-        return {**self.__dict__, "_workers": None, "_clock": None, "_meters": ()}
+        # Threads and measurements are not part of a copy, and it stands for no other model.
+        return {**self.__dict__, "_workers": None, "_clock": None, "_meters": (), "_net": []}
+
+
+class NotMeasured(RuntimeError, AttributeError):
+    """A figure that no run has measured yet; for `hasattr`, which tools ask, it is not there."""
 
 
 class _Pipeline(torch.autograd.Function):
     """The whole pipeline as one node of the user's graph."""
 
     @staticmethod
-    def forward(ctx: Any, pipe: GPipe, run: Run, anchor: Tensor, *x: Tensor) -> Value:
-        ctx.run = run
+    def forward(ctx: Any, pipe: GPipe, run: Run, anchor: Tensor, *inputs: Tensor) -> Value:
+        ctx.pipe, ctx.run = pipe, run
         ctx.set_materialize_grads(False)
-        return pipe._forward(run)
+        outputs = pipe._forward(run)
+        # As on one device, what no weight and no input leads to has no gradient: a frozen pipe's output, say.
+        plain = zip(tensors(outputs), run.has_gradient, strict=True)
+        ctx.mark_non_differentiable(*(part for part, has_gradient in plain if not has_gradient))
+        return outputs
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        first_derivative()
         run, ctx.run = ctx.run, None
         if run is None:
             raise RuntimeError(
                 "this output's backward has run already, and its activations are gone; run forward again"
             )
-        run.backward(gradients)
-        return (None, None, None, *run.input_gradients())
+        with ctx.pipe._running(wait=not run.on_cuda):
+            run.backward(gradients)
+        return (None, None, None, *run.input_gradients(), *run.weights.gradients())
 
 
 def cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[nn.Module]]:
     """The layers of each stage. Raises as GPipe does."""
-    if not isinstance(net, nn.Sequential):
-        raise TypeError(
-            f"net is a {type(net).__name__}; it must be an nn.Sequential, whose layers can be cut into stages"
-        )
-    layers = [layer for layer in net._modules.values() if layer is not None]
+    layers = layers_of(plain_sequential(net))
     if balance is not None and not isinstance(balance, Sequence):
         raise TypeError(f"balance is {balance!r}; it must be a list of layer counts, one per stage")
     counts = balance_uniform(len(layers), K) if balance is None else [whole("balance", n, 1) for n in balance]
@@ -243,12 +326,26 @@ def cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[
             f"balance is {tuple(counts)}, which places {sum(counts)} layers on {len(counts)} stages; net has "
             f"{len(layers)} layers, and partitions is {K}"
         )
-    ends = [sum(counts[: k + 1]) for k in range(K)]
-    groups = [layers[end - count : end] for end, count in zip(ends, counts, strict=True)]
+    return group(layers, counts)
+
+
+def layers_of(net: nn.Module) -> list[nn.Module]:
+    """The layers that run one after another."""
+    return [layer for layer in net._modules.values() if layer is not None]
+
+
+def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Module]]:
+    """So many layers to each stage. Raises ValueError for weights or layers that two stages would share."""
+    ends = [sum(counts[: k + 1]) for k in range(len(counts))]
+    groups = [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
     homes: dict[int, int] = {}
     for k, group in enumerate(groups):
         for layer in group:
-            for name, thing in [*layer.named_modules(), *layer.named_parameters()]:
+            # One ReLU object may be used everywhere, for it has nothing that lives on a device.
+            holders = [
+                (name, module) for name, module in layer.named_modules() if module._parameters or module._buffers
+            ]
+            for name, thing in [*holders, *layer.named_parameters()]:
                 if homes.setdefault(id(thing), k) != k:
                     what = "parameter" if isinstance(thing, nn.Parameter) else "module"
                     raise ValueError(

@@ -7,6 +7,7 @@ stage 1      F0 F1 F2 B2 B1 B0            a row is run in order; waiting for a m
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from gpipe_edu.schedule import Op
 
@@ -40,13 +41,16 @@ class Interpreter:
         """All of `ops` in order. If one fails, the other workers are woken and the exception names the op."""
         with self.places[device].here():
             for op in ops:
+                if self.exchange.aborted:
+                    return  # also a worker whose inputs are all there hears of a failure after its op
                 try:
                     self.run(device, op)
                 except Aborted:
                     return
                 except BaseException as error:
-                    error.add_note(f"in {op} on device {device}: stage {op.stage}, micro-batch {op.micro_batch}")
                     self.exchange.abort()
+                    with suppress(Exception):  # an exception of the user's may take no note, and still is theirs
+                        error.add_note(f"in {op} on device {device}: stage {op.stage}, micro-batch {op.micro_batch}")
                     raise
 
     def run(self, device: int, op: Op) -> None:

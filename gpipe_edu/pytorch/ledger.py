@@ -39,11 +39,22 @@ class Ledger:
     def watch(self, cell: Cell) -> Iterator[None]:
         """Around a forward: count what autograd saves for `cell`."""
 
-        def pack(tensor: Tensor) -> Tensor:
+        def pack(tensor: Tensor) -> tuple[Tensor, int]:
             self.add(cell, [tensor])
-            return tensor.detach()
+            return tensor.detach(), tensor._version
 
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        def unpack(saved: tuple[Tensor, int]) -> Tensor:
+            # Autograd itself does not look, where somebody else keeps its tensors.
+            tensor, version = saved
+            if tensor._version != version:
+                raise RuntimeError(
+                    f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"a tensor of shape {tuple(tensor.shape)} is at version {tensor._version}, and backward needs it "
+                    f"at version {version}; use the out-of-place form of what changes it"
+                )
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
             yield
 
 

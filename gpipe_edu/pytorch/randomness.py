@@ -6,8 +6,12 @@ stream's state for just that one draw. Stages that draw run at the same time, an
 
 Catching costs some 10 us per PyTorch function. Layers of torch.nn that never draw are known, and run without.
 
-Known limits: what draws without PyTorch (NumPy, say) is not caught, nor are draws in a backward, such as those of a
-layer that uses torch.utils.checkpoint itself.
+A layer may also handle random state itself. While an op runs, `torch.manual_seed`, `get_rng_state` and `set_rng_state`
+mean the op's stream, so `fork_rng` with a seed and torch.utils.checkpoint inside a layer do what they do on one device.
+And what a generator of the layer's own gave in a forward, it gives again in the recompute.
+
+Known limits: what draws without PyTorch (NumPy, say) is not caught, nor are draws in a backward, other than those of a
+layer that uses torch.utils.checkpoint.
 """
 
 from __future__ import annotations
@@ -21,10 +25,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+
+from gpipe_edu.schedule.needs import Cell
 
 _lock = threading.Lock()
-_local = threading.local()
 
 _DRAWING = (
     nn.modules.dropout._DropoutNd,
@@ -45,25 +50,44 @@ class Randomness:
     """
 
     def __init__(self, stages: Sequence[nn.Module], head: Callable[..., Any] | None) -> None:
-        # Inside an op of another pipeline that op's stream rules, and a recompute of the op finds it as it was.
-        outer: Stream | None = getattr(_local, "stream", None)
-        state = outer.state() if outer is not None else torch.get_rng_state()
+        # Inside an op of another pipeline this is that op's stream, and a recompute of the op finds it as it was.
+        state = torch.get_rng_state()
         self._seed = int.from_bytes(hashlib.blake2b(state.numpy().tobytes(), digest_size=7).digest(), "big")
         self._layers_may_draw = [any(map(may_draw, layers.modules())) for layers in stages]
         self._head_may_draw = head is not None and may_draw(head)
+        self._own_draws: dict[Cell, list[torch.Tensor]] = {}
+        self._handles_state: set[Cell] = set()
         self.drew = False
 
-    def of(self, micro_batch: int, stage: int, device: torch.device) -> tuple[AbstractContextManager[Any], ...]:
-        """To be put around a forward or recompute of the layers, and around the loss after them."""
+    def of(
+        self, micro_batch: int, stage: int, device: torch.device, first: bool = True
+    ) -> tuple[AbstractContextManager[Any], ...]:
+        """To be put around a forward (`first`) or recompute of the layers, and around the loss after them."""
         if not (self._head_may_draw or self._layers_may_draw[stage]):
             return nullcontext(), nullcontext()
-        # A large odd multiplier keeps the seeds of neighbours apart; manual_seed takes 64 bits.
-        seed = (self._seed + 0x9E3779B97F4A7C15 * (1 + (micro_batch << 20) + stage)) % 2**63
-        stream = Stream(self, seed, device)
+        draws = [] if first else self._own_draws.get((micro_batch, stage), [])
+        if first:
+            self._own_draws[micro_batch, stage] = draws
+        stream = self._stream(micro_batch, stage, device, OwnGenerators(draws, first))
         return (
             stream if self._layers_may_draw[stage] else nullcontext(),
             stream if self._head_may_draw else nullcontext(),
         )
+
+    def behind(self, micro_batch: int, stage: int, device: torch.device) -> AbstractContextManager[Any]:
+        """To be put around a backward: a layer whose forward read the random state may draw in there, from it."""
+        if (micro_batch, stage) not in self._handles_state:
+            return nullcontext()
+        return self._stream(micro_batch, stage, device, OwnGenerators([], True))
+
+    def read(self, cell: Cell) -> None:
+        """The random state was read in an op of `cell`."""
+        self._handles_state.add(cell)
+
+    def _stream(self, micro_batch: int, stage: int, device: torch.device, own: OwnGenerators) -> Stream:
+        # A large odd multiplier keeps the seeds of neighbours apart; manual_seed takes 64 bits.
+        seed = (self._seed + 0x9E3779B97F4A7C15 * (1 + (micro_batch << 20) + stage)) % 2**63
+        return Stream(self, (micro_batch, stage), seed, device, own)
 
     def finish(self) -> None:
         """After a step that drew: move the generator on, so that the next step draws other numbers."""
@@ -71,28 +95,56 @@ class Randomness:
             torch.randint(2, ())
 
 
+class OwnGenerators:
+    """Generators that a layer brings along: `draws` are the states before each of a forward's draws, in order."""
+
+    def __init__(self, draws: list[torch.Tensor], first: bool) -> None:
+        self._draws, self._first, self._next = draws, first, 0
+
+    def draw(self, generator: torch.Generator, work: Callable[[], Any]) -> Any:
+        """`work` draws from `generator`. In a recompute it gives what it gave in the forward, and stands as before."""
+        with _lock:
+            now = generator.get_state()
+            if self._first:
+                self._draws.append(now)
+                return work()
+            if self._next < len(self._draws):
+                generator.set_state(self._draws[self._next])
+            self._next += 1
+            try:
+                return work()
+            finally:
+                generator.set_state(now)
+
+
 class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The random numbers of one micro-batch on one stage, for the thread that enters it."""
 
-    def __init__(self, owner: Randomness, seed: int, device: torch.device) -> None:
+    def __init__(self, owner: Randomness, cell: Cell, seed: int, device: torch.device, own: OwnGenerators) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._owner = owner
+        self._owner, self._cell, self._own = owner, cell, own
         self._generators = [torch.default_generator]
         if device.type == "cuda":
-            self._generators.append(torch.cuda.default_generators[device.index])
+            self._generators.append(real(torch.cuda.default_generators[device.index]))
         self._seed = seed
         self._states: list[torch.Tensor] | None = None  # None: nothing drawn yet
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **(kwargs or {}))
+        own = (kwargs or {}).get("generator")
+        if own is not None and own not in self._generators:
+            return self._own.draw(own, lambda: func(*args, **(kwargs or {})))
         self._owner.drew = True
         return self._swapped_in(lambda: func(*args, **(kwargs or {})))
 
-    def state(self) -> torch.Tensor:
-        """Where the stream stands now."""
-        at: torch.Tensor = self._swapped_in(torch.default_generator.get_state)
-        return at
+    def handle(self, generator: torch.Generator, method: Callable[[], Any]) -> Any:
+        """`method` of a default generator, called by a layer itself: it means this stream, if it is one of ours."""
+        self._owner.read(self._cell)
+        if generator in self._generators:
+            return self._swapped_in(method)
+        with _lock:
+            return method()
 
     def _swapped_in(self, work: Callable[[], Any]) -> Any:
         with _lock:
@@ -110,8 +162,7 @@ class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 _restore(self._generators, before)
 
     def __enter__(self) -> Stream:
-        self._outer = getattr(_local, "stream", None)
-        _local.stream = self
+        _doors.open()
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -119,7 +170,64 @@ class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
-        _local.stream = self._outer
+        _doors.close()
+
+
+class Door:
+    """In the place of a default generator: inside an op its methods mean the op's stream, elsewhere the generator."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.generator, name)
+        if not callable(method):
+            return method
+
+        def call(*args: Any) -> Any:
+            modes = _get_current_dispatch_mode_stack()
+            stream = next((mode for mode in reversed(modes) if isinstance(mode, Stream)), None)
+            if stream is not None:
+                return stream.handle(self.generator, lambda: method(*args))
+            with _lock:  # or this would see a state that is swapped in for a draw
+                return method(*args)
+
+        return call
+
+
+class _Doors:
+    """PyTorch's functions that handle random state find the default generators under two names. While any op runs that
+    may draw, these names lead to doors."""
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        with self._lock:
+            self._open += 1
+            if self._open == 1:
+                self._names(Door)
+
+    def close(self) -> None:
+        with self._lock:
+            self._open -= 1
+            if self._open == 0:
+                self._names(real)
+
+    def _names(self, change: Callable[[Any], Any]) -> None:
+        names = vars(torch.random)
+        names["default_generator"] = change(names["default_generator"])
+        torch.cuda.default_generators = tuple(map(change, torch.cuda.default_generators))
+
+
+_doors = _Doors()
+
+
+def real(generator: Any) -> torch.Generator:
+    """The generator behind a door."""
+    found: torch.Generator = generator.generator if isinstance(generator, Door) else generator
+    return found
 
 
 def may_draw(what: object) -> bool:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 
 from .exchange import Address
-from .gradients import all_or_nothing
+from .guards import has_memory
 from .interpreter import Interpreter
 from .ledger import Allocator, Ledger
 from .place import CudaPlace, Message, Place, fetch, outside
@@ -21,6 +23,7 @@ from .randomness import Randomness
 from .skip import Way
 from .stage import Head, Stage, StepState, leaf
 from .values import Value, change, check, tensors
+from .weights import Weights, hand_over
 from .worker import Workers
 
 LossFunction = Callable[[Any, Any], Tensor]
@@ -46,13 +49,16 @@ class Run:
         self.schedule, self.stages, self.places, self.workers = schedule, stages, places, workers
         self.sizes = sizes_of(pieces)
         self._output_sizes: list[list[int]] = []  # per output tensor, its rows in each micro-batch
+        self.has_gradient: list[bool] = []  # per output tensor
+        self.on_cuda = any(isinstance(place, CudaPlace) for place in places)
         homes = schedule.device_of_stage
         self.meters: list[Ledger | Allocator] = []
         ledgers: list[Ledger] = []
-        if measure_memory and trains:
+        if measure_memory:
             self.meters = [self._meter(device) for device in range(len(places))]
             if all(isinstance(meter, Ledger) for meter in self.meters):
                 ledgers = [self.meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
+        self.weights = Weights(stage.layers for stage in stages) if trains else Weights([])
         self.randomness = Randomness([stage.layers for stage in stages], loss_fn)
         step = StepState(
             trains=trains,
@@ -75,7 +81,8 @@ class Run:
         rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
         jobs = [partial(self.interpreter.run_row, device, row) for device, row in enumerate(rows)]
         try:
-            self.workers.run(jobs, self.interpreter.exchange.abort)
+            with self.weights.in_place():
+                self.workers.run(jobs, self.interpreter.exchange.abort)
         finally:
             for place in self.places:
                 place.finish()
@@ -83,8 +90,9 @@ class Run:
     def outputs(self) -> list[Value]:
         """What left the last stage, for every micro-batch."""
         values = [message.value() for message in self._collect("F", len(self.stages))]
-        rows = zip(*(tensors(value) for value in values), strict=True)
+        rows = list(zip(*(tensors(value) for value in values), strict=True))
         self._output_sizes = [[part.shape[0] if part.dim() else 1 for part in parts] for parts in rows]
+        self.has_gradient = [any(part.requires_grad for part in parts) for parts in rows]
         return values
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
@@ -95,16 +103,30 @@ class Run:
         ]
         for m, pieces in enumerate(zip(*cut, strict=True)):
             self._post(len(self.stages) - 1, "G", m, len(self.stages), pieces)
-        with all_or_nothing(weight for stage in self.stages for weight in stage.layers.parameters()):
-            if any(isinstance(place, CudaPlace) for place in self.places):
-                self._backward_in_this_thread()
-            else:
-                self.go(lambda op: op.kind != "F")
+        if any(op.kind in "RC" for row in self.schedule.rows for op in row):
+            self.weights.check_unchanged()
+        if self.on_cuda:
+            self._backward_in_this_thread()
+        else:
+            self.go(lambda op: op.kind != "F")
 
     def input_gradients(self) -> list[Tensor | None]:
         """For every tensor of the input its gradient, put together again."""
         columns = zip(*(message.tensors for message in self._collect("G", 0)), strict=True)
         return [self._join(column) for column in columns]
+
+    def hand_over(self, x: Sequence[Tensor]) -> None:
+        """After a whole schedule: all gradients to the weights, and to what the input was computed from."""
+        receivers: list[Tensor] = []
+        gradients: list[Tensor | None] = []
+        for tensor, gradient in zip(
+            (*x, *self.weights.given), (*self.input_gradients(), *self.weights.gradients()), strict=True
+        ):
+            if tensor.requires_grad and gradient is not None:
+                receivers.append(tensor)
+                gradients.append(gradient)
+        gradient = None  # autograd takes a gradient that nobody else holds as it is, and copies it otherwise
+        hand_over(receivers, gradients)
 
     def _join(self, column: Sequence[Tensor | None]) -> Tensor | None:
         """None only if no micro-batch used that input; where some did, the others count as zero."""
@@ -119,9 +141,10 @@ class Run:
         # workers' own backwards would need that very thread, so waiting for them here would wait for ever. But from
         # this thread a backward may be called again, and since it only queues kernels, the GPU still overlaps stages.
         try:
-            for device, op, _ in self.schedule.steps:
-                if op.kind != "F":
-                    self.interpreter.run_row(device, [op])
+            with self.weights.in_place():
+                for device, op, _ in self.schedule.steps:
+                    if op.kind != "F":
+                        self.interpreter.run_row(device, [op])
         finally:
             for place in self.places:
                 place.finish()
@@ -131,7 +154,9 @@ class Run:
         if isinstance(place, CudaPlace):
             return Allocator(place.device)
         mine = (stage for stage in self.stages if self.schedule.device_of_stage[stage.index] == device)
-        return Ledger(weight for stage in mine for weight in stage.layers.parameters())
+        weights = [weight for stage in mine for weight in stage.layers.parameters()]
+        has_memory(weights)
+        return Ledger(weights)
 
     def _post(self, stage: int, kind: str, m: int, way: int, value: Any) -> None:
         inbox = self.interpreter.inbox_of_stage[stage]
@@ -156,9 +181,16 @@ def make_heads(
     """
     sizes = sizes_of(pieces)
     M, N = len(sizes), sum(sizes)
+    if any(part.requires_grad for part in tensors(check(y, "y"))):
+        raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
+    targets = split_batch(y, M)
+    if sizes_of(targets) != sizes:
+        raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")
     named = reduction if isinstance(reduction, str) else None
     if named == "mean":
-        weights = [size / N for size in sizes]
+        counts: Sequence[float] = averaged_over(loss_fn, y, targets) or sizes
+        total = sum(counts)
+        weights = [count / total if total else math.nan for count in counts]
     elif named == "sum":
         weights = [1.0] * M
     elif hasattr(reduction, "__len__") and not isinstance(reduction, str) and len(reduction) == M:
@@ -167,19 +199,31 @@ def make_heads(
         raise ValueError(f'reduction is {reduction!r}; it must be "mean", "sum", or {M} weights, one per micro-batch')
 
     def head(target: Any, weight: float, output: Value) -> Tensor:
+        if weight == 0 and named == "mean":  # a mean over nothing is nan, and so is 0 times it
+            return torch.stack([part.sum() * 0 for part in tensors(output)]).sum()
         loss = loss_fn(output, target)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
             raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value")
         return loss.reshape(()) * weight
 
-    if any(part.requires_grad for part in tensors(check(y, "y"))):
-        raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
-    targets = split_batch(y, M)
-    if sizes_of(targets) != sizes:
-        raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")
     moved = [change(lambda part: part.to(device, non_blocking=True), target) for target in targets]
     return [partial(head, target, weight) for target, weight in zip(moved, weights, strict=True)]
+
+
+def averaged_over(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:
+    """How much each micro-batch's mean is worth where that is not its samples: cross entropy leaves out what it is told
+    to ignore, and counts by the weights of classes. Empty for other losses."""
+    of_class = loss_fn in (F.cross_entropy, F.nll_loss) or (
+        isinstance(loss_fn, (nn.CrossEntropyLoss, nn.NLLLoss)) and loss_fn.reduction == "mean"
+    )
+    if not of_class or tensors(y)[0].is_floating_point():
+        return []
+    ignored, weight = getattr(loss_fn, "ignore_index", -100), getattr(loss_fn, "weight", None)
+    if weight is None and not (tensors(y)[0] == ignored).any():
+        return []
+    kept = [classes[classes != ignored] for classes in (tensors(target)[0] for target in targets)]
+    return [float(part.numel() if weight is None else weight[part.to(weight.device)].sum()) for part in kept]
 
 
 def _autocasts() -> list[Callable[[], torch.autocast]]:

@@ -71,11 +71,11 @@ def skip_ways(stages: Sequence[Sequence[nn.Module]]) -> list[Way]:
     """
     stashed: dict[str, tuple[int, int]] = {}
     taken: dict[str, tuple[int, int]] = {}
-    number = 0  # counts modules in the order they run, and a layer may hold several
+    number = 0  # counts blocks in the order they run
     for stage, layers in enumerate(stages):
-        for layer in layers:
-            for module in layer.modules():
-                number += 1
+        for block in (block for layer in layers for block in _blocks(layer)):
+            number += 1
+            for module in block.modules():
                 if isinstance(module, (Stash, Take)):
                     places = stashed if isinstance(module, Stash) else taken
                     if module.name in places:
@@ -91,6 +91,15 @@ def skip_ways(stages: Sequence[Sequence[nn.Module]]) -> list[Way]:
             raise ValueError(f'the skip "{name}" is taken before it is stashed; put Stash("{name}") in front of it')
     ways = [Way(name, stage, taken[name][1]) for name, (_, stage) in stashed.items()]
     return [way for way in ways if way.source != way.target]
+
+
+def _blocks(layer: nn.Module) -> Iterator[nn.Module]:
+    """What a layer runs one after another. In which order a forward of its own runs what it holds, only it knows."""
+    if type(layer).forward is nn.Sequential.forward:
+        for part in layer.children():
+            yield from _blocks(part)
+    else:
+        yield layer
 
 
 @contextmanager

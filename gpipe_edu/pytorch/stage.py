@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .batchnorm import BatchNorms
+from .batchnorm import BatchNorms, Buffers
+from .guards import unchanged
 from .ledger import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
@@ -41,6 +42,8 @@ class Kept:
 
     leaves: Values
     outputs: Values = field(default_factory=dict)
+    versions: Sequence[int] = ()
+    buffers: Buffers = field(default_factory=dict)
     weight_gradient: Callable[[], None] | None = None
 
     def inputs(self) -> list[Tensor]:
@@ -90,6 +93,9 @@ class Stage:
         """F: from inputs, leaves that nobody else holds, to outputs, leaves for the stages that wait for them."""
         kept = Kept(inputs)
         keeps_graph = step.trains and not step.rematerializes(m, self.index)
+        if step.trains and not keeps_graph:  # what a recompute must find as this forward does
+            kept.versions = [tensor._version for tensor in kept.inputs()]
+            kept.buffers = self.batch_norms.snapshot()
         outputs = self._run(step, m, kept, graph=keeps_graph, first=True)
         # Whether the next stage needs a gradient for its input must be known even where this forward keeps no graph.
         wants = step.trains and not keeps_graph and self._wants_gradient(kept)
@@ -108,6 +114,7 @@ class Stage:
     def recompute(self, step: StepState, m: int) -> None:
         """R: the forward again, this time with its graph."""
         kept = step.kept[m, self.index]
+        unchanged(kept.versions, [tensor._version for tensor in kept.inputs()], "the input of a stage")
         kept.outputs = self._run(step, m, kept, graph=True, first=False)
 
     def backward(self, step: StepState, m: int, gradients: Gradients) -> Gradients:
@@ -115,7 +122,8 @@ class Stage:
         kept = self._finish(step, m)
         roots, given = _roots(kept, gradients)
         if roots:
-            torch.autograd.backward(roots, given)
+            with step.randomness.behind(m, self.index, self.device):
+                torch.autograd.backward(roots, given)
         return kept.input_gradients()
 
     def input_gradient(self, step: StepState, m: int, gradients: Gradients) -> Gradients:
@@ -123,14 +131,16 @@ class Stage:
         kept = step.kept[m, self.index]
         roots, given = _roots(kept, gradients)
         if roots:
-            kept.weight_gradient = input_gradient(roots, given, kept.inputs())
+            with step.randomness.behind(m, self.index, self.device):
+                kept.weight_gradient = input_gradient(roots, given, kept.inputs())
         return kept.input_gradients()
 
     def weight_gradient(self, step: StepState, m: int) -> None:
         """W: what I left."""
         finish = self._finish(step, m).weight_gradient
         if finish is not None:
-            finish()
+            with step.randomness.behind(m, self.index, self.device):
+                finish()
 
     def _run(self, step: StepState, m: int, kept: Kept, graph: bool, first: bool) -> Values:
         with ExitStack() as around:
@@ -139,20 +149,20 @@ class Stage:
                 around.enter_context(autocast())
             # Most stages need none of what follows, and each costs microseconds per op.
             if self.batch_norms.keeps_statistics:
-                around.enter_context(self.batch_norms.forward(first))
+                around.enter_context(self.batch_norms.forward(first, kept.buffers))
             if step.ledgers and graph:
                 around.enter_context(step.ledgers[self.index].watch((m, self.index)))
             skips: dict[str, Any] = {}
             if self._has_skips:
                 received = {name: value for name, value in kept.leaves.items() if name != MAIN}
                 skips = around.enter_context(shelf(received))
-            layers_draw, loss_draws = step.randomness.of(m, self.index, self.device)
+            layers_draw, loss_draws = step.randomness.of(m, self.index, self.device, first)
             with layers_draw:
                 outputs: Values = {MAIN: self._through_layers(kept)}
             for name in self.stashes:
                 if name not in skips:
                     raise ValueError(f'the Stash("{name}") of this stage did not run, and a later stage waits for it')
-                outputs[name] = skips.pop(name)
+                outputs[name] = check(skips.pop(name), f'what Stash("{name}") keeps for a later stage')
             if step.heads and self.last:
                 with loss_draws:
                     outputs[MAIN] = step.heads[m](outputs[MAIN])

@@ -28,6 +28,10 @@ def change(function: Callable[[Tensor], Tensor], value: Value) -> Value:
 def check(value: object, what: str) -> Value:
     """`value` if it can travel. Raises TypeError that says what `what` gave instead of tensors."""
     parts = value if isinstance(value, tuple) else (value,)
+    if hasattr(value, "_fields"):
+        raise TypeError(
+            f"{what} is a {type(value).__name__}, a NamedTuple, whose names are lost between stages; give a plain tuple"
+        )
     if parts and all(isinstance(part, torch.Tensor) for part in parts):
         return value  # type: ignore[return-value]
     inside = ", ".join(type(part).__name__ for part in parts)

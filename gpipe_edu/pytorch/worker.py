@@ -6,6 +6,7 @@ this is what makes the backwards of different stages run at the same time.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -50,6 +51,8 @@ class Workers:
     """
 
     def __init__(self, n: int, threads: int | None) -> None:
+        self._process = os.getpid()
+        self.threads: list[threading.Thread] = []
         cores, started = torch.get_num_threads(), threading.Barrier(n + 1)
         self._jobs: list[SimpleQueue[tuple[_Job, Done] | None]] = []
         for index in range(n):
@@ -58,11 +61,17 @@ class Workers:
                 target=_work, args=(jobs, threads, started), name=f"stage worker {index}", daemon=True
             )
             thread.start()
+            self.threads.append(thread)
             self._jobs.append(jobs)
         started.wait()
         # A thread that sets its number also sets the one that later threads start with: that one is the user's.
         torch.set_num_threads(cores)
         weakref.finalize(self, _stop, self._jobs)
+
+    @property
+    def alive(self) -> bool:
+        """False in a forked child: threads stay with the process that started them."""
+        return self._process == os.getpid()
 
     def run(self, jobs: Sequence[_Job], abort: _Job) -> None:
         """Run one job on each worker and wait for all. Raises the exception of the first one that failed, if any.

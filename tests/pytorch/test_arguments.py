@@ -52,6 +52,11 @@ def four():
         (ValueError, "B0@1", lambda: GPipe(bench.mlp(), 2, 1, schedule=ge.Schedule.parse("F0 B0\nB0 F0"))),
         (ValueError, "devices", lambda: GPipe(bench.mlp(), 2, 2, devices=[])),
         (ValueError, "meta", lambda: GPipe(bench.mlp(), 2, 2, devices=["meta"])),
+        (TypeError, "call it micro_batches", lambda: GPipe(bench.mlp(), balance=[4, 4], chunks=8)),
+        (TypeError, "has no argument 'stages'", lambda: GPipe(bench.mlp(), 2, 2, stages=2)),
+        (TypeError, "micro_batches is missing", lambda: GPipe(bench.mlp(), 2)),
+        (TypeError, r"balance=\[4, 4\], micro_batches", lambda: GPipe(bench.mlp(), [4, 4], 8)),
+        (TypeError, "partitions", lambda: GPipe(bench.mlp(), micro_batches=8)),
         ((ValueError, TypeError), r"\['cpu'\]", lambda: GPipe(bench.mlp(), 2, 2, devices="cpu")),
     ],
 )

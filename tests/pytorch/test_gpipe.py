@@ -49,10 +49,11 @@ def test_train_and_eval_reach_every_layer():
 def test_a_model_in_eval_mode_makes_a_pipe_in_eval_mode():
     pipe = GPipe(bench.mlp().eval(), 2, 2)
     assert not pipe.training
-    assert not pipe(bench.data(4)[0]).requires_grad
+    pipe(bench.data(4)[0]).sum().backward()
+    assert not {span.op.kind for span in pipe.timeline.spans} & set("RC")
 
 
-def test_eval_and_no_grad_build_no_graph_and_equal_plain_torch():
+def test_only_no_grad_builds_no_graph_and_all_modes_equal_plain_torch():
     net, (x, _) = bench.mlp(), bench.data(7)
     expected = net(x)
     pipe = GPipe(net, 2, 3)
@@ -61,9 +62,10 @@ def test_eval_and_no_grad_build_no_graph_and_equal_plain_torch():
         assert not pipe(x).requires_grad
         torch.testing.assert_close(pipe(x), expected.detach())
     pipe.eval()
-    assert not pipe(x).requires_grad
-    torch.testing.assert_close(pipe(x), expected.detach())
-    assert not pipe(x.clone().requires_grad_()).requires_grad
+    assert pipe(x).requires_grad
+    torch.testing.assert_close(pipe(x), expected)
+    with torch.no_grad():
+        assert not pipe(x.clone().requires_grad_()).requires_grad
     with torch.inference_mode():
         torch.testing.assert_close(pipe(x * 1), expected.detach())
 
@@ -188,3 +190,25 @@ def test_the_backward_of_a_pipe_in_the_thread_of_autograd(monkeypatch):
     monkeypatch.setattr(run, "CudaPlace", run.Place)
     for options in bench.variants(2, 3):
         bench.compare(bench.mlp(), *bench.data(7), way="transparent", steps=2, **options)
+
+
+def test_what_a_pipe_says_of_itself():
+    net = bench.mlp()
+    pipe = GPipe(net, balance=[3, 5], micro_batches=4, devices=["cpu"])
+    assert (pipe.balance, pipe.micro_batches, pipe.checkpoint) == ((3, 5), 4, "except_last")
+    assert pipe.devices == (torch.device("cpu"),) * 2
+    assert pipe.schedule.stages == 2
+    assert len(pipe) == len(net)
+    assert all(ours is theirs for ours, theirs in zip(pipe, net, strict=True))
+    assert pipe[-1] is net[-1]
+    written = bench.ge.one_f_one_b(2, 4)
+    assert GPipe(net, 2, 4, schedule=written).checkpoint is None
+
+
+def test_tools_that_look_at_every_attribute_find_nothing_measured_yet():
+    pipe = GPipe(bench.mlp(), 2, 2)
+    assert not hasattr(pipe, "timeline")
+    pipe.step(*bench.data(4), bench.mse)
+    assert hasattr(pipe, "timeline")
+    with pytest.raises(AttributeError, match="no attribute 'timelime'"):
+        _ = pipe.timelime

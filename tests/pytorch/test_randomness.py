@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.randomness import Randomness, may_draw
@@ -188,3 +189,85 @@ def test_the_generator_is_as_before_when_a_draw_fails():
     torch.set_rng_state(before)
     nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))  # what the constructors drew
     assert torch.equal(torch.get_rng_state(), after)
+
+
+class Checkpointed(nn.Module):
+    """Dropout inside PyTorch's own recompute, which reads the random state and sets it again in the backward."""
+
+    def __init__(self, reentrant=False):
+        super().__init__()
+        self.linear, self.reentrant = nn.Linear(4, 4), reentrant
+
+    def forward(self, x):
+        return checkpoint(lambda x: F.dropout(self.linear(x)), x, use_reentrant=self.reentrant)
+
+
+@pytest.mark.parametrize("mode", bench.MODES)
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_dropout_inside_pytorchs_own_checkpoint(reentrant, mode):
+    """Against the same layers without that recompute: the masks are the same, in forward and in backward."""
+    results = []
+    for kind in (lambda: Drawing(F.dropout), lambda: Checkpointed(reentrant)):
+        for schedule in ("gpipe", "zero_bubble") if not reentrant else ("gpipe",):
+            torch.manual_seed(0)
+            net = nn.Sequential(*(kind() for _ in range(3)))
+            torch.manual_seed(1)
+            pipe = GPipe(net, 3, 4, checkpoint=mode, schedule=schedule)
+            for _ in range(2):
+                x, y = bench.data(8)
+                pipe.step(x.requires_grad_(reentrant), y, F.mse_loss)
+            results.append({name: g for (_, g), name in zip(bench.grads(net).items(), "abcdef", strict=True)})
+    for other in results[1:]:
+        bench.assert_same(other, results[0])
+
+
+def seeded(x):
+    """Noise that is the same at every call: a fixed projection, say."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return x + torch.rand(4)
+
+
+def restored(x):
+    before = torch.get_rng_state()
+    torch.manual_seed(4)
+    x = x * torch.rand(4)
+    torch.set_rng_state(before)
+    return x
+
+
+@pytest.mark.parametrize("mode", bench.MODES)
+@pytest.mark.parametrize("draw", [seeded, restored])
+def test_a_layer_that_seeds_for_itself_gives_the_numbers_of_one_device(draw, mode):
+    for way in ("step", "transparent"):
+        net = nn.Sequential(*(Drawing(draw) for _ in range(3)))
+        pipe = bench.compare(net, *bench.data(8), way=way, partitions=3, checkpoint=mode)
+        x = bench.data(8)[0]
+        torch.testing.assert_close(pipe.eval()(x), net(x))
+
+
+def test_a_layer_that_seeds_leaves_other_stages_and_the_user_alone():
+    torch.manual_seed(7)
+    GPipe(nn.Sequential(Drawing(lambda x: x), Drawing(F.dropout)), 2, 4).step(*bench.data(8), F.mse_loss)
+    after = torch.rand(3)
+    torch.manual_seed(7)
+    net = nn.Sequential(Drawing(seeded), Drawing(F.dropout))
+    GPipe(net, 2, 4).step(*bench.data(8), F.mse_loss)
+    assert torch.equal(torch.rand(3), after)
+    assert torch.random.default_generator is torch.default_generator, "outside a step, PyTorch is as it was"
+
+
+@pytest.mark.parametrize("mode", bench.MODES)
+def test_a_generator_of_a_layers_own(mode):
+    """It gives again in a recompute what it gave in the forward, and goes on from there as if there had been none."""
+    results = []
+    for how in ("never", mode):
+        torch.manual_seed(0)
+        generators = [torch.Generator().manual_seed(k) for k in range(2)]
+        draws = [lambda x, g=g: x * torch.rand(4, generator=g) * torch.rand(4, generator=g) for g in generators]
+        net = nn.Sequential(*map(Drawing, draws))
+        pipe = GPipe(net, 2, 4, checkpoint=how)
+        for _ in range(2):
+            pipe.step(*bench.data(8), F.mse_loss)
+        results.append(bench.grads(net) | {str(k): torch.rand(3, generator=g) for k, g in enumerate(generators)})
+    bench.assert_same(*results)

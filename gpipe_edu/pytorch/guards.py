@@ -1,0 +1,178 @@
+"""What keeps a pipe from being used in a way that would hang it or give wrong numbers. Nothing here makes it work.
+
+Each guard says what was given, what is allowed and what to do; docs/engine_limits.md tells learners why.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+_OTHER_WORDS = {"chunks": "call it micro_batches", "num_microbatches": "call it micro_batches"}
+"""What other libraries call an argument."""
+
+_HOOKS = (
+    "_forward_pre_hooks",
+    "_forward_hooks",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+
+
+def known_words(other: Mapping[str, object], partitions: object, micro_batches: object) -> None:
+    """Raises TypeError for arguments that GPipe does not have or lacks, with the word that it has for them."""
+    for name in other:
+        raise TypeError(f"GPipe has no argument {name!r}; {_OTHER_WORDS.get(name, 'help(GPipe) lists what it has')}")
+    if isinstance(partitions, Sequence):
+        raise TypeError(
+            f"partitions is {partitions!r}; it is the number of stages, and layer counts are the balance: "
+            f"GPipe(net, balance={list(partitions)!r}, micro_batches=8)"
+        )
+    if micro_batches is None:
+        raise TypeError("micro_batches is missing: into how many pieces a mini-batch is cut, 8 say")
+
+
+def plain_sequential(net: object) -> nn.Sequential:
+    """`net`, if running its layers one after another is all that it does. Raises TypeError or ValueError otherwise."""
+    if not isinstance(net, nn.Sequential):
+        raise TypeError(
+            f"net is a {type(net).__name__}; it must be an nn.Sequential, whose layers can be cut into stages"
+        )
+    own = {
+        "a forward": type(net).forward is not nn.Sequential.forward or "forward" in net.__dict__,
+        "parameters": any(weight is not None for weight in net._parameters.values()),
+        "buffers": any(buffer is not None for buffer in net._buffers.values()),
+        "hooks": any(getattr(net, hooks) for hooks in _HOOKS),
+    }
+    for what, has in own.items():
+        if has:
+            raise ValueError(
+                f"net, a {type(net).__name__}, has {what} of its own, and a pipe runs only its layers; move that into "
+                f"a layer, or give nn.Sequential(*net)"
+            )
+    return net
+
+
+def same_number(before: int, now: int) -> None:
+    """Raises ValueError if layers were added or removed since the net was cut; exchanging some is fine."""
+    if now != before:
+        raise ValueError(
+            f"the net had {before} layers when it was cut into stages and has {now} now; a layer may be exchanged, but "
+            f"for more or fewer make a new GPipe"
+        )
+
+
+def same_layers(net: nn.Sequential, pipe: nn.Module) -> None:
+    """Raises ValueError if the net holds its layers elsewhere by now, as it does after `del net[i]` or `net.insert`."""
+    if net._modules is not pipe._modules:
+        raise ValueError(
+            "layers of the net were deleted or inserted since it was cut into stages; one may be exchanged, but for "
+            "more or fewer make a new GPipe"
+        )
+
+
+def have_samples(outputs: Iterable[Tensor]) -> None:
+    """Raises ValueError for what the last stage returns without samples, such as a loss: it cannot be joined."""
+    if any(output.dim() == 0 for output in outputs):
+        raise ValueError(
+            "the last stage returns a single number for each micro-batch, and pipe(x) joins outputs sample by sample; "
+            "compute the loss behind the pipe, or in pipe.step(x, y, loss_fn)"
+        )
+
+
+def has_memory(weights: Iterable[Tensor]) -> None:
+    """Raises ValueError where weights are not there yet, so that they cannot be told from activations."""
+    if any(is_lazy(weight) for weight in weights):
+        raise ValueError(
+            "measure_memory=True must know the weights, and a lazy layer has none before its first forward; run one "
+            "first: with torch.no_grad(): pipe(x)"
+        )
+
+
+def runs_for_real() -> None:
+    """Raises RuntimeError inside what records or transforms a model instead of running it: threads are not seen."""
+    transforming = {
+        "torch.jit.trace": torch._C._get_tracing_state() is not None,
+        "torch.export": torch.compiler.is_exporting(),
+        "a transform of torch.func (grad, vmap, jvp)": torch._C._functorch.peek_interpreter_stack() is not None,
+    }
+    for name, active in transforming.items():
+        if active:
+            raise RuntimeError(
+                f"a pipe was called inside {name}, which cannot follow it into its threads; use the layers without "
+                f"the pipe: nn.Sequential(*pipe.children())"
+            )
+
+
+def grad_is_enabled() -> None:
+    """Raises RuntimeError where no gradient may be computed."""
+    if not torch.is_grad_enabled():
+        raise RuntimeError(
+            "step() trains, but was called under no_grad or inference_mode; leave that, or call the pipe for its "
+            "output alone: pipe(x)"
+        )
+
+
+def first_derivative() -> None:
+    """Raises RuntimeError in a backward that is to be differentiated again: a pipe's backward leaves no graph."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "a backward with create_graph=True came to a pipe, which computes first derivatives only; use the layers "
+            "without the pipe: nn.Sequential(*pipe.children())"
+        )
+
+
+def unchanged(versions: Sequence[int], now: Sequence[int], what: str) -> None:
+    """Raises RuntimeError if tensors were changed in place since a forward that is to be recomputed from them."""
+    if versions != now:
+        raise RuntimeError(
+            f"{what} was changed in place between forward and backward, so the recompute would give other values than "
+            f"the forward; change it after backward, or give checkpoint='never'"
+        )
+
+
+class Turn:
+    """One run of a pipe at a time, in whatever thread: its workers and its layers serve one mini-batch."""
+
+    def __init__(self) -> None:
+        self._new()
+
+    def _new(self) -> None:
+        self._process, self._lock = os.getpid(), threading.Lock()
+
+    @contextmanager
+    def taken(self, workers: Sequence[threading.Thread], wait: bool = True) -> Iterator[None]:
+        """Around a run; waits until no other one is going on. Raises RuntimeError where that would be for ever.
+
+        workers: the pipe's own threads, whose run cannot end before they do. wait: False where a run of another
+        thread needs the thread that would wait here.
+        """
+        if self._process != os.getpid():
+            self._new()  # a forked child: the thread that had the lock is not in it
+        if threading.current_thread() in workers:
+            raise RuntimeError(
+                "a pipe was called by one of its own layers, or by its loss function; a copy of it may be: "
+                "copy.deepcopy(pipe)"
+            )
+        if not self._lock.acquire(blocking=wait):
+            raise RuntimeError(
+                "on a GPU, this backward came while another thread was running the same pipe; let the threads take "
+                "turns from forward to backward, or call pipe.step()"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
+        return Turn, ()  # a copy of a pipe has turns of its own

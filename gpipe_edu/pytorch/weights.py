@@ -1,0 +1,100 @@
+"""The weights of one step: as a stage's graph starts at detached inputs, it ends at detached weights.
+
+While workers run, the layers hold tensors of the step's own that share the weights' memory. What the micro-batches add
+up there reaches the user's weights once, through one node of the user's graph, and so:
+- a step that fails has touched no `.grad`, and hooks on weights are called once per backward, with the whole gradient;
+- autograd asks for what it needs: `torch.autograd.grad` and `backward(inputs=...)` fill no other `.grad`;
+- a recompute sees the weights that its forward saw, even if the layers hold others by then (`functional_call`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from .guards import unchanged
+
+
+class Weights:
+    """The weights that `layers` hold now; `given`: those that require a gradient, each once."""
+
+    def __init__(self, layers: Iterable[nn.Module]) -> None:
+        ours: dict[int, Tensor] = {}
+        self.given: list[Tensor] = []
+        self._slots: list[tuple[nn.Module, str, Tensor]] = []
+        for module in (module for layer in layers for module in layer.modules()):
+            for name, weight in module._parameters.items():
+                # A lazy layer's has no memory before its first forward, which makes it.
+                if weight is None or is_lazy(weight):
+                    continue
+                if id(weight) not in ours:
+                    ours[id(weight)] = _detached(weight)
+                    if weight.requires_grad:
+                        self.given.append(weight)
+                self._slots.append((module, name, ours[id(weight)]))
+        self._ours = [ours[id(weight)] for weight in self.given]
+        self._all = [weight for weight in ours.values() if not weight.is_inference()]
+        self._versions = [weight._version for weight in self._all]
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Around all that runs layers: they hold the step's own tensors."""
+        theirs = [(module, name, module._parameters[name]) for module, name, _ in self._slots]
+        _hold(self._slots)
+        try:
+            yield
+        finally:
+            _hold(theirs)
+
+    def gradients(self) -> list[Tensor | None]:
+        """For each of `given` what the step has added up; only once, so that autograd need not copy it."""
+        found = [weight.grad for weight in self._ours]
+        for weight in self._ours:
+            weight.grad = None
+        return found
+
+    def check_unchanged(self) -> None:
+        """Raises RuntimeError if a weight was changed in place since the forward, and a recompute would differ."""
+        unchanged(self._versions, [weight._version for weight in self._all], "a weight")
+
+
+def _detached(weight: Tensor) -> Tensor:
+    ours = weight.detach()
+    # Some layers ask whether what they hold is a parameter.
+    return (
+        nn.Parameter(ours, weight.requires_grad)
+        if type(weight) is nn.Parameter
+        else ours.requires_grad_(weight.requires_grad)
+    )
+
+
+def _hold(slots: Sequence[tuple[nn.Module, str, Any]]) -> None:
+    for module, name, weight in slots:
+        module._parameters[name] = weight
+        if isinstance(module, nn.RNNBase):  # which keeps a second list of its weights
+            module._flat_weights[module._flat_weights_names.index(name)] = weight
+
+
+def hand_over(inputs: Sequence[Tensor], gradients: list[Tensor | None]) -> None:
+    """Backward from a node that has `gradients` for `inputs`, weights or tensors with a graph. Empties the list."""
+    if inputs:
+        with torch.enable_grad():
+            _Known.apply(gradients, *inputs).backward()  # type: ignore[no-untyped-call]
+
+
+class _Known(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gradients: list[Tensor | None], *inputs: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return inputs[0].new_empty(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:
+        found = tuple(ctx.gradients)
+        ctx.gradients.clear()
+        return (None, *found)
