@@ -54,7 +54,11 @@ def _text_alone(message: Warning | str, *_: Any, **__: Any) -> str:
 
 def _answer(parent: Parent, value: Any, trouble: tuple[Any, ...] | None) -> None:
     sys.stdout.flush()
-    parent.say(plain.encode((value, trouble)))
+    try:
+        data = plain.encode((value, trouble))
+    except MemoryError:  # the answer itself fits, but not a second time
+        data = plain.encode((None, ("MemoryError", "the answer is too large to be handed over", [], ["MemoryError"])))
+    parent.say(data)
 
 
 def _trouble(error: BaseException, start: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -21,12 +21,15 @@ _DEEPEST: Final = 20
 _LONGEST: Final = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Other:
     """Something that is no plain data: the name of its type, and how it shows itself."""
 
     type: str
     text: str
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def encode(value: Any) -> bytes:
@@ -56,7 +59,7 @@ def a_name_of(value: Any) -> str:
 
 def _encode(value: Any, depth: int) -> Any:
     if depth > _DEEPEST:
-        return {"other": ["nested too deeply", "..."]}
+        return {"other": ["value", "something that is nested too deeply"]}
     if value is None or isinstance(value, bool | str):
         return value
     if type(value) is int:
@@ -74,6 +77,8 @@ def _encode(value: Any, depth: int) -> Any:
         return {"number": _encode(np.asarray(value), depth)["array"]}
     if isinstance(value, Other):
         return {"other": [value.type, value.text]}
+    if isinstance(value, np.ndarray):
+        return {"other": [f"array of type {value.dtype}", _shown(value)]}
     if isinstance(value, list):
         return {"list": [_encode(item, depth + 1) for item in value]}
     if isinstance(value, tuple):

@@ -99,7 +99,7 @@ class Exam:
         return self._sandbox.lines(found)
 
     @contextmanager
-    def told_as(self, slip: str) -> Iterator[None]:
+    def told_as(self, slip: str, **words: object) -> Iterator[None]:
         """Whatever is wrong inside is this slip, because the case differs in one thing from others that were right.
 
         What had to be stopped has its own reason.
@@ -110,7 +110,7 @@ class Exam:
             trouble = wrong.finding.trouble
             if trouble is not None and trouble.kind in ("stopped", "printed"):
                 raise
-            because = self.exercise.sentence(slip, {})
+            because = self.exercise.sentence(slip, words)
             raise Wrong(wrong.finding._replace(slip=slip, because=because)) from None
 
     def is_the_stub(self, trouble: Trouble) -> bool:

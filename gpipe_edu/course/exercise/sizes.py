@@ -47,7 +47,7 @@ def _rows_counted_wrongly(mine: Proposal) -> Iterator[Sign]:
 def _stages_named_wrongly(mine: Proposal) -> Iterator[Sign]:
     K, M, rows = mine.K, mine.M, mine.rows
     if len(rows) == K > 1:
-        yield Sign("stage-zero", {op.stage for op in mine.ops} == {0})
+        yield Sign("stage-zero", all(rows) and {op.stage for op in mine.ops} == {0})
         by_row = all(op.micro_batch == device for device, row in enumerate(rows) for op in row)
         yield Sign("swapped", mine.schedule.stages == M and by_row)
 

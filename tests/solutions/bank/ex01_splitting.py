@@ -184,3 +184,30 @@ def array_of_arrays(batch, M):
     for m, piece in enumerate(array_split(batch, M)):
         found[m] = piece
     return found
+
+
+KEPT = {}
+
+
+@wrong_cut("remembers")
+def pieces_kept_by_size(x, M):
+    return KEPT.setdefault((x.shape, M), np.array_split(x, M))
+
+
+@BANK.wrong("error")
+def only_pairs(batch, M):
+    if isinstance(batch, tuple):
+        x, y = batch
+        return list(zip(complete(np.array_split)(x, M), complete(np.array_split)(y, M), strict=True))
+    return complete(np.array_split)(batch, M)
+
+
+@wrong_cut("not-arrays")
+def arrays_of_objects(x, M):
+    return [piece.astype(object) for piece in np.array_split(x, M)]
+
+
+@wrong_cut("input-changed")
+def sorts_it_first(x, M):
+    x.sort(axis=0)
+    return np.array_split(x, M)

@@ -91,3 +91,14 @@ def sets_from_a_generator(K, M):
 def arrays_of_numbers(K, M):
     grid = np.add.outer(np.arange(M), np.arange(K))
     return tuple(tuple((m, k) for m, k in zip(*np.where(grid == t), strict=True)) for t in range(M + K - 1))
+
+
+@BANK.wrong("not-whole")
+def floats(K, M):
+    return [[(float(t - k), k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
+
+
+@BANK.right
+def generators_of_a_loop_that_goes_on(K, M):
+    for t in range(M + K - 1):
+        yield ((t - k, k) for k in range(K) if 0 <= t - k < M)

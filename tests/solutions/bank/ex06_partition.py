@@ -352,3 +352,26 @@ def a_window_around_even_cuts(costs, K):
                 found[end] = min(options)
         best = found
     return [b - a for a, b in itertools.pairwise(best[L][1])]
+
+
+KEPT = {}
+
+
+@wrong_cut("remembers")
+def counts_kept_by_sorted_costs(costs, K):
+    return KEPT.setdefault((tuple(sorted(costs)), K), dynamic(costs, K))
+
+
+@wrong_cut("long-runs")
+def looks_at_runs_of_twenty_layers(costs, K):
+    L = len(costs)
+    limits = sorted({sum(costs[i:j]) for i in range(L) for j in range(i + 1, min(L, i + 20) + 1)})
+    found = (fill(costs, limit) for limit in limits)
+    return cut_further(next((counts for counts in found if len(counts) <= K), [L - K + 1] + [1] * (K - 1)), K)
+
+
+@BANK.wrong("refused")
+def one_stage_is_no_pipeline(costs, K):
+    if not 2 <= K <= len(costs):
+        raise ValueError("at least two stages")
+    return dynamic(costs, K)

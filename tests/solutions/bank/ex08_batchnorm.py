@@ -103,3 +103,14 @@ def updates_after_each(running_mean, running_var, counts, means, variances, mome
 def collects_in_a_default(running_mean, running_var, counts, means, variances, momentum=0.1, seen=[]):  # noqa: B006
     seen += zip(counts, means, variances, strict=True)
     return in_two_parts(running_mean, running_var, *zip(*seen, strict=True), momentum)
+
+
+@BANK.wrong("many")
+def room_for_64(running_mean, running_var, counts, means, variances, momentum=0.1):
+    return in_two_parts(running_mean, running_var, counts[:64], means[:64], variances[:64], momentum)
+
+
+@BANK.wrong("one-feature")
+def numbers_for_one_feature(running_mean, running_var, counts, means, variances, momentum=0.1):
+    mean, var = in_two_parts(running_mean, running_var, counts, means, variances, momentum)
+    return (mean, var) if len(mean) > 1 else (mean[0], var[0])

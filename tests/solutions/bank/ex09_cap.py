@@ -84,3 +84,8 @@ def text_with_comments_and_blank_lines():
     {MIDDLE}
     {LAST}
     """
+
+
+@BANK.wrong("not-rows")
+def the_makespan():
+    return 26

@@ -85,13 +85,17 @@ def examine(exam: Exam, rng: Random) -> Success:
     """Small cases that name a slip, random ones that leave no way around, tuples, refusals, and a training step."""
     small = [(12, 4), (5, 4), (10, 4), (3, 5), (7, 1), (6, 6)]
     drawn = [(rng.randint(1, 60), rng.randint(1, 20)) for _ in range(20)]
-    for N, M in small + drawn:
-        _judge(exam, _batch(rng, N, rng.choice([(), (3,), (2, 2)])), M)
+    for index, (N, M) in enumerate(small + drawn):
+        _judge(exam, _batch(rng, N, [(), (3,), (2, 2)][index % 3]), M)
+    with exam.told_as("remembers"):
+        _judge(exam, _batch(rng, 12, ()), 4)
+    several: list[list[tuple[int, ...]]] = [[(), (3,)], [(2,), (), (1, 2)], [(4,)]]
     for N, M in [(10, 4), (2, 3), (rng.randint(5, 40), rng.randint(2, 8))]:
-        widths = [(), (3,)] if rng.random() < 0.5 else [(2,), (), (1, 2)]
-        _judge(exam, tuple(_batch(rng, N, width) for width in widths), M)
+        for widths in several:
+            _judge(exam, tuple(_batch(rng, N, width) for width in widths), M)
     with exam.told_as("no-samples"):
         _judge(exam, _batch(rng, 0, (3,)), 4)
+        _judge(exam, (_batch(rng, 0, ()), _batch(rng, 0, (3,))), 4)
     with exam.told_as("only-small"):
         _judge(exam, _batch(rng, 1000, ()), 40)
         _judge(exam, _batch(rng, rng.randint(700, 900), ()), 64)
@@ -130,6 +134,8 @@ def _judge(exam: Exam, batch: Any, M: int, view: bool = False) -> list[Any]:
 def _signs(cut: Cut) -> Iterator[Sign]:
     pieces, parts, M = cut.pieces, cut.parts, cut.M
     yield Sign("no-return", pieces is None, came="None")
+    same = all(np.array_equal(was, now) for was, now in zip(parts, _parts(cut.after), strict=True))
+    yield Sign("input-changed", not same)
     kind = {"kind": a_name_of(pieces)}
     yield Sign("not-a-list" if M > 1 else "one-without-a-list", not isinstance(pieces, list), words=kind)
     if isinstance(cut.batch, tuple):
@@ -142,8 +148,6 @@ def _signs(cut: Cut) -> Iterator[Sign]:
     lengths = [[len(part) for part in piece] for piece in pieces] if isinstance(cut.batch, tuple) else []
     for m, samples in enumerate(lengths):
         yield Sign("parts-apart", len(set(samples)) > 1, difference=f"piece {m} has {samples} samples in its parts")
-    same = all(np.array_equal(was, now) for was, now in zip(parts, _parts(cut.after), strict=True))
-    yield Sign("input-changed", not same)
 
 
 def _signs_of_part(part: Part) -> Iterator[Sign]:

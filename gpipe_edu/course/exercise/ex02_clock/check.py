@@ -27,9 +27,10 @@ Cell: TypeAlias = tuple[int, int]
 
 def perform(clock: Any, K: int, M: int) -> Any:
     """The ticks; their pairs may stand in any order, so a set is as good as a list."""
-    ticks = gathered(clock(K, M))
-    if not isinstance(ticks, list):
+    ticks = clock(K, M)
+    if isinstance(ticks, str | dict | set | frozenset) or not hasattr(ticks, "__iter__"):
         return ticks
+    # One tick is read before the next one is asked for, as whoever runs them would.
     return [gathered(list(tick) if isinstance(tick, set | frozenset) else tick, 2) for tick in ticks]
 
 
@@ -76,8 +77,10 @@ def judge(exam: Exam, K: int, M: int) -> list[list[Cell]]:
     case.judge(_form(value))
     ticks = [[(int(m), int(k)) for m, k in tick] for tick in value]
     case.expected, case.came, case.difference = _grid(right), _grid(ticks), _first(ticks, right)
-    drawn = [[(m, k) for m, k in tick if m >= 0 and k >= 0] for tick in ticks]
-    case.charts = Chart("yours", "", ticks=drawn), Chart("expected", "", ticks=right)
+    charts = [Chart("expected", "", ticks=right)]
+    if all(ticks) and all(_can_be_drawn(tick) for tick in ticks):
+        charts.insert(0, Chart("yours", "", ticks=ticks))
+    case.charts = tuple(charts)
     case.judge(_signs(Clock(ticks, K, M)))
     return ticks
 
@@ -89,7 +92,15 @@ def _form(value: Any) -> Iterator[Sign]:
     yield Sign("flat", flat, came="a list of pairs")
     for t, tick in enumerate(value):
         for pair in tick if isinstance(tick, list) else [tick]:
-            yield Sign("not-pairs", not _is_pair(pair), came=f"tick {t} has {shown(pair)}")
+            came = f"tick {t} has {shown(pair)}"
+            two = isinstance(pair, list | tuple) and len(pair) == 2
+            yield Sign("not-whole", two and not _is_pair(pair), came=came)
+            yield Sign("not-pairs", not two, came=came)
+
+
+def _can_be_drawn(tick: list[Cell]) -> bool:
+    """Whether every cell of the tick has a place of its own on the chart."""
+    return min(min(cell) for cell in tick) >= 0 and len({k for _, k in tick}) == len(tick)
 
 
 def _is_pair(item: Any) -> bool:

@@ -48,6 +48,8 @@ _CLOSE: Final[tuple[tuple[list[float], int], ...]] = (
     ([4444444, 4444444, 10000000, 8888887, 10000000], 3),
     ([10000000, 8888887, 10000000, 4444444, 4444444], 3),
     ([10000000, 9333331, 10000000, 4666666, 4666666], 3),
+    ([200000000, 200000002, 299999999], 2),
+    ([299999999, 100000001, 200000000, 200000002, 299999999], 3),
 )
 """The second best cut is worse by 1. Fewer digits turn that round: 8887 is less than 4444 + 4444, 8.9 is more than
 4.4 + 4.4; and 9331 is less than 4666 + 4666, 9.3 is more than 4.6 + 4.6."""
@@ -78,6 +80,12 @@ def examine(exam: Exam, rng: Random) -> Success:
     with exam.told_as("nearly-best"):
         for costs, K in _CLOSE:
             _judge(exam, costs, K)
+    with exam.told_as("remembers"):
+        for costs in ([9.0, 1.0, 1.0], [1.0, 1.0, 9.0], [1.0, 9.0, 1.0]):
+            _judge(exam, costs, 2)
+    with exam.told_as("long-runs"):
+        for K in (1, 2):
+            _judge(exam, [1.0] * 64, K)
     with exam.told_as("all-zero"):
         _ask(exam, [0, 0, 0, 0], 2)
     for _ in range(12):
@@ -106,7 +114,7 @@ def _ask(exam: Exam, costs: Costs, K: int, call: str = "", traps: Traps | None =
     """Ask, and judge all but whether the cut is a good one."""
     L, slow = len(costs), {"stopped": "every-cut"} if len(costs) > 20 else {}
     case = exam.case(call or f"partition({_told(costs)}, K={K})", f"a list of {K} whole numbers that add up to {L}")
-    value, after = case.ask({**slow, **(traps or {})}, costs=costs, K=K)
+    value, after = case.ask({"ValueError": "refused", **slow, **(traps or {})}, costs=costs, K=K)
     case.came = shown(value, 120)
     case.judge(_form(value, costs, K))
     case.judge([Sign("input-changed", list(costs) != after)])

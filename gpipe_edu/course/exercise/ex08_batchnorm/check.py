@@ -58,6 +58,14 @@ def examine(exam: Exam, rng: Random) -> Success:
     with exam.told_as("single"):
         for counts in ([3, 1], [1, 1]):
             _judge(exam, *_handy(numbers, counts, 0.1, 0.5))
+    with exam.told_as("remembers"):
+        _judge(exam, *_handy(numbers, *_HANDY[0]))
+    with exam.told_as("many"):
+        x = numbers.normal(size=(700, 2)) + np.linspace(-2, 2, 700)[:, None]
+        for M in (2, 70):
+            _judge(exam, split_batch(x, M), np.zeros(2), np.ones(2), 0.1)
+    with exam.told_as("one-feature"):
+        _judge(exam, split_batch(numbers.normal(size=(10, 1)), 4), np.zeros(1), np.ones(1), 0.1)
     for _ in range(20):
         N, M, momentum = rng.randint(2, 40), rng.randint(1, 8), rng.choice([0.05, 0.1, 0.5])
         x = numbers.normal(size=(N, 3)) * numbers.uniform(0.5, 3, 3) + numbers.normal(size=3) * 5
