@@ -36,10 +36,10 @@ exercises: $(VENV)/learner  ## build exercises/ from solutions/
 	@$(BIN)/python -m gpipe_edu build
 
 test: $(VENV)/developer  ## every test and every notebook
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --quick tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile --quick tests
 
 lint: $(VENV)/developer  ## style, formatting, types, and which room may import which
 	$(BIN)/ruff check .

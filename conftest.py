@@ -4,8 +4,10 @@ No test, and no notebook that is run as one, reads or changes the answers of the
 """
 
 import os
+import re
 import shutil
 import tempfile
+from collections import Counter
 
 import pytest
 
@@ -40,23 +42,33 @@ def pytest_unconfigure(config):
     shutil.rmtree(config.learner, ignore_errors=True)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """With several workers a file runs in one of them, as a notebook has to; of the bank, one exercise."""
-    judged = {}
+    if not config.getoption("quick"):
+        return
+    judged = Counter()
     kept, left_out = [], []
     for item in items:
-        file = item.nodeid.partition("::")[0]
-        group = _exercise(item) if file.endswith("test_bank.py") else file
-        item.add_marker(pytest.mark.xdist_group(group))
-        judged[group] = judged.get(group, 0) + 1
-        too_long = file.startswith(SLOW) or (file.endswith("test_bank.py") and judged[group] > SAMPLE)
-        (left_out if config.getoption("quick") and too_long else kept).append(item)
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+        exercise = _exercise(item.nodeid)
+        judged[exercise] += 1
+        too_long = item.nodeid.startswith(SLOW) or (exercise and judged[exercise] > SAMPLE)
+        (left_out if too_long else kept).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
 
 
-def _exercise(item):
-    given = item.callspec.params
-    return given["key"] if "key" in given else given["entry"].key
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With several workers a file runs in one of them, as a notebook has to; of the bank, one exercise."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return _exercise(nodeid) or nodeid.partition("::")[0]
+
+    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def _exercise(nodeid):
+    """The exercise whose bank a test is about, "" for other tests."""
+    found = re.search(r"test_bank\.py::.*\[(ex\d\d/[\w-]+)", nodeid)
+    return found[1] if found else ""

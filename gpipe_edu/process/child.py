@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,14 @@ def command(module: str) -> list[str]:
     return [sys.executable, "-P", "-c", code]
 
 
+def start(module: str, environment: Mapping[str, str], session: bool) -> subprocess.Popen[bytes]:
+    """A fresh process that runs `main` of `module`, with pipes for all it hears and says."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command(module), stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=session
+    )
+
+
 class Child:
     """Runs `main` of `module`. `hear` gets each of its messages, in a thread, and None once no more can come.
 
@@ -47,14 +55,7 @@ class Child:
         self._hear, self._session = hear, session
         self._head, self._tail = "", ""
         self.flooded = False
-        self._process = subprocess.Popen(
-            command(module),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **ENVIRONMENT, **environment},
-            start_new_session=session,
-        )
+        self._process = start(module, {**os.environ, **ENVIRONMENT, **environment}, session)
         # Reading stays in threads: a message that was cut short must keep nobody waiting but them.
         threading.Thread(target=self._listen, daemon=True).start()
         self._drainer = threading.Thread(target=self._drain, daemon=True)

@@ -1,8 +1,13 @@
 """Each test has a learner's file of its own, and the judge's own errors are seen."""
 
+import sys
+
 import pytest
 
 from gpipe_edu.course import judging
+from gpipe_edu.process import child
+
+from .warm import Warm
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +19,18 @@ def _home(home):
 def strict(monkeypatch):
     """An error of the judge's own is no verdict."""
     monkeypatch.setattr(judging, "STRICT", True)
+
+
+@pytest.fixture(scope="session")
+def warm_process():
+    """The one that judgements are forked from."""
+    warm = Warm()
+    yield warm
+    warm.close()
+
+
+@pytest.fixture
+def warm(request, monkeypatch):
+    """Judge in processes that need not load everything anew, where there is a fork."""
+    if sys.platform == "linux":
+        monkeypatch.setattr(child, "start", request.getfixturevalue("warm_process").start)

@@ -14,6 +14,8 @@ from .bank import bank, everything
 
 SEED = 20181116
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 @cache
 def verdict(entry):
@@ -39,6 +41,7 @@ def test_the_bank_is_large_enough(key):
     assert sum(not entry.slip for entry in bank(key)) >= 2
 
 
+@pytest.mark.timeout(900)  # alone it judges the whole bank
 @pytest.mark.parametrize("key", exercises())
 def test_each_misconception_has_a_sentence_of_its_own(key):
     findings = [verdict(entry).finding for entry in bank(key) if entry.slip not in ("", "endless")]

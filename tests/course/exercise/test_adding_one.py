@@ -8,7 +8,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 
-PARTS = ("gpipe_edu", "solutions", "tests/solutions", "tests/oracle.py", "tests/recipes.py", "tests/__init__.py")
+PARTS = (
+    "gpipe_edu",
+    "solutions",
+    "tests/solutions",
+    "tests/oracle.py",
+    "tests/recipes.py",
+    "tests/__init__.py",
+    "tests/conftest.py",
+)
 
 FOLDER = {
     "__init__.py": '"""Exercise 11: the way back."""\n',

@@ -21,7 +21,7 @@ def test_a_layer_with_far_more_work_gets_a_stage_of_its_own():
     net = nn.Sequential(*(nn.Linear(16, 16) for _ in range(5)), nn.Linear(16, 4096), nn.Linear(4096, 16))
     counts = balance_by_time(net, torch.randn(512, 16), 2)
     assert sum(counts) == 7
-    assert counts[1] in (1, 2)
+    assert counts[1] < counts[0]
     assert balance_by_memory(net, torch.randn(1, 16), 2) == (6, 1)
 
 
