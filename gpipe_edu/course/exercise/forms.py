@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from gpipe_edu.process.plain import Other
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.words import shortened
 
 
 def gathered(value: Any, deep: int = 1) -> Any:
     """In the learner's process: the value with lists for whatever gives its items in order, `deep` levels down."""
-    if not deep or isinstance(value, str | bytes | dict | set | frozenset | Op | Schedule):
-        return value
-    if (isinstance(value, np.ndarray) and not value.ndim) or not hasattr(value, "__iter__"):
-        return value
-    return [gathered(item, deep - 1) for item in value]
+    return [gathered(item, deep - 1) for item in value] if deep and gives_items(value) else value
+
+
+def gives_items(value: Any) -> bool:
+    """Whether the value gives its items one by one and in order."""
+    if isinstance(value, str | bytes | dict | set | frozenset | Op | Schedule):
+        return False
+    return bool(value.ndim) if isinstance(value, np.ndarray) else hasattr(value, "__iter__")
 
 
 def shown(value: Any, most: int = 60) -> str:
     """In the judge's process: a value in a learner's report."""
-    if isinstance(value, Other):
-        return shortened(value.text, most)
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
     return shortened(repr(value), most)

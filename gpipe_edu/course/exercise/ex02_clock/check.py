@@ -16,7 +16,7 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.course.exercise.case import Exam, Sign
-from gpipe_edu.course.exercise.forms import gathered, is_whole, shown
+from gpipe_edu.course.exercise.forms import gathered, gives_items, is_whole, shown
 from gpipe_edu.course.findings import Chart, Success
 from gpipe_edu.data import digits
 from gpipe_edu.process.plain import a_name_of
@@ -28,7 +28,7 @@ Cell: TypeAlias = tuple[int, int]
 def perform(clock: Any, K: int, M: int) -> Any:
     """The ticks; their pairs may stand in any order, so a set is as good as a list."""
     ticks = clock(K, M)
-    if isinstance(ticks, str | dict | set | frozenset) or not hasattr(ticks, "__iter__"):
+    if not gives_items(ticks):
         return ticks
     # One tick is read before the next one is asked for, as whoever runs them would.
     return [gathered(list(tick) if isinstance(tick, set | frozenset) else tick, 2) for tick in ticks]
