@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gpipe_edu.course.sandbox import Sandbox
+from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.packing import pack
 
 MODULE = "gpipe_edu.course.exercise.ex01_splitting.check"
@@ -185,6 +186,15 @@ def test_memory_without_end_becomes_an_error():
             kept.append(bytearray(2**28))
 
     assert trouble(function, seconds=90).kind == "MemoryError"
+
+
+def test_an_answer_that_fits_only_once_becomes_an_error():
+    def function(batch, M):
+        return [np.zeros(MEMORY // 2, dtype=np.uint8)]
+
+    found = trouble(function, seconds=90)
+    assert found.kind == "MemoryError"
+    assert found.message == "the answer is too large to be handed over"
 
 
 def test_memory_without_end_becomes_an_error_where_torch_is_loaded():

@@ -62,6 +62,22 @@ changed(
     "append(row)",
     "append([op._replace(micro_batch=M - 1 - op.micro_batch) for op in row])",
 )
+changed("arguments", "wants_one_argument_more", "by_rule(K, M):", "by_rule(K, M, V):")
+changed(
+    "printed",
+    "prints_while_it_waits",
+    "rows = []",
+    "rows = []\n    while not rows:\n        print('warming up ' * 10**6)",
+)
+changed(
+    "memory",
+    "a_table_for_everything",
+    "rows = []",
+    "rows = [None] * 10**12",
+)
+changed("not-a-row", "a_number_for_a_row", "append(row)", "append(len(row))")
+changed("not-an-op", "pairs_without_a_stage", "append(row)", "append([(op.kind, op.micro_batch) for op in row])")
+changed("other-K", "stages_from_one", "append(row)", "append([op._replace(stage=op.stage + 1) for op in row])")
 
 
 @BANK.wrong("f-then-b")
