@@ -5,8 +5,9 @@ can't hide in its own test. Slow and obvious on purpose: legality by playing the
 relaxing start times until nothing moves.
 """
 
+import heapq
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection
 
 PlainOp = tuple[str, int, int]
@@ -177,3 +178,64 @@ def times(rows: Rows, duration, send=0) -> dict[PlainOp, tuple[float, float]]:
             if start[op] < earliest:
                 start[op], moved = earliest, True
     return {op: (start[op], start[op] + duration(op)) for op in home}
+
+
+def events(rows: Rows, duration, latency, occupied) -> tuple[dict[PlainOp, tuple], dict[PlainOp, tuple]]:
+    """Event by event, with links that carry one message at a time: each op's start and end, and each message's times:
+    when it went on its link, left it and was there. Two devices have a link in each direction; messages go in the order
+    in which they were sent.
+    """
+    there = {op for row in rows for op in row}
+    stages = 1 + max(k for _, _, k in there)
+    home = {op: device for device, row in enumerate(rows) for op in row}
+    goals = defaultdict(set)
+    for op in there:
+        for need in inputs(op, there, stages):
+            goals[need] |= {home[op]} - {home[need]}
+    waiting = [deque(row) for row in rows]
+    runs = [False] * len(rows)
+    has: list[set[PlainOp]] = [set() for _ in rows]
+    sent: dict[tuple[int, int], deque[PlainOp]] = defaultdict(deque)
+    carries = defaultdict(bool)
+    ran, carried = {}, {}
+    heap: list[tuple] = []
+    number = itertools.count()
+
+    def later(time, what, *about):
+        heapq.heappush(heap, (time, next(number), what, about))
+
+    def start(now, device):
+        if waiting[device] and not runs[device] and has[device].issuperset(inputs(waiting[device][0], there, stages)):
+            op = waiting[device].popleft()
+            runs[device], ran[op] = True, (now, now + duration(op))
+            later(now + duration(op), ended, device, op)
+
+    def carry(now, link):
+        if sent[link] and not carries[link]:
+            carries[link] = True
+            later(now + occupied, left, link, sent[link].popleft(), now)
+
+    def ended(now, device, op):
+        runs[device] = False
+        has[device].add(op)
+        for goal in goals[op]:
+            sent[device, goal].append(op)
+            carry(now, (device, goal))
+        start(now, device)
+
+    def left(now, link, op, began):
+        carries[link] = False
+        carried[op] = (began, now, now + latency)
+        later(now + latency, arrived, link[1], op)
+        carry(now, link)
+
+    def arrived(now, device, op):
+        has[device].add(op)
+        start(now, device)
+
+    for device in range(len(rows)):
+        start(0, device)
+    while heap:
+        now, _, what, about = heapq.heappop(heap)
+        what(now, *about)
+    return ran, carried

@@ -7,10 +7,11 @@ from .diagram import contradictions, read_diagram
 from .handing_out import handed_out
 from .memory import peak_memory
 from .simulate import replay, simulate
-from .timeline import Span, Timeline
+from .timeline import Message, Span, Timeline
 
 __all__ = [
     "Costs",
+    "Message",
     "Span",
     "Timeline",
     "calibrate",

@@ -12,7 +12,8 @@ from .timeline import Timeline
 
 
 def calibrate(timeline: Timeline) -> Costs:
-    """For every kind of op and stage the mean duration in `timeline`; send is the mean delay of a transfer.
+    """For every kind of op and stage the mean duration in `timeline`; send is the mean delay of a transfer,
+    and link is 0: one run does not tell a slow link from a busy one.
 
     A plan with them has the timeline's unit, so both share an axis. Raises ValueError if the timeline lacks a kind
     that `Costs` cannot derive, that is F, or all of B, C and I.
@@ -30,7 +31,7 @@ def calibrate(timeline: Timeline) -> Costs:
     if "B" not in found:
         # Nothing of the schedule needs B itself; Costs wants a number for it all the same.
         found["B"] = found.get("C") or [i + w for i, w in zip(found["I"], found["W"], strict=True)]
-    return Costs(**found, send=_send(timeline), unit=timeline.unit)
+    return Costs(**found, send=_send(timeline), link=0, unit=timeline.unit)
 
 
 def _send(timeline: Timeline) -> float:

@@ -1,7 +1,8 @@
 """A timeline as a Chrome trace, to be opened in Perfetto or chrome://tracing beside traces of other tools.
 
 The format is the JSON object form of the Trace Event Format: one complete event ("X") per op, one thread per device,
-arrows ("s", "f") where an op waited for another device, and a counter ("C") of the micro-batches in flight.
+arrows ("s", "f") where an op waited for another device, a counter ("C") of the micro-batches in flight, and an
+asynchronous event ("b", "e") per message on a link.
 
 Such viewers want microseconds in whatever they show, and a length instead of an end, which loses the last digits. So
 every op also has its start and end as they are, and "otherData" what a timeline has besides its spans: `trace.py`
@@ -16,13 +17,16 @@ from typing import Any, Final
 
 from gpipe_edu.schedule.op import KINDS
 
-from .timeline import Timeline
+from .timeline import Message, Timeline
 
 PROGRAM: Final = "gpipe_edu"
 """By this word a trace of ours is told from those of other programs."""
 
 FORMAT: Final = 1
 """Raised when a reader of an older version could no longer read what is saved."""
+
+MESSAGE: Final = "message"
+"""The category of events that are messages on a link."""
 
 _MICROSECONDS: Final = {"s": 1e6, "": 1e3}
 """Trace times are in microseconds; a planned step has no unit, so one cost unit is shown as a millisecond."""
@@ -75,7 +79,18 @@ def events(timeline: Timeline) -> list[dict[str, Any]]:
                 trace.append({"ph": "s", "ts": cause.end * scale, "tid": cause.device, **link})
                 trace.append({"ph": "f", "bp": "e", "ts": span.start * scale, "tid": span.device, **link})
                 arrows += 1
+    trace.extend(event for message in timeline.messages for event in _on_link(message, scale))
     return trace
+
+
+def _on_link(message: Message, scale: float) -> list[dict[str, Any]]:
+    op, source, target, start, end, there = message
+    kind, micro_batch, stage = op
+    link = f"link {source} to {target}"
+    about = {"name": f"{op.label} on {link}", "cat": MESSAGE, "id": link, "pid": 0, "tid": source}
+    of = {"kind": KINDS[kind], "micro_batch": micro_batch, "stage": stage}
+    when = {"target": target, "start": start, "end": end, "there": there}
+    return [about | {"ph": "b", "ts": start * scale, "args": of | when}, about | {"ph": "e", "ts": end * scale}]
 
 
 def save(timeline: Timeline, path: Path) -> Path:

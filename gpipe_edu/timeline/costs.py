@@ -21,8 +21,10 @@ UNITS: Final = ("", "s")
 class Costs:
     """Time per op kind: numbers, or one value per stage; in any unit you like, or in seconds if unit is "s".
 
-    R defaults to F, C to R + B, I and W to B / 2 (stage by stage). send is the time from the end of an op to its use
-    on another device; no device is busy meanwhile.
+    R defaults to F, C to R + B, I and W to B / 2 (stage by stage). A message to another device costs link + send, and
+    no device is busy meanwhile: link is the time that it keeps its link busy, its bytes over the bandwidth; send is
+    the latency, from the end of an op, or from when its message has left the link, to its use there. Between two
+    devices there is a link in each direction, which carries one message at a time, in the order of sending.
 
     Raises TypeError for what is not a number or a list of numbers, ValueError for a negative or infinite one or an
     unknown unit.
@@ -35,10 +37,12 @@ class Costs:
     I: Cost | None = None  # noqa: E741 (the field's letter for the input gradient)
     W: Cost | None = None
     send: float = 0
+    link: float = 0
     unit: str = ""
 
     def __post_init__(self) -> None:
         number("Costs send", self.send)
+        number("Costs link", self.link)
         if self.unit not in UNITS:
             raise ValueError(f"Costs unit is {self.unit!r}; it must be 's' for seconds or '' for a unit of your own")
         for kind in "FBRCIW":

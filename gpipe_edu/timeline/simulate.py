@@ -4,8 +4,9 @@
     device 1      F0 F1 F2 F3          B3 B2 B1 B0
     device 2         F0 F1 F2 F3 B3 B2 B1 B0
 
-A device runs its ops in the given order and starts each as soon as it is free and the op's inputs are there. There is
-no choice to make, so there are no ties to break: the same schedule and costs always give the same timeline.
+A device runs its ops in the given order and starts each as soon as it is free and the op's inputs are there. A link
+carries its messages in the order in which they were sent, which is that of the ops on the sending device. There is no
+choice to make, so there are no ties to break: the same schedule and costs always give the same timeline.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.schedule.schedule import checked
 
 from .costs import Costs
-from .timeline import Span, Timeline
+from .timeline import Message, Span, Timeline
 
 DEFAULT = Costs()
 
@@ -30,13 +31,14 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
     if not isinstance(costs, Costs):
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
     table = costs.table(checked(schedule).stages)
-    return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send, unit=costs.unit)
+    return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send, link=costs.link, unit=costs.unit)
 
 
 def replay(
     schedule: Schedule,
     duration: Callable[[Op], float],
     send: float = 0,
+    link: float = 0,
     source: str = "planned",
     unit: str = "",
 ) -> Timeline:
@@ -47,15 +49,30 @@ def replay(
     device_of_stage = checked(schedule).device_of_stage
     free = [0.0] * schedule.devices
     ended: dict[Op, float] = {}
-    spans = []
+    goals = _goals(schedule) if link else {}
+    arrived: dict[Op, float] = {}
+    idle_from: dict[tuple[int, int], float] = {}  # per link, source and target: when its last message has left it
+    spans, messages = [], []
     for device, op, needs in schedule.steps:
         start = free[device]
         for need in needs:
             there = ended[need]
-            if send and device_of_stage[need[2]] != device:
-                there += send
+            if device_of_stage[need[2]] != device:
+                there = arrived[need] if link else there + send
             if there > start:
                 start = there
         free[device] = ended[op] = end = start + duration(op)
         spans.append(Span(device, op, start, end))
-    return Timeline(spans, schedule.devices, name=schedule.name, source=source, unit=unit, send=send)
+        goal = goals.get(op)
+        if goal is not None:
+            on_link = max(end, idle_from.get((device, goal), end))
+            idle_from[device, goal] = left = on_link + link
+            arrived[op] = left + send
+            messages.append(Message(op, device, goal, on_link, left, left + send))
+    return Timeline(spans, schedule.devices, name=schedule.name, source=source, unit=unit, send=send, messages=messages)
+
+
+def _goals(schedule: Schedule) -> dict[Op, int]:
+    """For every op whose output is needed on another device, that device; by the rules it is only one."""
+    home = schedule.device_of_stage
+    return {need: device for device, _, needs in schedule.steps for need in needs if home[need[2]] != device}

@@ -36,12 +36,28 @@ class Span(NamedTuple):
     end: float
 
 
+class Message(NamedTuple):
+    """What `op` made, on its way from device `source` to device `target`.
+
+    It is on their link from `start` to `end`, and `there` a latency later.
+    """
+
+    op: Op
+    source: int
+    target: int
+    start: float
+    end: float
+    there: float
+
+
 class Timeline:
     """`Timeline(spans, devices)`: the spans of one step on `devices` devices, in order of their start. Immutable.
 
-    source is a key of `SOURCES`; unit is "s" for seconds or "" for cost units; send is the transfer time that was
-    planned between devices. Raises ValueError for no spans, an unknown source, a span of a device that does not
-    exist, or one that ends before it starts.
+    source is a key of `SOURCES`; unit is "s" for seconds or "" for cost units; send is the latency that was planned
+    between devices; messages are those that were planned to keep a link busy, at most one for an op.
+
+    Raises ValueError for no spans, an unknown source, a span of a device that does not exist, or one that ends before
+    it starts.
     """
 
     def __init__(
@@ -53,6 +69,7 @@ class Timeline:
         source: str = "planned",
         unit: str = "",
         send: float = 0,
+        messages: Iterable[Message] = (),
     ) -> None:
         spans = tuple(spans) if isinstance(spans, Iterable) else (spans,)
         if not all(isinstance(span, Span) for span in spans):
@@ -61,6 +78,7 @@ class Timeline:
         self.spans: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.start, span.end, span.device)))
         self.devices = whole("devices", devices, 1)
         self.name, self.source, self.unit, self.send = name, source, unit, send
+        self.messages = tuple(messages)
         if source not in SOURCES:
             raise ValueError(f"Timeline source is {source!r}; it must be one of {', '.join(SOURCES)}")
         if unit not in UNITS:
@@ -73,7 +91,8 @@ class Timeline:
 
     def named(self, name: str) -> Timeline:
         """The same timeline under another name, which is its title in a picture."""
-        return Timeline(self.spans, self.devices, name=name, source=self.source, unit=self.unit, send=self.send)
+        about: dict[str, Any] = {"source": self.source, "unit": self.unit, "send": self.send}
+        return Timeline(self.spans, self.devices, name=name, messages=self.messages, **about)
 
     @property
     def measured(self) -> bool:
@@ -149,6 +168,18 @@ class Timeline:
         """What each op waited for, besides its turn on its device."""
         return Needs(span.op for span in self.spans)
 
+    @cached_property
+    def message_of(self) -> dict[Op, Message]:
+        """The message that carries what an op made to another device, for every op that has one."""
+        return {message.op: message for message in self.messages}
+
+    def there(self, span: Span, device: int) -> float:
+        """When what `span` made is on `device`: once it has ended and, if it comes from elsewhere, was sent."""
+        if span.device == device:
+            return span.end
+        message = self.message_of.get(span.op)
+        return message.there if message else span.end + self.send
+
     def critical_path(self) -> list[Span]:
         """The chain of ops that sets the makespan: each one is what its successor waited for longest.
 
@@ -158,9 +189,6 @@ class Timeline:
         before = {
             after.op: span for row in self._rows for span, after in itertools.pairwise(row)
         }  # the span that stood in front on the same device
-
-        def ready(span: Span, waiting: Span) -> float:
-            return span.end + (self.send if span.device != waiting.device else 0)
 
         path = [max(self.spans, key=lambda span: span.end)]
         passed: set[Op] = set()
@@ -174,7 +202,7 @@ class Timeline:
             causes = [cause for cause in causes if cause.start <= here.start and cause.op not in passed]
             if not causes:
                 return path[::-1]
-            path.append(max(causes, key=lambda span: ready(span, here)))
+            path.append(max(causes, key=lambda span: self.there(span, here.device)))
 
     @cached_property
     def _rows(self) -> Sequence[Sequence[Span]]:

@@ -15,9 +15,9 @@ from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.op import KINDS
 from gpipe_edu.words import plural
 
-from .chrome import FORMAT, PROGRAM
+from .chrome import FORMAT, MESSAGE, PROGRAM
 from .costs import UNITS
-from .timeline import SOURCES, Span, Timeline
+from .timeline import SOURCES, Message, Span, Timeline
 
 MOST_MEGABYTES: Final = 32
 """The largest step that the explorer draws, 64 devices and 256 micro-batches, is a file of 20 MB."""
@@ -52,8 +52,9 @@ def read(data: bytes, name: str) -> Timeline:
         if span.op in seen:
             _damaged(name, f"{span.op} is in it twice")
         seen.add(span.op)
+    sent = [_message(event, number, devices, name) for number, event in enumerate(events) if _is_message(event)]
     keep = {key: about[key] for key in ("name", "source", "unit", "send")}
-    return Timeline(spans, devices, **keep)
+    return Timeline(spans, devices, messages=sent, **keep)
 
 
 def _parsed(data: bytes, name: str) -> Any:
@@ -118,9 +119,36 @@ def _is_op(event: Any) -> bool:
     return isinstance(event, dict) and event.get("ph") == "X"
 
 
+def _is_message(event: Any) -> bool:
+    return isinstance(event, dict) and event.get("ph") == "b" and event.get("cat") == MESSAGE
+
+
 def _span(event: Mapping[str, Any], number: int, devices: int, name: str) -> Span:
+    args = _args(event)
+    op, start, end = _timed(event, args, number, devices, name)
+    return Span(int(event["tid"]), op, start, end)
+
+
+def _message(event: Mapping[str, Any], number: int, devices: int, name: str) -> Message:
+    args = _args(event)
+    op, start, end = _timed(event, args, number, devices, name)
+    good = {
+        "target": (_is_whole(args.get("target"), devices), f"a device, {_below(devices)}"),
+        "there": (_is_time(args.get("there")) and args["there"] >= end, "a time after the end"),
+    }
+    _hold(good, number, name)
+    return Message(op, int(event["tid"]), int(args["target"]), start, end, args["there"])
+
+
+def _args(event: Mapping[str, Any]) -> dict[str, Any]:
     args = event.get("args")
-    args = args if isinstance(args, dict) else {}
+    return args if isinstance(args, dict) else {}
+
+
+def _timed(
+    event: Mapping[str, Any], args: Mapping[str, Any], number: int, devices: int, name: str
+) -> tuple[Op, float, float]:
+    """The op of an event, with its start and end."""
     start: Any = args.get("start")
     end: Any = args.get("end")
     good = {
@@ -131,11 +159,15 @@ def _span(event: Mapping[str, Any], number: int, devices: int, name: str) -> Spa
         "start": (_is_time(start), "a time"),
         "end": (_is_time(start) and _is_time(end) and start <= end, "a time after the start"),
     }
+    _hold(good, number, name)
+    return Op(_LETTERS[args["kind"]], int(args["micro_batch"]), int(args["stage"])), start, end
+
+
+def _hold(good: Mapping[str, tuple[bool, str]], number: int, name: str) -> None:
+    """Raise ValueError for the first field that cannot be."""
     for field, (fits, allowed) in good.items():
         if not fits:
             _damaged(name, f"the “{field}” of event {number} must be {allowed}")
-    op = Op(_LETTERS[args["kind"]], int(args["micro_batch"]), int(args["stage"]))
-    return Span(int(event["tid"]), op, start, end)
 
 
 def _below(limit: int) -> str:

@@ -55,6 +55,16 @@ def test_every_wait_for_another_device_is_an_arrow_from_its_end_to_the_start(tmp
     assert len(expected) == 2 * 4 * 3
 
 
+def test_every_message_is_on_its_link_from_start_to_end(tmp_path):
+    timeline = ge.simulate(ge.gpipe(3, 4), Costs(link=2, send=1))
+    trace = saved(timeline, tmp_path)
+    begun, ended = ([(e["id"], e["name"], e["ts"]) for e in trace if e["ph"] == ph] for ph in "be")
+    assert len(begun) == len(ended) == 2 * 2 * 4
+    assert [(link, name) for link, name, _ in begun] == [(link, name) for link, name, _ in ended]
+    assert all(end - start == 2e3 for (*_, start), (*_, end) in zip(begun, ended, strict=True))
+    assert ("link 0 to 1", "F0 on link 0 to 1", 1e3) in begun
+
+
 def test_devices_have_names_and_the_process_says_whether_it_is_planned(tmp_path):
     timeline = ge.simulate(ge.gpipe(3, 2))
     meta = [e for e in saved(timeline, tmp_path) if e["ph"] == "M"]

@@ -1,11 +1,14 @@
 """The simulator against the oracle's times, exactly, on integers."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 from hypothesis import given, settings
 
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Schedule
 from gpipe_edu.timeline import replay
-from tests.oracle import expected_code, plain, times
+from tests.oracle import events, expected_code, plain, times
 from tests.recipes import recompute_and_split, small_schedules
 from tests.refusals import refusals
 from tests.strategies import RANDOM, priced, slipped
@@ -41,6 +44,44 @@ def test_shuffled_but_legal_schedules_agree_with_the_oracle_too(case, rng):
         shuffled = slipped(rng, rows, ["swap neighbours"])
         rows = rows if expected_code(shuffled) else shuffled
     assert_the_oracles(Schedule([Op(*op) for op in row] for row in rows), *costs)
+
+
+@settings(max_examples=2000)
+@given(priced(LEGAL), RANDOM)
+def test_links_that_carry_one_message_at_a_time_are_as_in_the_event_driven_simulator(case, rng):
+    schedule, costs, table, send = case
+    rows, link = slipped(rng, plain(schedule), ["swap neighbours"]), rng.choice((0, 1, 2, 5))
+    rows = plain(schedule) if expected_code(rows) else rows
+    timeline = ge.simulate(Schedule([Op(*op) for op in row] for row in rows), replace(costs, link=link))
+    ran, carried = events(rows, lambda op: table[op[0]][op[2]], send, link)
+    assert as_times(timeline) == ran
+    messages = {tuple(message.op): message[3:] for message in timeline.messages}
+    assert messages == (carried if link else {})
+    home = {op: device for device, row in enumerate(rows) for op in row}
+    assert all(message.source == home[tuple(message.op)] != message.target for message in timeline.messages)
+
+
+def test_a_step_is_no_shorter_than_what_its_busiest_link_carries():
+    for recipe in (ge.gpipe, ge.one_f_one_b, ge.zero_bubble):
+        for K, M in [(2, 8), (4, 8), (4, 16)]:
+            timeline = ge.simulate(recipe(K, M), Costs(link=5))
+            # In front of the first message is a forward, behind the last a backward; both directions may be busy.
+            assert timeline.makespan >= 5 * M + 1 + 1
+    # By hand: two devices, four micro-batches; F0 leaves at 1, and from then on the link is always busy.
+    timeline = ge.simulate(ge.gpipe(2, 4), Costs(link=5))
+    forward = [message for message in timeline.messages if message.op.kind == "F"]
+    assert [(message.start, message.end, message.there) for message in forward] == [
+        (1, 6, 6), (6, 11, 11), (11, 16, 16), (16, 21, 21)
+    ]  # fmt: skip
+
+
+def test_the_critical_path_goes_over_links():
+    timeline = ge.simulate(ge.gpipe(2, 4), Costs(link=5, send=2))
+    path = timeline.critical_path()
+    assert path[-1].end == timeline.end
+    for before, after in pairwise(path):
+        assert timeline.there(before, after.device) == after.start
+    assert timeline.named("other").messages == timeline.messages
 
 
 def test_every_op_has_one_span_on_its_own_device_and_devices_keep_their_order():

@@ -20,15 +20,41 @@ def back(timeline, tmp_path):
 
 
 def everything(timeline):
-    return timeline.spans, timeline.devices, timeline.name, timeline.source, timeline.unit, timeline.send
+    return (
+        timeline.spans,
+        timeline.devices,
+        timeline.name,
+        timeline.source,
+        timeline.unit,
+        timeline.send,
+        timeline.messages,
+    )
 
 
 def test_every_planned_timeline_comes_back_to_the_last_digit(tmp_path):
     for schedule in small_schedules(3, 3):
-        planned = ge.simulate(schedule, Costs(F=1 / 3, B=0.7, send=0.1))
+        planned = ge.simulate(schedule, Costs(F=1 / 3, B=0.7, send=0.1, link=schedule.micro_batches // 2 / 7))
         read = back(planned, tmp_path)
         assert everything(read) == everything(planned)
         assert read.in_flight == planned.in_flight, "an end that comes back a digit later would hold memory longer"
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "allowed"),
+    [
+        ("target", 2, "a device, a whole number from 0 to 1"),
+        ("there", 0, "a time after the end"),
+        ("end", 0, "a time after the start"),
+        ("micro_batch", -1, "a whole number from 0 to 65535"),
+    ],
+)
+def test_a_damaged_message_is_named(field, wrong, allowed, tmp_path):
+    path = ge.simulate(ge.gpipe(2, 1), Costs(link=1)).save_trace(tmp_path / "a.json")
+    content = json.loads(path.read_text())
+    number, event = next((n, e) for n, e in enumerate(content["traceEvents"]) if e["ph"] == "b")
+    event["args"][field] = wrong
+    with pytest.raises(ValueError, match=re.escape(f"the “{field}” of event {number} must be {allowed}")):
+        read(json.dumps(content).encode(), "a.json")
 
 
 def test_late_starts_no_sends_and_idle_devices_come_back(tmp_path):

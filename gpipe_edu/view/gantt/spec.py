@@ -126,16 +126,11 @@ def _idle(
             while here < last and spans[here].start < end:
                 here += 1
             waited = needs[here] if here < last else ()
-            cause = max(waited, key=lambda number: _there(timeline, spans[number], device), default=-1)
+            cause = max(waited, key=lambda number: timeline.there(spans[number], device), default=-1)
             row = (device, _round(start - timeline.start), _round(end - timeline.start))
             for column, value in zip(columns.values(), (*row, here if here < last else -1, cause), strict=True):
                 column.append(value)
     return columns
-
-
-def _there(timeline: Timeline, span: Span, device: int) -> float:
-    """When what `span` made was on `device`."""
-    return span.end + (timeline.send if span.device != device else 0)
 
 
 def _columns(rows: Iterable[tuple[float, float]]) -> list[list[float]]:
