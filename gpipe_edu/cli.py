@@ -14,7 +14,8 @@ import typer
 
 from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.schedule.recompute import CHECKPOINTS
-from gpipe_edu.sizing.plan import SCHEDULES, STATE_BYTES
+from gpipe_edu.sizing.plan import SCHEDULES, STATES
+from gpipe_edu.sizing.presets import presets
 
 from .command import environment, exercises, plan, puzzle, schedule, train
 
@@ -84,26 +85,38 @@ def schedule_command(
 
 @app.command("plan")
 def plan_command(
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(plan.MODELS)}.")] = "transformer",
+    model: Annotated[
+        str, typer.Option(help=f"{', '.join(plan.SHAPES)}, or {', '.join(presets('models'))}.")
+    ] = "transformer",
     layers: Annotated[int, typer.Option(min=1, help="Blocks of the Transformer, or linear layers of the MLP.")] = 24,
     width: Annotated[int, typer.Option(min=1, help="Numbers per token, or per hidden layer.")] = 1024,
     context: Annotated[int, typer.Option(min=1, help="Tokens per sample (Transformer).")] = 1024,
     vocabulary: Annotated[int, typer.Option(min=1, help="Words (Transformer).")] = 32000,
-    batch: Annotated[int, typer.Option(min=1, help="N: samples in a mini-batch.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="N: samples in a mini-batch, over all replicas.")] = 32,
     devices: Annotated[int, typer.Option(min=1, help="How many devices there are.")] = 4,
-    memory: Annotated[float, typer.Option(help="Memory of each device in GB (10^9 bytes).")] = 16,
-    speed: Annotated[float, typer.Option(help="What a device sustains, in TFLOP/s.")] = 10,
-    overhead: Annotated[float, typer.Option(help="Fixed time per layer and op, in microseconds.")] = 50,
-    link: Annotated[float, typer.Option(help="Between two devices, in GB/s.")] = 10,
-    reserve: Annotated[float, typer.Option(help="Share of the memory to leave free.")] = 0.1,
-    optimizer: Annotated[str, typer.Option(help=f"One of {', '.join(STATE_BYTES)}.")] = "adam",
-    activation_bytes: Annotated[int, typer.Option(min=1, help="Bytes per stored or sent number.")] = 4,
-    schedule: Annotated[str, typer.Option(help=f"One of {', '.join(SCHEDULES)}.")] = "gpipe",
-    everything: Annotated[
-        bool, typer.Option("--all", help="Show every plan, not only the best M of each kind.")
-    ] = False,
+    machine: Annotated[
+        str, typer.Option(help=f"Which: {', '.join(presets('machines'))}. What follows says otherwise.")
+    ] = "small",
+    tensor: Annotated[int, typer.Option(min=1, help="Devices that share every layer (tensor parallelism).")] = 1,
+    memory: Annotated[float | None, typer.Option(help="Memory of each device in GB (10^9 bytes).")] = None,
+    speed: Annotated[float | None, typer.Option(help="What a device sustains, in TFLOP/s.")] = None,
+    overhead: Annotated[float | None, typer.Option(help="Fixed time per layer and op, in microseconds.")] = None,
+    link: Annotated[float | None, typer.Option(help="Between two devices of a node, one way, in GB/s.")] = None,
+    network: Annotated[float | None, typer.Option(help="Between nodes, for each device, in GB/s.")] = None,
+    node: Annotated[int | None, typer.Option(min=1, help="Devices in a node.")] = None,
+    latency: Annotated[float | None, typer.Option(help="Of a message, in microseconds.")] = None,
+    reserve: Annotated[float | None, typer.Option(help="Share of the memory to leave free.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help=f"One of {', '.join(STATES)}.")] = None,
+    activation_bytes: Annotated[int | None, typer.Option(min=1, help="Bytes per stored or sent number.")] = None,
+    schedule: Annotated[str, typer.Option(help=f"One of {', '.join(SCHEDULES)}.")] = "1f1b",
+    virtual: Annotated[int, typer.Option(min=1, help="V: stages per device where they are interleaved.")] = 2,
+    zero: Annotated[bool, typer.Option("--zero", help="ZeRO-1: replicas share the optimizer's state.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every plan, not only the best of each K.")] = False,
 ) -> None:
-    """Say which K, M and checkpoint mode to use. Exit code 1, with what is short, if nothing fits."""
+    """Say how many replicas (D), stages (K) and micro-batches (M) to use, and what to recompute.
+
+    Exit code 1, with what is short, if nothing fits.
+    """
     wish = plan.Wish(
         model=model,
         layers=layers,
@@ -112,14 +125,21 @@ def plan_command(
         vocabulary=vocabulary,
         batch=batch,
         devices=devices,
+        machine=machine,
+        tensor=tensor,
         memory=memory,
         speed=speed,
         overhead=overhead,
         link=link,
+        network=network,
+        node=node,
+        latency=latency,
         reserve=reserve,
         optimizer=optimizer,
         activation_bytes=activation_bytes,
         schedule=schedule,
+        virtual=virtual,
+        zero=zero,
     )
     raise typer.Exit(plan.run(wish, everything=everything))
 

@@ -1,7 +1,22 @@
-"""The sizing guide: which K, M and checkpoint mode, planned from a model and a machine on paper."""
+"""The sizing guide: how many replicas, stages and micro-batches, and what to recompute, planned on paper."""
 
 from .guide import Guide, duration, guide, size
+from .machine import Machine
 from .model import LayerSize, Model, mlp, transformer
-from .plan import Job, Machine, Plan
+from .plan import STATES, Job, Plan, State
 
-__all__ = ["Guide", "Job", "LayerSize", "Machine", "Model", "Plan", "duration", "guide", "mlp", "size", "transformer"]
+__all__ = [
+    "STATES",
+    "Guide",
+    "Job",
+    "LayerSize",
+    "Machine",
+    "Model",
+    "Plan",
+    "State",
+    "duration",
+    "guide",
+    "mlp",
+    "size",
+    "transformer",
+]

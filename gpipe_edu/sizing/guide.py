@@ -5,19 +5,22 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from math import inf
 from typing import Final, NamedTuple
 
-from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.view.measures import time_unit
 
-from .plan import Job, Plan
+from .plan import RECOMPUTES, Job, Plan
 
-MOST_DEVICES: Final = 64
-MOST_MICRO_BATCHES: Final = 256
+MOST_DEVICES: Final = 16384
+MOST_MICRO_BATCHES: Final = 512
 """Beyond these a table of plans would take minutes, not seconds."""
 
 TIE: Final = 0.01
 """Plans whose steps differ by less than this share count as equally fast; a model of costs knows no better."""
+
+_FEW: Final = 16
+"""Of so many devices any number may be used; of more, those that divide them."""
 
 
 class Change(NamedTuple):
@@ -28,20 +31,29 @@ class Change(NamedTuple):
 
 
 class Guide:
-    """All plans for `job`: K and M as powers of two (and K as all devices), every checkpoint mode.
+    """All plans for `job`: every D and K that the devices allow, every size of micro-batch, whatever is recomputed.
 
     Raises ValueError or TypeError for a job that cannot be planned.
     """
 
     def __init__(self, job: Job) -> None:
         self.job = job.check()
-        devices = job.machine.devices
+        devices, layers = job.machine.devices, len(job.model.layers)
         if devices > MOST_DEVICES:
             raise ValueError(f"devices is {devices}; the guide plans for at most {MOST_DEVICES}")
-        Ks = {K for K in (*_powers(devices), devices) if len(job.model.layers) >= K}
-        Ms = list(_powers(min(job.batch, MOST_MICRO_BATCHES)))
-        self.plans = tuple(Plan(job, K, M, mode) for K in sorted(Ks) for M in Ms for mode in CHECKPOINTS)
-        self._at = {(plan.K, plan.M, plan.checkpoint): plan for plan in self.plans}
+        counts = [n for n in range(1, devices + 1) if devices <= _FEW or devices % n == 0]
+        # Scores that were never stored can't be thrown away.
+        some = any(layer.scores for layer in job.model.layers)
+        modes = [mode for mode in RECOMPUTES if some or mode != "selective"]
+        self.plans = tuple(
+            Plan(job, D, K, M, mode)
+            for K in counts
+            if K == 1 or layers >= K * job.V
+            for D in counts
+            if devices >= D * K and job.batch >= D
+            for M in _micro_batches(job.batch, D)
+            for mode in modes
+        )
 
     @cached_property
     def fitting(self) -> tuple[Plan, ...]:
@@ -51,49 +63,66 @@ class Guide:
     @cached_property
     def best(self) -> Plan | None:
         """The one with the shortest step; of equally fast ones with fewest devices, then least memory and recompute."""
-        if not self.fitting:
-            return None
-        shortest = min(plan.step for plan in self.fitting)
-        equal = [plan for plan in self.fitting if plan.step <= shortest * (1 + TIE)]
-        return min(equal, key=lambda plan: (plan.K, max(plan.memory), -CHECKPOINTS.index(plan.checkpoint)))
+        return _fastest(self.fitting)
 
     @cached_property
     def closest(self) -> Plan:
         """The one that lacks least, or has most to spare."""
         return min(self.plans, key=lambda plan: plan.short)
 
+    @cached_property
+    def alone(self) -> Plan | None:
+        """The best without a pipeline: replicas of the whole model."""
+        return _fastest(plan for plan in self.fitting if plan.K == 1)
+
     def rows(self) -> list[Plan]:
-        """For every K and checkpoint mode the best M: the fastest that fits, or the one that lacks least."""
-        groups: dict[tuple[int, str], list[Plan]] = {}
+        """For every K the best D, M and recompute: the fastest that fits, or the one that lacks least."""
+        groups: dict[int, list[Plan]] = {}
         for plan in self.plans:
-            groups.setdefault((plan.K, plan.checkpoint), []).append(plan)
-        return [
-            self.best if self.best in group else min(group, key=lambda plan: (max(plan.short, 0), plan.step))
-            for group in groups.values()
-        ]
+            groups.setdefault(plan.K, []).append(plan)
+        fitting = {K: [plan for plan in group if plan.fits] for K, group in groups.items()}
+        return [_fastest(fitting[K]) or min(group, key=lambda plan: plan.short) for K, group in groups.items()]
 
     def changes(self) -> list[Change]:
-        """The best plan with one knob turned at a time: half and twice K, half and twice M, other checkpoint modes."""
+        """The best plan with one knob turned at a time: half and twice D, K and M, other things recomputed."""
         best = self.best
         if best is None:
             return []
-        turned = [(best.K // 2, best.M, best.checkpoint), (best.K * 2, best.M, best.checkpoint)]
-        turned += [(best.K, best.M // 2, best.checkpoint), (best.K, best.M * 2, best.checkpoint)]
-        turned += [(best.K, best.M, mode) for mode in CHECKPOINTS if mode != best.checkpoint]
-        return [Change(self._at[key], _effect(self._at[key], best)) for key in turned if key in self._at]
+        at = {(plan.D, plan.K, plan.M, plan.recompute): plan for plan in self.plans}
+        D, K, M, mode = key = best.D, best.K, best.M, best.recompute
+        turned = [(D // 2, K, M, mode), (D * 2, K, M, mode), (D, K // 2, M, mode), (D, K * 2, M, mode)]
+        turned += [(D // 2, K * 2, M, mode), (D * 2, K // 2, M, mode), (D, K, M // 2, mode), (D, K, M * 2, mode)]
+        turned += [(D, K, M, other) for other in RECOMPUTES]
+        return [Change(at[other], _effect(at[other], best)) for other in turned if other in at and other != key]
 
     def reason(self) -> str:
-        """Why the best plan is the best, in a sentence or two. Raises ValueError if nothing fits."""
+        """Why the best plan is the best, in a few sentences. Raises ValueError if nothing fits."""
         best = self.best
         if best is None:
             raise ValueError("nothing fits, so no plan is the best; shortage() tells what is short")
-        alone = min((plan.step for plan in self.plans if plan.K == 1), default=best.step)
-        others = f"{len(self.fitting)} of {len(self.plans)} plans fit"
-        text = f"{others}, and none of them has a step more than {TIE:.0%} shorter."
-        if best.K > 1:
-            text += f" It is {alone / best.step:.2f} times as fast as one device would be, had it the memory."
-        spare = self.job.machine.devices - best.K
+        text = f"{len(self.fitting)} of {len(self.plans)} plans fit, and none has a step more than {TIE:.0%} shorter. "
+        spare = self.job.machine.devices - best.D * best.K
+        text += self._pipeline_or_not(best)
         return text + (f" {spare} of {self.job.machine.devices} devices would be left over." if spare else "")
+
+    def _pipeline_or_not(self, best: Plan) -> str:
+        if best.K == 1 and self.job.machine.devices == 1:
+            return "On one device there is nothing to divide."
+        if best.K == 1:
+            cut = _fastest(plan for plan in self.fitting if plan.K > 1)
+            other = f"the fastest, {cut.knobs}, takes {cut.step / best.step:.2f} times as long" if cut else "none fits"
+            return f"No pipeline is needed: the model fits on each device, and of those with one {other}."
+        if self.alone is None:
+            least = min((plan for plan in self.plans if plan.K == 1), key=lambda plan: plan.short)
+            return (
+                f"It takes a pipeline: a device with the whole model lacks {size(least.short)}, even with "
+                f"{least.knobs}."
+            )
+        times, reducing = self.alone.step / best.step, duration(max(self.alone.exposed))
+        return (
+            f"The pipeline pays: replicas alone, {self.alone.knobs}, fit but take {times:.2f} times as long, with "
+            f"{reducing} in each step for their all-reduce."
+        )
 
     def shortage(self) -> str:
         """What the closest plan lacks, where, and what fills the device. Raises ValueError if something fits."""
@@ -111,23 +140,26 @@ class Guide:
         """What alone would make something fit; empty if something does."""
         if self.best is not None:
             return []
-        machine, needed = self.job.machine, self.closest.memory[self.closest.fullest]
+        job, machine, needed = self.job, self.job.machine, self.closest.memory[self.closest.fullest]
         found = [f"devices of {size(needed / (1 - machine.reserve))} instead of {size(machine.memory)}"]
-        batch = _first(_halves(self.job.batch), lambda N: self.job._replace(batch=N))
+        batch = _first(_halves(job.batch), lambda N: job._replace(batch=N))
         if batch:
-            found.append(f"a mini-batch of {batch} instead of {self.job.batch}")
+            found.append(f"a mini-batch of {batch} instead of {job.batch}")
         devices = _first(
-            _doubles(machine.devices, min(MOST_DEVICES, len(self.job.model.layers))),
-            lambda K: self.job._replace(machine=machine._replace(devices=K)),
+            _doubles(machine.devices, min(MOST_DEVICES, 64 * machine.devices)),
+            lambda count: job._replace(machine=machine._replace(devices=count)),
         )
         if devices:
             found.append(f"{devices} devices instead of {machine.devices}")
+        if not job.zero and Guide(job._replace(zero=True)).fitting:
+            found.append("ZeRO-1, which spreads the optimizer's state over the replicas")
         return found
 
     def lines(self, plans: Iterable[Plan]) -> list[str]:
         """A table of `plans`, a line each below a heading. Sizes are those of the fullest device."""
         heading = (
-            f"  {'K':>3} {'M':>4}  {'checkpoint':<11} {'step':>8} {'bubble':>7} {'state':>7} {'activ.':>7} {'total':>7}"
+            f"  {'D':>4} {'K':>3} {'M':>4}  {'recompute':<9} {'step':>8} {'bubble':>7} {'state':>7} {'activ.':>7} "
+            f"{'total':>7}"
         )
         return [heading, *(("* " if plan is self.best else "  ") + _line(plan) for plan in plans)]
 
@@ -167,7 +199,7 @@ def _wrap(sentences: str) -> list[str]:
 
 def _line(plan: Plan) -> str:
     k = plan.fullest
-    knobs = f"{plan.K:>3} {plan.M:>4}  {plan.checkpoint:<11} {duration(plan.step):>8} {plan.bubble:>7.1%}"
+    knobs = f"{plan.D:>4} {plan.K:>3} {plan.M:>4}  {plan.recompute:<9} {duration(plan.step):>8} {plan.bubble:>7.1%}"
     sizes = " ".join(f"{size(count):>7}" for count in (plan.state[k], plan.activations[k], plan.memory[k]))
     return f"{knobs} {sizes}  {'fits' if plan.fits else size(plan.short) + ' short'}"
 
@@ -180,21 +212,34 @@ def _effect(plan: Plan, best: Plan) -> str:
     return f"{slower}, {size(max(plan.memory))} instead of {size(max(best.memory))}"
 
 
+def _fastest(plans: Iterable[Plan]) -> Plan | None:
+    """The best of plans that fit. Simulated are only those that may be: no step is shorter than the plan's bound."""
+    found: list[Plan] = []
+    shortest = inf
+    for plan in sorted(plans, key=lambda plan: plan.bound):
+        if plan.bound > shortest * (1 + TIE):
+            break
+        shortest = min(shortest, plan.step)
+        found.append(plan)
+    equal = [plan for plan in found if plan.step <= shortest * (1 + TIE)]
+    order = list(RECOMPUTES)
+    return min(
+        equal,
+        key=lambda plan: (plan.D * plan.K, max(plan.memory), order.index(plan.recompute), plan.step),
+        default=None,
+    )
+
+
 def _first(values: Iterator[int], job: Callable[[int], Job]) -> int | None:
     """The first of the values whose job has a plan that fits."""
-    for value in values:
-        # The finest cut with everything recomputed is tried first, since it needs least.
-        thrifty = [plan for plan in Guide(job(value)).plans if plan.checkpoint == "always"]
-        if any(plan.fits for plan in reversed(thrifty)):
-            return value
-    return None
+    return next((value for value in values if Guide(job(value)).fitting), None)
 
 
-def _powers(most: int) -> Iterator[int]:
-    power = 1
-    while power <= most:
-        yield power
-        power *= 2
+def _micro_batches(batch: int, replicas: int) -> list[int]:
+    """The smallest M for every size of micro-batch: others with that size only do empty work."""
+    share = -(-batch // replicas)
+    counts = {-(-share // -(-share // M)) for M in range(1, min(batch // replicas, MOST_MICRO_BATCHES) + 1)}
+    return sorted(counts)
 
 
 def _halves(value: int) -> Iterator[int]:

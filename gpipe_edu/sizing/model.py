@@ -23,6 +23,9 @@ class LayerSize(NamedTuple):
     work: int  # operations of a forward
     stored: int  # numbers kept for backward besides the layer's input; the next layer's input is among them
     output: int  # numbers handed on
+    scores: int = 0  # of `stored`, the attention scores, which selective recompute throws away
+    scores_work: int = 0  # of `work`, what makes them again
+    shared: int = 0  # numbers that a tensor group must add up, in a forward and once more in a backward
 
 
 class Model(NamedTuple):
@@ -54,34 +57,71 @@ def mlp(widths: Iterable[int]) -> Model:
     return Model(f"MLP of {len(layers)} layers", sizes[0], layers)
 
 
-def transformer(blocks: int, width: int, context: int, vocabulary: int) -> Model:
+def transformer(
+    blocks: int,
+    width: int,
+    context: int,
+    vocabulary: int,
+    *,
+    hidden: int | None = None,
+    gated: bool = False,
+    heads: int = 1,
+    shared_heads: int | None = None,
+    fused: bool = True,
+) -> Model:
     """An embedding, `blocks` decoder blocks and a head; a sample is a sequence of `context` tokens. d = width.
 
-    A block normalizes, attends with four d x d matrices, adds, normalizes, and passes d -> 4 d -> GELU -> d, so it has
-    12 d^2 weights (and 13 d biases and gains). Per token it stores 16 d: after either norm d, queries, keys and values
-    3 d, the heads' output d, the two sums d each, before and after the GELU 4 d each. No d x d and no context x context
-    matrix is stored: attention is taken as PyTorch's fused kernel. The head stores d and, for the loss, one number
-    per word. Raises ValueError for a count below 1.
+    A block normalizes, attends with d x d matrices, adds, normalizes, passes d -> hidden -> GELU -> d, and adds again;
+    hidden is 4 d unless given. gated: two matrices lead to the hidden layer, of which one gates the other (SwiGLU), and
+    there are no biases, and no weights for positions, as in Llama. heads, shared_heads: how many of queries, and of
+    keys and values, whose matrices are smaller where several query heads share them.
+
+    So a plain block has 12 d^2 weights and 13 d biases and gains. Per token it stores 16 d: after either norm d,
+    queries, keys and values 3 d, the heads' output d, the two sums d each, before and after the GELU 4 d each. With
+    PyTorch's fused attention no context x context matrix is stored. Not fused: there are 2.5 numbers of 16 bit more per
+    head, token and token, which selective recompute throws away (Korthikanti et al. 2022, arXiv 2205.05198).
+    The head stores d and, for the loss, one number per word.
+
+    Raises ValueError for a count below 1, or query heads that can't share keys evenly.
     """
     d, tokens = whole("width", width, 1), whole("context", context, 1)
     blocks, words = whole("blocks", blocks, 1), whole("vocabulary", vocabulary, 1)
+    inner = whole("hidden", 4 * d if hidden is None else hidden, 1)
+    queries = whole("heads", heads, 1)
+    keys = queries if shared_heads is None else whole("shared_heads", shared_heads, 1)
+    if queries % keys:
+        raise ValueError(f"heads is {queries} and shared_heads {keys}; every key must serve equally many query heads")
+    narrow = d * keys // queries  # what keys, or values, have per token
+    matrices = 2 * d * d + 2 * d * narrow + (3 if gated else 2) * d * inner
+    biases = 2 * d if gated else 7 * d + 2 * narrow + inner  # and gains
     # Queries with keys, and weights with values: 2 products of context x d numbers per token.
-    attention = 2 * 2 * tokens * d
+    attention = tokens * 2 * 2 * tokens * d
+    scores = 0 if fused else 5 * queries * tokens * tokens // 2
+    stored = tokens * (6 * d + 2 * narrow + (4 if gated else 2) * inner)
+    block = LayerSize(
+        "block",
+        matrices + biases,
+        tokens * 2 * matrices + attention,
+        stored + scores,
+        tokens * d,
+        scores=scores,
+        scores_work=0 if fused else attention,
+        shared=2 * tokens * d,
+    )
+    positions = 0 if gated else tokens
     return Model(
         f"Transformer of {blocks} blocks",
         tokens,
         (
-            LayerSize("embedding", (words + tokens) * d, 0, tokens * d, tokens * d),
-            *(
-                LayerSize(
-                    f"block {b}",
-                    12 * d * d + 13 * d,
-                    tokens * (2 * 12 * d * d + attention),
-                    tokens * 16 * d,
-                    tokens * d,
-                )
-                for b in range(blocks)
+            LayerSize("embedding", (words + positions) * d, 0, tokens * d, tokens * d),
+            *(block._replace(name=f"block {b}") for b in range(blocks)),
+            LayerSize(
+                "head",
+                words * d + (1 if gated else 2) * d,
+                tokens * 2 * words * d,
+                tokens * (d + words),
+                tokens * words,
+                shared=tokens * d,
             ),
-            LayerSize("head", words * d + 2 * d, tokens * 2 * words * d, tokens * (d + words), tokens * words),
         ),
     )

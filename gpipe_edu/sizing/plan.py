@@ -1,136 +1,209 @@
-"""One plan of a step on paper: K stages, M micro-batches and a checkpoint mode give time, bubble and memory.
+"""One plan of a step on paper: D replicas of K stages, M micro-batches and what is recomputed give time and memory.
 
-The formulas, with n the samples of the largest micro-batch, N / M rounded up:
+The formulas, with n the samples of the largest micro-batch, N / (D M) rounded up:
 
-    F of a stage      n * operations / speed + layers * overhead          (counted, see layers.py; B = 2 F, R = F)
-    send              n * bytes at the widest cut / link
-    time, bubble      `simulate`: the same simulator that every lesson's charts come from
-    weights and state parameters * bytes per parameter                    (12 for RMSProp: Huang et al. 2019, table 1)
-    activations       `peak_memory` of the simulated timeline: per micro-batch in flight the boundary input, and the
-                      interior where it is not thrown away; O(N + (L/K)(N/M)) with re-materialization (ibid., 2.3)
+    F of a stage      n * operations / speed + layers * overhead          (counted, see model.py)
+    B                 2 F, and what is recomputed within it: the attention scores, or every layer
+    R                 F, where a whole stage is recomputed: it waits for no gradient, so it can hide in the bubble
+    link              n * bytes at the widest cut / bandwidth of the slowest link between two stages
+    pipeline          `simulate`: the same simulator that every lesson's charts come from
+    all-reduce        2 (D-1)/D * bytes of the stage's gradients / bandwidth, see machine.py; it begins when the last
+                      micro-batch's backward has those of the stage's last layer, and so runs beside the rest of it
+    weights and state parameters * bytes per parameter; ZeRO-1 spreads the optimizer's over the replicas
+    activations       per micro-batch in flight what `RECOMPUTES` says is kept; where a stage keeps its input alone,
+                      O(N + (L/K)(N/M)) (Huang et al. 2019, 2.3)
 
 Not in it: the update of the weights, temporary buffers, fragmentation. `Machine.reserve` leaves room for the last two.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
+from operator import mul, sub
 from typing import Final, NamedTuple
 
-from gpipe_edu.schedule.recipes import by_name
-from gpipe_edu.schedule.recompute import CHECKPOINTS, with_recompute
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.op import FINISHES
+from gpipe_edu.schedule.recipes import gpipe, interleaved, one_f_one_b
+from gpipe_edu.schedule.recompute import with_recompute
 from gpipe_edu.split import balance_by_cost
 from gpipe_edu.timeline import Costs, Timeline, simulate
-from gpipe_edu.timeline.memory import peak_memory
-from gpipe_edu.validate import number, whole
+from gpipe_edu.validate import whole
 
-from .model import LayerSize, Model
+from .machine import Machine
+from .model import Model
 
-STATE_BYTES: Final = {"sgd": 8, "momentum": 12, "rmsprop": 12, "adam": 16}
-"""Bytes per parameter in 32-bit numbers: weight, gradient, and 0, 1, 1 or 2 numbers of the optimizer."""
 
-SCHEDULES: Final = ("gpipe", "1f1b")
+class State(NamedTuple):
+    """Bytes per parameter."""
+
+    weight: int
+    gradient: int
+    optimizer: int  # what the optimizer keeps, with its own copy of the weight if there is one
+
+    def of(self, parameters: float, replicas: int) -> float:
+        """Bytes on one device, if the optimizer's are spread over `replicas`."""
+        return parameters * (self.weight + self.gradient + self.optimizer / replicas)
+
+
+STATES: Final = {
+    "sgd": State(4, 4, 0),
+    "momentum": State(4, 4, 4),
+    "rmsprop": State(4, 4, 4),
+    "adam": State(4, 4, 8),
+    "mixed-adam": State(2, 2, 12),
+}
+"""By optimizer, in 32-bit numbers; "mixed-adam" computes in 16 bit (Rajbhandari et al. 2019, arXiv 1910.02054, 3.1)."""
+
+SCHEDULES: Final = ("gpipe", "1f1b", "interleaved")
 """Those the guide plans with."""
 
-
-class Machine(NamedTuple):
-    """Equal devices. Times in seconds, sizes in bytes."""
-
-    devices: int
-    memory: float  # of each device
-    speed: float  # operations per second that a device sustains on large matrices
-    overhead: float = 0  # seconds per layer and forward that do not shrink with the micro-batch
-    link: float | None = None  # bytes per second between devices; None: sending takes no time
-    reserve: float = 0.1  # share of the memory to leave free
-
-    @property
-    def usable(self) -> float:
-        """Bytes of a device that may be planned with."""
-        return self.memory * (1 - self.reserve)
+RECOMPUTES: Final = {
+    "none": "everything is kept",
+    "selective": "all but the attention scores (Korthikanti et al. 2022, arXiv 2205.05198)",
+    "full": "every layer keeps its input alone, and is recomputed within the backward (Chen et al. 2016, 1604.06174)",
+    "stage": 'every stage keeps its input alone: GPipe, and checkpoint="always" in the engine',
+}
+"""What a micro-batch in flight keeps."""
 
 
 class Job(NamedTuple):
     """What is to be trained on what."""
 
     model: Model
-    batch: int  # N
+    batch: int  # N, over all replicas
     machine: Machine
-    state: int = STATE_BYTES["adam"]  # bytes per parameter
+    state: State = STATES["adam"]
     activation: int = 4  # bytes per number stored or sent
-    schedule: str = "gpipe"
+    schedule: str = "1f1b"
+    virtual: int = 2  # V: stages of a device where they are interleaved
+    zero: bool = False  # ZeRO-1
 
     def check(self) -> Job:
         """Itself. Raises ValueError or TypeError for what cannot be planned, naming it and what is allowed."""
         whole("batch", self.batch, 1)
-        whole("devices", self.machine.devices, 1)
-        whole("state", self.state, 1)
         whole("activation", self.activation, 1)
-        number("overhead", self.machine.overhead)
-        machine = self.machine
-        speeds = {"memory": machine.memory, "speed": machine.speed}
-        for name, value in (speeds if machine.link is None else {**speeds, "link": machine.link}).items():
-            if not number(name, value):
-                raise ValueError(f"{name} is {value}; it must be more than 0")
-        if number("reserve", machine.reserve) >= 1:
-            raise ValueError(f"reserve is {machine.reserve}; it must be at least 0 and below 1, such as 0.1")
+        whole("virtual", self.virtual, 1)
+        for name, value in self.state._asdict().items():
+            whole(f"state {name}", value, 0)
+        self.machine.check()
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule is {self.schedule!r}; it must be one of {', '.join(SCHEDULES)}")
         return self
 
+    @property
+    def V(self) -> int:
+        """Stages of a device."""
+        return self.virtual if self.schedule == "interleaved" else 1
+
 
 class Plan:
-    """`Plan(job, K, M, checkpoint)`: one row of the table. Raises ValueError for K above the devices or layers."""
+    """`Plan(job, D, K, M, recompute)`: one row of the table. Raises ValueError for what the job has not enough of."""
 
-    def __init__(self, job: Job, K: int, M: int, checkpoint: str) -> None:
-        self.job, self.K, self.M, self.checkpoint = job.check(), whole("K", K, 1), whole("M", M, 1), checkpoint
-        if job.machine.devices < K:
-            raise ValueError(f"K is {K}, but there are {job.machine.devices} devices; a stage needs one of its own")
-        if job.batch < M:
-            raise ValueError(f"M is {M}, but the mini-batch has {job.batch} samples; use M <= {job.batch}")
-        if checkpoint not in CHECKPOINTS:
-            raise ValueError(f"checkpoint is {checkpoint!r}; it must be one of {', '.join(CHECKPOINTS)}")
-        n = -(-job.batch // M)
-        machine, layers = job.machine, job.model.layers
-        seconds = [n * layer.work / machine.speed + machine.overhead for layer in layers]
-        self.balance = balance_by_cost(seconds, K)
-        bounds = list(pairwise([0, *accumulate(self.balance)]))
-        stages: list[tuple[LayerSize, ...]] = [layers[start:end] for start, end in bounds]
-        forward = [sum(seconds[start:end]) for start, end in bounds]
-        cuts = [stage[-1].output for stage in stages[:-1]]
-        widest = n * max(cuts, default=0) * job.activation
+    def __init__(self, job: Job, D: int, K: int, M: int, recompute: str) -> None:
+        self.job, self.recompute = job.check(), recompute
+        self.D, self.K, self.M = whole("D", D, 1), whole("K", K, 1), whole("M", M, 1)
+        machine = job.machine
+        if machine.devices < D * K:
+            raise ValueError(f"D is {D} and K is {K}, but there are {machine.devices} devices; D K must not be more")
+        if job.batch < D * M:
+            raise ValueError(f"D is {D} and M is {M}, but the mini-batch has {job.batch} samples; D M can be no more")
+        if recompute not in RECOMPUTES:
+            raise ValueError(f"recompute is {recompute!r}; it must be one of {', '.join(RECOMPUTES)}")
+        stages = K * job.V if K > 1 else 1
+        self.samples = -(-job.batch // (D * M))
+        self._sizes = _sizes(job.model, machine, job.activation, self.samples, stages)
+        self.balance = self._sizes.balance
+        widest = max(self._sizes.boundaries[1:], default=0)
+        none = (0.0,) * stages
+        again = {"selective": self._sizes.scores_time, "full": self._sizes.forward}.get(recompute, none)
         self.costs = Costs(
-            F=forward, B=[2 * f for f in forward], send=widest / machine.link if machine.link else 0, unit="s"
+            F=self._sizes.forward,
+            B=[b + a for b, a in zip(self._sizes.backward, again, strict=True)],
+            send=machine.latency,
+            link=machine.sending(widest, D * K),
+            unit="s",
         )
-        self._boundaries = [n * numbers * job.activation for numbers in (job.model.inputs, *cuts)]
-        self._interiors = [n * sum(layer.stored for layer in stage) * job.activation for stage in stages]
-        self.state = tuple(job.state * sum(layer.parameters for layer in stage) for stage in stages)
+        self.state = tuple(
+            job.state.of(parameters, D if job.zero else 1) / machine.tensor
+            for parameters in self._per_device(self._sizes.parameters)
+        )
 
     @property
     def knobs(self) -> str:
         """What was chosen, in words."""
-        return f"K={self.K}, M={self.M}, checkpoint {self.checkpoint}"
+        return f"D={self.D}, K={self.K}, M={self.M}, recompute {self.recompute}"
 
     @property
     def timeline(self) -> Timeline:
-        """The planned step. Made anew each time, so that a large table of plans stays small."""
-        schedule = with_recompute(by_name(self.job.schedule, self.K, self.M), self.checkpoint)
-        return simulate(schedule, self.costs)
+        """The planned step of one replica, without the all-reduce. Made anew each time, so that plans stay small."""
+        return simulate(self._schedule, self.costs)
 
     @property
     def step(self) -> float:
-        """Seconds of a step."""
-        return self._figures[0]
+        """Seconds of a step, to when the last device has reduced its gradients."""
+        return self._times[0]
 
     @property
     def bubble(self) -> float:
-        """Idle share of the K devices' time."""
-        return self._figures[1]
+        """Idle share of a replica's devices, until the pipeline has ended."""
+        return self._times[1]
 
-    @property
+    @cached_property
+    def exposed(self) -> tuple[float, ...]:
+        """Per device, seconds of its all-reduce that no backward hides.
+
+        With ZeRO-1 the first half hands out gradients, and the second collects weights, after the update.
+        """
+        last = self._per_device(self.costs.table(len(self.balance))["B"])
+        layers = self._per_device(self.balance)
+        job, found = self.job, []
+        for parameters, backward, count in zip(self._per_device(self._sizes.parameters), last, layers, strict=True):
+            held = parameters / job.machine.tensor
+            reduce, collect = (
+                job.machine.reducing(held * count, self.D) for count in (job.state.gradient, job.state.weight)
+            )
+            before, after = (reduce, collect) if job.zero else (2 * reduce, 0.0)
+            found.append(max(0.0, before - backward * (1 - 1 / count)) + after)
+        return tuple(found)
+
+    @cached_property
+    def bound(self) -> float:
+        """No step is shorter: seconds of a device's ops, of the forwards in front of its first and of the backwards
+        behind its last one, and of the all-reduce at the end."""
+        table = self.costs.table(len(self.balance))
+        each = [f + b for f, b in zip(table["F"], table["B"], strict=True)]
+        if self.recompute == "stage":
+            each = [e + r for e, r in zip(each, table["R"], strict=True)]
+        ahead, behind = (accumulate(table[kind][: self.K - 1], initial=0.0) for kind in "FB")
+        first = self.exposed[0]
+        return max(
+            a + self.M * work + max(mine, b + first)
+            for a, work, mine, b in zip(ahead, self._per_device(each), self.exposed, behind, strict=True)
+        )
+
+    @cached_property
     def activations(self) -> tuple[float, ...]:
         """Per device, bytes at the peak."""
-        return self._figures[2]
+        peaks = []
+        for k, levels in enumerate(_held(self.job.schedule, self.K, self.M, self.job.V)):
+            kept, once = (values[k :: self.K] for values in self._kept)
+            peaks.append(max(sum(map(mul, counts, kept)) for counts in levels) + max(once))
+        return tuple(peaks)
+
+    @property
+    def _kept(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Per stage: bytes that each micro-batch in flight keeps, and those that only the one at work has."""
+        sizes, none = self._sizes, (0.0,) * len(self.balance)
+        everything = tuple(map(sum, zip(sizes.boundaries, sizes.insides, strict=True)))
+        return {
+            "none": (everything, none),
+            "selective": (tuple(map(sub, everything, sizes.scores)), sizes.largest_scores),
+            "full": (sizes.inputs, sizes.largest),
+            "stage": (sizes.boundaries, sizes.insides),
+        }[self.recompute]
 
     @property
     def memory(self) -> tuple[float, ...]:
@@ -150,14 +223,112 @@ class Plan:
     @property
     def fits(self) -> bool:
         """True if no device lacks memory."""
-        # Where weights alone are too much, nothing needs to be simulated.
         return max(self.state) <= self.job.machine.usable and self.short <= 0
 
+    @property
+    def rate(self) -> float:
+        """Operations per second of each accelerator, with those of a recompute of everything."""
+        passes = 4 if self.recompute in ("full", "stage") else 3
+        work = passes * self.job.batch * sum(layer.work for layer in self.job.model.layers)
+        return work / self.step / (self.D * self.K * self.job.machine.tensor)
+
+    @property
+    def _schedule(self) -> Schedule:
+        schedule = _recipe(self.job.schedule, self.K, self.M, self.job.V)
+        return with_recompute(schedule, "always" if self.recompute == "stage" else "never")
+
     @cached_property
-    def _figures(self) -> tuple[float, float, tuple[float, ...]]:
+    def _times(self) -> tuple[float, float]:
         timeline = self.timeline
-        held = peak_memory(timeline, self._boundaries, self._interiors)
-        return timeline.makespan, timeline.bubble_fraction, held
+        ends = (timeline.row(device)[-1].end + more for device, more in enumerate(self.exposed))
+        return max(ends) - timeline.start, timeline.bubble_fraction
+
+    def _per_device(self, values: Sequence[float]) -> list[float]:
+        """Sums over the stages of each device: k, K + k, ..."""
+        return [sum(values[k :: self.K]) for k in range(self.K)]
 
     def __repr__(self) -> str:
         return f"Plan({self.knobs}: planned step {self.step:.3g} s)"
+
+
+class _Sizes(NamedTuple):
+    """What each stage costs, for one micro-batch: seconds, and bytes on one accelerator."""
+
+    balance: tuple[int, ...]
+    forward: tuple[float, ...]
+    backward: tuple[float, ...]
+    scores_time: tuple[float, ...]
+    boundaries: tuple[float, ...]  # the input
+    insides: tuple[float, ...]  # what its layers store
+    scores: tuple[float, ...]  # of that, the attention scores
+    inputs: tuple[float, ...]  # of all its layers
+    largest: tuple[float, ...]  # what one of its layers stores
+    largest_scores: tuple[float, ...]
+    parameters: tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def _sizes(model: Model, machine: Machine, activation: int, samples: int, stages: int) -> _Sizes:
+    layers, n = model.layers, samples
+    computing = [n * layer.work / machine.speed / machine.tensor + machine.overhead for layer in layers]
+    sharing = [machine.sharing(n * layer.shared * activation) for layer in layers]
+    # Without a fixed cost every size of micro-batch has the same cut.
+    balance = _cut(model, machine, n if machine.overhead else 1, activation, stages)
+    bounds = list(pairwise([0, *accumulate(balance)]))
+    cuts = [layers[start - 1].output for start, _ in bounds[1:]]
+    bytes_each = n * activation / machine.tensor
+
+    def sums(values: Iterable[float]) -> tuple[float, ...]:
+        each = list(values)
+        return tuple(sum(each[start:end]) for start, end in bounds)
+
+    return _Sizes(
+        balance,
+        sums(map(sum, zip(computing, sharing, strict=True))),
+        sums(2 * c + s for c, s in zip(computing, sharing, strict=True)),
+        sums(n * layer.scores_work / machine.speed / machine.tensor for layer in layers),
+        tuple(numbers * bytes_each for numbers in (model.inputs, *cuts)),
+        sums(layer.stored * bytes_each for layer in layers),
+        sums(layer.scores * bytes_each for layer in layers),
+        sums(numbers * bytes_each for numbers in (model.inputs, *(layer.output for layer in layers[:-1]))),
+        tuple(max(layer.stored for layer in layers[start:end]) * bytes_each for start, end in bounds),
+        tuple(max(layer.scores for layer in layers[start:end]) * bytes_each for start, end in bounds),
+        tuple(int(count) for count in sums(layer.parameters for layer in layers)),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _cut(model: Model, machine: Machine, samples: int, activation: int, stages: int) -> tuple[int, ...]:
+    return balance_by_cost(
+        [
+            samples * layer.work / machine.speed / machine.tensor
+            + machine.overhead
+            + machine.sharing(samples * layer.shared * activation)
+            for layer in model.layers
+        ],
+        stages,
+    )
+
+
+def _recipe(name: str, K: int, M: int, V: int) -> Schedule:
+    if name == "1f1b" or K == 1:  # a device alone adds gradients up, and holds one micro-batch at a time
+        return one_f_one_b(K, M)
+    return gpipe(K, M) if name == "gpipe" else interleaved(K, M, V)
+
+
+@lru_cache(maxsize=256)
+def _held(name: str, K: int, M: int, V: int) -> tuple[frozenset[tuple[int, ...]], ...]:
+    """Per device: how many micro-batches each of its stages holds, at the times when that has grown."""
+    if name == "1f1b" or K == 1:
+        return tuple(frozenset([(min(M, K - k),)]) for k in range(K))
+    if name == "gpipe":
+        return (frozenset([(M,)]),) * K
+    found = []
+    for row in interleaved(K, M, V).rows:
+        counts, seen = [0] * V, set()
+        for kind, _, stage in row:
+            counts[stage // K] += (kind == "F") - (kind in FINISHES)
+            if kind == "F":
+                seen.add(tuple(counts))
+        found.append(frozenset(seen))
+    return tuple(found)

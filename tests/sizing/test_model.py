@@ -34,6 +34,32 @@ class Block(nn.Module):
         return x + self.narrow(functional.gelu(self.wide(self.between(x))))
 
 
+class Gated(nn.Module):
+    """The block of Llama: queries share keys, a gated hidden layer, no biases."""
+
+    def __init__(self, hidden, heads, shared_heads):
+        super().__init__()
+        self.heads, self.shared_heads, narrow = heads, shared_heads, D * shared_heads // heads
+        self.before, self.between = nn.RMSNorm(D), nn.RMSNorm(D)
+        self.q, self.k, self.v = (nn.Linear(D, width, bias=False) for width in (D, narrow, narrow))
+        self.out, self.narrow = nn.Linear(D, D, bias=False), nn.Linear(hidden, D, bias=False)
+        self.gate, self.up = nn.Linear(D, hidden, bias=False), nn.Linear(D, hidden, bias=False)
+
+    def forward(self, x):
+        before = self.before(x)
+        q, k, v = (
+            project(before).view(N, TOKENS, heads, D // self.heads).transpose(1, 2)
+            for project, heads in ((self.q, self.heads), (self.k, self.shared_heads), (self.v, self.shared_heads))
+        )
+        shared = self.heads != self.shared_heads
+        heads = (
+            functional.scaled_dot_product_attention(q, k, v, enable_gqa=shared).transpose(1, 2).reshape(N, TOKENS, D)
+        )
+        x = x + self.out(heads)
+        between = self.between(x)
+        return x + self.narrow(functional.silu(self.gate(between)) * self.up(between))
+
+
 class Head(nn.Module):
     def __init__(self):
         super().__init__()
@@ -78,6 +104,27 @@ def test_a_blocks_weights_operations_and_stored_numbers_are_those_of_pytorch(mod
     assert stored_numbers(block, x, also_output=True) == pytest.approx(N * paper.stored, rel=0.01)
 
 
+@pytest.mark.parametrize("shared_heads", [2, 6])
+def test_a_gated_block_too(shared_heads):
+    model = transformer(1, D, TOKENS, WORDS, hidden=160, gated=True, heads=6, shared_heads=shared_heads)
+    block, x, paper = Gated(160, 6, shared_heads), torch.randn(N, TOKENS, D, requires_grad=True), model.layers[1]
+    assert paper.parameters == sum(weight.numel() for weight in block.parameters())
+    assert operations(block, x) == N * paper.work
+    if shared_heads == 6:  # the CPU's attention copies shared keys and values, a GPU's does not
+        norms = 2 * TOKENS * D  # either RMSNorm keeps one number more than it has to, where it is not fused
+        assert stored_numbers(block, x, also_output=True) == pytest.approx(N * (paper.stored + norms), rel=0.01)
+
+
+def test_stored_scores_are_those_of_the_formula():
+    # 34 s b h + 5 a s^2 b bytes in 16 bit, Korthikanti et al. 2022; ours has no dropout masks, so 32.
+    plain, scores = (transformer(1, D, TOKENS, WORDS, heads=6, fused=fused).layers[1] for fused in (True, False))
+    assert 2 * plain.stored == 32 * TOKENS * D
+    assert 2 * scores.stored == 32 * TOKENS * D + 5 * 6 * TOKENS**2
+    assert 2 * scores.scores == 5 * 6 * TOKENS**2
+    assert scores.scores_work == 4 * TOKENS**2 * D
+    assert (plain.scores, plain.scores_work) == (0, 0)
+
+
 def test_the_heads_too(model):
     head, x = Head(), torch.randn(N, TOKENS, D, requires_grad=True)
     paper = model.layers[-1]
@@ -116,5 +163,7 @@ test_shapes_that_cannot_be_are_refused = refusals(
     (ValueError, "blocks is 0", lambda: transformer(0, 8, 8, 8)),
     (TypeError, "context is '8'", lambda: transformer(1, 8, "8", 8)),
     (ValueError, "width is -8", lambda: transformer(1, -8, 8, 8)),
+    (ValueError, "heads is 6 and shared_heads 4", lambda: transformer(1, 8, 8, 8, heads=6, shared_heads=4)),
+    (ValueError, "hidden is 0", lambda: transformer(1, 8, 8, 8, hidden=0)),
     (ValueError, "vocabulary is 0", lambda: transformer(1, 8, 8, 0)),
 )

@@ -1,42 +1,57 @@
-"""A plan against closed forms, and against what the PyTorch engine counts."""
+"""A plan against closed forms, against the timeline it stands for, and against what the PyTorch engine counts."""
 
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gpipe_edu as ge
-from gpipe_edu.sizing import Job, Machine, Plan, mlp, transformer
+from gpipe_edu.sizing import STATES, Job, Machine, Plan, State, mlp, transformer
 from gpipe_edu.sizing.model import LayerSize, Model
+from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
+from gpipe_edu.timeline import peak_memory
 
 EVEN = Model("16 equal layers", 8, tuple(LayerSize(f"{index}", 100, 1000, 8, 8) for index in range(16)))
 DEVICES = Machine(devices=8, memory=1e6, speed=1000)
+GPIPE = Job(EVEN, 64, DEVICES, schedule="gpipe")
 
 
-@pytest.mark.parametrize("K", [1, 2, 4, 8])
+@pytest.mark.parametrize("K", [2, 4, 8])
 @pytest.mark.parametrize("M", [1, 4, 32])
 def test_equal_layers_give_the_closed_forms(K, M):
-    N, F = 64, 64 // M * 16 // K  # a second per layer and sample
-    never, always = (Plan(Job(EVEN, N, DEVICES), K, M, mode) for mode in ("never", "always"))
-    assert never.balance == (16 // K,) * K
-    assert never.step == pytest.approx(ge.formulas.makespan(K, M, F, 2 * F))
-    assert never.bubble == pytest.approx(ge.formulas.bubble_fraction(K, M))
-    # R is put off until the backward that needs it, and its device then has nothing else to do: early recompute.
-    assert always.step == pytest.approx(ge.formulas.makespan_early(K, M, F, 2 * F))
+    F = 64 // M * 16 // K  # a second per layer and sample
+    none, full, stage = (Plan(GPIPE, 1, K, M, mode) for mode in ("none", "full", "stage"))
+    assert none.balance == (16 // K,) * K
+    assert none.step == pytest.approx(ge.formulas.makespan(K, M, F, 2 * F))
+    assert none.bubble == pytest.approx(ge.formulas.bubble_fraction(K, M))
+    # A whole stage is recomputed while its gradient is on its way, a layer only when it has come.
+    assert stage.step == pytest.approx(ge.formulas.makespan_early(K, M, F, 2 * F))
+    assert full.step == pytest.approx(ge.formulas.makespan(K, M, F, 3 * F))
     numbers = 64 * 8 * 4  # bytes of one layer's output for the mini-batch
-    assert set(never.activations) == {numbers + 16 / K * numbers}
-    assert set(always.activations) == {ge.formulas.peak_memory(16, K, M, boundary=numbers, layer=numbers)}
-    assert never.state == (16 * 100 * 16 // K,) * K
-    assert never.memory == tuple(16 * 100 * 16 / K + held for held in never.activations)
+    assert set(none.activations) == {numbers + 16 / K * numbers}
+    assert set(stage.activations) == {ge.formulas.peak_memory(16, K, M, boundary=numbers, layer=numbers)}
+    assert set(full.activations) == {16 / K * numbers + numbers / M}
+    assert none.state == (16 * 100 * 16 // K,) * K
+    assert none.memory == tuple(16 * 100 * 16 / K + held for held in none.activations)
+
+
+def test_a_device_alone_holds_one_micro_batch_at_a_time():
+    plan = Plan(GPIPE, 1, 1, 4, "none")
+    assert plan.step == 64 * 16 * 3
+    assert plan.activations == (16 * 8 * 4 * (1 + 16),)
 
 
 def test_the_largest_micro_batch_sets_time_and_memory():
-    ragged, even = (Plan(Job(EVEN, N, DEVICES), 4, 8, "never") for N in (57, 64))  # 8 and 7s, and 8s
+    ragged, even = (Plan(GPIPE._replace(batch=N), 1, 4, 8, "none") for N in (57, 64))  # 8 and 7s, and 8s
     assert (ragged.step, ragged.activations) == (even.step, even.activations)
+    halves = Plan(GPIPE._replace(batch=101), 2, 4, 8, "none")  # 51 samples a replica, 7 in the largest micro-batch
+    assert halves.samples == 7
 
 
 def test_a_fixed_cost_per_layer_puts_the_best_M_inside_the_range():
-    machine = DEVICES._replace(overhead=2)
-    steps = [Plan(Job(EVEN, 64, machine), 4, M, "never").step for M in (1, 2, 4, 8, 16, 32, 64)]
+    job = GPIPE._replace(machine=DEVICES._replace(overhead=2))
+    steps = [Plan(job, 1, 4, M, "none").step for M in (1, 2, 4, 8, 16, 32, 64)]
     # F = 4 (64/M + 2): M=1: 4*264*3, M=8: 11*40*3, M=16: 19*24*3, M=64: 67*12*3
     assert steps[0] == 4 * 264 * 3
     assert steps[3:5] == [11 * 40 * 3, 19 * 24 * 3]
@@ -44,31 +59,144 @@ def test_a_fixed_cost_per_layer_puts_the_best_M_inside_the_range():
     assert steps.index(min(steps)) == 3
 
 
-def test_sending_takes_the_bytes_of_the_widest_cut():
-    free, slow = (Plan(Job(EVEN, 64, DEVICES._replace(link=link)), 4, 1, "never") for link in (None, 64 * 8 * 4 / 5))
+def test_a_message_keeps_its_link_busy_for_the_bytes_of_the_widest_cut():
+    machine = DEVICES._replace(link=64 * 8 * 4 / 5)
+    free, slow = (Plan(GPIPE._replace(machine=one), 1, 4, 1, "none") for one in (DEVICES, machine))
     assert slow.step == free.step + 6 * 5  # three boundaries, there and back
-    halved = Plan(Job(EVEN, 64, DEVICES._replace(link=64 * 8 * 4 / 5), activation=2), 4, 1, "never")
-    assert halved.step == free.step + 6 * 2.5
+    assert Plan(GPIPE._replace(machine=machine, activation=2), 1, 4, 1, "none").step == free.step + 6 * 2.5
+    late = Plan(GPIPE._replace(machine=machine._replace(latency=1)), 1, 4, 1, "none")
+    assert late.step == free.step + 6 * (5 + 1)
     wide = EVEN._replace(layers=(*(layer._replace(output=24) for layer in EVEN.layers[:4]), *EVEN.layers[4:]))
-    assert Plan(Job(wide, 64, DEVICES._replace(link=64 * 8 * 4 / 5)), 4, 1, "never").step == free.step + 6 * 15
+    assert Plan(GPIPE._replace(model=wide, machine=machine), 1, 4, 1, "none").step == free.step + 6 * 15
+
+
+@settings(max_examples=50)
+@given(st.sampled_from(SCHEDULES), st.integers(2, 4), st.integers(1, 8), st.sampled_from((1e2, 1e3, 1e4)))
+def test_no_step_is_shorter_than_what_one_link_carries(schedule, K, M, link):
+    plan = Plan(GPIPE._replace(schedule=schedule, machine=DEVICES._replace(link=link)), 1, K, M, "none")
+    assert plan.step >= M * plan.costs.link
+    assert plan.costs.link == plan.samples * 8 * 4 / link
+
+
+def test_stages_in_different_nodes_send_over_the_network():
+    machine = Machine(8, 1e6, 1000, link=100, network=10, node=4)
+    job = GPIPE._replace(machine=machine)
+    bytes_each = 16 * 8 * 4
+    assert Plan(job, 1, 4, 4, "none").costs.link == bytes_each / 100
+    assert Plan(job, 1, 8, 4, "none").costs.link == bytes_each / 10
+    assert Plan(job, 2, 4, 2, "none").costs.link == bytes_each / 10
+
+
+def ring(count, devices, bandwidth):
+    """Half an all-reduce, step by step: in each of the n - 1 steps everybody sends an n-th to the next."""
+    return sum(count / devices / bandwidth for _ in range(devices - 1))
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_the_all_reduce_is_what_no_backward_hides(zero):
+    state = State(weight=2, gradient=4, optimizer=12)
+    job = GPIPE._replace(machine=DEVICES._replace(link=1.0), state=state, zero=zero)
+    for D, K in [(1, 4), (2, 4), (4, 2), (8, 1)]:
+        plan = Plan(job, D, K, 2, "none")
+        parameters, backward = 1600 // K, 2 * plan.samples * 16 / K
+        hidden = backward * (1 - K / 16)  # all of it but the first layer's, which comes last
+        half = ring(4 * parameters, D, 1.0)
+        after = ring(2 * parameters, D, 1.0) if zero else half
+        exposed = max(0, half - hidden) + after if zero else max(0, half + after - hidden)
+        assert plan.exposed == pytest.approx((exposed,) * K)
+        assert plan.step == pytest.approx(plan.timeline.makespan + exposed)
+        assert plan.state == (parameters * (6 + 12 / (D if zero else 1)),) * K
+
+
+def test_replicas_in_several_nodes_reduce_within_and_then_between():
+    machine = Machine(16, 1e6, 1000, link=100, network=10, node=4)
+    assert machine.reducing(800, 4) == pytest.approx(ring(800, 4, 100))
+    assert machine.reducing(800, 16) == pytest.approx(ring(800, 4, 100) + ring(800 / 4, 4, 10))
+    late = machine._replace(latency=2).reducing(800, 16)
+    assert late == pytest.approx(machine.reducing(800, 16) + (3 + 3) * 2)
+    assert machine.reducing(800, 1) == 0
+    assert machine._replace(link=None, network=None).reducing(800, 16) == 0
+
+
+def test_a_tensor_group_shares_everything_and_talks_in_every_layer():
+    shared = EVEN._replace(layers=tuple(layer._replace(shared=16) for layer in EVEN.layers))
+    machine = DEVICES._replace(link=1e3, tensor=4)
+    job = Job(shared, 64, machine)
+    alone, group = Plan(job._replace(machine=machine._replace(tensor=1)), 1, 4, 8, "none"), Plan(job, 1, 4, 8, "none")
+    talk = 4 * ring(8 * 16 * 4, 4, 1e3) * 2  # an all-reduce for each of the stage's layers
+    assert group.costs.table(4)["F"] == pytest.approx([f / 4 + talk for f in alone.costs.table(4)["F"]])
+    assert group.costs.table(4)["B"] == pytest.approx([b / 4 + talk for b in alone.costs.table(4)["B"]])
+    assert [4 * held for held in group.memory] == pytest.approx(alone.memory)
+    assert group.costs.link == alone.costs.link / 4
 
 
 def test_1f1b_holds_less_at_the_same_time():
-    ours, theirs = (Plan(Job(EVEN, 64, DEVICES, schedule=name), 4, 16, "never") for name in ("gpipe", "1f1b"))
+    ours, theirs = (Plan(GPIPE._replace(schedule=name), 1, 4, 16, "none") for name in ("gpipe", "1f1b"))
     assert theirs.step == ours.step
     assert [16 * held / ours.activations[0] for held in theirs.activations] == [4, 3, 2, 1]
 
 
+@settings(max_examples=60)
+@given(
+    st.sampled_from(SCHEDULES),
+    st.sampled_from(("none", "stage")),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.integers(0, 9),
+)
+def test_planned_activations_are_those_of_the_timeline(schedule, recompute, K, M, seed):
+    layers = tuple(
+        layer._replace(stored=1 + (7 * i + seed) % 13, output=1 + (5 * i + seed) % 7)
+        for i, layer in enumerate(EVEN.layers)
+    )
+    plan = Plan(Job(EVEN._replace(layers=layers), 18, DEVICES, activation=1, schedule=schedule), 1, K, M, recompute)
+    bounds = [sum(plan.balance[:k]) for k in range(len(plan.balance))]
+    boundaries = [plan.samples * (layers[start - 1].output if start else 8) for start in bounds]
+    insides = [
+        plan.samples * sum(layer.stored for layer in layers[start : start + count])
+        for start, count in zip(bounds, plan.balance, strict=True)
+    ]
+    exact = peak_memory(plan.timeline, boundaries, insides)
+    if recompute == "none" or len(plan.balance) == K:
+        assert plan.activations == exact
+    else:  # the fullest moment and the largest stage, which need not meet
+        assert all(planned >= held for planned, held in zip(plan.activations, exact, strict=True))
+
+
+def test_selective_recompute_throws_the_scores_away_and_makes_them_again():
+    fused, stored = (transformer(4, 64, 32, 100, heads=4, fused=each) for each in (True, False))
+    jobs = [Job(model, 8, DEVICES, activation=2) for model in (fused, stored)]
+    without, kept, selective = (
+        Plan(job, 1, 2, 2, mode)
+        for job, mode in zip((jobs[0], *jobs[1:] * 2), ("none", "none", "selective"), strict=True)
+    )
+    n, scores = 4, 5 * 4 * 32 * 32  # bytes of a block and sample: 5 a s^2
+    more = [held - bare for held, bare in zip(kept.activations, without.activations, strict=True)]
+    blocks = [
+        sum(1 <= layer <= 4 for layer in range(start, start + count))
+        for start, count in ((0, kept.balance[0]), (kept.balance[0], kept.balance[1]))
+    ]
+    in_flight = (2, 1)
+    assert more == [n * scores * count * held for count, held in zip(blocks, in_flight, strict=True)]
+    # Only the block at work has its scores.
+    assert [held - bare for held, bare in zip(selective.activations, without.activations, strict=True)] == [
+        n * scores
+    ] * 2
+    again = n * 4 * 32 * 32 * 64 / 1000  # 4 s^2 h operations
+    slower = [b - a for a, b in zip(kept.costs.table(2)["B"], selective.costs.table(2)["B"], strict=True)]
+    assert slower == pytest.approx([again * count for count in blocks])
+
+
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
-@pytest.mark.parametrize("checkpoint", ["never", "except_last", "always"])
-def test_planned_activations_are_what_the_engine_counts(schedule, checkpoint):
+@pytest.mark.parametrize(("recompute", "checkpoint"), [("none", "never"), ("stage", "always")])
+def test_planned_activations_are_what_the_engine_counts(schedule, recompute, checkpoint):
     torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
     from torch import nn
 
     from gpipe_edu.pytorch import GPipe
 
     widths = [64, *[96] * 7, 10]
-    plan = Plan(Job(mlp(widths), 50, DEVICES, schedule=schedule), 4, 4, checkpoint)
+    plan = Plan(Job(mlp(widths), 50, DEVICES, schedule=schedule), 1, 4, 4, recompute)
     layers = [nn.Sequential(nn.Linear(a, b), nn.Tanh()) for a, b in pairwise(widths[:-1])]
     net = nn.Sequential(*layers, nn.Linear(96, 10))
     pipe = GPipe(net, 4, 4, plan.balance, schedule=schedule, checkpoint=checkpoint, measure_memory=True)
@@ -78,10 +206,22 @@ def test_planned_activations_are_what_the_engine_counts(schedule, checkpoint):
         assert 0.97 < planned / counted < 1.09
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("recompute", RECOMPUTES)
+def test_no_step_is_shorter_than_its_bound(schedule, recompute):
+    model = transformer(6, 32, 16, 300, heads=2, fused=False)
+    job = Job(
+        model, 24, Machine(8, 1e9, 1e9, 1e-5, link=1e7, latency=1e-5), schedule=schedule, zero=schedule == "gpipe"
+    )
+    for D, K, M in [(1, 1, 24), (1, 4, 6), (2, 3, 5), (2, 4, 1), (4, 2, 3)]:
+        plan = Plan(job, D, K, M, recompute)
+        assert plan.bound <= plan.step * (1 + 1e-12)
+
+
 def test_weights_of_a_real_model_go_where_its_layers_go():
     model = transformer(12, 64, 32, 1000)
-    plan = Plan(Job(model, 8, Machine(4, 1e9, 1e12), state=8), 4, 4, "always")
-    assert sum(plan.state) == 8 * model.parameters
+    plan = Plan(Job(model, 8, Machine(4, 1e9, 1e12), STATES["momentum"]), 1, 4, 4, "stage")
+    assert sum(plan.state) == 12 * model.parameters
     assert sum(plan.balance) == 14
     assert plan.memory[plan.fullest] == max(plan.memory)
     assert plan.short == max(plan.memory) - 0.9e9
@@ -90,12 +230,19 @@ def test_weights_of_a_real_model_go_where_its_layers_go():
     assert plan.timeline.makespan == plan.step
 
 
+def test_operations_per_second_count_what_is_computed_again():
+    for recompute, passes in {"none": 3, "selective": 3, "full": 4, "stage": 4}.items():
+        plan = Plan(GPIPE, 2, 2, 4, recompute)
+        assert plan.rate == pytest.approx(passes * 64 * 16 * 1000 / plan.step / 4)
+
+
 WRONG = [
     ({"batch": 0}, ValueError, "batch is 0; it must be at least 1"),
     ({"batch": 2.5}, TypeError, "batch is 2.5; it must be a whole number"),
-    ({"state": 0}, ValueError, "state is 0"),
+    ({"state": State(4, -4, 0)}, ValueError, "state gradient is -4"),
+    ({"virtual": 0}, ValueError, "virtual is 0"),
     ({"activation": -4}, ValueError, "activation is -4"),
-    ({"schedule": "interleaved"}, ValueError, "schedule is 'interleaved'; it must be one of gpipe, 1f1b"),
+    ({"schedule": "naive"}, ValueError, "schedule is 'naive'; it must be one of gpipe, 1f1b, interleaved"),
     ({"machine": DEVICES._replace(devices=0)}, ValueError, "devices is 0"),
     ({"machine": DEVICES._replace(memory=0)}, ValueError, "memory is 0; it must be more than 0"),
     ({"machine": DEVICES._replace(memory=float("nan"))}, ValueError, "memory is nan"),
@@ -103,6 +250,11 @@ WRONG = [
     ({"machine": DEVICES._replace(speed=-1)}, ValueError, "speed is -1"),
     ({"machine": DEVICES._replace(speed=None)}, TypeError, "speed is None"),
     ({"machine": DEVICES._replace(link=0)}, ValueError, "link is 0; it must be more than 0"),
+    ({"machine": DEVICES._replace(network=-2)}, ValueError, "network is -2"),
+    ({"machine": DEVICES._replace(latency=-1)}, ValueError, "latency is -1"),
+    ({"machine": DEVICES._replace(node=0)}, ValueError, "node is 0"),
+    ({"machine": DEVICES._replace(tensor=0)}, ValueError, "tensor is 0"),
+    ({"machine": DEVICES._replace(node=8, tensor=3)}, ValueError, "tensor is 3, but a node has 8 accelerators"),
     ({"machine": DEVICES._replace(overhead=-1)}, ValueError, "overhead is -1"),
     ({"machine": DEVICES._replace(reserve=1)}, ValueError, "reserve is 1; it must be at least 0 and below 1"),
 ]
@@ -111,17 +263,19 @@ WRONG = [
 @pytest.mark.parametrize(("change", "error", "says"), WRONG)
 def test_jobs_that_cannot_be_planned_are_refused(change, error, says):
     with pytest.raises(error, match=says):
-        Plan(Job(EVEN, 64, DEVICES)._replace(**change), 1, 1, "never")
+        Plan(Job(EVEN, 64, DEVICES)._replace(**change), 1, 1, 1, "none")
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
-        ((9, 1, "never"), ValueError, "K is 9, but there are 8 devices"),
-        ((0, 1, "never"), ValueError, "K is 0"),
-        ((2, 65, "never"), ValueError, "M is 65, but the mini-batch has 64 samples"),
-        ((2, 1.0, "never"), TypeError, "M is 1.0"),
-        ((2, 1, "sometimes"), ValueError, "checkpoint is 'sometimes'; it must be one of always, except_last, never"),
+        ((1, 9, 1, "none"), ValueError, "D is 1 and K is 9, but there are 8 devices"),
+        ((3, 3, 1, "none"), ValueError, "D is 3 and K is 3, but there are 8 devices"),
+        ((0, 1, 1, "none"), ValueError, "D is 0"),
+        ((1, 0, 1, "none"), ValueError, "K is 0"),
+        ((2, 2, 33, "none"), ValueError, "D is 2 and M is 33, but the mini-batch has 64 samples"),
+        ((1, 2, 1.0, "none"), TypeError, "M is 1.0"),
+        ((1, 2, 1, "never"), ValueError, "recompute is 'never'; it must be one of none, selective, full, stage"),
     ],
 )
 def test_plans_that_do_not_fit_their_job_are_refused(arguments, error, says):
@@ -131,4 +285,4 @@ def test_plans_that_do_not_fit_their_job_are_refused(arguments, error, says):
 
 def test_more_stages_than_layers_are_refused():
     with pytest.raises(ValueError, match="2 layers cannot fill 3 stages"):
-        Plan(Job(mlp([4, 4, 4]), 8, DEVICES), 3, 1, "never")
+        Plan(Job(mlp([4, 4, 4]), 8, DEVICES), 1, 3, 1, "none")
