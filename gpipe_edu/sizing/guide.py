@@ -118,10 +118,10 @@ class Guide:
                 f"It takes a pipeline: a device with the whole model lacks {size(least.short)}, even with "
                 f"{least.knobs}."
             )
-        times, reducing = self.alone.step / best.step, duration(max(self.alone.exposed))
+        most = max((plan for plan in self.plans if plan.K == 1), key=lambda plan: plan.D)
         return (
-            f"The pipeline pays: replicas alone, {self.alone.knobs}, fit but take {times:.2f} times as long, with "
-            f"{reducing} in each step for their all-reduce."
+            f"The pipeline pays: replicas alone, {self.alone.knobs}, fit but take {self.alone.step / best.step:.2f} times "
+            f"as long. With {most.D} of them the all-reduce alone would add {duration(max(most.exposed))} to a step."
         )
 
     def shortage(self) -> str:
@@ -182,7 +182,7 @@ def guide(job: Job) -> Guide:
 def size(count: float) -> str:
     """Bytes as people read them, in powers of ten: "1.25 GB"."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= scale:
+        if count >= 0.9995 * scale:  # what rounds to 1
             return f"{count / scale:.{max(3, len(str(int(count / scale))))}g} {unit}"
     return f"{count:.0f} bytes"
 

@@ -71,9 +71,10 @@ def test_it_is_valid_and_stored_without_outputs_counts_or_widget_state(path):
 
 @every_lesson
 def test_its_size_is_one_sitting(path):
-    assert 40 <= len(read(path).cells) <= 70
+    # One story needs 25 to 50 cells as a rule; what needs far more is two lessons.
+    assert 25 <= len(read(path).cells) <= 80
     words = sum(len(prose(cell.source)) for cell in cells(path, "markdown"))
-    assert 900 <= words <= 1600, words
+    assert 700 <= words <= 1800, words
     lines = [len(cell.source.splitlines()) for cell in cells(path, "code")]
     assert max(lines) <= 15
     assert statistics.median(lines) <= 5

@@ -207,6 +207,7 @@ def test_too_many_devices_are_refused():
         (1500, "1.5 kB"),
         (2.5e6, "2.5 MB"),
         (61.9e9, "61.9 GB"),
+        (999.6e6, "1 GB"),
         (3.32e15, "3320 TB"),
     ],
 )
