@@ -119,9 +119,10 @@ class Guide:
                 f"{least.knobs}."
             )
         most = max((plan for plan in self.plans if plan.K == 1), key=lambda plan: plan.D)
+        times = self.alone.step / best.step
         return (
-            f"The pipeline pays: replicas alone, {self.alone.knobs}, fit but take {self.alone.step / best.step:.2f} times "
-            f"as long. With {most.D} of them the all-reduce alone would add {duration(max(most.exposed))} to a step."
+            f"The pipeline pays: replicas alone, {self.alone.knobs}, fit but take {times:.2f} times as long. With "
+            f"{most.D} of them the all-reduce alone would add {duration(max(most.exposed))} to a step."
         )
 
     def shortage(self) -> str:
