@@ -10,11 +10,13 @@ from .schedule import (
     Problem,
     Schedule,
     ScheduleError,
+    breadth_first,
     gpipe,
     interleaved,
     naive,
     one_f_one_b,
     zero_bubble,
+    zero_bubble_v,
 )
 from .split import balance_by_cost, balance_uniform, join_batch, split_batch
 from .timeline import Costs, Span, Timeline, formulas, simulate
@@ -31,6 +33,7 @@ __all__ = [
     "Timeline",
     "balance_by_cost",
     "balance_uniform",
+    "breadth_first",
     "compare",
     "formulas",
     "gantt",
@@ -43,6 +46,7 @@ __all__ = [
     "simulate",
     "split_batch",
     "zero_bubble",
+    "zero_bubble_v",
 ]
 
 

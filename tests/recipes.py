@@ -9,6 +9,8 @@ RECIPES = {
     "gpipe early": lambda K, M: ge.gpipe(K, M, recompute="early"),
     "1f1b": ge.one_f_one_b,
     "zero bubble": ge.zero_bubble,
+    "zero bubble V": ge.zero_bubble_v,
+    "breadth first 2": lambda K, M: ge.breadth_first(K, M, 2),
     "interleaved 1": lambda K, M: ge.interleaved(K, M, 1),
     "interleaved 2": lambda K, M: ge.interleaved(K, M, 2),
     "interleaved 3": lambda K, M: ge.interleaved(K, M, 3),

@@ -2,7 +2,7 @@
 
 from .doctor import CODES, Problem, ScheduleError
 from .op import KINDS, Op
-from .recipes import gpipe, interleaved, naive, one_f_one_b, zero_bubble
+from .recipes import breadth_first, gpipe, interleaved, naive, one_f_one_b, zero_bubble, zero_bubble_v
 from .recompute import with_recompute
 from .schedule import Schedule
 
@@ -13,10 +13,12 @@ __all__ = [
     "Problem",
     "Schedule",
     "ScheduleError",
+    "breadth_first",
     "gpipe",
     "interleaved",
     "naive",
     "one_f_one_b",
     "with_recompute",
     "zero_bubble",
+    "zero_bubble_v",
 ]

@@ -90,6 +90,24 @@ def interleaved(K: int, M: int, V: int) -> Schedule:
     return _build(f"interleaved V={V}", K, device).first(M)
 
 
+def breadth_first(K: int, M: int, V: int) -> Schedule:
+    """Looped and breadth first: as interleaved, but all micro-batches pass a stage before the device takes its next.
+
+    The bubble is that of interleaved 1F1B for M >= K. All micro-batches stay in flight, as in GPipe; in return a device
+    works on one stage for long, so what replicas or shards exchange for each stage is sent once and can overlap with
+    compute (Lamy-Poirier 2022, arXiv 2211.05953).
+
+    Raises ValueError unless K, M and V are at least 1.
+    """
+    K, M, V = whole("K", K, 1), whole("M", M, 1), whole("V", V, 1)
+
+    def device(k: int) -> Iterable[Op]:
+        yield from (Op("F", m, v * K + k) for v in range(V) for m in range(M))
+        yield from (Op("B", m, v * K + k) for v in reversed(range(V)) for m in range(M))
+
+    return _build(f"breadth first V={V}", K, device)
+
+
 def zero_bubble(K: int, M: int) -> Schedule:
     """ZB-H1: B split into I, which the stage in front waits for, and W, which nobody waits for.
 
@@ -110,6 +128,36 @@ def zero_bubble(K: int, M: int) -> Schedule:
         yield from (Op("W", m, k) for m in range(max(0, M - k), M))
 
     return _build("zero bubble", K, device)
+
+
+def zero_bubble_v(K: int, M: int) -> Schedule:
+    """ZB-V: device k holds the stages k and 2K-1-k, so that micro-batches go down all devices and up again.
+
+    The last device hands its output to itself, and the first one computes the loss: gradients come back early. If F, I
+    and W take equally long, no device waits between its first and its last op from M = 2K-1 on, and each holds at most
+    2K micro-batches of its two half-size stages, as much as device 0 of 1F1B (Qi et al., arXiv 2401.10241, section 6).
+
+    Raises ValueError unless K >= 1 and M >= 1.
+    """
+    K, M = whole("K", K, 1), whole("M", M, 1)
+    full = max(M, 2 * K - 1)
+
+    def device(k: int) -> Iterable[Op]:
+        down, up = k, 2 * K - 1 - k
+        turns = [("F", down)] * (2 * (K - k) - 1)
+        turns += [("F", up), ("F", down)] * k
+        turns += [(kind, up) for kind in "FIW"] * (K - k)
+        turns += [(kind, stage) for stage in (down, up) for kind in "FIW"] * (full - K)
+        turns += [("I", down), ("I", up)] * k
+        turns += [("I", down), ("W", down)] * (K - k)
+        turns += [("W", up)] * full + [("W", down)] * full
+        done = dict.fromkeys(turns, 0)
+        for kind, stage in turns:
+            if done[kind, stage] < full:  # what has come to its end is left out of the turns that follow
+                yield Op(kind, done[kind, stage], stage)
+                done[kind, stage] += 1
+
+    return _build("zero bubble V", K, device).first(M)
 
 
 def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> Iterable[Op]:
@@ -134,7 +182,9 @@ RECIPES: Final[dict[str, Callable[[int, int], Schedule]]] = {
     "gpipe-early": lambda K, M: gpipe(K, M, "early"),
     "1f1b": one_f_one_b,
     "interleaved": lambda K, M: interleaved(K, M, 2),
+    "breadth_first": lambda K, M: breadth_first(K, M, 2),
     "zero_bubble": zero_bubble,
+    "zero_bubble_v": zero_bubble_v,
 }
 """The recipes by the names that command lines and engines take; each builds a schedule from K and M."""
 

@@ -34,7 +34,7 @@ def checkpoint_all_but_last(schedule):
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_two_accumulated_steps_equal_one_device(name):
-    rng = np.random.default_rng(sum(map(ord, name)))
+    rng = np.random.default_rng(20181116)  # the same for all: a badly conditioned network is so under every schedule
     for K in range(1, 7):
         for M in range(1, 10):
             N = int(rng.integers(1, 20))  # ragged, and fewer samples than micro-batches, come by themselves

@@ -12,7 +12,8 @@ from tests.refusals import refusals
 
 SIZES = [(K, M) for K in range(1, 9) for M in range(1, 13)]
 F1B2 = ge.Costs(F=1, B=2)
-PLAIN = [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble]
+PLAIN = [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble, ge.zero_bubble_v]
+LOOPED = [ge.interleaved, ge.breadth_first]
 
 
 def ops(row, kind):
@@ -21,7 +22,7 @@ def ops(row, kind):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
-    V = int(name[-1]) if name.startswith("interleaved") else 1
+    V = 2 if name == "zero bubble V" else int(name[-1]) if name[-1].isdigit() else 1
     for K, M in SIZES:
         schedule = RECIPES[name](K, M)
         assert schedule.problems() == [], (K, M)
@@ -29,7 +30,7 @@ def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
         assert (schedule.devices, schedule.stages, schedule.micro_batches) == (K, K * V, M)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "zero bubble V"])
 def test_device_k_holds_stage_k_and_then_every_kth_one(name):
     schedule = RECIPES[name](3, 5)
     assert all(stage % 3 == device for stage, device in schedule.device_of_stage.items())
@@ -158,6 +159,35 @@ def test_interleaving_warms_up_no_longer_than_megatron_does(V):
                 assert [op.kind for op in row].index("B") == most
 
 
+def test_breadth_first_has_the_bubble_of_interleaving_and_the_memory_of_gpipe():
+    for K, M in SIZES:
+        for V in (1, 2, 3):
+            timeline = ge.simulate(ge.breadth_first(K, M, V))
+            assert timeline.peak_in_flight == (M * V,) * K
+            if M >= K:
+                assert timeline.makespan == (M * V + K - 1) * 3
+            if M % K == 0:
+                assert timeline.makespan == ge.simulate(ge.interleaved(K, M, V)).makespan
+            for row in ge.breadth_first(
+                K, M, V
+            ).rows:  # one stage for long: it changes 2 V - 2 times, and once at the turn
+                assert sum(a.stage != b.stage for a, b in itertools.pairwise(row)) == 2 * V - 2
+
+
+def test_on_a_v_no_device_waits_once_it_has_begun_and_none_holds_more_than_1f1b():
+    for K, M in SIZES:
+        timeline = ge.simulate(ge.zero_bubble_v(K, M), ge.Costs(F=1, I=1, W=1))
+        assert max(timeline.peak_in_flight) <= 2 * min(K, M)  # of half-size stages, two for each micro-batch
+        if M >= 2 * K - 1:
+            assert timeline.makespan == 6 * M + K - 1
+            for row in map(timeline.row, range(K)):
+                assert all(before.end == after.start for before, after in itertools.pairwise(row))
+
+
+def test_on_a_v_the_last_device_hands_over_to_itself():
+    assert ge.zero_bubble_v(3, 2).device_of_stage == {0: 0, 1: 1, 2: 2, 3: 2, 4: 1, 5: 0}
+
+
 def test_interleaving_sends_v_times_as_many_boundaries():
     def boundaries(schedule):
         home = schedule.device_of_stage
@@ -181,11 +211,11 @@ def test_the_names_tell_recipes_apart():
 
 def counting(recipe, which):
     """A recipe as a function of one of its counts."""
-    usual = {"K": 2, "M": 2, "V": 2} if recipe is ge.interleaved else {"K": 2, "M": 2}
+    usual = {"K": 2, "M": 2, "V": 2} if recipe in LOOPED else {"K": 2, "M": 2}
     return lambda count: recipe(**usual | {which: count})
 
 
-COUNTED = [(recipe, which) for recipe in PLAIN for which in "KM"] + [(ge.interleaved, which) for which in "KMV"]
+COUNTED = [(recipe, which) for recipe in PLAIN for which in "KM"] + [(looped, n) for looped in LOOPED for n in "KMV"]
 
 WAYS = 'None, "late" or "early"'
 

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gpipe_edu.schedule import Schedule, interleaved
-from gpipe_edu.schedule.recipes import RECIPES, by_name
+from gpipe_edu.schedule.recipes import by_name
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
 from gpipe_edu.validate import number, numbers, whole
 
-SCHEDULES: Final = tuple(name for name in RECIPES if not name.startswith("gpipe-"))
+SCHEDULES: Final = ("naive", "gpipe", "1f1b", "interleaved", "zero_bubble")
 """The recipes to choose from; recompute is a setting of its own."""
 
 RECOMPUTES: Final = {"none": "none", "late": "late (C)", "early": "early (R, then B)"}
