@@ -22,6 +22,7 @@ from .place import CudaPlace, Message, Place, fetch, outside
 from .randomness import Randomness
 from .skip import Way
 from .stage import Head, Stage, StepState, leaf
+from .surroundings import Surroundings, thread_is_watched
 from .values import Value, change, check, tensors
 from .weights import Weights, hand_over
 from .worker import Workers
@@ -64,6 +65,7 @@ class Run:
             trains=trains,
             rematerializes=schedule.needs.rematerializes if trains else lambda m, k: False,
             autocasts=_autocasts(),
+            surroundings=Surroundings(),
             randomness=self.randomness,
             heads=heads,
             ledgers=ledgers,
@@ -78,8 +80,11 @@ class Run:
 
     def go(self, wanted: Callable[[Op], bool]) -> None:
         """Run the wanted ops of every row, each row on its worker."""
+        if thread_is_watched():
+            return self._go_in_this_thread(wanted)
         rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
-        jobs = [partial(self.interpreter.run_row, device, row) for device, row in enumerate(rows)]
+        run_row, around = self.interpreter.run_row, Surroundings()
+        jobs = [partial(around.run, partial(run_row, device, row)) for device, row in enumerate(rows)]
         try:
             with self.weights.in_place():
                 self.workers.run(jobs, self.interpreter.exchange.abort)
@@ -106,7 +111,10 @@ class Run:
         if any(op.kind in "RC" for row in self.schedule.rows for op in row):
             self.weights.check_unchanged()
         if self.on_cuda:
-            self._backward_in_this_thread()
+            # This is the autograd thread of a GPU, in the middle of a custom Function. The workers' own backwards would
+            # need that very thread, so waiting for them here would wait for ever. But from this thread a backward may
+            # be called again, and since it only queues kernels, the GPU still overlaps stages.
+            self._go_in_this_thread(lambda op: op.kind != "F")
         else:
             self.go(lambda op: op.kind != "F")
 
@@ -136,14 +144,11 @@ class Run:
         sizes = zip(column, self.sizes, strict=True)
         return torch.cat([like.new_zeros(n, *like.shape[1:]) if part is None else part for part, n in sizes])
 
-    def _backward_in_this_thread(self) -> None:
-        # The thread that asks for these ops is the autograd thread of a GPU, in the middle of a custom Function. The
-        # workers' own backwards would need that very thread, so waiting for them here would wait for ever. But from
-        # this thread a backward may be called again, and since it only queues kernels, the GPU still overlaps stages.
+    def _go_in_this_thread(self, wanted: Callable[[Op], bool]) -> None:
         try:
             with self.weights.in_place():
                 for device, op, _ in self.schedule.steps:
-                    if op.kind != "F":
+                    if wanted(op):
                         self.interpreter.run_row(device, [op])
         finally:
             for place in self.places:

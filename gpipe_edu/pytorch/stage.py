@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from .ledger import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
 from .split_backward import input_gradient
+from .surroundings import Surroundings
 from .values import Value, change, check, differentiable, tensors
 
 MAIN = ""
@@ -62,6 +64,7 @@ class StepState:
     trains: bool  # False: nothing is kept for backward
     rematerializes: Callable[[int, int], bool]
     autocasts: Sequence[Callable[[], torch.autocast]]
+    surroundings: Surroundings  # of the forward; a transparent backward is called in others
     randomness: Randomness
     heads: Sequence[Head] = ()
     ledgers: Sequence[Ledger] = ()  # one per stage, or none at all
@@ -115,7 +118,7 @@ class Stage:
         """R: the forward again, this time with its graph."""
         kept = step.kept[m, self.index]
         unchanged(kept.versions, [tensor._version for tensor in kept.inputs()], "the input of a stage")
-        kept.outputs = self._run(step, m, kept, graph=True, first=False)
+        kept.outputs = step.surroundings.run(partial(self._run, step, m, kept, graph=True, first=False))
 
     def backward(self, step: StepState, m: int, gradients: Gradients) -> Gradients:
         """B: the weights' gradients go to `.grad`; returns those of the inputs."""
