@@ -7,7 +7,7 @@ loss = pipe.step(x, y, loss_fn)           # a whole schedule, forwards and backw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import is_
 from typing import Any, cast
@@ -23,6 +23,7 @@ from gpipe_edu.validate import whole
 
 from .choice import build
 from .clock import Clock
+from .compiled import forms, is_compiled
 from .guards import (
     Turn,
     first_derivative,
@@ -200,6 +201,7 @@ class GPipe(nn.Module):
         groups = group(self._layers, self._balance)
         skips = skip_ways(groups)
         self._ways = [*(Way(MAIN, k - 1, k) for k in range(len(groups) + 1)), *skips]
+        self._compiles, self._compiled_for = any(map(is_compiled, self._layers)), set[Hashable]()
         self._stages = []
         for k, layers in enumerate(groups):
             device = self._places[self._schedule.device_of_stage[k]].device
@@ -240,6 +242,11 @@ class GPipe(nn.Module):
             # One share of the cores each, so that the threads of their matrix products do not fight.
             threads = max(1, torch.get_num_threads() // len(self._places)) if on_cpu else None
             self._workers = Workers(len(self._places), threads)
+        alone = False
+        if self._compiles:
+            new = forms(pieces), trains, self.training
+            alone = new not in self._compiled_for
+            self._compiled_for.add(new)
         return Run(
             pieces,
             schedule,
@@ -251,6 +258,7 @@ class GPipe(nn.Module):
             heads=heads,
             loss_fn=loss.get("loss_fn"),
             measure_memory=self._measure_memory and trains and (self.training or bool(loss)),
+            alone=alone,
         )
 
     def _running(self, wait: bool = True) -> AbstractContextManager[None]:

@@ -31,7 +31,10 @@ LossFunction = Callable[[Any, Any], Tensor]
 
 
 class Run:
-    """A mini-batch cut into `pieces`, and everything its step shares; `meters`: per device, if memory is measured."""
+    """A mini-batch cut into `pieces`, and everything its step shares; `meters`: per device, if memory is measured.
+
+    alone: one worker runs everything, one op after another.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,9 @@ class Run:
         heads: Sequence[Head] = (),
         loss_fn: LossFunction | None = None,
         measure_memory: bool = False,
+        alone: bool = False,
     ) -> None:
+        self.alone = alone
         self.schedule, self.stages, self.places, self.workers = schedule, stages, places, workers
         self.sizes = sizes_of(pieces)
         self._output_sizes: list[list[int]] = []  # per output tensor, its rows in each micro-batch
@@ -82,9 +87,13 @@ class Run:
         """Run the wanted ops of every row, each row on its worker."""
         if thread_is_watched():
             return self._go_in_this_thread(wanted)
-        rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
         run_row, around = self.interpreter.run_row, Surroundings()
-        jobs = [partial(around.run, partial(run_row, device, row)) for device, row in enumerate(rows)]
+        if self.alone:
+            row_jobs = [partial(self._one_by_one, wanted)]
+        else:
+            rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
+            row_jobs = [partial(run_row, device, row) for device, row in enumerate(rows)]
+        jobs = [partial(around.run, job) for job in row_jobs]
         try:
             with self.weights.in_place():
                 self.workers.run(jobs, self.interpreter.exchange.abort)
@@ -147,12 +156,15 @@ class Run:
     def _go_in_this_thread(self, wanted: Callable[[Op], bool]) -> None:
         try:
             with self.weights.in_place():
-                for device, op, _ in self.schedule.steps:
-                    if wanted(op):
-                        self.interpreter.run_row(device, [op])
+                self._one_by_one(wanted)
         finally:
             for place in self.places:
                 place.finish()
+
+    def _one_by_one(self, wanted: Callable[[Op], bool]) -> None:
+        for device, op, _ in self.schedule.steps:
+            if wanted(op):
+                self.interpreter.run_row(device, [op])
 
     def _meter(self, device: int) -> Ledger | Allocator:
         place = self.places[device]
