@@ -29,10 +29,10 @@ _HOOKS = (
 )
 
 
-def known_words(other: Mapping[str, object], partitions: object, micro_batches: object) -> None:
-    """Raises TypeError for arguments that GPipe does not have or lacks, with the word that it has for them."""
+def known_words(other: Mapping[str, object], partitions: object, micro_batches: object, who: str = "GPipe") -> None:
+    """Raises TypeError for arguments that `who` does not have or lacks, with the word that it has for them."""
     for name in other:
-        raise TypeError(f"GPipe has no argument {name!r}; {_OTHER_WORDS.get(name, 'help(GPipe) lists what it has')}")
+        raise TypeError(f"{who} has no argument {name!r}; {_OTHER_WORDS.get(name, f'help({who}) lists what it has')}")
     if isinstance(partitions, Sequence):
         raise TypeError(
             f"partitions is {partitions!r}; it is the number of stages, and layer counts are the balance: "

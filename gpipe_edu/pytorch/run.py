@@ -21,7 +21,7 @@ from .ledger import Allocator, Ledger
 from .place import CudaPlace, Message, Place, fetch, outside
 from .randomness import Randomness
 from .skip import Way
-from .stage import Head, Stage, StepState, leaf
+from .stage import OUTPUT, Head, Stage, StepState, leaf
 from .surroundings import Surroundings, thread_is_watched
 from .values import Value, change, check, tensors
 from .weights import Weights, hand_over
@@ -33,7 +33,8 @@ LossFunction = Callable[[Any, Any], Tensor]
 class Run:
     """A mini-batch cut into `pieces`, and everything its step shares; `meters`: per device, if memory is measured.
 
-    alone: one worker runs everything, one op after another.
+    return_outputs: the last layer's outputs leave, too, where heads turn them into losses. alone: one worker runs
+    everything, one op after another.
     """
 
     def __init__(
@@ -48,10 +49,14 @@ class Run:
         trains: bool,
         heads: Sequence[Head] = (),
         loss_fn: LossFunction | None = None,
+        return_outputs: bool = False,
         measure_memory: bool = False,
         alone: bool = False,
     ) -> None:
         self.alone = alone
+        if return_outputs:
+            ways = [*ways, Way(OUTPUT, len(stages) - 1, len(stages))]
+        self._last_way = len(ways) - 1
         self.schedule, self.stages, self.places, self.workers = schedule, stages, places, workers
         self.sizes = sizes_of(pieces)
         self._output_sizes: list[list[int]] = []  # per output tensor, its rows in each micro-batch
@@ -73,6 +78,7 @@ class Run:
             surroundings=Surroundings(),
             randomness=self.randomness,
             heads=heads,
+            returns_outputs=return_outputs,
             ledgers=ledgers,
         )
         for place in places:
@@ -108,6 +114,10 @@ class Run:
         self._output_sizes = [[part.shape[0] if part.dim() else 1 for part in parts] for parts in rows]
         self.has_gradient = [any(part.requires_grad for part in parts) for parts in rows]
         return values
+
+    def outputs_beside_losses(self) -> list[Value]:
+        """What the losses were computed from, for every micro-batch, detached."""
+        return [change(Tensor.detach, message.value()) for message in self._collect("F", self._last_way)]
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
         """Run everything but the forwards, given the gradients of the joined outputs."""

@@ -28,6 +28,9 @@ from .values import Value, change, check, differentiable, tensors
 MAIN = ""
 """The name of the way from layer to layer; skips have names of their own."""
 
+OUTPUT = "output"
+"""The name of the way on which the last layer's output leaves beside the loss, if it is asked for."""
+
 Values = dict[str, Value]
 """What enters or leaves a stage: the main value and skips, by name."""
 
@@ -67,6 +70,7 @@ class StepState:
     surroundings: Surroundings  # of the forward; a transparent backward is called in others
     randomness: Randomness
     heads: Sequence[Head] = ()
+    returns_outputs: bool = False  # with heads
     ledgers: Sequence[Ledger] = ()  # one per stage, or none at all
     kept: dict[tuple[int, int], Kept] = field(default_factory=dict)
 
@@ -167,6 +171,8 @@ class Stage:
                     raise ValueError(f'the Stash("{name}") of this stage did not run, and a later stage waits for it')
                 outputs[name] = check(skips.pop(name), f'what Stash("{name}") keeps for a later stage')
             if step.heads and self.last:
+                if step.returns_outputs:
+                    outputs[OUTPUT] = change(Tensor.detach, outputs[MAIN])
                 with loss_draws:
                     outputs[MAIN] = step.heads[m](outputs[MAIN])
         return outputs
