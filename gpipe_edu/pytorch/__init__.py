@@ -2,6 +2,6 @@
 
 from .gpipe import GPipe
 from .skip import Stash, Take
-from .study.profile import balance_by_memory, balance_by_time, profile
+from .study.profile import balance_by_size, balance_by_time, profile
 
-__all__ = ["GPipe", "Stash", "Take", "balance_by_memory", "balance_by_time", "profile"]
+__all__ = ["GPipe", "Stash", "Take", "balance_by_size", "balance_by_time", "profile"]

@@ -7,10 +7,10 @@ loss = pipe.step(x, y, loss_fn)           # a whole schedule, forwards and backw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import is_
-from typing import Any, cast
+from typing import Any, Literal, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from gpipe_edu.validate import whole
 
 from .choice import build
 from .clock import Clock
+from .compiled import forms, is_compiled
 from .guards import (
     Turn,
     first_derivative,
@@ -113,26 +114,60 @@ class GPipe(nn.Module):
             outputs: Value = _Pipeline.apply(self, run, *given)  # type: ignore[no-untyped-call]
             return outputs
 
-    def step(self, x: Value, y: Any, loss_fn: LossFunction, reduction: str | Sequence[float] = "mean") -> Tensor:
+    @overload
+    def step(
+        self,
+        x: Value,
+        y: Any,
+        loss_fn: LossFunction,
+        reduction: str | Sequence[float] = ...,
+        *,
+        return_outputs: Literal[True],
+    ) -> tuple[Tensor, Value]: ...
+
+    @overload
+    def step(
+        self,
+        x: Value,
+        y: Any,
+        loss_fn: LossFunction,
+        reduction: str | Sequence[float] = ...,
+        *,
+        return_outputs: Literal[False] = ...,
+    ) -> Tensor: ...
+
+    def step(
+        self,
+        x: Value,
+        y: Any,
+        loss_fn: LossFunction,
+        reduction: str | Sequence[float] = "mean",
+        *,
+        return_outputs: bool = False,
+    ) -> Tensor | tuple[Tensor, Value]:
         """Run the whole schedule for one mini-batch, add the gradients to `.grad`, return the mini-batch's loss.
 
         x, y: tensors of shape (N, ...) or tuples of them. loss_fn: (output, target) -> a tensor with one value, for a
         micro-batch. reduction: "mean" if loss_fn averages over samples, so that micro-batch m counts n_m / N; "sum"
-        if it sums; or one weight per micro-batch. Raises what a layer or loss_fn raises, with a note that names stage,
-        micro-batch and op; the gradients that were there before are then unchanged.
+        if it sums; or one weight per micro-batch. return_outputs: return (loss, outputs), the outputs of the last layer
+        joined and detached, shape (N, ...), for an accuracy say.
+
+        Raises what a layer or loss_fn raises, with a note that names stage, micro-batch and op; the gradients that were
+        there before are then unchanged.
         """
         grad_is_enabled()
         with self._running():
-            run = self._start(x, True, loss_fn=loss_fn, y=y, reduction=reduction)
+            run = self._start(x, True, return_outputs, loss_fn=loss_fn, y=y, reduction=reduction)
             try:
                 run.go(lambda op: True)
+                outputs = joined(run.outputs_beside_losses()) if return_outputs else None
             except BaseException:
                 self._forget()
                 raise
             loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
             self._finish_forward(run)
         run.hand_over(tensors(x))
-        return loss
+        return loss if outputs is None else (loss, outputs)
 
     @property
     def balance(self) -> tuple[int, ...]:
@@ -200,6 +235,7 @@ class GPipe(nn.Module):
         groups = group(self._layers, self._balance)
         skips = skip_ways(groups)
         self._ways = [*(Way(MAIN, k - 1, k) for k in range(len(groups) + 1)), *skips]
+        self._compiles, self._compiled_for = any(map(is_compiled, self._layers)), set[Hashable]()
         self._stages = []
         for k, layers in enumerate(groups):
             device = self._places[self._schedule.device_of_stage[k]].device
@@ -216,7 +252,7 @@ class GPipe(nn.Module):
             return self._schedule.first(samples)
         return build(schedule, self._schedule.stages, samples, checkpoint)
 
-    def _start(self, x: Value, trains: bool, **loss: Any) -> Run:
+    def _start(self, x: Value, trains: bool, return_outputs: bool = False, **loss: Any) -> Run:
         runs_for_real()
         check(x, "the input")
         for net in self._net:
@@ -240,6 +276,11 @@ class GPipe(nn.Module):
             # One share of the cores each, so that the threads of their matrix products do not fight.
             threads = max(1, torch.get_num_threads() // len(self._places)) if on_cpu else None
             self._workers = Workers(len(self._places), threads)
+        alone = False
+        if self._compiles:
+            new = forms(pieces), trains, self.training
+            alone = new not in self._compiled_for
+            self._compiled_for.add(new)
         return Run(
             pieces,
             schedule,
@@ -250,7 +291,9 @@ class GPipe(nn.Module):
             trains=trains,
             heads=heads,
             loss_fn=loss.get("loss_fn"),
+            return_outputs=return_outputs,
             measure_memory=self._measure_memory and trains and (self.training or bool(loss)),
+            alone=alone,
         )
 
     def _running(self, wait: bool = True) -> AbstractContextManager[None]:
@@ -264,9 +307,7 @@ class GPipe(nn.Module):
             self._forget()
             raise
         self._finish_forward(run)
-        outputs = run.outputs()
-        have_samples(part for output in outputs for part in tensors(output))
-        return cast(Value, join_batch(outputs))
+        return joined(run.outputs())
 
     def _finish_forward(self, run: Run) -> None:
         for stage in self._stages:
@@ -313,6 +354,12 @@ class _Pipeline(torch.autograd.Function):
         with ctx.pipe._running(wait=not run.on_cuda):
             run.backward(gradients)
         return (None, None, None, *run.input_gradients(), *run.weights.gradients())
+
+
+def joined(outputs: Sequence[Value]) -> Value:
+    """The outputs of all micro-batches as one. Raises ValueError for outputs without samples."""
+    have_samples(part for output in outputs for part in tensors(output))
+    return cast(Value, join_batch(outputs))
 
 
 def cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[nn.Module]]:

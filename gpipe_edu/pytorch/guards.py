@@ -29,10 +29,10 @@ _HOOKS = (
 )
 
 
-def known_words(other: Mapping[str, object], partitions: object, micro_batches: object) -> None:
-    """Raises TypeError for arguments that GPipe does not have or lacks, with the word that it has for them."""
+def known_words(other: Mapping[str, object], partitions: object, micro_batches: object, who: str = "GPipe") -> None:
+    """Raises TypeError for arguments that `who` does not have or lacks, with the word that it has for them."""
     for name in other:
-        raise TypeError(f"GPipe has no argument {name!r}; {_OTHER_WORDS.get(name, 'help(GPipe) lists what it has')}")
+        raise TypeError(f"{who} has no argument {name!r}; {_OTHER_WORDS.get(name, f'help({who}) lists what it has')}")
     if isinstance(partitions, Sequence):
         raise TypeError(
             f"partitions is {partitions!r}; it is the number of stages, and layer counts are the balance: "
@@ -149,6 +149,7 @@ class Turn:
 
     def _new(self) -> None:
         self._process, self._lock = os.getpid(), threading.Lock()
+        self._holder: threading.Thread | None = None
 
     @contextmanager
     def taken(self, workers: Sequence[threading.Thread], wait: bool = True) -> Iterator[None]:
@@ -159,19 +160,23 @@ class Turn:
         """
         if self._process != os.getpid():
             self._new()  # a forked child: the thread that had the lock is not in it
-        if threading.current_thread() in workers:
+        me = threading.current_thread()
+        if me in workers or me is self._holder:
             raise RuntimeError(
-                "a pipe was called by one of its own layers, or by its loss function; a copy of it may be: "
-                "copy.deepcopy(pipe)"
+                "a pipe was called by one of its own layers, by its loss function, or by a torch.utils.checkpoint that "
+                "it stands in; a copy of it may be called there: copy.deepcopy(pipe). Instead of a checkpoint around "
+                "the pipe, give it checkpoint='always'"
             )
         if not self._lock.acquire(blocking=wait):
             raise RuntimeError(
                 "on a GPU, this backward came while another thread was running the same pipe; let the threads take "
                 "turns from forward to backward, or call pipe.step()"
             )
+        self._holder = me
         try:
             yield
         finally:
+            self._holder = None
             self._lock.release()
 
     def __reduce__(self) -> tuple[type[Turn], tuple[()]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,14 +38,19 @@ class Ledger:
 
     @contextmanager
     def watch(self, cell: Cell) -> Iterator[None]:
-        """Around a forward: count what autograd saves for `cell`."""
+        """Around a forward: count what autograd saves for `cell`. Hooks of the user's are called as before."""
 
-        def pack(tensor: Tensor) -> tuple[Tensor, int]:
+        theirs = hooks_in_force()
+
+        def pack(tensor: Tensor) -> Any:
             self.add(cell, [tensor])
-            return tensor.detach(), tensor._version
+            return theirs[0](tensor) if theirs else (tensor.detach(), tensor._version)
 
-        def unpack(saved: tuple[Tensor, int]) -> Tensor:
+        def unpack(saved: Any) -> Tensor:
+            if theirs:
+                return theirs[1](saved)
             # Autograd itself does not look, where somebody else keeps its tensors.
+            tensor: Tensor
             tensor, version = saved
             if tensor._version != version:
                 raise RuntimeError(
@@ -56,6 +62,11 @@ class Ledger:
 
         with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
             yield
+
+
+def hooks_in_force() -> tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]] | None:
+    """The saved-tensor hooks that autograd calls in this thread: the innermost pair."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True)
 
 
 class Allocator:

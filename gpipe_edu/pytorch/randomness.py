@@ -120,6 +120,18 @@ class OwnGenerators:
 class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The random numbers of one micro-batch on one stage, for the thread that enters it."""
 
+    supports_higher_order_operators = True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Compiled layers draw by functions that come here, too."""
+        return True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Or PyTorch would import its compiler, for more than a second, at the first op.
+        return False
+
     def __init__(self, owner: Randomness, cell: Cell, seed: int, device: torch.device, own: OwnGenerators) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._owner, self._cell, self._own = owner, cell, own
@@ -130,7 +142,8 @@ class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._states: list[torch.Tensor] | None = None  # None: nothing drawn yet
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if torch.Tag.nondeterministic_seeded not in func.tags:
+        # Higher-order operators, flex_attention say, have no tags; what they call comes here too.
+        if torch.Tag.nondeterministic_seeded not in getattr(func, "tags", ()):
             return func(*args, **(kwargs or {}))
         own = (kwargs or {}).get("generator")
         if own is not None and own not in self._generators:
@@ -163,13 +176,15 @@ class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> Stream:
         _doors.open()
-        super().__enter__()  # type: ignore[no-untyped-call]
+        # Not by TorchDispatchMode's own __enter__, which also tells all threads that a mode is active: torch.compile
+        # then runs nothing compiled, and if threads enter and leave in turns, it never does again.
+        torch._C._push_on_torch_dispatch_stack(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
+        torch._C._pop_torch_dispatch_stack(None)
         _doors.close()
 
 

@@ -21,7 +21,8 @@ from .ledger import Allocator, Ledger
 from .place import CudaPlace, Message, Place, fetch, outside
 from .randomness import Randomness
 from .skip import Way
-from .stage import Head, Stage, StepState, leaf
+from .stage import OUTPUT, Head, Stage, StepState, leaf
+from .surroundings import Surroundings, thread_is_watched
 from .values import Value, change, check, tensors
 from .weights import Weights, hand_over
 from .worker import Workers
@@ -30,7 +31,11 @@ LossFunction = Callable[[Any, Any], Tensor]
 
 
 class Run:
-    """A mini-batch cut into `pieces`, and everything its step shares; `meters`: per device, if memory is measured."""
+    """A mini-batch cut into `pieces`, and everything its step shares; `meters`: per device, if memory is measured.
+
+    return_outputs: the last layer's outputs leave, too, where heads turn them into losses. alone: one worker runs
+    everything, one op after another.
+    """
 
     def __init__(
         self,
@@ -44,8 +49,14 @@ class Run:
         trains: bool,
         heads: Sequence[Head] = (),
         loss_fn: LossFunction | None = None,
+        return_outputs: bool = False,
         measure_memory: bool = False,
+        alone: bool = False,
     ) -> None:
+        self.alone = alone
+        if return_outputs:
+            ways = [*ways, Way(OUTPUT, len(stages) - 1, len(stages))]
+        self._last_way = len(ways) - 1
         self.schedule, self.stages, self.places, self.workers = schedule, stages, places, workers
         self.sizes = sizes_of(pieces)
         self._output_sizes: list[list[int]] = []  # per output tensor, its rows in each micro-batch
@@ -64,8 +75,10 @@ class Run:
             trains=trains,
             rematerializes=schedule.needs.rematerializes if trains else lambda m, k: False,
             autocasts=_autocasts(),
+            surroundings=Surroundings(),
             randomness=self.randomness,
             heads=heads,
+            returns_outputs=return_outputs,
             ledgers=ledgers,
         )
         for place in places:
@@ -78,8 +91,15 @@ class Run:
 
     def go(self, wanted: Callable[[Op], bool]) -> None:
         """Run the wanted ops of every row, each row on its worker."""
-        rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
-        jobs = [partial(self.interpreter.run_row, device, row) for device, row in enumerate(rows)]
+        if thread_is_watched():
+            return self._go_in_this_thread(wanted)
+        run_row, around = self.interpreter.run_row, Surroundings()
+        if self.alone:
+            row_jobs = [partial(self._one_by_one, wanted)]
+        else:
+            rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
+            row_jobs = [partial(run_row, device, row) for device, row in enumerate(rows)]
+        jobs = [partial(around.run, job) for job in row_jobs]
         try:
             with self.weights.in_place():
                 self.workers.run(jobs, self.interpreter.exchange.abort)
@@ -95,6 +115,10 @@ class Run:
         self.has_gradient = [any(part.requires_grad for part in parts) for parts in rows]
         return values
 
+    def outputs_beside_losses(self) -> list[Value]:
+        """What the losses were computed from, for every micro-batch, detached."""
+        return [change(Tensor.detach, message.value()) for message in self._collect("F", self._last_way)]
+
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
         """Run everything but the forwards, given the gradients of the joined outputs."""
         cut = [
@@ -106,7 +130,10 @@ class Run:
         if any(op.kind in "RC" for row in self.schedule.rows for op in row):
             self.weights.check_unchanged()
         if self.on_cuda:
-            self._backward_in_this_thread()
+            # This is the autograd thread of a GPU, in the middle of a custom Function. The workers' own backwards would
+            # need that very thread, so waiting for them here would wait for ever. But from this thread a backward may
+            # be called again, and since it only queues kernels, the GPU still overlaps stages.
+            self._go_in_this_thread(lambda op: op.kind != "F")
         else:
             self.go(lambda op: op.kind != "F")
 
@@ -136,18 +163,18 @@ class Run:
         sizes = zip(column, self.sizes, strict=True)
         return torch.cat([like.new_zeros(n, *like.shape[1:]) if part is None else part for part, n in sizes])
 
-    def _backward_in_this_thread(self) -> None:
-        # The thread that asks for these ops is the autograd thread of a GPU, in the middle of a custom Function. The
-        # workers' own backwards would need that very thread, so waiting for them here would wait for ever. But from
-        # this thread a backward may be called again, and since it only queues kernels, the GPU still overlaps stages.
+    def _go_in_this_thread(self, wanted: Callable[[Op], bool]) -> None:
         try:
             with self.weights.in_place():
-                for device, op, _ in self.schedule.steps:
-                    if op.kind != "F":
-                        self.interpreter.run_row(device, [op])
+                self._one_by_one(wanted)
         finally:
             for place in self.places:
                 place.finish()
+
+    def _one_by_one(self, wanted: Callable[[Op], bool]) -> None:
+        for device, op, _ in self.schedule.steps:
+            if wanted(op):
+                self.interpreter.run_row(device, [op])
 
     def _meter(self, device: int) -> Ledger | Allocator:
         place = self.places[device]

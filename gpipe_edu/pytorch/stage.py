@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,10 +22,14 @@ from .ledger import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
 from .split_backward import input_gradient
+from .surroundings import Surroundings
 from .values import Value, change, check, differentiable, tensors
 
 MAIN = ""
 """The name of the way from layer to layer; skips have names of their own."""
+
+OUTPUT = "output"
+"""The name of the way on which the last layer's output leaves beside the loss, if it is asked for."""
 
 Values = dict[str, Value]
 """What enters or leaves a stage: the main value and skips, by name."""
@@ -62,8 +67,10 @@ class StepState:
     trains: bool  # False: nothing is kept for backward
     rematerializes: Callable[[int, int], bool]
     autocasts: Sequence[Callable[[], torch.autocast]]
+    surroundings: Surroundings  # of the forward; a transparent backward is called in others
     randomness: Randomness
     heads: Sequence[Head] = ()
+    returns_outputs: bool = False  # with heads
     ledgers: Sequence[Ledger] = ()  # one per stage, or none at all
     kept: dict[tuple[int, int], Kept] = field(default_factory=dict)
 
@@ -115,7 +122,7 @@ class Stage:
         """R: the forward again, this time with its graph."""
         kept = step.kept[m, self.index]
         unchanged(kept.versions, [tensor._version for tensor in kept.inputs()], "the input of a stage")
-        kept.outputs = self._run(step, m, kept, graph=True, first=False)
+        kept.outputs = step.surroundings.run(partial(self._run, step, m, kept, graph=True, first=False))
 
     def backward(self, step: StepState, m: int, gradients: Gradients) -> Gradients:
         """B: the weights' gradients go to `.grad`; returns those of the inputs."""
@@ -164,6 +171,8 @@ class Stage:
                     raise ValueError(f'the Stash("{name}") of this stage did not run, and a later stage waits for it')
                 outputs[name] = check(skips.pop(name), f'what Stash("{name}") keeps for a later stage')
             if step.heads and self.last:
+                if step.returns_outputs:
+                    outputs[OUTPUT] = change(Tensor.detach, outputs[MAIN])
                 with loss_draws:
                     outputs[MAIN] = step.heads[m](outputs[MAIN])
         return outputs

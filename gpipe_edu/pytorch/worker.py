@@ -74,12 +74,13 @@ class Workers:
         return self._process == os.getpid()
 
     def run(self, jobs: Sequence[_Job], abort: _Job) -> None:
-        """Run one job on each worker and wait for all. Raises the exception of the first one that failed, if any.
+        """Run one job on each worker, or on the first few, and wait for all.
 
+        Raises the exception of the first one that failed, if any.
         abort: makes all jobs end soon; called if the waiting itself is interrupted, by Ctrl-C say.
         """
         done = Done()
-        for queue, job in zip(self._jobs, jobs, strict=True):
+        for queue, job in zip(self._jobs, jobs, strict=False):
             queue.put((job, done))
         try:
             done.wait(len(jobs))

@@ -212,3 +212,45 @@ def test_tools_that_look_at_every_attribute_find_nothing_measured_yet():
     assert hasattr(pipe, "timeline")
     with pytest.raises(AttributeError, match="no attribute 'timelime'"):
         _ = pipe.timelime
+
+
+@pytest.mark.parametrize("N", [8, 7, 2])
+def test_step_returns_the_outputs_too(N):
+    """Joined, detached, and the same as plain PyTorch's, for every schedule; the loss and gradients do not change."""
+    x, y = bench.data(N)
+    for options in bench.variants(2, 4):
+        net = bench.mlp()
+        plain = copy.deepcopy(net)
+        expected = plain(x)
+        bench.mse(expected, y).backward()
+        loss, outputs = GPipe(net, **options).step(x, y, bench.mse, return_outputs=True)
+        torch.testing.assert_close(outputs, expected.detach(), rtol=1e-10, atol=1e-10)
+        assert not outputs.requires_grad
+        torch.testing.assert_close(loss, bench.mse(expected, y).detach(), rtol=1e-10, atol=1e-10)
+        bench.assert_same(bench.grads(net), bench.grads(plain))
+
+
+def test_step_returns_a_tuple_of_outputs_as_one():
+    class Both(nn.Module):
+        def forward(self, x):
+            return x, x.argmax(1)
+
+    x, y = bench.data(7)
+    net = bench.mlp().append(Both())
+    loss, (out, best) = GPipe(net, 2, 3).step(x, y, lambda o, y: bench.mse(o[0], y), return_outputs=True)
+    assert torch.equal(best, out.argmax(1))
+    assert out.shape == (7, 4)
+    assert loss.dim() == 0
+
+
+def test_outputs_without_samples_are_refused_and_leave_the_gradients_as_they_were():
+    class Sum(nn.Module):
+        def forward(self, x):
+            return x.sum()
+
+    x, y = bench.data(8)
+    pipe = GPipe(bench.mlp().append(Sum()), 2, 4)
+    with pytest.raises(ValueError, match="sample by sample"):
+        pipe.step(x, y, lambda o, y: o, return_outputs=True)
+    assert all(weight.grad is None for weight in pipe.parameters())
+    pipe.step(x, y, lambda o, y: o)

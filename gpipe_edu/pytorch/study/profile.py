@@ -7,6 +7,7 @@ model stay as they were.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple
@@ -14,10 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from gpipe_edu.pytorch.guards import known_words
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.skip import shelf
 from gpipe_edu.pytorch.values import Value, change, check, differentiable, tensors
-from gpipe_edu.split import balance_by_cost
+from gpipe_edu.split import balance_by_cost, split_batch
 from gpipe_edu.validate import whole
 
 
@@ -33,15 +35,79 @@ class LayerProfile(NamedTuple):
 def profile(net: nn.Sequential, sample: Value, repeats: int = 5) -> list[LayerProfile]:
     """Measure each layer of `net` on `sample`, a micro-batch as it will come: shape (n, ...), on the layers' device.
 
+    The layers are measured as they train, in training mode and with their backward.
     Raises TypeError if net is no nn.Sequential or a layer returns no tensor, ValueError for repeats below 1.
     """
+    whole("repeats", repeats, 1)
+    return _medians(_rounds(net, sample, None), lambda done, seconds: done >= repeats)
+
+
+def balance_by_time(
+    partitions: int,
+    net: nn.Sequential,
+    sample: Value,
+    *,
+    timeout: float = 1.0,
+    device: torch.device | str | None = None,
+) -> tuple[int, ...]:
+    """Layer counts for `partitions` stages whose slowest, forward and backward, is as fast as possible.
+
+    timeout: seconds after which no more rounds are measured; one always is. device: where to measure copies of layers
+    and sample, by default where they are. Otherwise as `profile`.
+    """
+    K = _number_of_stages(partitions)
+    layers = _medians(_rounds(net, sample, device), lambda done, seconds: seconds >= timeout)
+    return balance_by_cost([layer.forward + layer.backward for layer in layers], K)
+
+
+def balance_by_size(
+    partitions: int,
+    net: nn.Sequential,
+    sample: Value,
+    *,
+    micro_batches: int = 1,
+    param_scale: float = 2.0,
+    device: torch.device | str | None = None,
+    **other: object,
+) -> tuple[int, ...]:
+    """Layer counts for `partitions` stages whose fullest holds as few bytes as possible: what one micro-batch saves,
+    and `param_scale` copies of the parameters.
+
+    sample: a mini-batch, shape (N, ...), that will be cut into `micro_batches`. param_scale: 2 for weights and
+    gradients; momentum adds 1, Adam 2. Otherwise as `balance_by_time`.
+    """
+    known_words(other, partitions, micro_batches, "balance_by_size")
+    K = _number_of_stages(partitions)
+    piece = split_batch(check(sample, "the sample"), whole("micro_batches", micro_batches, 1))[0]
+    layers = _medians(_rounds(net, piece, device), lambda done, seconds: done >= 1)
+    return balance_by_cost([layer.activations + param_scale * layer.parameters for layer in layers], K)
+
+
+def _number_of_stages(partitions: object) -> int:
+    if isinstance(partitions, nn.Module):
+        raise TypeError("the number of stages comes first: balance_by_time(partitions, net, sample)")
+    return whole("partitions", partitions, 1)
+
+
+def _rounds(net: nn.Sequential, sample: Value, device: torch.device | str | None) -> Iterator[list[LayerProfile]]:
+    """Every layer measured once, again and again."""
     if not isinstance(net, nn.Sequential):
         raise TypeError(f"net is a {type(net).__name__}; it must be an nn.Sequential")
-    whole("repeats", repeats, 1)
-    layers = [copy.deepcopy(layer) for layer in net]
-    devices = {part.device for part in tensors(check(sample, "the sample")) if part.is_cuda}
-    with torch.random.fork_rng(sorted(device.index for device in devices)), torch.enable_grad():
-        rounds = [_measure(layers, sample) for _ in range(repeats + 1)][1:]  # the first one warms up
+    layers = [copy.deepcopy(layer).train().to(device) for layer in net]
+    sample = change(lambda part: part.to(device), check(sample, "the sample"))
+    devices = sorted({part.device.index for part in tensors(sample) if part.is_cuda})
+    while True:
+        with torch.random.fork_rng(devices), torch.enable_grad():
+            measured = _measure(layers, sample)
+        yield measured
+
+
+def _medians(rounds: Iterator[list[LayerProfile]], enough: Callable[[int, float], bool]) -> list[LayerProfile]:
+    """Of so many rounds, the first of which warms up; enough: told how many there are, and after how many seconds."""
+    next(rounds)
+    began, done = perf_counter(), [next(rounds)]
+    while not enough(len(done), perf_counter() - began):
+        done.append(next(rounds))
     return [
         LayerProfile(
             median(layer.forward for layer in of_layer),
@@ -49,21 +115,8 @@ def profile(net: nn.Sequential, sample: Value, repeats: int = 5) -> list[LayerPr
             of_layer[0].activations,
             of_layer[0].parameters,
         )
-        for of_layer in zip(*rounds, strict=True)
+        for of_layer in zip(*done, strict=True)
     ]
-
-
-def balance_by_time(net: nn.Sequential, sample: Value, K: int) -> tuple[int, ...]:
-    """K layer counts whose slowest stage, forward and backward, is as fast as possible; arguments as in `profile`."""
-    return balance_by_cost([layer.forward + layer.backward for layer in profile(net, sample)], K)
-
-
-def balance_by_memory(net: nn.Sequential, sample: Value, K: int, copies: float = 2) -> tuple[int, ...]:
-    """K layer counts whose fullest stage holds as few bytes as possible: activations, and `copies` of the parameters.
-
-    copies: 2 for weights and gradients; Adam adds 2. Other arguments as in `profile`.
-    """
-    return balance_by_cost([layer.activations + copies * layer.parameters for layer in profile(net, sample)], K)
 
 
 def _measure(layers: list[nn.Module], sample: Value) -> list[LayerProfile]:

@@ -1,0 +1,132 @@
+"""Layers under torch.compile run compiled, in every stage, and nobody else's code sees that something compiles."""
+
+import copy
+import threading
+
+import pytest
+
+from tests.processes import printed
+
+from . import bench
+
+torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+from torch import nn  # noqa: E402
+from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
+
+from gpipe_edu.pytorch import GPipe  # noqa: E402
+
+F = nn.functional
+X, Y = (part.double() for part in bench.data(8))
+
+
+@pytest.fixture(autouse=True)
+def compiles_anew():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Backend:
+    """Counts what it compiles and the calls of that, and in which threads."""
+
+    def __init__(self):
+        self.graphs, self.calls, self.threads = 0, 0, set()
+
+    def __call__(self, module, example):
+        self.graphs += 1
+
+        def run(*args):
+            self.calls += 1
+            self.threads.add(threading.current_thread().name)
+            return module.forward(*args)
+
+        return run
+
+
+class Drawing(nn.Module):
+    """A layer that may draw, so that its draws are watched for."""
+
+    def __init__(self, p=0.5):
+        super().__init__()
+        self.linear, self.p = nn.Linear(4, 4), p
+        self.said = set()
+
+    def forward(self, x):
+        return F.dropout(self.linear(x), self.p) if self.p else torch.tanh(self.linear(x))
+
+
+class Asking(Drawing):
+    def forward(self, x):
+        self.said.add(torch.compiler.is_compiling())
+        return super().forward(x)
+
+
+def by_wrapper(layer, backend):
+    return torch.compile(layer, backend=backend)
+
+
+def by_method(layer, backend):
+    layer.compile(backend=backend)
+    return layer
+
+
+def by_function(layer, backend):
+    layer.forward = torch.compile(layer.forward, backend=backend)
+    return layer
+
+
+@pytest.mark.parametrize("way", [by_wrapper, by_method, by_function])
+@pytest.mark.parametrize("mode", ["never", "always"])
+def test_compiled_layers_run_compiled_and_train_as_plain_ones(way, mode):
+    torch.manual_seed(0)
+    plain, backend = nn.Sequential(Drawing(), Drawing(0), Drawing()), Backend()
+    net = nn.Sequential(*(way(copy.deepcopy(layer), backend) for layer in plain))
+    results = []
+    for layers in (plain, net):
+        torch.manual_seed(1)
+        pipe = GPipe(layers, 3, 4, checkpoint=mode)
+        for _ in range(3):
+            pipe.step(X, Y, bench.mse)
+        results.append([weight.grad for weight in layers.parameters()])
+    for have, want in zip(*results, strict=True):
+        torch.testing.assert_close(have, want)
+    assert backend.graphs
+    assert backend.calls == 3 * 3 * 4 * (2 if mode == "always" else 1), "every forward of every layer"
+    assert backend.threads == {f"stage worker {k}" for k in range(3)}
+
+
+@bench.every_way
+def test_no_other_stage_is_told_that_something_compiles(way):
+    """PyTorch tells all threads; a new shape compiles again."""
+    net = nn.Sequential(*(torch.compile(Drawing(), backend="aot_eager") for _ in range(3)), Asking())
+    pipe = GPipe(net, 4, 8, schedule="1f1b" if way == "step" else "gpipe")
+    for N in (16, 24, 27):
+        x, y = bench.data(N)
+        bench.train(pipe, x, y, bench.mse, way)
+    assert net[3].said == {False}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_a_higher_order_operator_in_a_layer():
+    class Attention(nn.Module):
+        def forward(self, x):
+            parts = x[:, None].float().expand(-1, 2, -1, -1)
+            return flex_attention(parts, parts, parts).mean(1).to(x.dtype)
+
+    net, x = nn.Sequential(Attention(), Attention()), torch.randn(4, 16, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(GPipe(net, 2, 2)(x), net(x))
+
+
+def test_pytorchs_compiler_is_not_loaded_before_somebody_compiles():
+    program = """
+import sys
+import torch
+from torch import nn
+from gpipe_edu.pytorch import GPipe
+net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 4), nn.Dropout(0.5))
+pipe = GPipe(net, 2, 2, checkpoint="always")
+pipe.step(torch.randn(4, 4), torch.randn(4, 4), nn.functional.mse_loss)
+print("torch._dynamo" in sys.modules)
+"""
+    assert printed(program).split() == ["False"]
