@@ -186,8 +186,8 @@ class Turn:
             )
         if not self._lock.acquire(blocking=wait):
             raise RuntimeError(
-                "on a GPU, this backward came while another thread was running the same pipe; let the threads take "
-                "turns from forward to backward, or call pipe.step()"
+                "on a GPU, a backward, or a hook in one, came to a pipe while it was running already; let threads take "
+                "turns from forward to backward, or call pipe.step(), and let a hook use a pipe of its own"
             )
         try:
             yield

@@ -153,10 +153,8 @@ def make_places(devices: Sequence[torch.device | str] | None, count: int) -> lis
 
     Raises ValueError for an empty list, a device that is neither CPU nor CUDA, or a GPU that is not there.
     """
-    # A driver too old for this PyTorch still counts its GPUs.
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if devices is None:
-        devices = [f"{GPU}:{i}" for i in range(gpus)] or ["cpu"]
+        devices = [f"{GPU}:{i}" for i in range(usable_gpus())] or ["cpu"]
     if isinstance(devices, str):
         raise ValueError(f"devices is {devices!r}; it must be a list, such as ['cpu']")
     if not devices:
@@ -168,11 +166,16 @@ def make_places(devices: Sequence[torch.device | str] | None, count: int) -> lis
     for device in chosen:
         if device.type not in ("cpu", GPU):
             raise ValueError(f"devices has {str(device)!r}; the engine runs on cpu and cuda")
-    gpus_are_there([device for device in chosen if device.type == GPU], gpus)
+    gpus_are_there([device for device in chosen if device.type == GPU], usable_gpus())
     # "cuda" alone means the current one; a number makes devices comparable with those of tensors.
     full = [torch.device(GPU, torch.cuda.current_device()) if str(d) == GPU else d for d in chosen]
     places = (full[index % len(full)] for index in range(count))
     return [CudaPlace(device) if device.type == GPU else Place(device) for device in places]
+
+
+def usable_gpus() -> int:
+    """How many GPUs PyTorch can use. With a driver that is too old for it, it counts them and cannot use any."""
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def fetch(message: Message) -> Message:

@@ -7,6 +7,7 @@ import faulthandler
 import multiprocessing
 import sys
 import traceback
+import warnings
 from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
@@ -41,6 +42,8 @@ def _child(sender: Connection, module: str, name: str, arguments: dict[str, Any]
     faulthandler.enable(sys.__stderr__)
     faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)
     import_module(f"{HERE}.loaded")
+    # Of PyTorch's own loss, where it runs on a device from outside.
+    warnings.filterwarnings("ignore", message="An output with one or more elements was resized")
     try:
         getattr(import_module(module), name)(**arguments)
     except BaseException:

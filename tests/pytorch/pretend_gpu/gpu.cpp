@@ -418,6 +418,7 @@ void kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     at::native::cpu_fallback(op, stack);
   }
   Locked locked(everything);
+  wait(lines[queue], host);  // a real kernel is launched once its results have their memory, which is now
   for (const auto& value : torch::jit::last(*stack, schema.returns().size())) {
     if (value.isTensor() && is_ours(value.toTensor())) touch(value.toTensor(), queue, task, true, what);
     else if (value.isTensorList())

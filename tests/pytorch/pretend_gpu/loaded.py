@@ -1,6 +1,7 @@
-"""What every forked process starts with."""
+"""What every forked process starts with; what is slow to load and needed anyway, too."""
 
-import pytest  # noqa: F401  # it is in every test's imports, and slow to load
+import pytest  # noqa: F401
+import torch.fx.experimental.symbolic_shapes  # noqa: F401  # the first backward loads it
 
 from . import cuda
 

@@ -1,5 +1,7 @@
 """Every schedule, mode and way on every set of devices: the numbers of one device, and no race."""
 
+from itertools import product
+
 import pytest
 
 from gpipe_edu.pytorch import GPipe
@@ -22,16 +24,13 @@ def test_gradients_are_those_of_one_device(devices, way):
                 scenes.same(scenes.in_pipe(pipe, x, y, way), expected)
 
 
-@pytest.mark.parametrize("x_on", ["cpu", "gpu:0", "gpu:2"])
-@pytest.mark.parametrize("y_on", ["cpu", "gpu:1"])
 @pytest.mark.parametrize("devices", ["three GPUs", "CPU in front", "CPU behind"])
-def test_a_mini_batch_may_be_anywhere(devices, x_on, y_on):
+def test_a_mini_batch_may_be_anywhere(devices):
     layers, (x, y) = scenes.net(), scenes.batch()
     expected = scenes.on_one_device(layers, x, y)
     pipe = GPipe(layers, 3, 4, devices=scenes.DEVICE_SETS[devices])
-    x, y = x.to(x_on), y.to(y_on)
-    for way in ("step", "transparent"):
-        scenes.same(scenes.in_pipe(pipe, x, y, way), expected)
+    for x_on, y_on, way in product(("cpu", "gpu:0", "gpu:2"), ("cpu", "gpu:1"), ("step", "transparent")):
+        scenes.same(scenes.in_pipe(pipe, x.to(x_on), y.to(y_on), way), expected)
 
 
 @pytest.mark.parametrize("peers", [True, False])
