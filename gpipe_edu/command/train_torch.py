@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gpipe_edu.pytorch import GPipe
+from gpipe_edu.pytorch.place import usable_gpus
 from gpipe_edu.reference import gradient_difference
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
@@ -29,7 +30,7 @@ class TorchTrainer:
 
     def __init__(self, training: Training, schedule: Schedule) -> None:
         self.schedule = schedule
-        self.devices = _devices(training.device)
+        self.devices = devices_called(training.device)
         torch.manual_seed(training.seed)
         sizes = [64, *[training.hidden_dim] * (training.layers - 1), 10]
         layers: list[nn.Module] = []
@@ -133,8 +134,9 @@ class TorchTrainer:
         return gradient_difference(ours, theirs)
 
 
-def _devices(name: str) -> list[str]:
-    gpus = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+def devices_called(name: str) -> list[str]:
+    """What "auto", "cpu" and "cuda" mean here. Raises ValueError for another name, or "cuda" without a GPU."""
+    gpus = [f"cuda:{index}" for index in range(usable_gpus())]
     if name == "cuda" and not gpus:
         raise ValueError("device is 'cuda', but PyTorch finds no GPU here; use --device cpu")
     choices = {"auto": gpus or ["cpu"], "cpu": ["cpu"], "cuda": gpus}

@@ -14,14 +14,15 @@ from .place import Place
 
 
 class Clock:
-    """The clock of one step. All places of a device count from one start, or their spans would not fit together."""
+    """The clock of one step. All places of a device count from one start, and the starts of all devices are one moment,
+    up to the microseconds it takes to ask for them, or their spans would not fit together."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
         self._starts: dict[torch.device, Any] = {}
         for place in places:
             if place.device not in self._starts:
-                self._starts[place.device] = place.now()
+                self._starts[place.device] = place.zero()
         self._notes: list[tuple[int, Op, Any, Any]] = []
 
     def note(self, device: int, op: Op, start: Any) -> None:

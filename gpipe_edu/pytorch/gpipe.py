@@ -29,15 +29,15 @@ from .guards import (
     first_derivative,
     grad_is_enabled,
     have_samples,
+    in_their_places,
     known_words,
     plain_sequential,
     runs_for_real,
     same_layers,
     same_number,
 )
-from .ledger import Allocator, Ledger
-from .place import make_places
-from .run import LossFunction, Run, make_heads
+from .place import CudaPlace, make_places
+from .run import LossFunction, Run, in_backward, make_heads
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
 from .values import Value, check, tensors
@@ -89,7 +89,7 @@ class GPipe(nn.Module):
         self._measure_memory = measure_memory
         self._workers: Workers | None = None
         self._clock: Clock | None = None
-        self._meters: Sequence[Ledger | Allocator] = ()
+        self._peaks: Sequence[int] = ()
         # The same dictionary of children: parameters, state_dict keys, train() and eval() are those of `net`.
         self._modules = net._modules  # type: ignore[assignment]
         self._net = [net]  # in a list, or it would be a child
@@ -219,9 +219,9 @@ class GPipe(nn.Module):
         Counted as autograd saves them on a CPU; on CUDA the allocator's figure for the whole GPU. Raises RuntimeError
         before the first training step, or unless measure_memory=True was given.
         """
-        if not self._meters:
+        if not self._peaks:
             raise NotMeasured("memory was not measured; give measure_memory=True to GPipe and run a training step")
-        return tuple(meter.peak for meter in self._meters)
+        return tuple(self._peaks)
 
     def __getattr__(self, name: str) -> Any:
         # Python asks here after an AttributeError of a property, which is to keep its words.
@@ -260,6 +260,8 @@ class GPipe(nn.Module):
         now = layers_of(self)
         if len(now) != len(self._layers) or not all(map(is_, now, self._layers)):
             self._make_stages()
+        for stage in self._stages:
+            in_their_places(stage.layers, stage.device, stage.index)
         parts = tensors(x)
         sizes = [part.shape[0] if part.dim() else 0 for part in parts]
         if len(set(sizes)) > 1 or sizes[0] == 0:
@@ -296,8 +298,10 @@ class GPipe(nn.Module):
             alone=alone,
         )
 
-    def _running(self, wait: bool = True) -> AbstractContextManager[None]:
-        return self._turn.taken(() if self._workers is None else self._workers.threads, wait)
+    def _running(self) -> AbstractContextManager[None]:
+        # Inside a backward this may be the one autograd thread of a GPU, which the run to be waited for needs.
+        on_cuda = any(isinstance(place, CudaPlace) for place in self._places)
+        return self._turn.taken(() if self._workers is None else self._workers.threads, not (on_cuda and in_backward()))
 
     def _forward(self, run: Run) -> Value:
         """All forwards; returns the joined output."""
@@ -310,12 +314,11 @@ class GPipe(nn.Module):
         return joined(run.outputs())
 
     def _finish_forward(self, run: Run) -> None:
-        for stage in self._stages:
-            stage.batch_norms.commit()
+        run.commit()
         run.randomness.finish()
         # Not the run itself: it would keep the step's tensors.
         self._clock = run.interpreter.clock
-        self._meters = run.meters or self._meters
+        self._peaks = run.peaks or self._peaks
 
     def _forget(self) -> None:
         for stage in self._stages:
@@ -323,7 +326,7 @@ class GPipe(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # Threads and measurements are not part of a copy, and it stands for no other model.
-        return {**self.__dict__, "_workers": None, "_clock": None, "_meters": (), "_net": []}
+        return {**self.__dict__, "_workers": None, "_clock": None, "_peaks": (), "_net": []}
 
 
 class NotMeasured(RuntimeError, AttributeError):
@@ -351,9 +354,9 @@ class _Pipeline(torch.autograd.Function):
             raise RuntimeError(
                 "this output's backward has run already, and its activations are gone; run forward again"
             )
-        with ctx.pipe._running(wait=not run.on_cuda):
+        with ctx.pipe._running(), run.as_in_forward():
             run.backward(gradients)
-        return (None, None, None, *run.input_gradients(), *run.weights.gradients())
+            return (None, None, None, *run.input_gradients(), *run.weights.gradients())
 
 
 def joined(outputs: Sequence[Value]) -> Value:

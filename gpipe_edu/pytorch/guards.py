@@ -42,6 +42,16 @@ def known_words(other: Mapping[str, object], partitions: object, micro_batches: 
         raise TypeError("micro_batches is missing: into how many pieces a mini-batch is cut, 8 say")
 
 
+def gpus_are_there(asked: Iterable[torch.device], count: int) -> None:
+    """Raises ValueError for a GPU that PyTorch, which finds `count` of them, cannot use."""
+    for device in asked:
+        if (device.index or 0) >= count:
+            there = f"cuda:0 to cuda:{count - 1}" if count > 1 else "only cuda:0" if count else "no GPU"
+            raise ValueError(
+                f"devices has {str(device)!r}, and PyTorch finds {there} here; give what there is, or ['cpu']"
+            )
+
+
 def plain_sequential(net: object) -> nn.Sequential:
     """`net`, if running its layers one after another is all that it does. Raises TypeError or ValueError otherwise."""
     if not isinstance(net, nn.Sequential):
@@ -79,6 +89,16 @@ def same_layers(net: nn.Sequential, pipe: nn.Module) -> None:
             "layers of the net were deleted or inserted since it was cut into stages; one may be exchanged, but for "
             "more or fewer make a new GPipe"
         )
+
+
+def in_their_places(layers: Iterable[nn.Module], device: torch.device, stage: int) -> None:
+    """Raises ValueError if weights of a stage were moved since the pipe has put them on the stage's device."""
+    for weight in (weight for layer in layers for weight in layer.parameters()):
+        if weight.device != device:
+            raise ValueError(
+                f"a weight of stage {stage} is on {weight.device}, and the stage runs on {device}: the net was moved "
+                f"after it was cut; leave its devices to the pipe, or make a new GPipe with other devices"
+            )
 
 
 def have_samples(outputs: Iterable[Tensor]) -> None:
@@ -169,8 +189,8 @@ class Turn:
             )
         if not self._lock.acquire(blocking=wait):
             raise RuntimeError(
-                "on a GPU, this backward came while another thread was running the same pipe; let the threads take "
-                "turns from forward to backward, or call pipe.step()"
+                "on a GPU, a backward, or a hook in one, came to a pipe while it was running already; let threads take "
+                "turns from forward to backward, or call pipe.step(), and let a hook use a pipe of its own"
             )
         self._holder = me
         try:

@@ -53,6 +53,11 @@ class Interpreter:
                         error.add_note(f"in {op} on device {device}: stage {op.stage}, micro-batch {op.micro_batch}")
                     raise
 
+    def let_go(self) -> None:
+        """After a failure, when no worker runs any more: drop the activations and messages that nobody will use."""
+        self.step.kept.clear()
+        self.exchange = Exchange(len(self.places) + 1)
+
     def run(self, device: int, op: Op) -> None:
         """One op: wait for what it needs, run it, send on what it gives."""
         kind, m, k = op

@@ -1,31 +1,35 @@
 """Where a worker's ops run, and how values get there: plain CPU threads, or CUDA streams.
 
 A CUDA kernel is only queued by the thread that launches it, so streams need what threads get from their inboxes: the
-receiver's stream waits for the event that the sender's stream passed after producing a value. Copies between GPUs run
-on a stream of their own, so that they overlap with compute, and `record_stream` keeps the allocator from handing out
-memory that another stream still reads.
+receiver's stream waits for the event that the sender's stream passed after producing a value. Copies run on streams of
+their own, so that they overlap with compute, and `record_stream` keeps the allocator from handing out memory that
+another stream still reads. Where the host itself reads or writes, the host waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from .guards import gpus_are_there
 from .values import Value
+
+GPU = "cuda"
+"""The type of a GPU's device, as PyTorch calls it."""
 
 
 class Message(NamedTuple):
     """A value or its gradients on their way: tensors (None: no gradient), whether they came as a tuple, and the CUDA
-    event after which they are there (None: already)."""
+    events after which they are there (none: already)."""
 
     tensors: Sequence[Tensor | None]
     several: bool
-    ready: Any = None
+    ready: Sequence[Any] = ()
 
     def value(self) -> Value:
         """The tensors in the form they came in."""
@@ -54,7 +58,10 @@ class Place:
 
     def unpack(self, message: Message) -> Message:
         """The message with its tensors on this device, safe to use here. What requires a gradient still does."""
-        return Message([_move(tensor, self.device) for tensor in message.tensors], message.several)
+        for event in message.ready:
+            event.synchronize()
+        arrived = [None if tensor is None else move(tensor, self.device) for tensor in message.tensors]
+        return Message(arrived, message.several)
 
     def begin(self) -> None:
         """Called by the user's thread before a step: what it has computed so far, the weights above all, is there."""
@@ -62,8 +69,12 @@ class Place:
     def finish(self) -> None:
         """Called by the user's thread after a step: what was computed here is there."""
 
+    def zero(self) -> Any:
+        """The moment when this is called, whatever is still queued here; to be given to `seconds` as its start."""
+        return perf_counter()
+
     def now(self) -> Any:
-        """A moment, to be given to `seconds`."""
+        """The moment when everything queued here is done; to be given to `seconds`."""
         return perf_counter()
 
     def seconds(self, start: Any, moment: Any) -> float:
@@ -72,32 +83,52 @@ class Place:
 
 
 class CudaPlace(Place):
-    """A compute stream and a copy stream of its own on one GPU, which may have several such places."""
+    """A compute stream of its own on one GPU, which may have several such places; and streams for what arrives."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
-        self.compute, self.copies = torch.cuda.Stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self.compute, self._idle = _stream(device), _stream(device)
+        self._copies: dict[torch.device, list[Any]] = {}
+
+    def __reduce__(self) -> tuple[type[CudaPlace], tuple[torch.device]]:
+        return CudaPlace, (self.device,)  # a copy of a pipe has streams of its own
 
     def here(self) -> AbstractContextManager[Any]:
         return torch.cuda.stream(self.compute)
 
     def pack(self, value: Value | Sequence[Tensor | None]) -> Message:
-        return wrap(value)._replace(ready=torch.cuda.current_stream(self.device).record_event())
+        return wrap(value)._replace(ready=[torch.cuda.current_stream(self.device).record_event()])
 
     def unpack(self, message: Message) -> Message:
-        stays = all(tensor is None or tensor.device == self.device for tensor in message.tensors)
-        stream = self.compute if stays else self.copies
-        if message.ready is not None:
-            stream.wait_event(message.ready)
-        with torch.cuda.stream(stream):
-            arrived = [_move(tensor, self.device) for tensor in message.tensors]
-        for sent, here in zip(message.tensors, arrived, strict=True):
-            if sent is not None and sent.is_cuda:
-                sent.record_stream(stream)
-            if here is not None:
-                here.record_stream(self.compute)
-        self.compute.wait_stream(stream)
+        for event in message.ready:
+            self.compute.wait_event(event)
+        arrived = [tensor if tensor is None else self._take(tensor, message.ready) for tensor in message.tensors]
         return message._replace(tensors=arrived)
+
+    def _take(self, sent: Tensor, ready: Sequence[Any]) -> Tensor:
+        if sent.device == self.device:
+            sent.record_stream(self.compute)
+            return sent
+        streams = self._streams_from(sent.device)
+        for stream in streams:
+            for event in ready:
+                stream.wait_event(event)
+        with in_streams(streams):
+            here = move(sent, self.device)
+        if sent.device.type == GPU:
+            sent.record_stream(streams[0])
+        here.record_stream(self.compute)
+        self.compute.wait_stream(streams[-1])
+        return here
+
+    def _streams_from(self, source: torch.device) -> list[Any]:
+        # PyTorch copies on the current stream of the GPU that sends; the current one of the GPU that receives waits for
+        # it. So either end has a stream for this, and there another pair for each source: a copy from the host, for
+        # which the host waits, must not stand behind one that waits for a GPU.
+        if source not in self._copies:
+            ends = (source, self.device) if source.type == GPU else (self.device,)
+            self._copies[source] = [_stream(end) for end in ends]
+        return self._copies[source]
 
     def begin(self) -> None:
         self.compute.wait_stream(torch.cuda.current_stream(self.device))
@@ -105,23 +136,25 @@ class CudaPlace(Place):
     def finish(self) -> None:
         torch.cuda.current_stream(self.device).wait_stream(self.compute)
 
+    def zero(self) -> Any:
+        return _passed(self._idle)
+
     def now(self) -> Any:
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record(torch.cuda.current_stream(self.device))
-        return event
+        return _passed(torch.cuda.current_stream(self.device))
 
     def seconds(self, start: Any, moment: Any) -> float:
-        moment.synchronize()
+        for event in (start, moment):
+            event.synchronize()
         return float(start.elapsed_time(moment)) / 1e3
 
 
 def make_places(devices: Sequence[torch.device | str] | None, count: int) -> list[Place]:
     """A place for each of `count` workers, on `devices` in turn; by default on every GPU, or else on the CPU.
 
-    Raises ValueError for an empty list or a device that is neither CPU nor CUDA.
+    Raises ValueError for an empty list, a device that is neither CPU nor CUDA, or a GPU that is not there.
     """
     if devices is None:
-        devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
+        devices = [f"{GPU}:{i}" for i in range(usable_gpus())] or ["cpu"]
     if isinstance(devices, str):
         raise ValueError(f"devices is {devices!r}; it must be a list, such as ['cpu']")
     if not devices:
@@ -131,32 +164,66 @@ def make_places(devices: Sequence[torch.device | str] | None, count: int) -> lis
     except RuntimeError as error:
         raise ValueError(f"devices is {list(devices)!r}; PyTorch says: {error}") from None
     for device in chosen:
-        if device.type not in ("cpu", "cuda"):
+        if device.type not in ("cpu", GPU):
             raise ValueError(f"devices has {str(device)!r}; the engine runs on cpu and cuda")
+    gpus_are_there([device for device in chosen if device.type == GPU], usable_gpus())
     # "cuda" alone means the current one; a number makes devices comparable with those of tensors.
-    full = [torch.device("cuda", torch.cuda.current_device()) if str(d) == "cuda" else d for d in chosen]
+    full = [torch.device(GPU, torch.cuda.current_device()) if str(d) == GPU else d for d in chosen]
     places = (full[index % len(full)] for index in range(count))
-    return [CudaPlace(device) if device.type == "cuda" else Place(device) for device in places]
+    return [CudaPlace(device) if device.type == GPU else Place(device) for device in places]
+
+
+def usable_gpus() -> int:
+    """How many GPUs PyTorch can use. With a driver that is too old for it, it counts them and cannot use any."""
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def fetch(message: Message) -> Message:
     """The message, its tensors safe to use in the user's own thread and stream."""
     for tensor in message.tensors:
-        if tensor is not None and tensor.is_cuda:
+        if tensor is not None and tensor.device.type == GPU:
             stream = torch.cuda.current_stream(tensor.device)
-            stream.wait_event(message.ready)
+            for event in message.ready:
+                stream.wait_event(event)
             tensor.record_stream(stream)
     return message
 
 
 def outside(value: Value | Sequence[Tensor | None]) -> Message:
-    """A message from the user's own thread and stream."""
+    """A message from the user's own thread and streams."""
     message = wrap(value)
-    cuda = next((tensor for tensor in message.tensors if tensor is not None and tensor.is_cuda), None)
-    return message if cuda is None else message._replace(ready=torch.cuda.current_stream(cuda.device).record_event())
+    streams = current_streams(tensor.device for tensor in message.tensors if tensor is not None)
+    return message._replace(ready=[stream.record_event() for stream in streams])
 
 
-def _move(tensor: Tensor | None, device: torch.device) -> Tensor | None:
-    if tensor is None or tensor.device == device:
+def current_streams(devices: Iterable[torch.device]) -> list[Any]:
+    """The stream of this thread on each GPU among `devices`."""
+    return [torch.cuda.current_stream(device) for device in dict.fromkeys(devices) if device.type == GPU]
+
+
+@contextmanager
+def in_streams(streams: Iterable[Any]) -> Iterator[None]:
+    """Around what runs with each of `streams` as the current one of its GPU."""
+    with ExitStack() as around:
+        for stream in streams:
+            around.enter_context(torch.cuda.stream(stream))
+        yield
+
+
+def move(tensor: Tensor, device: torch.device) -> Tensor:
+    """`tensor`, without its graph, on `device`; it still requires a gradient if it did. Uses the current streams."""
+    if tensor.device == device:
         return tensor
-    return tensor.detach().to(device, non_blocking=True).requires_grad_(tensor.requires_grad)
+    # Nothing but a stream waits for a copy that does not block; the host would read too early, or change its source.
+    between_gpus = tensor.device.type == device.type == GPU
+    return tensor.detach().to(device, non_blocking=between_gpus).requires_grad_(tensor.requires_grad)
+
+
+def _stream(device: torch.device) -> Any:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+def _passed(stream: Any) -> Any:
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record(stream)
+    return event

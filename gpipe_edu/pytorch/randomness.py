@@ -92,7 +92,7 @@ class Randomness:
     def finish(self) -> None:
         """After a step that drew: move the generator on, so that the next step draws other numbers."""
         if self.drew:
-            torch.randint(2, ())
+            torch.randint(2, (), device="cpu")  # whose generator gives the seed, whatever the default device is
 
 
 class OwnGenerators:

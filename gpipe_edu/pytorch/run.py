@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from .exchange import Address
 from .guards import has_memory
 from .interpreter import Interpreter
 from .ledger import Allocator, Ledger
-from .place import CudaPlace, Message, Place, fetch, outside
+from .place import CudaPlace, Message, Place, current_streams, fetch, in_streams, move, outside
 from .randomness import Randomness
 from .skip import Way
 from .stage import OUTPUT, Head, Stage, StepState, leaf
@@ -31,7 +32,7 @@ LossFunction = Callable[[Any, Any], Tensor]
 
 
 class Run:
-    """A mini-batch cut into `pieces`, and everything its step shares; `meters`: per device, if memory is measured.
+    """A mini-batch cut into `pieces`, and all that its step shares; `peaks`: bytes per device, if measured.
 
     return_outputs: the last layer's outputs leave, too, where heads turn them into losses. alone: one worker runs
     everything, one op after another.
@@ -62,13 +63,12 @@ class Run:
         self._output_sizes: list[list[int]] = []  # per output tensor, its rows in each micro-batch
         self.has_gradient: list[bool] = []  # per output tensor
         self.on_cuda = any(isinstance(place, CudaPlace) for place in places)
+        self._input_devices = [part.device for part in tensors(pieces[0])]
+        self._streams = current_streams([*(place.device for place in places), *self._input_devices])
         homes = schedule.device_of_stage
-        self.meters: list[Ledger | Allocator] = []
-        ledgers: list[Ledger] = []
-        if measure_memory:
-            self.meters = [self._meter(device) for device in range(len(places))]
-            if all(isinstance(meter, Ledger) for meter in self.meters):
-                ledgers = [self.meters[homes[k]] for k in range(len(stages))]  # type: ignore[misc]
+        self._meters = [self._meter(device) for device in range(len(places))] if measure_memory else []
+        self.peaks: list[int] = []
+        of_stage = {k: self._meters[device] for k, device in homes.items()} if measure_memory else {}
         self.weights = Weights(stage.layers for stage in stages) if trains else Weights([])
         self.randomness = Randomness([stage.layers for stage in stages], loss_fn)
         step = StepState(
@@ -79,7 +79,7 @@ class Run:
             randomness=self.randomness,
             heads=heads,
             returns_outputs=return_outputs,
-            ledgers=ledgers,
+            ledgers={k: meter for k, meter in of_stage.items() if isinstance(meter, Ledger)},
         )
         for place in places:
             place.begin()
@@ -91,21 +91,27 @@ class Run:
 
     def go(self, wanted: Callable[[Op], bool]) -> None:
         """Run the wanted ops of every row, each row on its worker."""
-        if thread_is_watched():
-            return self._go_in_this_thread(wanted)
-        run_row, around = self.interpreter.run_row, Surroundings()
-        if self.alone:
-            row_jobs = [partial(self._one_by_one, wanted)]
-        else:
-            rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
-            row_jobs = [partial(run_row, device, row) for device, row in enumerate(rows)]
-        jobs = [partial(around.run, job) for job in row_jobs]
         try:
             with self.weights.in_place():
-                self.workers.run(jobs, self.interpreter.exchange.abort)
-        finally:
-            for place in self.places:
-                place.finish()
+                # Inside a backward this may be the autograd thread of a GPU: in a custom Function, or in a hook. The
+                # workers' own backwards would need that very thread, so waiting for them here would wait for ever. But
+                # from this thread a backward may be called again, and since it only queues kernels, the GPU still
+                # overlaps stages.
+                if thread_is_watched() or (self.on_cuda and in_backward()):
+                    self._one_by_one(wanted)
+                else:
+                    jobs, around = self._jobs(wanted), Surroundings()
+                    self.workers.run([partial(around.run, job) for job in jobs], self.interpreter.exchange.abort)
+        except BaseException:
+            self.interpreter.let_go()
+            with suppress(Exception):  # a GPU that has failed fails again, and the first error is the one to tell
+                self._finish()
+            raise
+        self._finish()
+
+    def as_in_forward(self) -> AbstractContextManager[None]:
+        """Around a backward: in the streams of the forward, as autograd does for the one device that it knows of."""
+        return in_streams(self._streams)
 
     def outputs(self) -> list[Value]:
         """What left the last stage, for every micro-batch."""
@@ -129,18 +135,20 @@ class Run:
             self._post(len(self.stages) - 1, "G", m, len(self.stages), pieces)
         if any(op.kind in "RC" for row in self.schedule.rows for op in row):
             self.weights.check_unchanged()
-        if self.on_cuda:
-            # This is the autograd thread of a GPU, in the middle of a custom Function. The workers' own backwards would
-            # need that very thread, so waiting for them here would wait for ever. But from this thread a backward may
-            # be called again, and since it only queues kernels, the GPU still overlaps stages.
-            self._go_in_this_thread(lambda op: op.kind != "F")
-        else:
-            self.go(lambda op: op.kind != "F")
+        self.go(lambda op: op.kind != "F")
 
     def input_gradients(self) -> list[Tensor | None]:
-        """For every tensor of the input its gradient, put together again."""
+        """For every tensor of the input its gradient, put together again, on the device of that tensor."""
         columns = zip(*(message.tensors for message in self._collect("G", 0)), strict=True)
-        return [self._join(column) for column in columns]
+        joined = zip(map(self._join, columns), self._input_devices, strict=True)
+        return [None if gradient is None else move(gradient, device) for gradient, device in joined]
+
+    def commit(self) -> None:
+        """After all forwards: what a stage has noted of the mini-batch goes to its running statistics."""
+        for stage in self.stages:
+            with self.places[self.schedule.device_of_stage[stage.index]].here():
+                stage.batch_norms.commit()
+        self._finish()
 
     def hand_over(self, x: Sequence[Tensor]) -> None:
         """After a whole schedule: all gradients to the weights, and to what the input was computed from."""
@@ -163,13 +171,16 @@ class Run:
         sizes = zip(column, self.sizes, strict=True)
         return torch.cat([like.new_zeros(n, *like.shape[1:]) if part is None else part for part, n in sizes])
 
-    def _go_in_this_thread(self, wanted: Callable[[Op], bool]) -> None:
-        try:
-            with self.weights.in_place():
-                self._one_by_one(wanted)
-        finally:
-            for place in self.places:
-                place.finish()
+    def _jobs(self, wanted: Callable[[Op], bool]) -> list[Callable[[], None]]:
+        if self.alone:
+            return [partial(self._one_by_one, wanted)]
+        rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
+        return [partial(self.interpreter.run_row, device, row) for device, row in enumerate(rows)]
+
+    def _finish(self) -> None:
+        for place in self.places:
+            place.finish()
+        self.peaks[:] = [meter.peak for meter in self._meters]
 
     def _one_by_one(self, wanted: Callable[[Op], bool]) -> None:
         for device, op, _ in self.schedule.steps:
@@ -192,6 +203,11 @@ class Run:
     def _collect(self, kind: str, way: int) -> list[Message]:
         exchange, inbox = self.interpreter.exchange, self.interpreter.outside
         return [fetch(exchange.receive(inbox, Address(kind, m, way))) for m in range(len(self.sizes))]
+
+
+def in_backward() -> bool:
+    """Whether autograd has called what runs now."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def sizes_of(pieces: Sequence[Value]) -> list[int]:
@@ -234,7 +250,7 @@ def make_heads(
             raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value")
         return loss.reshape(()) * weight
 
-    moved = [change(lambda part: part.to(device, non_blocking=True), target) for target in targets]
+    moved = [change(lambda part: move(part, device), target) for target in targets]
     return [partial(head, target, weight) for target, weight in zip(moved, weights, strict=True)]
 
 

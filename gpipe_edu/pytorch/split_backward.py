@@ -27,6 +27,9 @@ class _Fork:
 
     def _note(self, gradients: Sequence[Tensor | None]) -> None:
         self.received = gradients
+
+    def stop_listening(self) -> None:
+        """The node, and the hook through it, would hold this object, which holds the node."""
         self._hook.remove()
 
     def weight_gradients(self) -> None:
@@ -69,7 +72,11 @@ def input_gradient(
         to_weights[node] = below
         if below and node in to_input:
             forks.append(_Fork(node, list(below.values())))
-    torch.autograd.backward(roots, gradients, inputs=list(used.values()), retain_graph=True)
+    try:
+        torch.autograd.backward(roots, gradients, inputs=list(used.values()), retain_graph=True)
+    finally:
+        for fork in forks:
+            fork.stop_listening()
     reached = [id(weight) for fork in forks for weight in fork.weights]
     if len(set(reached)) < len(reached) or any(root.grad_fn not in to_input for root in roots):
         # A weight used in two places is below two forks, and what flows from one fork to the other would count twice;

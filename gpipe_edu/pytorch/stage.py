@@ -7,7 +7,7 @@ its worker can make while other workers make theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -71,7 +71,7 @@ class StepState:
     randomness: Randomness
     heads: Sequence[Head] = ()
     returns_outputs: bool = False  # with heads
-    ledgers: Sequence[Ledger] = ()  # one per stage, or none at all
+    ledgers: Mapping[int, Ledger] = field(default_factory=dict)  # of the stages whose activations are counted
     kept: dict[tuple[int, int], Kept] = field(default_factory=dict)
 
 
@@ -109,7 +109,7 @@ class Stage:
         if step.trains:
             step.kept[m, self.index] = kept
             kept.outputs = outputs if keeps_graph else {}
-            if step.ledgers:
+            if self.index in step.ledgers:
                 step.ledgers[self.index].add((m, self.index), kept.inputs())
 
         def sent(tensor: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ class Stage:
             # Most stages need none of what follows, and each costs microseconds per op.
             if self.batch_norms.keeps_statistics:
                 around.enter_context(self.batch_norms.forward(first, kept.buffers))
-            if step.ledgers and graph:
+            if graph and self.index in step.ledgers:
                 around.enter_context(step.ledgers[self.index].watch((m, self.index)))
             skips: dict[str, Any] = {}
             if self._has_skips:
@@ -196,7 +196,7 @@ class Stage:
         return any(tensor.requires_grad for tensor in (*kept.inputs(), *self.layers.parameters()))
 
     def _finish(self, step: StepState, m: int) -> Kept:
-        if step.ledgers:
+        if self.index in step.ledgers:
             step.ledgers[self.index].free((m, self.index))
         return step.kept.pop((m, self.index))
 

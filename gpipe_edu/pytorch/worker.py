@@ -28,9 +28,10 @@ class Done:
         self.errors: list[BaseException | None] = []
         self._news: SimpleQueue[None] = SimpleQueue()
 
-    def add(self, error: BaseException | None) -> None:
-        """One more job has ended."""
-        self.errors.append(error)
+    def add(self, outcome: list[BaseException | None]) -> None:
+        """One more job has ended, with the one item of `outcome`, which is taken out of it: whoever waits may go on at
+        once, and then nobody else is to hold an error, with the tensors in its frames."""
+        self.errors.append(outcome.pop())
         self._news.put(None)
 
     def wait(self, count: int) -> None:
@@ -88,10 +89,15 @@ class Workers:
             abort()
             done.wait(len(jobs))
             raise
-        errors = list(done.errors)
-        for error in errors:
+        error = next((error for error in done.errors if error is not None), None)
+        try:
             if error is not None:
                 raise error
+        finally:
+            # An exception holds this frame; held by it in turn, it would stay, with the step's tensors, until the next
+            # garbage collection, which an allocator that is out of memory does not wait for.
+            del error
+            done.errors.clear()
 
 
 def _work(jobs: SimpleQueue[tuple[_Job, Done] | None], threads: int | None, started: threading.Barrier) -> None:
@@ -102,15 +108,15 @@ def _work(jobs: SimpleQueue[tuple[_Job, Done] | None], threads: int | None, star
     started.wait()
     while (task := jobs.get()) is not None:
         job, done = task
-        error: BaseException | None = None
+        outcome: list[BaseException | None] = [None]
         try:
             job()
         except BaseException as caught:
-            error = caught
+            outcome = [caught]
         # Let go of the job before saying so: whoever waits may rely on its tensors being gone.
         del job, task
-        done.add(error)
-        del done, error
+        done.add(outcome)
+        del done
 
 
 def _stop(queues: list[SimpleQueue[tuple[_Job, Done] | None]]) -> None:

@@ -271,3 +271,16 @@ def test_a_generator_of_a_layers_own(mode):
             pipe.step(*bench.data(8), F.mse_loss)
         results.append(bench.grads(net) | {str(k): torch.rand(3, generator=g) for k, g in enumerate(generators)})
     bench.assert_same(*results)
+
+
+def test_the_default_device_is_not_where_the_seeds_come_from():
+    """`torch.set_default_device("cuda")`, say: every step has masks of its own."""
+    x, y = bench.data(8)
+    pipe = GPipe(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 4)), 2, 2)
+    found = []
+    for _ in range(2):
+        pipe.zero_grad()
+        with torch.device("meta"):  # whose draws leave the CPU's generator alone
+            pipe.step(x, y, bench.mse)
+        found.append(pipe[2].weight.grad.clone())
+    assert not torch.equal(*found)

@@ -97,3 +97,32 @@ def test_activations_go_as_the_backward_proceeds():
     net = nn.Sequential(nn.Sequential(nn.Linear(4, 4), Watched(), nn.Linear(4, 4), Watched()), Count())
     GPipe(net, 2, 6, schedule="naive", checkpoint="never").step(*bench.data(12), bench.mse)
     assert max(map(max, counts)) <= 1
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
+@pytest.mark.parametrize("fails_in", ["forward", "backward"])
+def test_a_failed_step_is_gone_before_any_collection(schedule, fails_in):
+    """What is out of memory cannot wait for Python's collector."""
+
+    class Tears(nn.Module):
+        def forward(self, x):
+            mine = x * 1
+            watched.made.append(weakref.ref(mine))
+            if fails_in == "forward":
+                raise KeyError("now")
+            x.register_hook(lambda gradient: 1 / 0)
+            return mine
+
+    watched = Watched()
+    net = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), watched, nn.Linear(4, 4), Tears()), nn.Tanh())
+    pipe = GPipe(net, 3, 3, schedule=schedule, checkpoint="never")
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises((KeyError, ZeroDivisionError)) as caught:
+            pipe.step(*bench.data(7), bench.mse)
+        del caught
+        assert len(watched.made) > 1
+        assert [ref() for ref in watched.made if ref() is not None] == []
+    finally:
+        gc.enable()

@@ -1,0 +1,104 @@
+"""The pretend GPU under the names of torch.cuda, in this process; it must not have run a backward before.
+
+PyTorch calls the device "gpu". Its streams and events are PyTorch's own, for any device; only torch.cuda's way to them
+is written anew.
+"""
+
+import ctypes
+from types import ModuleType
+
+import torch
+
+from .build import built
+
+library = ctypes.CDLL(str(built()))
+library.gpu_races.restype = ctypes.c_char_p
+library.gpu_allocated.restype = library.gpu_peak.restype = ctypes.c_size_t
+DEVICES = library.gpu_devices()
+
+
+def races() -> list[str]:
+    """Every access to memory that no event or wait orders after the one it depends on."""
+    return library.gpu_races().decode().splitlines()
+
+
+def work(milliseconds: float) -> None:
+    """Keep the current stream of the current device busy for so long, pretended."""
+    library.gpu_work(torch.accelerator.current_device_index(), ctypes.c_double(milliseconds))
+
+
+def peer_access(there: bool) -> None:
+    library.gpu_peer_access(ctypes.c_bool(there))
+
+
+def limit(device: int, more: int) -> None:
+    """Let device allocate so many bytes more, then none."""
+    library.gpu_limit(device, ctypes.c_size_t(allocated(device) + more))
+
+
+def breaks() -> None:
+    """From now on every launch and wait fails, as after an assert in a kernel."""
+    library.gpu_break()
+
+
+def allocated(device: int) -> int:
+    return library.gpu_allocated(device)
+
+
+def _device(device: object = None) -> torch.device:
+    if device is None:
+        return torch.device("gpu", torch.accelerator.current_device_index())
+    found = torch.device("gpu", device) if isinstance(device, int) else torch.device(device)
+    return found if found.index is not None else _device()
+
+
+def current_stream(device: object = None) -> torch.Stream:
+    return torch.accelerator.current_stream(_device(device))
+
+
+class _InStream:
+    """What torch.cuda.stream does: the stream is current on its device, and its device is the current one."""
+
+    def __init__(self, stream: torch.Stream) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        self._before = current_stream(), current_stream(self._stream.device)
+        torch.accelerator.set_stream(self._stream)
+
+    def __exit__(self, *error: object) -> None:
+        here, there = self._before
+        torch.accelerator.set_stream(there)
+        torch.accelerator.set_stream(here)
+
+
+def install() -> None:
+    """From now on torch.cuda is the pretended one."""
+    library.gpu_start()
+    torch.utils.rename_privateuse1_backend("gpu")
+    module = ModuleType("torch.gpu")
+    module.is_available = lambda: True
+    module.device_count = lambda: DEVICES
+    module.current_device = torch.accelerator.current_device_index
+    module._is_in_bad_fork = lambda: False
+    module.manual_seed_all = lambda seed: None
+    module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
+    torch._register_device_module("gpu", module)
+    torch.Tensor.is_cuda = property(lambda tensor: tensor.device.type == "gpu")
+    cuda = torch.cuda
+    cuda.is_available, cuda.device_count = lambda: True, lambda: DEVICES
+    cuda.current_device = torch.accelerator.current_device_index
+    cuda.Stream = lambda device=None: torch.Stream(device=_device(device))
+    cuda.Event = lambda enable_timing=False: torch.Event("gpu", enable_timing=enable_timing)
+    cuda.stream, cuda.current_stream = _InStream, current_stream
+    cuda.synchronize = lambda device=None: torch.accelerator.synchronize(_device(device))
+    cuda.memory_allocated = lambda device=None: allocated(_device(device).index)
+    cuda.max_memory_allocated = lambda device=None: library.gpu_peak(_device(device).index)
+    cuda.reset_peak_memory_stats = lambda device=None: library.gpu_reset_peak(_device(device).index)
+
+
+def let_in() -> None:
+    """The engine, as it is imported now, takes the pretend GPUs."""
+    from gpipe_edu.pytorch import place
+
+    place.GPU = "gpu"

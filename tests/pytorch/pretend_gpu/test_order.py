@@ -1,0 +1,43 @@
+"""Every schedule, mode and way on every set of devices: the numbers of one device, and no race."""
+
+from itertools import product
+
+import pytest
+
+from gpipe_edu.pytorch import GPipe
+
+from . import cuda, scenes
+
+SCHEDULES = ("naive", "gpipe", "1f1b", "zero_bubble")
+MODES = ("always", "except_last", "never")
+
+
+@pytest.mark.parametrize("devices", scenes.DEVICE_SETS)
+@pytest.mark.parametrize("way", ["step", "transparent"])
+def test_gradients_are_those_of_one_device(devices, way):
+    layers, (x, y) = scenes.net(), scenes.batch()
+    expected = scenes.on_one_device(layers, x, y)
+    for schedule in SCHEDULES:
+        for mode in MODES:
+            pipe = GPipe(layers, 3, 4, devices=scenes.DEVICE_SETS[devices], schedule=schedule, checkpoint=mode)
+            for _ in range(2):
+                scenes.same(scenes.in_pipe(pipe, x, y, way), expected)
+
+
+@pytest.mark.parametrize("devices", ["three GPUs", "CPU in front", "CPU behind"])
+def test_a_mini_batch_may_be_anywhere(devices):
+    layers, (x, y) = scenes.net(), scenes.batch()
+    expected = scenes.on_one_device(layers, x, y)
+    pipe = GPipe(layers, 3, 4, devices=scenes.DEVICE_SETS[devices])
+    for x_on, y_on, way in product(("cpu", "gpu:0", "gpu:2"), ("cpu", "gpu:1"), ("step", "transparent")):
+        scenes.same(scenes.in_pipe(pipe, x.to(x_on), y.to(y_on), way), expected)
+
+
+@pytest.mark.parametrize("peers", [True, False])
+def test_boundary_values_need_not_be_dense(peers):
+    cuda.peer_access(peers)
+    layers, (x, y) = scenes.net(dense=False), scenes.batch()
+    expected = scenes.on_one_device(layers, x, y)
+    pipe = GPipe(layers, 3, 4, devices=scenes.DEVICE_SETS["three GPUs"])
+    for way in ("step", "transparent"):
+        scenes.same(scenes.in_pipe(pipe, x, y, way), expected)
