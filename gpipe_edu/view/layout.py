@@ -83,11 +83,12 @@ def layout(
     refuse(timelines, width)
     longest = max(timeline.makespan for timeline in timelines)
     shown = time_unit(timelines[0].unit, longest)
-    left = _EDGE + max(text_width(line, font) for line, font in _lane_names(timelines)) + 8
-    right = width - _EDGE - text_width("peak in flight", _NOTE) - 20
-    sheet = _Sheet(width, left, right, 0, (right - left) / longest if longest else 0)
     drawn = timelines if memory else ()
     levels = {timeline: memory_over_time(timeline, interior=shares(timeline)) for timeline in drawn}
+    names = _lane_names(timelines) + [(_holds(level), _NOTE) for rows in levels.values() for level in rows]
+    left = _EDGE + max(text_width(line, font) for line, font in names) + 8
+    right = width - _EDGE - text_width(_peaks_title(width), _NOTE) - 20
+    sheet = _Sheet(width, left, right, 0, (right - left) / longest if longest else 0)
     # One scale for all strips of a picture: strips of the same height would else mean different amounts.
     tallest = max((held for rows in levels.values() for row in rows for _, held in row), default=0)
     for timeline in timelines:
@@ -167,11 +168,11 @@ def _headings(sheet: _Sheet, timeline: Timeline, shown: TimeUnit, title: str | N
 def _lanes(
     sheet: _Sheet, timeline: Timeline, levels: Sequence[Sequence[tuple[float, float]]] | None, tallest: float
 ) -> None:
-    height, space = (22, 3) if _thin(timeline) else (34, 5)
+    height, space = (22, 3) if _thin(timeline) else (30, 5)
     end = sheet.x(timeline.end)
     if updates(timeline):
         sheet.words.append(Words("note", end + 7, sheet.y + 9, "update", _NOTE, "end"))
-    sheet.words.append(Words("note", sheet.width - _EDGE, sheet.y + 9, "peak in flight", _NOTE, "end"))
+    sheet.words.append(Words("note", sheet.width - _EDGE, sheet.y + 9, _peaks_title(sheet.width), _NOTE, "end"))
     sheet.y += 20
     top, stages, peaks = sheet.y, stages_of(timeline), timeline.peak_in_flight
     recomputes = recompute_time(timeline)
@@ -233,9 +234,18 @@ def _strip(
     for (_, before), (time, held) in pairwise(steps):
         x = sheet.x(time)
         points += [(x, base - before * unit), (x, base - held * unit)]
-    peak = max((held for _, held in level), default=0)
-    sheet.words.append(Words("note", sheet.left - 8, sheet.y + _STRIP / 2, f"holds ≤ {amount(peak)}", _NOTE, "end"))
+    sheet.words.append(Words("note", sheet.left - 8, sheet.y + _STRIP / 2, _holds(level), _NOTE, "end"))
     return Strip(device, base, tuple(points))
+
+
+def _holds(level: Sequence[tuple[float, float]]) -> str:
+    """What stands beside a memory strip."""
+    return f"holds ≤ {amount(max((held for _, held in level), default=0))}"
+
+
+def _peaks_title(width: float) -> str:
+    """What stands above the numbers behind the lanes; a narrow picture has room for one word."""
+    return "peak" if width < 480 else "peak in flight"
 
 
 def _route(sheet: _Sheet, timeline: Timeline) -> tuple[Point, ...]:
