@@ -3,7 +3,9 @@
 import pytest
 
 import gpipe_edu as ge
+from gpipe_edu.puzzles import LEVELS, SolvedLevels
 
+from ..puzzles.solutions import solved
 from .kernel import Kernel
 
 WIDTH, MOST = 930, 600
@@ -24,10 +26,28 @@ def show(open_page, tmp_path):
     return shown
 
 
+def puzzle(tmp_path, key):
+    """The puzzle at a level, with all levels open."""
+    progress = SolvedLevels(tmp_path / "progress.json")
+    for level in LEVELS[:-1]:
+        progress.record(solved(level.key))
+    return ge.puzzle(key, progress=progress.path)
+
+
 def bottom(page, selector):
     """Where the last element of that kind ends, in pixels from the top of the widget."""
     return page.evaluate(
         "s => Math.max(...[...document.querySelectorAll(s)].map(x => x.getBoundingClientRect().bottom))", selector
+    )
+
+
+def cut_off(page):
+    """What stands outside of the page's width."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('.ge-gantt :is(label, button, input, select, h3, li, p, svg text)')]
+            .filter(x => x.getBoundingClientRect().width && !x.closest('.ge-live'))
+            .filter(x => x.getBoundingClientRect().right > innerWidth + 1 || x.getBoundingClientRect().left < -1)
+            .map(x => x.textContent || x.outerHTML)"""
     )
 
 
@@ -100,14 +120,7 @@ def test_start_again_resets_all(show):
 @pytest.mark.parametrize("width", [390, 465], ids=["a phone", "a laptop at 200 %"])
 def test_nothing_is_lost_on_a_narrow_screen(show, width):
     page = show(ge.gantt(ge.interleaved(4, 8, 2)), width)
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-    cut = page.evaluate(
-        """() => [...document.querySelectorAll('.ge-gantt :is(label, button, input, select, h3, li, p, svg text)')]
-            .filter(x => x.getBoundingClientRect().width && !x.closest('.ge-live'))
-            .filter(x => x.getBoundingClientRect().right > innerWidth + 1 || x.getBoundingClientRect().left < -1)
-            .map(x => x.textContent || x.outerHTML)"""
-    )
-    assert cut == []
+    assert cut_off(page) == []
 
 
 def test_what_a_device_holds_is_written_in_full(show):
@@ -117,3 +130,19 @@ def test_what_a_device_holds_is_written_in_full(show):
             .getBoundingClientRect().left, document.querySelector('.ge-lanes').getBoundingClientRect().left]"""
     )
     assert left >= panel
+
+
+@pytest.mark.parametrize("key", [level.key for level in LEVELS])
+def test_the_puzzle_fits(show, tmp_path, key):
+    page = show(puzzle(tmp_path, key))
+    assert bottom(page, ".ge-puzzle") <= MOST
+    board = page.locator(".gp-board .ge-lanes").bounding_box()
+    for part in (".gp-said", ".gp-group"):
+        box = page.locator(part).bounding_box()
+        assert box["x"] >= board["x"] + board["width"], "message and hints stand beside the board"
+
+
+@pytest.mark.parametrize("width", [390, 465], ids=["a phone", "a laptop at 200 %"])
+def test_nothing_of_the_puzzle_is_lost_on_a_narrow_screen(show, tmp_path, width):
+    page = show(puzzle(tmp_path, "recompute-early"), width)
+    assert cut_off(page) == []

@@ -6,6 +6,8 @@ import { ghostBoxes, opLabel } from "./puzzle_moves.js";
 
 const LEAST_FONT = 12; // pixels; where there is less room, how many more ops are ready is left out
 
+const ROOM = 64; // pixels that the name of an aim takes
+
 const CORNER = 54; // pixels that a name in the middle and a stage beside it take
 
 /** The boxes of all ops of one device in running order: those that run, then those that are stuck. */
@@ -28,7 +30,13 @@ export function ghostsOf(panel, ghosts) {
 
 /** What stays until the next move: aims, caps, stage numbers, stuck ops, ops that are wrong. */
 export function standing(panel, board, wrong) {
-  return aims(panel, board) + caps(panel, board) + stageTags(panel) + stuckBoxes(panel, board) + wrongOps(panel, board, wrong);
+  return grounds(panel) + aims(panel, board) + caps(panel, board) + stageTags(panel) + stuckBoxes(panel, board) + wrongOps(panel, board, wrong);
+}
+
+/** A line under every lane, so that an empty one is seen. */
+function grounds({ frame, lanes }) {
+  const lines = lanes.map(({ y, height }) => `M${px(frame.left)} ${px(y + height + 1)}H${px(frame.right)}`);
+  return `<path class="gp-ground" d="${lines.join("")}"/>`;
 }
 
 function upright(panel, time, words, kind) {
@@ -42,11 +50,13 @@ function upright(panel, time, words, kind) {
 function aims(panel, { goal, par }) {
   if (goal === null) return "";
   if (par === null || par === goal) return upright(panel, goal, par === null ? `goal ${goal}` : `goal and par ${goal}`, "goal");
-  return upright(panel, goal, `goal ${goal}`, "goal") + upright(panel, par, `par ${par}`, "par");
+  const close = (goal - par) * panel.frame.scale < ROOM;
+  const words = close ? `par ${par}, goal ${goal}` : `goal ${goal}`;
+  return upright(panel, goal, words, "goal") + upright(panel, par, close ? "" : `par ${par}`, "par");
 }
 
 function caps(panel, { cap }) {
-  if (!cap) return "";
+  if (!cap || !panel.memory) return "";
   const { frame } = panel;
   return cap
     .map((most, device) => {
