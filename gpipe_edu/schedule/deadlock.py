@@ -23,6 +23,16 @@ class Wait(NamedTuple):
     head: Op
 
 
+def links(waits: list[Wait]) -> list[tuple[Op, Op, bool]]:
+    """The circle op by op: (op, the one it waits for, False), then (that one, the one it stands behind, True)."""
+    found = []
+    for wait in waits:
+        found.append((wait.op, wait.need, False))
+        if wait.head != wait.need:
+            found.append((wait.need, wait.head, True))
+    return found
+
+
 def circle(schedule: Schedule) -> list[Wait]:
     """The waits of a deadlock, each of the next one's device, the last of the first one's; [] if there is none."""
     done = {op for _, op, _ in schedule.steps}

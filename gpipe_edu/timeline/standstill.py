@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from gpipe_edu.schedule import Op, Problem, Schedule
-from gpipe_edu.schedule.deadlock import circle
+from gpipe_edu.schedule.deadlock import circle, links
 
 from .costs import Costs
 from .simulate import DEFAULT
@@ -108,10 +108,7 @@ def _arrows(
     of = {span.op: span for span in spans}
     op = problem.op
     if problem.code == "deadlock":
-        for wait in circle(schedule):
-            yield Arrow(of[wait.op], of[wait.need])
-            if wait.head != wait.need:
-                yield Arrow(of[wait.need], of[wait.head], turn=True)
+        yield from (Arrow(of[start], of[end], turn) for start, end, turn in links(circle(schedule)))
     elif op is None or problem.code == "out-of-range":
         return
     elif problem.code == "order":

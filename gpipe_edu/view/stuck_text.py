@@ -7,10 +7,11 @@ B0@0 --needs--> B0@1 ..stands behind..> F1@1 --needs--> F1@0 ..stands behind..> 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import Final
 
+from gpipe_edu.schedule import Op
 from gpipe_edu.timeline.standstill import Standstill
 
 from .stuck import RULES
@@ -33,10 +34,9 @@ def stuck_lanes(still: Standstill, width: int = 100) -> str:
     for device in range(still.devices):
         name = f"device {device}  "
         lines += wrap(name + " ".join(_ops(still, device)), width, subsequent_indent=" " * len(name))
-    for chain in _chains(still):
-        broken = wrap(chain, width, break_long_words=False, break_on_hyphens=False)
-        lines += [line.replace(_BLANK, " ") for line in broken]
-    lines.append("|| here the device stops; ? never runs; [ ] breaks the rule")
+    needs = RULES.get(still.problem.code, "needs")
+    lines += chains([(start.op, end.op, turn) for start, end, turn in still.arrows], needs, width)
+    lines += wrap("|| here the device stops; ? never runs; [ ] breaks the rule", width)
     return "\n".join(lines)
 
 
@@ -54,17 +54,15 @@ def _ops(still: Standstill, device: int) -> Iterator[str]:
         yield f"[{name}]" if span in still.wrong else name
 
 
-def _chains(still: Standstill) -> Iterator[str]:
-    """Arrows that lead on from one another, each chain on a line of its own."""
-    needs = f"--{RULES.get(still.problem.code, 'needs')}-->".replace(" ", _BLANK)
-    behind = "..stands behind..>".replace(" ", _BLANK)
-    chain, last = "", None
-    for start, end, turn in still.arrows:
+def chains(links: Iterable[tuple[Op, Op, bool]], needs: str = "needs", width: int = 100) -> list[str]:
+    """Arrows that lead on from one another as lines; each is (op, other op, whether it only stands behind that one)."""
+    needs, behind = (arrow.replace(" ", _BLANK) for arrow in (f"--{needs}-->", "..stands behind..>"))
+    found: list[str] = []
+    last: Op | None = None
+    for start, end, turn in links:
         if start != last:
-            if chain:
-                yield chain
-            chain = str(start.op)
-        chain += f" {behind if turn else needs}{_BLANK}{end.op}"
+            found.append(str(start))
+        found[-1] += f" {behind if turn else needs}{_BLANK}{end}"
         last = end
-    if chain:
-        yield chain
+    broken = [line for chain in found for line in wrap(chain, width, break_long_words=False, break_on_hyphens=False)]
+    return [line.replace(_BLANK, " ") for line in broken]

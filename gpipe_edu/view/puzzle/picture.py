@@ -51,6 +51,7 @@ def picture(board: Board) -> dict[str, Any]:
         "unit": level.unit,
         "ghosts": ghosts,
         "stuck": stuck,
+        "circle": [[str(start), str(end), turn] for start, end, turn in board.position.circle],
         "left": _left(board),
     }
 
