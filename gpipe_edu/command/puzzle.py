@@ -18,6 +18,7 @@ from gpipe_edu.puzzles.par import SECONDS
 from gpipe_edu.puzzles.run import engines
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.timeline import Timeline
+from gpipe_edu.view.stuck_text import chains
 from gpipe_edu.view.text import render_text
 
 from .common import bad_arguments
@@ -154,6 +155,8 @@ class Game:
         state = self.state
         for problem in state["problems"] if state["mode"] == "free" else ():
             self.say(f"Wrong: {problem['message']}.", "bold red")
+        for line in chains(self.session.board.position.circle, width=self.console.width):
+            self.say(line)
         if state["complete"]:
             self.check()
         elif not state["problems"] and not any(state["ready"]):

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from rich.console import Console
 
 from gpipe_edu.timeline import Costs, simulate
+from gpipe_edu.timeline.standstill import standstill
+from gpipe_edu.view.stuck_text import stuck_lanes
 from gpipe_edu.view.text import render_text
 
 from .common import bad_arguments, check_targets, find_schedule, write
@@ -34,6 +36,8 @@ def run(request: Request, *, text: bool, trace: Path | None, figure: Path | None
     problems = schedule.problems()
     for problem in problems:
         console.print(problem.message, style="bold red", markup=False)
+    if problems and schedule.stages:
+        console.print(stuck_lanes(standstill(schedule, costs), console.width), markup=False)
     if problems:
         return 1
     if text:

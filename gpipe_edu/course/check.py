@@ -18,7 +18,7 @@ from . import attempts, page
 from .exercise import find
 from .findings import Report, Unwritten
 from .judging import judge_apart
-from .report import as_markdown, headline, timelines
+from .report import as_markdown, drawings, headline
 
 
 class NotYet(AssertionError):
@@ -64,7 +64,7 @@ def show(report: Report, trouble: str = "") -> None:
     """Display the report in a notebook, print it elsewhere."""
     page.show("\n\n".join(filter(None, [as_markdown(report), attempts.offer(report.key), trouble])))
     source = report.finding or report.success
-    drawn = timelines(source.charts if source else ())
+    drawn = drawings(source.charts if source else ())
     if not drawn:
         return
     if page.in_a_notebook():
@@ -72,6 +72,6 @@ def show(report: Report, trouble: str = "") -> None:
 
         import_module("IPython.display").display(compare(*drawn))
     else:
-        from gpipe_edu.view.text import render_text
+        from gpipe_edu.view.text import in_text
 
-        print("", *map(render_text, drawn), sep="\n")
+        print("", *map(in_text, drawn), sep="\n")

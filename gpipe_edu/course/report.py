@@ -7,6 +7,7 @@ from typing import Any
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Costs, Span, Timeline, simulate
 from gpipe_edu.timeline.simulate import replay
+from gpipe_edu.timeline.standstill import Standstill, standstill
 from gpipe_edu.words import plural
 
 from .exercise import find
@@ -48,30 +49,22 @@ def headline(report: Report) -> str:
     return f"{report.key}: not yet."
 
 
-def timelines(charts: tuple[Chart, ...]) -> list[Timeline]:
-    """The charts, as far as they can be drawn: a schedule that gets stuck, up to there."""
-    return [timeline for chart in charts if (timeline := _timeline(chart)) is not None]
+def drawings(charts: tuple[Chart, ...]) -> list[Timeline | Standstill]:
+    """The charts, as far as they can be drawn: a schedule that cannot run, up to where it stands still."""
+    return [drawing for chart in charts if (drawing := _drawing(chart)) is not None]
 
 
-def _timeline(chart: Chart) -> Timeline | None:
+def _drawing(chart: Chart) -> Timeline | Standstill | None:
     if chart.ticks is not None:
         spans = [Span(k, Op("F", m, k), t, t + 1) for t, tick in enumerate(chart.ticks) for m, k in tick]
         devices = 1 + max((span.device for span in spans), default=-1)
         return Timeline(spans, devices, name=chart.name) if spans else None
     schedule = Schedule.parse(chart.rows, name=chart.name)
-    if not schedule.problems():
-        if chart.sizes is not None:
-            return replay(schedule, _durations(chart))
-        return simulate(schedule, Costs(F=chart.F, B=chart.B))
-    if schedule.problems()[0].code not in ("order", "deadlock"):
-        return None
-    free, spans = [0.0] * schedule.devices, []
-    ended: dict[Op, float] = {}
-    for device, op, needs in schedule.steps:
-        start = max([free[device], *(ended[need] for need in needs)])
-        free[device] = ended[op] = start + (1 if op.kind in "FR" else 2)
-        spans.append(Span(device, op, start, ended[op]))
-    return Timeline(spans, schedule.devices, name=chart.name) if spans else None
+    if schedule.problems():
+        return standstill(schedule, Costs(F=chart.F, B=chart.B)) if schedule.stages else None
+    if chart.sizes is not None:
+        return replay(schedule, _durations(chart))
+    return simulate(schedule, Costs(F=chart.F, B=chart.B))
 
 
 def _durations(chart: Chart) -> Any:

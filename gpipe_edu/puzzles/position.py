@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from gpipe_edu.schedule import KINDS, Op, Problem, Schedule, doctor
+from gpipe_edu.schedule.deadlock import circle, links
 from gpipe_edu.schedule.needs import Needs
 from gpipe_edu.schedule.op import SENDS_GRADIENT
 from gpipe_edu.schedule.order import run_order
@@ -50,6 +51,12 @@ class Position:
     def problems(self) -> list[Problem]:
         """What is wrong, however it is gone on with: the first kind of rule that is broken; [] for a sound board."""
         return self._foreign or self._whole.problems() or self._over
+
+    @cached_property
+    def circle(self) -> list[tuple[Op, Op, bool]]:
+        """Of a deadlock: (op, the one it waits for, False) and (that one, the one it stands behind, True), in turn."""
+        deadlocked = any(problem.code == "deadlock" for problem in self.problems)
+        return links(circle(self._whole)) if deadlocked else []
 
     @cached_property
     def waiting(self) -> list[Problem]:

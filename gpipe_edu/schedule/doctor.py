@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpipe_edu.validate import SaidPlainly
 
+from .deadlock import circle
 from .needs import Cell
 from .op import KINDS, Op
 
@@ -193,29 +194,13 @@ def _order(schedule: Schedule) -> Iterator[Problem]:
 
 
 def _deadlock(schedule: Schedule) -> Iterator[Problem]:
-    done = {op for _, op, _ in schedule.steps}
-    heads = {
-        device: op
-        for device, row in enumerate(schedule.rows)
-        if (op := next((op for op in row if op not in done), None)) is not None
-    }
-    if not heads:
+    waits = circle(schedule)
+    if not waits:
         return
-    # Every head waits for an op on another device that stands behind that device's own head, so following the
-    # waits from any head must come back to a head already seen: that circle is the deadlock.
-    chain: list[int] = [min(heads)]
-    waits: dict[int, Op] = {}
-    while True:
-        device = chain[-1]
-        waits[device] = next(need for need in schedule.needs(heads[device]) if need not in done)
-        neighbour = schedule.device_of_stage[waits[device].stage]
-        if neighbour in chain:
-            circle = chain[chain.index(neighbour) :]
-            break
-        chain.append(neighbour)
     links = []
-    for device, neighbour in zip(circle, circle[1:] + circle[:1], strict=True):
-        wait, head = waits[device], heads[neighbour]
-        where = f" on device {neighbour}" if wait == head else f", which device {neighbour} runs after {head}"
-        links.append(f"{heads[device]} on device {device} waits for {wait}{where}")
-    yield Problem("deadlock", "deadlock: " + "; ".join(links), heads[circle[0]])
+    for device, op, need, other, before in waits:
+        where = f" on device {other}" if need == before else f", which device {other} runs after {before}"
+        links.append(f"{op} on device {device} waits for {need}{where}")
+    # A line each: a notebook would break so long a sentence inside of a word.
+    indent = " " * len("deadlock: ")
+    yield Problem("deadlock", "deadlock: " + f";\n{indent}".join(links), waits[0].op)

@@ -9,12 +9,14 @@ a drawing becomes a timeline with the times it claims, and `contradictions` says
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 from gpipe_edu.schedule import Schedule, ScheduleError
 from gpipe_edu.schedule.doctor import reason
 from gpipe_edu.schedule.notation import parse_rows
 
+from .standstill import Arrow, standstill
 from .timeline import Span, Timeline
 
 _IDLE, _LONGER = ".", "-"
@@ -60,20 +62,45 @@ def contradictions(timeline: Timeline) -> list[str]:
     First comes what the schedule doctor says about the order of its ops. If that is in order: every op that starts
     before its device is free, or before something it needs has ended.
     """
-    schedule = Schedule([[span.op for span in timeline.row(device)] for device in range(timeline.devices)])
+    schedule = _schedule(timeline)
     if problems := schedule.problems():
         return [problem.message for problem in problems]
+    return [
+        f"{span.op} starts at {span.start:g}, but {need.op} ends at {need.end:g}: {why}"
+        for span, need, why in _conflicts(timeline, schedule)
+    ]
+
+
+def broken(timeline: Timeline) -> list[Arrow]:
+    """What cannot be in a drawing, as arrows from an op to the one it needs; [] where a rule has no second op."""
+    schedule = _schedule(timeline)
+    if not schedule.problems():
+        return [Arrow(span, need) for span, need, _ in _conflicts(timeline, schedule)]
+    # The spans stand where they were drawn, not where the schedule would come to.
+    drawn = {(span.device, span.op): span for span in timeline.spans}
+    return [
+        Arrow(drawn[start.device, start.op], drawn[end.device, end.op], turn)
+        for start, end, turn in standstill(schedule).arrows
+        if (end.device, end.op) in drawn
+    ]
+
+
+def _schedule(timeline: Timeline) -> Schedule:
+    """The order of its ops."""
+    return Schedule([[span.op for span in timeline.row(device)] for device in range(timeline.devices)])
+
+
+def _conflicts(timeline: Timeline, schedule: Schedule) -> Iterator[tuple[Span, Span, str]]:
+    """Every op that starts before another one has ended that it needs, and why it needs it."""
     span_of = {span.op: span for span in timeline.spans}
     before = {after.op: span for device in range(timeline.devices) for span, after in pairwise(timeline.row(device))}
-    found = []
     for span in timeline.spans:
         reasons = {need: reason(span.op, need) for need in schedule.needs(span.op)}
         if span.op in before:
             reasons.setdefault(before[span.op].op, "a device runs one op at a time")
         for need, why in reasons.items():
             if span_of[need].end > span.start:
-                found.append(f"{span.op} starts at {span.start:g}, but {need} ends at {span_of[need].end:g}: {why}")
-    return found
+                yield span, span_of[need], why
 
 
 def _only_ops(words: list[str]) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, simulate
+from gpipe_edu.timeline.standstill import Standstill
 
 from .layout import layout
 from .notebook import bundle, summary
@@ -20,7 +21,7 @@ from .svg import paint
 class Comparison(NamedTuple):
     """Several timelines as one picture; shows itself in a notebook."""
 
-    timelines: tuple[Timeline, ...]
+    timelines: tuple[Timeline | Standstill, ...]
     layout: Layout
 
     def to_svg(self) -> str:
@@ -41,7 +42,7 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    *timelines: Timeline | Schedule, width: float = 1000, memory: bool = False, critical_path: bool = False
+    *timelines: Timeline | Schedule | Standstill, width: float = 1000, memory: bool = False, critical_path: bool = False
 ) -> Comparison:
     """Draw timelines stacked on one time axis, figures beside each; options as in `layout`.
 
@@ -49,7 +50,7 @@ def compare(
     different units, TypeError for something else than timelines and schedules.
     """
     for given in timelines:
-        if not isinstance(given, (Timeline, Schedule)):
+        if not isinstance(given, (Timeline, Schedule, Standstill)):
             raise TypeError(f"compare draws timelines and schedules; got {given!r}")
     drawn = tuple(simulate(given) if isinstance(given, Schedule) else given for given in timelines)
     return Comparison(drawn, layout(*drawn, width=width, memory=memory, critical_path=critical_path))

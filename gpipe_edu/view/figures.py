@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -18,8 +18,9 @@ from matplotlib.figure import Figure
 from gpipe_edu.timeline import Timeline
 
 from .layout import layout
-from .palette import FAINT, HATCH, INK, PAINTS, PAPER, STORE, label_colour
+from .palette import ALARM, FAINT, HATCH, INK, PAINTS, PAPER, STORE, label_colour
 from .shapes import Box, Layout, Part, Point, Words
+from .stuck import head
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,6 +102,7 @@ def paint(picture: Layout, ax: Axes) -> Axes:
         spine.set_visible(False)
     _paint_areas(picture, ax, points)
     _paint_lines(picture, ax, points)
+    _paint_stuck(picture, ax, points)
     for words in picture.words:
         _write(ax, words, points)
     for box in picture.boxes:
@@ -175,8 +177,38 @@ def _paint_lines(picture: Layout, ax: Axes, points: float) -> None:
     _strokes(ax, [picture.axis, *([(x, y), (x, y + 5)] for x in picture.ticks)], INK, points)
 
 
-def _strokes(ax: Axes, lines: Iterable[Sequence[Point]], colour: str, thickness: float) -> None:
-    strokes = LineCollection(list(lines), colors=colour, linewidths=thickness, joinstyle="round")
+def _paint_stuck(picture: Layout, ax: Axes, points: float) -> None:
+    """What never runs, what breaks a rule, and the arrows of the rule."""
+    samples = [_corners(s.x, s.y, s.width, s.height) for s in picture.swatches if s.kind == "stuck"]
+    for wrong, colour, width in ((False, FAINT, 1.2), (True, ALARM, 2.5)):
+        for filled in (True, False):
+            shapes = [
+                _corners(box.x, box.y, box.width, box.height)
+                for box in picture.outlines
+                if box.wrong is wrong and (bool(box.label) or not wrong) is filled
+            ]
+            area = PolyCollection(shapes + ([] if wrong or not filled else samples), label="stuck")
+            area.set(facecolor=PAPER if filled else "none", edgecolor=colour, linewidth=width * points)
+            area.set(linestyle="solid" if wrong else (0, (3, 3)))
+            ax.add_collection(area, autolim=False)
+    for box in picture.outlines:
+        text = ax.text(box.x + box.width / 2, box.y + box.height / 2, box.label, fontsize=max(1, box.font) * points)
+        text.set(ha="center", va="center_baseline", color=INK)
+    arrows = [(arrow.points, arrow.turn) for arrow in picture.arrows]
+    for swatch in picture.swatches:
+        if swatch.kind in ("wait", "turn"):
+            y = swatch.y + swatch.height / 2
+            arrows.append((((swatch.x, y), (swatch.x + swatch.width, y)), swatch.kind == "turn"))
+    _strokes(ax, [line for line, _ in arrows], PAPER, 5 * points)
+    _strokes(ax, [line for line, turn in arrows if not turn], ALARM, 2 * points)
+    _strokes(ax, [line for line, turn in arrows if turn], ALARM, 2 * points, (0, (2, 1.5)))
+    heads = PolyCollection([head(line) for line, _ in arrows], facecolor=ALARM, edgecolor=PAPER, linewidth=0.8 * points)
+    heads.set_zorder(3)  # lines, rims of crossing ones included, are painted after areas
+    ax.add_collection(heads, autolim=False)
+
+
+def _strokes(ax: Axes, lines: Iterable[Sequence[Point]], colour: str, thickness: float, dashes: Any = "solid") -> None:
+    strokes = LineCollection(list(lines), colors=colour, linewidths=thickness, joinstyle="round", linestyles=dashes)
     ax.add_collection(strokes, autolim=False)
 
 
@@ -196,6 +228,6 @@ def _write(ax: Axes, words: Words, points: float) -> None:
         fontsize=words.font * points,
         ha=_ALIGN[words.anchor],
         va="center_baseline",
-        color=FAINT if words.role in ("tick", "note") else INK,
+        color={"tick": FAINT, "note": FAINT, "alarm": ALARM}.get(words.role, INK),
         weight="bold" if words.role == "heading" else "normal",
     )

@@ -6,15 +6,16 @@ shows can be tested without looking at one. Several timelines share one time axi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
 from gpipe_edu.schedule import KINDS, Op
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import memory_over_time, shares
+from gpipe_edu.timeline.standstill import Standstill
 
+from . import stuck
 from .lettering import label_font, text_width, wrap
 from .measures import (
     TimeUnit,
@@ -30,44 +31,19 @@ from .measures import (
     updates,
 )
 from .shapes import Bar, Box, Idle, Layout, Part, Point, Strip, Swatch, Words
+from .sheet import EDGE, FIGURES, HEADING, LANE, NOTE, STRIP, Sheet
 
 LEAST_WIDTH: Final = 320
 """Pixels; below this the margins would leave no room for the chart."""
 
-_EDGE: Final = 12
-_HEADING, _FIGURES, _LANE, _NOTE = 17, 14, 14, 13
-_STRIP: Final = 26
 _TICK_ROOM: Final = 64
 _HELD: Final = "activations held, in micro-batches"
 _HELD_IN_PARTS: Final = "held, in micro-batches (all its stages)"
 """Where a device has several stages, a micro-batch that went through one of them is only a part."""
 
 
-@dataclass
-class _Sheet:
-    """The picture while it grows: where the next line goes, and what is there so far."""
-
-    width: float
-    left: float
-    right: float
-    origin: float
-    scale: float
-    y: float = _EDGE
-    boxes: list[Box] = field(default_factory=list)
-    idles: list[Idle] = field(default_factory=list)
-    strips: list[Strip] = field(default_factory=list)
-    bars: list[Bar] = field(default_factory=list)
-    routes: list[tuple[Point, ...]] = field(default_factory=list)
-    swatches: list[Swatch] = field(default_factory=list)
-    words: list[Words] = field(default_factory=list)
-
-    def x(self, time: float) -> float:
-        """Where `time` stands on the axis that all timelines share."""
-        return self.left + (time - self.origin) * self.scale
-
-
 def layout(
-    *timelines: Timeline,
+    *drawn: Timeline | Standstill,
     width: float = 1000,
     memory: bool = False,
     title: str | None = None,
@@ -75,33 +51,43 @@ def layout(
 ) -> Layout:
     """The picture of one or several timelines, `width` pixels wide and as high as it needs to be.
 
+    A schedule that cannot run is drawn as far as it goes, a diagram that cannot be with arrows for what it breaks.
     memory: under every lane, the micro-batches whose activations are there. title: instead of the timeline's name
     (with several timelines: instead of every name). critical_path: draw the chain of ops that sets the makespan.
 
     Raises ValueError for no timeline, a width below 320, or timelines in different units.
     """
-    refuse(timelines, width)
-    longest = max(timeline.makespan for timeline in timelines)
-    shown = time_unit(timelines[0].unit, longest)
-    left = _EDGE + max(text_width(line, font) for line, font in _lane_names(timelines)) + 8
-    right = width - _EDGE - text_width("peak in flight", _NOTE) - 20
-    sheet = _Sheet(width, left, right, 0, (right - left) / longest if longest else 0)
-    drawn = timelines if memory else ()
-    levels = {timeline: memory_over_time(timeline, interior=shares(timeline)) for timeline in drawn}
+    refuse(drawn, width)
+    timelines = [each for each in drawn if isinstance(each, Timeline)]
+    longest = max(each.makespan if isinstance(each, Timeline) else each.end for each in drawn)
+    shown = time_unit(timelines[0].unit if timelines else "", longest)
+    levels = {each: memory_over_time(each, interior=shares(each)) for each in timelines if memory}
+    names = _lane_names(drawn) + [(_holds(level), NOTE) for rows in levels.values() for level in rows]
+    left = EDGE + max(text_width(line, font) for line, font in names) + 8
+    right = width - EDGE - text_width(_peaks_title(width), NOTE) - 20
+    sheet = Sheet(width, left, right, 0, (right - left) / longest if longest else 0)
     # One scale for all strips of a picture: strips of the same height would else mean different amounts.
     tallest = max((held for rows in levels.values() for row in rows for _, held in row), default=0)
-    for timeline in timelines:
-        sheet.origin = timeline.start
-        _headings(sheet, timeline, shown, title)
-        _lanes(sheet, timeline, levels.get(timeline), tallest)
+    for number, each in enumerate(drawn):
+        sheet.y += 14 * bool(number)
+        if isinstance(each, Standstill):
+            sheet.origin = 0
+            _standstill(sheet, each, title)
+            continue
+        sheet.origin = each.start
+        _headings(sheet, each, shown, title)
+        top = len(sheet.boxes)
+        _lanes(sheet, each, levels.get(each), tallest)
+        if each.source == "drawn":
+            stuck.conflicts(sheet, each, sheet.boxes[top:])
         if critical_path:
-            sheet.routes.append(_route(sheet, timeline))
+            sheet.routes.append(_route(sheet, each))
     axis, marks = _axis(sheet, longest, shown)
-    _legend(sheet, timelines, memory, critical_path)
-    summary = "; ".join(_summary(timeline, shown) for timeline in timelines)
+    _legend(sheet, drawn, memory, critical_path)
+    summary = "; ".join(_summary(each, shown) for each in drawn)
     return Layout(
         width,
-        sheet.y + _EDGE / 2,
+        sheet.y + EDGE / 2,
         summary,
         tuple(sheet.boxes),
         tuple(sheet.idles),
@@ -111,17 +97,19 @@ def layout(
         axis,
         marks,
         tuple(sheet.swatches),
+        tuple(sheet.outlines),
+        tuple(sheet.arrows),
         tuple(sheet.words),
     )
 
 
-def refuse(timelines: Sequence[Timeline], width: float = LEAST_WIDTH) -> None:
+def refuse(timelines: Sequence[Timeline | Standstill], width: float = LEAST_WIDTH) -> None:
     """Raises ValueError for what cannot be drawn: no timeline, too little width, or no common time axis."""
     if not timelines:
         raise ValueError("there is no timeline to draw; give at least one")
     if width < LEAST_WIDTH:
         raise ValueError(f"width is {width}; a chart needs at least {LEAST_WIDTH} pixels")
-    units = sorted({timeline.unit for timeline in timelines})
+    units = sorted({each.unit if isinstance(each, Timeline) else "" for each in timelines})
     if len(units) > 1:
         names = " and ".join(TimeUnit(1, unit).words for unit in units)
         raise ValueError(
@@ -130,16 +118,16 @@ def refuse(timelines: Sequence[Timeline], width: float = LEAST_WIDTH) -> None:
         )
 
 
-def _lane_names(timelines: Sequence[Timeline]) -> list[tuple[str, float]]:
+def _lane_names(timelines: Sequence[Timeline | Standstill]) -> list[tuple[str, float]]:
     names: list[tuple[str, float]] = []
     for timeline in timelines:
         for device, stages in enumerate(stages_of(timeline)):
             note = _stage_note(device, stages)
-            names += [(f"device {device}", _LANE), (f"{device}: {note}" if _thin(timeline) else note, _NOTE)]
+            names += [(f"device {device}", LANE), (f"{device}: {note}" if _thin(timeline) else note, NOTE)]
     return names
 
 
-def _thin(timeline: Timeline) -> bool:
+def _thin(timeline: Timeline | Standstill) -> bool:
     """True if there are so many lanes that each gets one line of text, or the picture outgrows a screen."""
     return timeline.devices > 8
 
@@ -152,70 +140,90 @@ def _stage_note(device: int, stages: Sequence[int]) -> str:
     return f"stage{'s' * (len(stages) > 1)} {listed}"
 
 
-def _headings(sheet: _Sheet, timeline: Timeline, shown: TimeUnit, title: str | None) -> None:
-    if sheet.boxes:
-        sheet.y += 14
-    room = sheet.width - 2 * _EDGE
-    for line in wrap(heading(timeline, shown, title), _HEADING * 1.1, room):
-        sheet.words.append(Words("heading", _EDGE, sheet.y + _HEADING / 2, line, _HEADING))
-        sheet.y += _HEADING * 1.4
-    for line in wrap(figures(timeline, shown), _FIGURES, room):
-        sheet.words.append(Words("figures", _EDGE, sheet.y + _FIGURES / 2, line, _FIGURES))
-        sheet.y += _FIGURES * 1.4
+def _headings(sheet: Sheet, timeline: Timeline, shown: TimeUnit, title: str | None) -> None:
+    room = sheet.width - 2 * EDGE
+    for line in wrap(heading(timeline, shown, title), HEADING * 1.1, room):
+        sheet.write("heading", line, HEADING)
+    for line in wrap(figures(timeline, shown), FIGURES, room):
+        sheet.write("figures", line, FIGURES)
+
+
+def _standstill(sheet: Sheet, still: Standstill, title: str | None) -> None:
+    name = still.name or "schedule" if title is None else title
+    for line in wrap([name, "cannot run"], HEADING * 1.1, sheet.width - 2 * EDGE):
+        sheet.write("heading", line, HEADING)
+    stuck.sentence(sheet, still.problem.message)
+    height = _lane_height(still)
+    sheet.y += 14
+    top, stages = sheet.y, stages_of(still)
+    for device in range(still.devices):
+        _lane_words(sheet, device, stages[device], height, _thin(still))
+        sheet.boxes += _boxes(sheet, [span for span in still.ran if span.device == device], height, {})
+        sheet.y += height + stuck.GAP
+    stuck.outlines(sheet, still, top, height)
+
+
+def _lane_height(timeline: Timeline | Standstill) -> float:
+    return 22 if _thin(timeline) else 30
 
 
 def _lanes(
-    sheet: _Sheet, timeline: Timeline, levels: Sequence[Sequence[tuple[float, float]]] | None, tallest: float
+    sheet: Sheet, timeline: Timeline, levels: Sequence[Sequence[tuple[float, float]]] | None, tallest: float
 ) -> None:
-    height, space = (22, 3) if _thin(timeline) else (34, 5)
+    height, space = _lane_height(timeline), 3 if _thin(timeline) else 5
     end = sheet.x(timeline.end)
     if updates(timeline):
-        sheet.words.append(Words("note", end + 7, sheet.y + 9, "update", _NOTE, "end"))
-    sheet.words.append(Words("note", sheet.width - _EDGE, sheet.y + 9, "peak in flight", _NOTE, "end"))
+        sheet.words.append(Words("note", end + 7, sheet.y + 9, "update", NOTE, "end"))
+    sheet.words.append(Words("note", sheet.width - EDGE, sheet.y + 9, _peaks_title(sheet.width), NOTE, "end"))
     sheet.y += 20
     top, stages, peaks = sheet.y, stages_of(timeline), timeline.peak_in_flight
     recomputes = recompute_time(timeline)
     for device in range(timeline.devices):
         _lane_words(sheet, device, stages[device], height, _thin(timeline))
-        sheet.words.append(Words("lane", sheet.width - _EDGE, sheet.y + height / 2, str(peaks[device]), _LANE, "end"))
+        sheet.words.append(Words("lane", sheet.width - EDGE, sheet.y + height / 2, str(peaks[device]), LANE, "end"))
         _row(sheet, timeline, device, height, recomputes)
         sheet.y += height
         if levels is not None:
             sheet.strips.append(_strip(sheet, timeline, device, levels[device], tallest))
-            sheet.y += _STRIP + 4
+            sheet.y += STRIP + 4
         sheet.y += space
     sheet.y -= space
     if updates(timeline):
         sheet.bars.append(Bar(end + 1, top - 3, sheet.y + 3, 6))
 
 
-def _lane_words(sheet: _Sheet, device: int, stages: Sequence[int], height: float, thin: bool) -> None:
+def _lane_words(sheet: Sheet, device: int, stages: Sequence[int], height: float, thin: bool) -> None:
     middle, x = sheet.y + height / 2, sheet.left - 8
     note = _stage_note(device, stages)
     if note and thin:
-        sheet.words.append(Words("lane", x, middle, f"{device}: {note}", _NOTE, "end"))
+        sheet.words.append(Words("lane", x, middle, f"{device}: {note}", NOTE, "end"))
         return
-    sheet.words.append(Words("lane", x, middle - (8 if note else 0), f"device {device}", _LANE, "end"))
+    sheet.words.append(Words("lane", x, middle - (8 if note else 0), f"device {device}", LANE, "end"))
     if note:
-        sheet.words.append(Words("note", x, middle + 8, note, _NOTE, "end"))
+        sheet.words.append(Words("note", x, middle + 8, note, NOTE, "end"))
 
 
-def _row(sheet: _Sheet, timeline: Timeline, device: int, height: float, recomputes: Mapping[Span, float]) -> None:
+def _row(sheet: Sheet, timeline: Timeline, device: int, height: float, recomputes: Mapping[Span, float]) -> None:
+    sheet.boxes += _boxes(sheet, timeline.row(device), height, recomputes)
+    for start, end in gaps(timeline, device):
+        sheet.idles.append(Idle(device, start, end, sheet.x(start), sheet.y, (end - start) * sheet.scale, height))
+
+
+def _boxes(sheet: Sheet, spans: Iterable[Span], height: float, recomputes: Mapping[Span, float]) -> list[Box]:
+    """The boxes of one lane."""
     boxes = []
-    for span in timeline.row(device):
+    for span in spans:
         x, width = sheet.x(span.start), (span.end - span.start) * sheet.scale
         parts = _parts(span.op.kind, x, width, recomputes.get(span, 0) * sheet.scale)
         font = label_font(span.op.label, parts[-1].width)
         label = span.op.label if font else ""
-        boxes.append(Box(span.op, device, span.start, span.end, x, sheet.y, width, height, parts, label, font))
+        boxes.append(Box(span.op, span.device, span.start, span.end, x, sheet.y, width, height, parts, label, font))
     # One size per lane and kind: letters that shrink and grow along a lane look like a message.
     fonts: dict[str, float] = {}
     for box in boxes:
         if box.label:
             fonts[box.op.kind] = min(box.font, fonts.get(box.op.kind, box.font))
-    sheet.boxes += [box._replace(font=fonts[box.op.kind]) if box.label else box for box in boxes]
-    for start, end in gaps(timeline, device):
-        sheet.idles.append(Idle(device, start, end, sheet.x(start), sheet.y, (end - start) * sheet.scale, height))
+    return [box._replace(font=fonts[box.op.kind]) if box.label else box for box in boxes]
 
 
 def _parts(kind: str, x: float, width: float, recompute: float) -> tuple[Part, ...]:
@@ -225,58 +233,75 @@ def _parts(kind: str, x: float, width: float, recompute: float) -> tuple[Part, .
 
 
 def _strip(
-    sheet: _Sheet, timeline: Timeline, device: int, level: Sequence[tuple[float, float]], tallest: float
+    sheet: Sheet, timeline: Timeline, device: int, level: Sequence[tuple[float, float]], tallest: float
 ) -> Strip:
-    base, unit = sheet.y + _STRIP, (_STRIP - 3) / tallest if tallest else 0
+    base, unit = sheet.y + STRIP, (STRIP - 3) / tallest if tallest else 0
     steps = [(timeline.start, 0.0), *level, (timeline.end, 0.0)]
     points = [(sheet.left, base)]
     for (_, before), (time, held) in pairwise(steps):
         x = sheet.x(time)
         points += [(x, base - before * unit), (x, base - held * unit)]
-    peak = max((held for _, held in level), default=0)
-    sheet.words.append(Words("note", sheet.left - 8, sheet.y + _STRIP / 2, f"holds ≤ {amount(peak)}", _NOTE, "end"))
+    sheet.words.append(Words("note", sheet.left - 8, sheet.y + STRIP / 2, _holds(level), NOTE, "end"))
     return Strip(device, base, tuple(points))
 
 
-def _route(sheet: _Sheet, timeline: Timeline) -> tuple[Point, ...]:
+def _holds(level: Sequence[tuple[float, float]]) -> str:
+    """What stands beside a memory strip."""
+    return f"holds ≤ {amount(max((held for _, held in level), default=0))}"
+
+
+def _peaks_title(width: float) -> str:
+    """What stands above the numbers behind the lanes; a narrow picture has room for one word."""
+    return "peak" if width < 480 else "peak in flight"
+
+
+def _route(sheet: Sheet, timeline: Timeline) -> tuple[Point, ...]:
     """The critical path runs near the lower edge of its boxes, under their labels."""
     box_of: dict[Op, Box] = {box.op: box for box in sheet.boxes[-len(timeline.spans) :]}
     boxes = [box_of[span.op] for span in timeline.critical_path()]
     return tuple(point for b in boxes for point in ((b.x, b.y + b.height - 5), (b.x + b.width, b.y + b.height - 5)))
 
 
-def _axis(sheet: _Sheet, longest: float, shown: TimeUnit) -> tuple[tuple[Point, Point], tuple[float, ...]]:
+def _axis(sheet: Sheet, longest: float, shown: TimeUnit) -> tuple[tuple[Point, Point], tuple[float, ...]]:
     sheet.y += 8
     line = ((sheet.left, sheet.y), (sheet.right, sheet.y))
     marks = []
     for time in ticks(longest * shown.scale, max(2, int((sheet.right - sheet.left) / _TICK_ROOM))):
         x = sheet.left + time / shown.scale * sheet.scale
         marks.append(x)
-        sheet.words.append(Words("tick", x, sheet.y + 15, f"{time:.6g}", _NOTE, "middle"))
-    sheet.words.append(Words("tick", sheet.width - _EDGE, sheet.y + 15, shown.unit or "time", _NOTE, "end"))
+        sheet.words.append(Words("tick", x, sheet.y + 15, f"{time:.6g}", NOTE, "middle"))
+    sheet.words.append(Words("tick", sheet.width - EDGE, sheet.y + 15, shown.unit or "time", NOTE, "end"))
     sheet.y += 34
     return line, tuple(marks)
 
 
-def _legend(sheet: _Sheet, timelines: Sequence[Timeline], memory: bool, critical_path: bool) -> None:
-    present = {span.op.kind for timeline in timelines for span in timeline.spans}
+def _legend(sheet: Sheet, drawn: Sequence[Timeline | Standstill], memory: bool, critical_path: bool) -> None:
+    timelines = [each for each in drawn if isinstance(each, Timeline)]
+    stills = [each for each in drawn if isinstance(each, Standstill)]
+    present = {span.op.kind for each in timelines for span in each.spans} | {s.op.kind for e in stills for s in e.ran}
     names = [(kind, f"{kind} {name}") for kind, name in KINDS.items() if kind in present]
     names += [("bubble", "bubble: the device is idle")] * bool(sheet.idles)
     several = any(map(chunked, timelines))
     names += [("memory", _HELD_IN_PARTS if several else _HELD)] * memory
     names += [("path", "critical path")] * critical_path
-    x, width, height = float(_EDGE), 24.0, 15.0
+    names += [("stuck", "never runs")] * any(still.stuck for still in stills)
+    words = [stuck.RULES.get(still.problem.code, "needs") for still in stills] or ["needs"]
+    names += [("wait", words[0])] * any(not arrow.turn for arrow in sheet.arrows)
+    names += [("turn", "stands behind")] * any(arrow.turn for arrow in sheet.arrows)
+    x, width, height = float(EDGE), 24.0, 15.0
     for kind, name in names:
-        length = width + 6 + text_width(name, _NOTE) + 12
-        if x > _EDGE and x + length > sheet.width:
-            x, sheet.y = _EDGE, sheet.y + 22
+        length = width + 6 + text_width(name, NOTE) + 12
+        if x > EDGE and x + length > sheet.width:
+            x, sheet.y = EDGE, sheet.y + 22
         parts = _parts(kind, x, width, width / 3) if kind in KINDS else ()
         sheet.swatches.append(Swatch(kind, x, sheet.y, width, height, parts))
-        sheet.words.append(Words("note", x + width + 6, sheet.y + height / 2, name, _NOTE))
+        sheet.words.append(Words("note", x + width + 6, sheet.y + height / 2, name, NOTE))
         x += length
     sheet.y += height + 6
 
 
-def _summary(timeline: Timeline, shown: TimeUnit) -> str:
+def _summary(timeline: Timeline | Standstill, shown: TimeUnit) -> str:
+    if isinstance(timeline, Standstill):
+        return f"{timeline.name or 'schedule'} cannot run: {' '.join(timeline.problem.message.split())}"
     peaks = ", ".join(map(str, timeline.peak_in_flight))
     return ", ".join([*heading(timeline, shown), *figures(timeline, shown), f"peak in flight per device {peaks}"])

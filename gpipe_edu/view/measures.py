@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import peak_memory
+from gpipe_edu.timeline.standstill import Standstill
 from gpipe_edu.words import plural
 
 NOISE: Final = 1e-9
@@ -73,7 +74,7 @@ def gaps(timeline: Timeline, device: int) -> Iterator[tuple[float, float]]:
             yield start, end
 
 
-def stages_of(timeline: Timeline) -> list[list[int]]:
+def stages_of(timeline: Timeline | Standstill) -> list[list[int]]:
     """Per device: the stages it holds, sorted."""
     return [sorted({span.op.stage for span in timeline.row(device)}) for device in range(timeline.devices)]
 

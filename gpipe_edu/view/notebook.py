@@ -12,11 +12,12 @@ from typing import Any
 
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, simulate
+from gpipe_edu.timeline.standstill import Standstill, standstill
 
 from .layout import layout
 from .measures import time_unit
 from .shapes import Layout
-from .text import render_text
+from .text import in_text
 
 
 def timeline_bundle(timeline: Timeline) -> dict[str, object]:
@@ -25,15 +26,21 @@ def timeline_bundle(timeline: Timeline) -> dict[str, object]:
 
 
 def schedule_bundle(schedule: Schedule) -> dict[str, object]:
-    """The mime bundle of a schedule with default costs; of one that cannot run, the first problem as text."""
+    """The mime bundle of a schedule with default costs; one that cannot run is drawn up to where it stands still."""
     problems = schedule.problems()
-    if problems:
-        return {"text/plain": f"{schedule!r} cannot run: {problems[0].message}"}
-    return timeline_bundle(simulate(schedule))
+    if not problems:
+        return timeline_bundle(simulate(schedule))
+    text = f"{schedule!r} cannot run:\n{problems[0].message}"
+    if not schedule.stages:
+        return {"text/plain": text}
+    still = standstill(schedule)
+    return bundle(layout(still), text, [still])
 
 
-def summary(timeline: Timeline) -> str:
+def summary(timeline: Timeline | Standstill) -> str:
     """One line such as "Gantt(gpipe, K=4, M=8, makespan=33)"; K counts devices."""
+    if isinstance(timeline, Standstill):
+        return f"{timeline.name or 'schedule'} cannot run: {timeline.problem.message}"
     micro_batches = 1 + max(span.op.micro_batch for span in timeline.spans)
     makespan = time_unit(timeline.unit, timeline.makespan).show(timeline.makespan)
     pieces = [timeline.name, f"K={timeline.devices}", f"M={micro_batches}", f"makespan={makespan}"]
@@ -42,12 +49,12 @@ def summary(timeline: Timeline) -> str:
     return f"Gantt({', '.join(piece for piece in pieces if piece)})"
 
 
-def bundle(picture: Layout, text: str, timelines: Iterable[Timeline], dpi: float = 150) -> dict[str, object]:
-    """`picture` as image/png with `text`; where matplotlib is not installed, the timelines as charts in text."""
+def bundle(picture: Layout, text: str, drawn: Iterable[Timeline | Standstill], dpi: float = 150) -> dict[str, object]:
+    """`picture` as image/png with `text`; where matplotlib is not installed, `drawn` as charts in text."""
     try:
         from .figures import png
     except ImportError:
-        return {"text/plain": "\n\n".join(render_text(timeline) for timeline in timelines)}
+        return {"text/plain": "\n\n".join(map(in_text, drawn))}
     return {"image/png": base64.b64encode(png(picture, dpi)).decode("ascii"), "text/plain": text}
 
 

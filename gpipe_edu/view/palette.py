@@ -33,7 +33,8 @@ INK: Final = "#111111"
 FAINT: Final = "#555555"
 HATCH: Final = "#9A9A9A"
 STORE: Final = "#DDDDDD"
-"""Background, text and heavy bars, lesser text, the hatch of bubbles, and the memory in use."""
+ALARM: Final = "#A40000"
+"""Background, text and heavy bars, lesser text, the hatch of bubbles, the memory in use, and what breaks a rule."""
 
 
 def label_colour(kind: str) -> str:

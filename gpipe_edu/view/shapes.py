@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from gpipe_edu.schedule import Op
 
 Point = tuple[float, float]
-Role = Literal["heading", "figures", "lane", "note", "tick"]
+Role = Literal["heading", "figures", "lane", "note", "tick", "alarm"]
 
 
 class Part(NamedTuple):
@@ -79,7 +79,7 @@ class Bar(NamedTuple):
 
 
 class Swatch(NamedTuple):
-    """A sample of the legend; kind is an op kind or "bubble", parts as in a box."""
+    """A sample of the legend; kind is an op kind, "bubble" and the like, parts as in a box."""
 
     kind: str
     x: float
@@ -87,6 +87,30 @@ class Swatch(NamedTuple):
     width: float
     height: float
     parts: tuple[Part, ...]
+
+
+class Outline(NamedTuple):
+    """An op that never runs, as a dashed box; or one that breaks a rule (`wrong`), whose outline goes over its own box.
+
+    label is "" where the op has a box of its own.
+    """
+
+    op: Op
+    device: int
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+    font: float
+    wrong: bool
+
+
+class Arrow(NamedTuple):
+    """From an op to one that it waits for, head at the last point; turn: it only stands behind that one."""
+
+    points: tuple[Point, ...]
+    turn: bool
 
 
 class Layout(NamedTuple):
@@ -103,4 +127,6 @@ class Layout(NamedTuple):
     axis: tuple[Point, Point]
     ticks: tuple[float, ...]
     swatches: tuple[Swatch, ...]
+    outlines: tuple[Outline, ...]
+    arrows: tuple[Arrow, ...]
     words: tuple[Words, ...]

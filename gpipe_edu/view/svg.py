@@ -18,8 +18,9 @@ from gpipe_edu.timeline import Timeline
 
 from .layout import layout
 from .lettering import NARROWEST
-from .palette import FAINT, HATCH, INK, PAINTS, PAPER, STORE, label_colour
-from .shapes import Box, Layout, Part, Point, Swatch, Words
+from .palette import ALARM, FAINT, HATCH, INK, PAINTS, PAPER, STORE, label_colour
+from .shapes import Box, Layout, Outline, Part, Point, Swatch, Words
+from .stuck import head
 
 MOST_RECTS: Final = 300
 """From this many ops on, one path per kind takes the place of a rectangle per op: browsers slow down otherwise."""
@@ -56,6 +57,8 @@ def paint(picture: Layout) -> str:
         *(_merged(picture.boxes, mark) if len(picture.boxes) >= MOST_RECTS else _single(picture.boxes, mark)),
         *(_label(box) for box in picture.boxes if box.label),
         *_rest(picture),
+        *(line for each in picture.outlines for line in _outline(each)),
+        *(line for each in picture.arrows for line in _arrow(each.points, each.turn)),
         *(line for swatch in picture.swatches for line in _swatch(swatch, mark)),
         *(_text(words) for words in picture.words),
         "</svg>",
@@ -148,7 +151,7 @@ def _label(box: Box) -> str:
 
 
 def _text(words: Words) -> str:
-    colour = FAINT if words.role in ("tick", "note") else INK
+    colour = {"tick": FAINT, "note": FAINT, "alarm": ALARM}.get(words.role, INK)
     weight = ' font-weight="bold"' if words.role == "heading" else ""
     return (
         f'<text class="{words.role}" x="{_n(words.x)}" y="{_n(words.y)}" dy="0.36em" text-anchor="{words.anchor}" '
@@ -179,12 +182,35 @@ def _path(points: Sequence[Point]) -> Iterator[str]:
     yield _line(points, f'class="path" fill="none" stroke="{INK}" stroke-width="3" stroke-linejoin="round"')
 
 
+def _outline(box: Outline) -> Iterator[str]:
+    colour, width = (ALARM, 2.5) if box.wrong else (FAINT, 1.2)
+    fill = "none" if not box.label and box.wrong else PAPER
+    dashes = "" if box.wrong else ' stroke-dasharray="3 3"'
+    look = f'class="stuck" fill="{fill}" stroke="{colour}" stroke-width="{width}"{dashes}'
+    yield _rect(box.x, box.y, box.width, box.height, look)
+    if box.label:
+        place = f'x="{_n(box.x + box.width / 2)}" y="{_n(box.y + box.height / 2)}" dy="0.36em"'
+        yield f'<text {place} text-anchor="middle" font-size="{_n(box.font)}">{box.label}</text>'
+
+
+def _arrow(points: Sequence[Point], turn: bool) -> Iterator[str]:
+    yield _line(points, f'fill="none" stroke="{PAPER}" stroke-width="5"')
+    dashes = ' stroke-dasharray="4 3"' if turn else ""
+    yield _line(points, f'class="{"turn" if turn else "wait"}" fill="none" stroke="{ALARM}" stroke-width="2"{dashes}')
+    corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in head(points))
+    yield f'<polygon points="{corners}" fill="{ALARM}" stroke="{PAPER}" stroke-width="0.8"/>'
+
+
 def _swatch(swatch: Swatch, mark: str) -> Iterator[str]:
     x, y, width, height = swatch.x, swatch.y, swatch.width, swatch.height
     if swatch.kind == "bubble":
         yield _rect(x, y, width, height, f'fill="url(#hatch-{mark})" stroke="{HATCH}"')
     elif swatch.kind == "memory":
         yield _rect(x, y, width, height, f'fill="{STORE}" stroke="{INK}"')
+    elif swatch.kind == "stuck":
+        yield _rect(x, y, width, height, f'fill="{PAPER}" stroke="{FAINT}" stroke-width="1.2" stroke-dasharray="3 3"')
+    elif swatch.kind in ("wait", "turn"):
+        yield from _arrow(((x, y + height / 2), (x + width, y + height / 2)), swatch.kind == "turn")
     elif swatch.kind == "path":
         yield from _path(((x, y + height / 2), (x + width, y + height / 2)))
     else:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, overload
 
 from gpipe_edu.schedule import KINDS
 from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.standstill import Standstill
 
 from .lettering import fill
 from .measures import NOISE, figures, heading, time_unit
 from .palette import PAINTS, label_colour
+from .stuck_text import render_stuck
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -58,6 +60,11 @@ def render_text(timeline: Timeline, width: int = 100, color: bool = False) -> st
     if color:
         return _coloured(lines)
     return "\n".join("".join(stretch.text for stretch in line).rstrip() for line in lines)
+
+
+def in_text(drawn: Timeline | Standstill, width: int = 100) -> str:
+    """A timeline as a chart, or a schedule that cannot run with what stops it."""
+    return render_stuck(drawn, width) if isinstance(drawn, Standstill) else render_text(drawn, width)
 
 
 def _lanes(timeline: Timeline, room: int) -> Iterator[list[Stretch]]:

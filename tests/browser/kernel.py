@@ -1,18 +1,15 @@
-"""A chart in a page whose kernel is the test's own process: the real widget without the half minute of a Jupyter."""
+"""A widget in a page whose kernel is the test's own process: the real thing without the half minute of a Jupyter."""
 
 import json
-
-from gpipe_edu.view.gantt.assets import style, widget_module
-
-TRAITS = ["offer", "payload", "wish", "cursor", "selected", "zoom", "speed", "theme", "memory", "critical_path"]
 
 MODEL = """
 const state = STATE;
 const handlers = {};
-function hear({ payload, messages }) {
-  if (payload !== state.payload) {
-    state.payload = payload;
-    handlers["change:payload"]?.forEach((handler) => handler());
+function hear({ told, messages }) {
+  for (const [name, text] of Object.entries(told)) {
+    if (state[name] === text) continue;
+    state[name] = text;
+    handlers[`change:${name}`]?.forEach((handler) => handler());
   }
   for (const content of messages) handlers["msg:custom"]?.forEach((handler) => handler(content, []));
 }
@@ -31,7 +28,7 @@ render({ model, el: document.getElementById("host") });
 
 
 class Kernel:
-    """`Kernel(page, chart, path)` shows the widget `chart` on `page`, by way of the file `path`, and answers it.
+    """`Kernel(page, chart, path)` shows the widget `chart`, or a puzzle, on `page`, by way of the file `path`.
 
     sent: what the page has asked. busy: while true nothing is answered; `wake()` then answers all of it.
     """
@@ -40,15 +37,17 @@ class Kernel:
         self.page, self.chart = page, chart
         self.sent, self.held, self.said, self.busy = [], [], [], False
         chart.send = lambda content, buffers=(): self.said.append(content)
-        state = json.dumps({name: getattr(chart, name) for name in TRAITS}).replace("<", "\\u003c")
+        traits = chart.trait_values(sync=True)
+        plain = {name: traits[name] for name in traits if name != "layout" and not name.startswith("_")}
+        state = json.dumps(plain).replace("<", "\\u003c")
         path.write_text(
-            f'<!DOCTYPE html><meta charset="utf-8"><style>{style()}</style><main id="host"></main>'
-            f'<script type="module">\n{widget_module()}\n{MODEL.replace("STATE", state)}</script>',
+            f'<!DOCTYPE html><meta charset="utf-8"><style>{chart._css}</style><main id="host"></main>'
+            f'<script type="module">\n{chart._esm}\n{MODEL.replace("STATE", state)}</script>',
             encoding="utf-8",
         )
         page.expose_function("kernel", self.answer)
         page.goto(path.as_uri())
-        page.wait_for_selector(".ge-base rect", state="attached")
+        page.wait_for_selector(".ge-base > *", state="attached")
 
     def answer(self, request):
         self.sent.append(request)
@@ -56,7 +55,8 @@ class Kernel:
         self.said = []
         while self.held and not self.busy:
             self.obey(self.held.pop(0))
-        return {"payload": self.chart.payload, "messages": self.said}
+        told = {name: getattr(self.chart, name) for name in ("payload", "answer") if self.chart.has_trait(name)}
+        return {"told": told, "messages": self.said}
 
     def obey(self, request):
         if request.get("wish"):

@@ -75,6 +75,7 @@ def test_schedule_names_what_is_wrong_with_a_written_one_and_exits_with_1(run, t
     code, out, _ = run("schedule", str(path))
     assert code == 1
     assert out.startswith("device 1 runs B0@1 before F0@1")
+    assert "device 1  || [B0?] [F0?]\nB0@1 --needs--> F0@1" in out
 
 
 def test_environment_finds_the_course_ready_here(run):

@@ -55,6 +55,12 @@ def test_a_level_move_by_move_with_refusals_and_hints(play):
     assert "device 2  ........F0- B0-" in out
 
 
+def test_a_deadlock_is_drawn_as_a_chain_of_arrows(play):
+    solve_up_to("memory-wall")
+    out = play("free", "F0 B0 F1 B1 / F0 F1 B1 B0")
+    assert "B0@0 --needs--> B0@1 ..stands behind..> F1@1 --needs--> F1@0 ..stands behind..> B0@0" in out
+
+
 def test_editing(play):
     solve_up_to("memory-wall")
     out = play("F0@0 F1@0", "F2@0", "take 0", "undo", "redo", "take", "take 1", "take 9", "clear", "undo", "show")

@@ -80,8 +80,8 @@ def test_a_deadlock_names_every_op_of_its_circle(text, circle):
 
 def test_each_link_of_the_chain_says_who_waits_for_what_and_what_stands_before_it():
     assert first("F0 B0 F1 B1\nF0 F1 B1 B0").message == (
-        "deadlock: B0@0 on device 0 waits for B0@1, which device 1 runs after F1@1; "
-        "F1@1 on device 1 waits for F1@0, which device 0 runs after B0@0"
+        "deadlock: B0@0 on device 0 waits for B0@1, which device 1 runs after F1@1;\n"
+        "          F1@1 on device 1 waits for F1@0, which device 0 runs after B0@0"
     )
 
 

@@ -80,7 +80,7 @@ def test_every_link_of_every_deadlock_is_true():
         if expected_code(rows) != "deadlock":
             return
         (problem,) = build(rows).problems()
-        links = problem.message.removeprefix("deadlock: ").split("; ")
+        links = problem.message.removeprefix("deadlock: ").split(f";\n{' ' * 10}")
         lengths.append(len(links))
         there, ran = {op for row in rows for op in row}, set(play(rows))
         stages = 1 + max(k for _, _, k in there)

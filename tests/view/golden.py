@@ -33,6 +33,8 @@ CASES = {
     "interleaved": (ge.simulate(ge.interleaved(2, 4, 5)), 1280, True),
     "thin lanes": (ge.simulate(ge.interleaved(9, 2, 2)), 1000, True),
     "uneven, narrow": (ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(F=[1, 3, 0.5], B=[2, 2, 5], send=0.25)), 480, True),
+    "a phone": (ge.simulate(ge.gpipe(3, 3)), 370, True),
+    "a large number held": (ge.simulate(ge.gpipe(2, 100)), 1000, True),
     "measured": (_measured(), 960, True),
 }
 FONTS = [

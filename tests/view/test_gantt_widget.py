@@ -94,11 +94,11 @@ def test_a_wish_is_granted_with_its_number():
     assert repr(widget) == f"Gantt(1f1b, K=3, M=5, makespan={plan.makespan:g})"
 
 
-def test_what_is_kept_is_drawn_above_and_the_difference_told():
+def test_what_is_kept_is_drawn_below_and_the_difference_told():
     widget = ge.gantt()
     widget.wish = {"schedule": "naive", "kept": {"schedule": "gpipe"}, "serial": 1}
     answer = drawn(widget)
-    assert [spec["name"] for spec in answer["specs"]] == ["gpipe", "naive"]
+    assert [spec["name"] for spec in answer["specs"]] == ["naive", "gpipe"], "what is edited stands under its controls"
     assert answer["words"][0] == "“naive” takes 96, 63 (190.9%) longer than “gpipe” with 33."
     assert answer["kept"]["schedule"] == "gpipe"
 
@@ -154,7 +154,13 @@ def test_files(tmp_path):
     assert sum(event["ph"] == "X" for event in events) == 8
     two = ge.gantt(ge.gpipe(2, 2), ge.naive(2, 2))
     assert two.save_trace(tmp_path / "b.json") == [tmp_path / "b-1.json", tmp_path / "b-2.json"]
-    assert two.to_svg() == ge.compare(ge.gpipe(2, 2), ge.naive(2, 2), memory=True).to_svg()
+    assert two.to_svg() == ge.compare(ge.gpipe(2, 2), ge.naive(2, 2)).to_svg()
+
+
+def test_two_charts_leave_out_the_lanes_of_memory_unless_they_are_asked_for():
+    assert ge.gantt().memory
+    assert not ge.gantt(ge.gpipe(2, 2), ge.naive(2, 2)).memory
+    assert ge.gantt(ge.gpipe(2, 2), ge.naive(2, 2), memory=True).memory
 
 
 def test_a_huge_step_has_no_still_picture():

@@ -44,8 +44,9 @@ def test_a_schedule_that_cannot_run_says_why():
     schedule = ge.Schedule.parse("F0 B0\nF0")
     (message,) = [problem.message for problem in schedule.problems()]
     bundle = schedule._repr_mimebundle_()
-    assert set(bundle) == {"text/plain"}
-    assert bundle["text/plain"].endswith(f"cannot run: {message}")
+    assert set(bundle) == {"text/plain", "image/png"}, "it is drawn as far as it goes"
+    assert bundle["text/plain"].endswith(f"cannot run:\n{message}")
+    assert set(ge.Schedule([])._repr_mimebundle_()) == {"text/plain"}
 
 
 def test_without_matplotlib_the_chart_is_text():

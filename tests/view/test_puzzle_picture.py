@@ -54,6 +54,18 @@ def test_ghosts_stand_where_the_op_then_runs(level):
     assert board.score.solved
 
 
+def test_a_deadlock_is_a_circle_of_arrows_and_nothing_else_is():
+    _, drawn = pictured("memory-wall", "F0 B0 F1 B1\nF0 F1 B1 B0", "free")
+    assert drawn["circle"] == [
+        ["B0@0", "B0@1", False],
+        ["B0@1", "F1@1", True],
+        ["F1@1", "F1@0", False],
+        ["F1@0", "B0@0", True],
+    ]
+    _, drawn = pictured("memory-wall", "B0 F0\nF0 B0", "free")
+    assert drawn["circle"] == []
+
+
 def test_ops_alike_but_for_their_micro_batch_are_one_ghost():
     _, drawn = pictured("1f1b")
     assert drawn["ghosts"] == [{"op": "F0@0", "device": 0, "start": 0, "end": 1, "more": 3}]

@@ -22,7 +22,7 @@ __all__ = ["gantt"]
 def gantt(
     *schedules_or_timelines: Schedule | Timeline,
     costs: Costs | None = None,
-    memory: bool = True,
+    memory: bool | None = None,
     critical_path: bool = False,
     cap: float | None = None,
     speed: float = 1.0,
@@ -32,9 +32,10 @@ def gantt(
     """The interactive chart: with nothing or one recipe given an explorer with controls, with several a comparison.
 
     costs: how long the ops of a schedule take; beside a timeline in seconds, the costs measured in it. memory: show
-    what each device holds. cap: the micro-batches a device has room for, drawn as a line. theme: "auto" follows the
-    notebook, or "light" or "dark". controls: where the explorer starts, such as schedule="1f1b", K=4, M=8, V,
-    recompute="early", F, B, R, send, factors=[1, 2, 1, 1] (how many times the costs each stage takes).
+    what each device holds; by default of a single chart, as two with it are higher than a screen. cap: the
+    micro-batches a device has room for, drawn as a line. theme: "auto" follows the notebook, or "light" or "dark".
+    controls: where the explorer starts, such as schedule="1f1b", K=4, M=8, V, recompute="early", F, B, R, send,
+    factors=[1, 2, 1, 1] (how many times the costs each stage takes).
 
     A schedule that is no recipe, or whose costs the controls cannot say, is shown without controls. Raises TypeError
     for other things than schedules and timelines, ValueError for a schedule that cannot run or a bad option.
@@ -48,7 +49,12 @@ def gantt(
         raise ValueError(f'theme is {theme!r}; it must be "auto", "light" or "dark"')
     if not number("speed", speed):
         raise ValueError("speed is 0; time would stand still, so give a number above 0")
-    options = {"memory": bool(memory), "critical_path": bool(critical_path), "speed": float(speed), "theme": theme}
+    options = {
+        "memory": len(schedules_or_timelines) < 2 if memory is None else bool(memory),
+        "critical_path": bool(critical_path),
+        "speed": float(speed),
+        "theme": theme,
+    }
     room = None if cap is None else number("cap", cap)
     settings = _settings(schedules_or_timelines, costs, controls)
     timelines = [settings.timeline()] if settings else _timelines(schedules_or_timelines, costs)

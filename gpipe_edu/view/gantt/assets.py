@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from gpipe_edu.view.palette import FAINT, HATCH, INK, PAINTS, PAPER, STORE
+from gpipe_edu.view.palette import ALARM, FAINT, HATCH, INK, PAINTS, PAPER, STORE
 
 _ENTRY: Final = "host.js"
 _IMPORT: Final = re.compile(r'^import \{[^}]*\} from "\./(?P<file>[\w.]+)";\n', re.MULTILINE)
@@ -26,6 +26,7 @@ _LIGHT: Final = {
     "stripe": HATCH,
     "rim": PAPER,
     "edge": HATCH,
+    "alarm": ALARM,
 }
 _DARK: Final = {
     "paper": "#181818",

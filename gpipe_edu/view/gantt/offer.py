@@ -55,8 +55,10 @@ def payload(
 @lru_cache(maxsize=24)
 def explored(settings: Settings, kept: Settings | None, critical_path: bool, cap: float | None) -> str:
     """The explorer's payload as text; the page asks for some before they are wished, so each is made once."""
-    timelines = [each.timeline() for each in (kept, settings) if each]
-    return to_json(payload(timelines, settings, kept=kept, critical_path=critical_path, cap=cap))
+    timelines = [each.timeline() for each in (settings, kept) if each]
+    answer = payload(timelines, settings, kept=kept, critical_path=critical_path, cap=cap)
+    # The chart that is being changed stands first, under its controls; it is told by how it differs from the kept one.
+    return to_json({**answer, "words": differences(timelines[::-1])})
 
 
 def opened(data: bytes, name: str, beside: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Gantt(anywidget.AnyWidget):
         serial = int(wish.get("serial", 0))
         try:
             wanted, kept = _read(wish)
-            timelines = tuple(each.timeline() for each in (kept, wanted) if each)
+            timelines = tuple(each.timeline() for each in (wanted, kept) if each)
         except (ValueError, TypeError) as error:
             self.payload = numbered(refusal(error), serial)
             return

@@ -1,12 +1,13 @@
 // The whole widget: controls, chart, time, explanation, table. A host (host.js) brings the data and takes the wishes.
 
+import { createAnswerLine } from "./answer_line.js";
 import { createAnswers } from "./answers.js";
 import { overlaid } from "./overlaid.js";
 import { createOpened } from "./opened.js";
 import { createChart } from "./chart.js";
 import { createControls } from "./controls.js";
 import { createTransport } from "./transport.js";
-import { doingAt, explain, spoken } from "./explain.js";
+import { doingAt, explainMarkup, spoken } from "./explain.js";
 import { itemAt } from "./find.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
@@ -27,11 +28,14 @@ export function createApp(host, data, tell) {
   host.dataset.lmSuppressShortcuts = "true";
   host.innerHTML =
     `<div class="ge-controls"></div><p class="ge-error" role="alert" hidden></p>` +
-    `<div class="ge-opened" hidden></div><div class="ge-chart"></div>` +
-    `<div class="ge-transport"></div><div class="ge-explain"></div><ul class="ge-words" hidden></ul>` +
+    `<div class="ge-opened" hidden></div><div class="ge-explain"></div><div class="ge-chart"></div>` +
+    `<div class="ge-transport"></div><ul class="ge-words" hidden></ul>` +
     `<div class="ge-legend"></div><div class="ge-table" hidden></div><div class="ge-live" aria-live="polite"></div>`;
   const part = (name) => host.querySelector(`.ge-${name}`);
   const { names, options } = data;
+  const { speed } = options;
+  const first = { memory: options.memory, critical: options.critical, arrows: true, plan: false, table: false };
+  let memoryAlone = options.memory; // whether its lanes are shown when there is one chart
   let serial = 0;
   let shownSerial = -1;
   let early = -1; // the wish whose answer was on the screen before the reply to it came
@@ -42,6 +46,7 @@ export function createApp(host, data, tell) {
   const answers = createAnswers(tell.ahead);
   let resting = 0;
 
+  const answer = createAnswerLine(part("explain"));
   const chart = createChart(part("chart"), {
     mark,
     names,
@@ -65,7 +70,7 @@ export function createApp(host, data, tell) {
     },
   });
   const transport = createTransport(part("transport"), chart, {
-    speed: options.speed,
+    speed,
     toggles: options,
     kernel: Boolean(tell.save),
     on: {
@@ -95,7 +100,7 @@ export function createApp(host, data, tell) {
     data.explorer &&
     createControls(part("controls"), data.explorer, {
       settings,
-      on: { change: wish, near, keep, reset: () => (controls.show(data.explorer.settings), wish(data.explorer.settings)) },
+      on: { change: wish, near, keep, reset },
     });
   part("controls").hidden = !controls;
   chart.set({ memory: options.memory, critical: options.critical });
@@ -117,11 +122,33 @@ export function createApp(host, data, tell) {
     early = serial;
   }
 
-  function keep(button) {
+  /** The lanes of memory go while two charts share the screen, and come back with the first one's. */
+  function keep() {
     kept = kept ? null : settings;
-    button.textContent = kept ? "Stop comparing" : "Keep this to compare";
-    button.setAttribute("aria-pressed", String(Boolean(kept)));
+    controls.comparing(Boolean(kept));
+    if (kept) memoryAlone = options.memory;
+    press("memory", !kept && memoryAlone);
     wish(settings);
+  }
+
+  /** Everything as it was when the cell ran. */
+  function reset() {
+    kept = null;
+    controls.start(data.explorer.settings);
+    for (const [name, value] of Object.entries(first)) press(name, value);
+    transport.setSpeed(speed);
+    tell.state("speed", speed);
+    chart.select(null);
+    chart.focus(null);
+    transport.go(chart.end);
+    chart.moveCursor(chart.end, false);
+    wish(data.explorer.settings);
+  }
+
+  /** As if the reader had ticked it. */
+  function press(name, value) {
+    transport.setToggle(name, value);
+    toggle(name, value);
   }
 
   function near(list) {
@@ -155,7 +182,7 @@ export function createApp(host, data, tell) {
       controls?.show(settings);
     }
     draw();
-    if (controls) sayLater(payload.specs.at(-1).figures.join(", "));
+    if (controls) sayLater(payload.specs[0].figures.join(", "));
   }
 
   /** What Python sent, and what the reader opened. */
@@ -175,12 +202,7 @@ export function createApp(host, data, tell) {
 
   function describe(item) {
     const found = item ?? chart.selected;
-    if (!found) {
-      part("explain").innerHTML = `<p class="ge-hint">${HINT}</p>`;
-      return;
-    }
-    const { title, lines } = explain(chart.specs[found.panel], found, names);
-    part("explain").innerHTML = `<p><b>${escape(title)}</b></p>${lines.map((line) => `<p>${escape(line)}</p>`).join("")}`;
+    answer.show(found ? explainMarkup(chart.specs[found.panel], found, names) : `<p class="ge-hint">${HINT}</p>`);
   }
 
   function moveTo({ panel, type, index }) {

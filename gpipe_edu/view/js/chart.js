@@ -10,7 +10,7 @@ import { spoken } from "./explain.js";
 import { listen } from "./hands.js";
 import { axisMarkup, figureMarkup, nowMarkup, panelMarkup, titleMarkup } from "./panel.js";
 
-const LEAST_WIDTH = 480;
+const LEAST_WIDTH = 290;
 
 /** A chart inside `host`. mark: a name that is unique on the page. names: what the letters of ops stand for. */
 export function createChart(host, { mark, names, on = {} }) {
@@ -60,7 +60,7 @@ export function createChart(host, { mark, names, on = {} }) {
   function redraw() {
     if (!specs.length) return;
     width = Math.max(LEAST_WIDTH, Math.floor(host.clientWidth) || 960);
-    const frame = frameOf(specs, width, look.from, look.to);
+    const frame = frameOf(specs, width, look);
     const most = tallest(specs);
     panels = specs.map((spec) => panelOf(spec, frame, look.memory, most));
     panels.forEach((panel, number) => {

@@ -3,7 +3,7 @@
 import { KEPT } from "./kept.js";
 import { escape } from "./lettering.js";
 
-const COSTS = { F: "F forward", B: "B backward", R: "R recompute", send: "transfer" };
+const COSTS = { F: ["F", "Time of F forward"], B: ["B", "Time of B backward"], R: ["R", "Time of R recompute"], send: ["transfer", "Time of a transfer"] };
 
 function options(entries, chosen) {
   return entries
@@ -24,10 +24,10 @@ function count(name, label, value, slider, most) {
   );
 }
 
-function number(name, label, value, most, index = "") {
+function number(name, label, value, most, { index = "", words = label, least = 0, step = 0.5 } = {}) {
   return (
-    `<label class="ge-field">${label} <input type="number" data-name="${name}" data-index="${index}" min="0" ` +
-    `max="${most}" step="0.5" value="${value}" ${KEPT}></label>`
+    `<label class="ge-field" title="${words}">${label} <input type="number" data-name="${name}" data-index="${index}" min="${least}" ` +
+    `max="${most}" step="${step}" value="${value}" aria-label="${words}" ${KEPT}></label>`
   );
 }
 
@@ -71,10 +71,10 @@ export function createControls(host, offer, { settings, on }) {
   const sizes = grid
     ? stops("K", "devices K", grid.K, now.K) + stops("M", "micro-batches M", grid.M, now.M)
     : count("K", "devices K", now.K, Math.max(16, now.K), limits.K) +
-      count("M", "micro-batches M", now.M, Math.max(64, now.M), limits.M) +
-      `<span class="ge-only-interleaved">${number("V", "stages per device V", now.V, limits.V)}</span>`;
+      count("M", "micro-batches M", now.M, Math.max(64, now.M), limits.M);
+  const chunks = grid ? "" : number("V", "stages V", now.V, limits.V, { words: "Stages per device V", least: 1, step: 1 });
   const costs = Object.entries(COSTS)
-    .map(([name, label]) => number(name, label, now[name], limits.cost))
+    .map(([name, [label, words]]) => number(name, label, now[name], limits.cost, { words }))
     .join("");
   host.innerHTML =
     `<div class="ge-row" role="group" aria-label="Schedule">` +
@@ -84,11 +84,12 @@ export function createControls(host, offer, { settings, on }) {
     `</div>` +
     (grid
       ? ""
-      : `<div class="ge-row" role="group" aria-label="Time of an op"><span class="ge-name">time of</span>${costs}` +
-        `<span class="ge-gap"></span><button type="button" class="ge-word" data-do="keep" aria-pressed="false" ${KEPT}>Keep this to compare</button>` +
+      : `<div class="ge-row" role="group" aria-label="Time of an op"><span class="ge-only-interleaved">${chunks}</span>` +
+        `<span class="ge-name">time of</span>${costs}` +
+        `<button type="button" class="ge-word" data-do="uneven" aria-expanded="false" title="How many times the costs each stage takes" ${KEPT}>Uneven</button>` +
+        `<span class="ge-gap"></span><button type="button" class="ge-word" data-do="keep" aria-pressed="false" ${KEPT}>Keep to compare</button>` +
         `<button type="button" class="ge-word" data-do="reset" ${KEPT}>Start again</button></div>` +
-        `<details class="ge-uneven"><summary ${KEPT}>uneven stages</summary><div class="ge-row ge-factors" role="group" ` +
-        `aria-label="How many times the costs each stage takes"></div></details>`);
+        `<div class="ge-row ge-factors" role="group" aria-label="How many times the costs each stage takes" hidden></div>`);
   const factorsHost = host.querySelector(".ge-factors");
   let built = -1;
 
@@ -100,7 +101,7 @@ export function createControls(host, offer, { settings, on }) {
     if (built !== stages) {
       built = stages;
       const rest = stages > most ? `<span class="ge-name">stages beyond ${most - 1} take the costs once</span>` : "";
-      const box = (_, stage) => number("factors", `stage ${stage}`, now.factors[stage] ?? 1, limits.cost, stage);
+      const box = (_, stage) => number("factors", `stage ${stage}`, now.factors[stage] ?? 1, limits.cost, { index: stage });
       factorsHost.innerHTML = `<span class="ge-name">times the costs:</span>` + Array.from({ length: most }, box).join("") + rest;
     }
   }
@@ -148,8 +149,30 @@ export function createControls(host, offer, { settings, on }) {
 
   host.addEventListener("click", (event) => {
     const name = event.target.closest("[data-do]")?.dataset.do;
-    if (name) on[name](event.target);
+    if (name === "uneven") unfold(factorsHost.hidden);
+    else if (name) on[name]();
   });
-  show(now);
-  return { show };
+
+  function unfold(open) {
+    factorsHost.hidden = !open;
+    host.querySelector('[data-do="uneven"]').setAttribute("aria-expanded", String(open));
+  }
+
+  /** As on the first day: what was unfolded folds, unless it is what makes these settings. */
+  function start(first) {
+    show(first);
+    comparing(false);
+    if (factorsHost) unfold(first.factors.length > 0);
+  }
+
+  /** Whether a chart is kept beside this one. */
+  function comparing(kept) {
+    const button = host.querySelector('[data-do="keep"]');
+    if (!button) return;
+    button.textContent = kept ? "Stop comparing" : "Keep to compare";
+    button.setAttribute("aria-pressed", String(kept));
+  }
+
+  start(now);
+  return { show, start, comparing };
 }

@@ -1,8 +1,8 @@
 // The chart as markup: a pure function from a panel (layout.js) to the inside of an <svg>.
 // A rectangle per op up to MOST_RECTS ops, one path per kind from there on: browsers slow down otherwise.
 
-import { amount, escape, px } from "./lettering.js";
-import { boxOf, fontsOf, idleOf, labelOf, partsOf, planBoxOf, stripOf, stripUnit } from "./layout.js";
+import { escape, px } from "./lettering.js";
+import { boxOf, fontsOf, holdsNote, idleOf, labelOf, partsOf, peaksTitle, planBoxOf, stripOf, stripUnit } from "./layout.js";
 
 export const MOST_RECTS = 300;
 
@@ -191,7 +191,7 @@ function words(panel) {
   const { spec, frame, lanes } = panel;
   const x = frame.left - 8;
   const edge = frame.width - frame.edge;
-  let markup = text("note", edge, 9, "end", "peak in flight");
+  let markup = text("note", edge, 9, "end", peaksTitle(frame.width));
   for (const bar of panel.flush) if (bar.x <= frame.right + 2) markup += text("note", bar.x + 6, 9, "end", "update");
   for (const lane of lanes) {
     const middle = lane.y + lane.height / 2;
@@ -202,10 +202,7 @@ function words(panel) {
       if (lane.note) markup += text("note", x, middle + 8, "end", lane.note);
     }
     markup += text("lane", edge, middle, "end", String(spec.peaks[lane.device]));
-    if (panel.memory) {
-      const peak = Math.max(0, ...spec.memory[lane.device][1]);
-      markup += text("note", x, lane.strip + 13, "end", `holds ≤ ${amount(peak)}`);
-    }
+    if (panel.memory) markup += text("note", x, lane.strip + 13, "end", holdsNote(spec, lane.device));
   }
   return markup;
 }

@@ -1,7 +1,7 @@
 // What an op waited for, what it unblocks, and why a device idles, in sentences. The facts are the spec's.
 
 import { deviceOf, labelOf } from "./layout.js";
-import { showTime } from "./lettering.js";
+import { escape, showTime } from "./lettering.js";
 import { needsOf, unblockedBy } from "./find.js";
 
 /** An op where it is not obvious which one: with its stage and device, unless it is on `device`. */
@@ -27,8 +27,8 @@ function explainOp(spec, index, names) {
   const [start, stop] = [spec.start[index], spec.stop[index]];
   const kind = names[spec.kind[index]];
   const title = `${labelOf(spec, index)}: ${kind} of micro-batch ${spec.micro_batch[index]}, stage ${spec.stage[index]}`;
-  const lines = [`On device ${device}, from ${show(start)} to ${show(stop)}, so it takes ${show(stop - start)}.`];
-  if (spec.plan) lines.push(againstPlan(spec, index, show));
+  const ran = `On device ${device}, from ${show(start)} to ${show(stop)}, so it takes ${show(stop - start)}.`;
+  const lines = [spec.plan ? `${ran} ${againstPlan(spec, index, show)}` : ran];
   lines.push(`Waited for: ${waitedFor(spec, index, device, show)}.`);
   const after = unblockedBy(spec, index);
   const most = after.map((op) => `${nameOf(spec, op, device)} (starts at ${show(spec.start[op])})`);
@@ -99,6 +99,13 @@ function explainIdle(spec, index) {
     lines.push(`The last ${show(rest)} are no waiting for data: handing over, waking up, other work of the machine.`);
   }
   return { title, lines };
+}
+
+/** An item for the page: a line for what it is and when, then one for each reason. */
+export function explainMarkup(spec, item, names) {
+  const { title, lines } = explain(spec, item, names);
+  const [when, ...reasons] = lines.map(escape);
+  return [`<b>${escape(title)}.</b> ${when}`, ...reasons].map((line) => `<p>${line}</p>`).join("");
 }
 
 /** One line that a screen reader says: an item without the reasons. */

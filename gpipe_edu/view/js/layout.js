@@ -1,7 +1,7 @@
 // Where everything stands: the twin of layout.py, pure functions from specs to pixels.
 // A golden file that both sides' tests read keeps the still picture and the page alike.
 
-import { labelFont, px, textWidth, tickStep } from "./lettering.js";
+import { amount, labelFont, px, textWidth, tickStep } from "./lettering.js";
 
 const EDGE = 12;
 const LANE = 14;
@@ -25,19 +25,30 @@ export function stageNote(device, stages) {
   return `stage${stages.length > 1 ? "s" : ""} ${listed}`;
 }
 
-/** The axis that all specs share. from, to: the part of the time that is in view, all of it if not given. */
-export function frameOf(specs, width, from = 0, to = null) {
+/** What stands above the numbers behind the lanes; a phone has room for one word. */
+export function peaksTitle(width) {
+  return width < 480 ? "peak" : "peak in flight";
+}
+
+/** What stands beside a memory strip. */
+export function holdsNote(spec, device) {
+  return `holds ≤ ${amount(Math.max(0, ...spec.memory[device][1]))}`;
+}
+
+/** The axis that all specs share. from, to: the part of the time that is in view, all of it if not given; memory: with strips. */
+export function frameOf(specs, width, { from = 0, to = null, memory = false } = {}) {
   let names = 0;
   for (const spec of specs) {
     spec.stages.forEach((stages, device) => {
       const note = stageNote(device, stages);
       names = Math.max(names, textWidth(`device ${device}`, LANE));
       names = Math.max(names, textWidth(thin(spec) ? `${device}: ${note}` : note, NOTE));
+      if (memory) names = Math.max(names, textWidth(holdsNote(spec, device), NOTE));
     });
   }
   const longest = Math.max(...specs.map(endOf));
   const left = EDGE + names + 8;
-  const right = width - EDGE - textWidth("peak in flight", NOTE) - 20;
+  const right = width - EDGE - textWidth(peaksTitle(width), NOTE) - 20;
   const end = to ?? longest;
   const scale = end > from ? (right - left) / (end - from) : 0;
   return { width, left, right, longest, from, to: end, scale, edge: EDGE };
@@ -64,7 +75,7 @@ export function timeAt(frame, x) {
  * number for all specs of a chart, or two strips of the same height would mean different amounts.
  */
 export function panelOf(spec, frame, memory, most = tallest([spec])) {
-  const height = thin(spec) ? 22 : 34;
+  const height = thin(spec) ? 22 : 30;
   const space = thin(spec) ? 3 : 5;
   const ribbon = spec.plan ? RIBBON + 2 : 0;
   const pitch = ribbon + height + (memory ? STRIP + 4 : 0) + space;

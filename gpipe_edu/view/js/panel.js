@@ -7,7 +7,7 @@ import { axisOf } from "./layout.js";
 /** Panel `number` of a chart, empty. Only the first can be reached by Tab: from there the arrow keys lead on. */
 export function panelMarkup(number) {
   return (
-    `<section class="ge-panel"><h3 class="ge-title"></h3><ul class="ge-figures"></ul><div class="ge-scroll">` +
+    `<section class="ge-panel"><div class="ge-head"><h3 class="ge-title"></h3><ul class="ge-figures"></ul></div><div class="ge-scroll">` +
     `<div class="ge-lanes" tabindex="${number ? -1 : 0}" role="application" aria-roledescription="Gantt chart" ` +
     `data-panel="${number}" ${KEPT}><svg class="ge-base" aria-hidden="true"></svg><div class="ge-veil"></div>` +
     `<svg class="ge-over"></svg><svg class="ge-now" aria-hidden="true"></svg><div class="ge-cursor"></div>` +
@@ -31,10 +31,10 @@ export function axisMarkup(frame, shown) {
   );
 }
 
-/** A figure with its name small and its number large, such as "makespan 33". */
+/** A figure with its name and what explains it small, its number large, such as "bubble 27.3% (idle / total)". */
 export function figureMarkup(words) {
-  const [, name, value] = words.match(/^(\D+?) (\d.*)$/) ?? [null, "", words];
-  return `<li><span>${escape(name)}</span> <b>${escape(value)}</b></li>`;
+  const [, name, value, why] = words.match(/^(\D+?) (\d.*?)( \(.*)?$/) ?? [null, "", words];
+  return `<li><span>${escape(name)}</span> <b>${escape(value)}</b><span>${escape(why ?? "")}</span></li>`;
 }
 
 /** A dot on every memory strip and the level beside it, moved by the cursor. */

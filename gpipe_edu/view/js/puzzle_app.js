@@ -98,6 +98,7 @@ export function createPuzzle(host, offer, send) {
     if (levelBefore !== level.key) board.set({ place: null });
     board.show(answer.board, state.rows, state.problems);
     palette.show(answer.board.left, state.ready);
+    part("gp-desk").classList.toggle("gp-wide", level.kinds.length > 4);
     part("gp-palette").hidden = answer.board.left.every((groups) => !groups.length);
     host.querySelector('[data-tick="free"]').checked = state.mode === "free";
     const problems = state.mode === "free" ? state.problems : [];
@@ -111,7 +112,7 @@ export function createPuzzle(host, offer, send) {
     part("gp-where").textContent = state.progress;
     part("ge-error").hidden = !state.notice;
     part("ge-error").textContent = sentence(state.notice);
-    const shown = { memory: true, unit: answer.board.unit };
+    const shown = { memory: Boolean(level.cap), unit: answer.board.unit };
     part("ge-legend").innerHTML = legendMarkup([{ kind: level.kinds, cap: level.cap }], offer.names, shown, `${mark}-l`);
   }
 

@@ -8,7 +8,7 @@ import { axisMarkup } from "./panel.js";
 import { ghostsOf, laneBoxes, passing, standing } from "./puzzle_draw.js";
 import { gapAt, landing, opWords, stays, walk, within } from "./puzzle_moves.js";
 
-const LEAST_BOARD = 480;
+const LEAST_BOARD = 290;
 const SLACK = 5; // pixels a finger may slip before a click becomes a drag
 const ARROWS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
 
@@ -40,8 +40,9 @@ export function createBoard(host, { mark, names, on }) {
     if (!board) return;
     width = Math.max(LEAST_BOARD, Math.floor(host.clientWidth) || 960);
     const { spec } = board;
-    const frame = frameOf([spec], width);
-    panel = panelOf(spec, frame, true, Math.max(1, tallest([spec]), ...(board.cap ?? [])));
+    const memory = Boolean(board.cap); // where there is room for everything, its lanes say nothing that matters
+    const frame = frameOf([spec], width, { memory });
+    panel = panelOf(spec, frame, memory, Math.max(1, tallest([spec]), ...(board.cap ?? [])));
     lanes.style.height = `${panel.height}px`;
     lanes.style.width = `${width}px`;
     for (const svg of [base, over]) {

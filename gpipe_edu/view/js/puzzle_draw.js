@@ -2,9 +2,11 @@
 
 import { escape, labelFont, px } from "./lettering.js";
 import { boxOf, stripUnit, xOf } from "./layout.js";
-import { ghostBoxes, opLabel } from "./puzzle_moves.js";
+import { ghostBoxes, opLabel, opParts } from "./puzzle_moves.js";
 
 const LEAST_FONT = 12; // pixels; where there is less room, how many more ops are ready is left out
+
+const ROOM = 64; // pixels that the name of an aim takes
 
 const CORNER = 54; // pixels that a name in the middle and a stage beside it take
 
@@ -28,7 +30,13 @@ export function ghostsOf(panel, ghosts) {
 
 /** What stays until the next move: aims, caps, stage numbers, stuck ops, ops that are wrong. */
 export function standing(panel, board, wrong) {
-  return aims(panel, board) + caps(panel, board) + stageTags(panel) + stuckBoxes(panel, board) + wrongOps(panel, board, wrong);
+  return grounds(panel) + aims(panel, board) + caps(panel, board) + stageTags(panel) + stuckBoxes(panel, board) + wrongOps(panel, board, wrong) + circle(panel, board);
+}
+
+/** A line under every lane, so that an empty one is seen. */
+function grounds({ frame, lanes }) {
+  const lines = lanes.map(({ y, height }) => `M${px(frame.left)} ${px(y + height + 1)}H${px(frame.right)}`);
+  return `<path class="gp-ground" d="${lines.join("")}"/>`;
 }
 
 function upright(panel, time, words, kind) {
@@ -42,11 +50,13 @@ function upright(panel, time, words, kind) {
 function aims(panel, { goal, par }) {
   if (goal === null) return "";
   if (par === null || par === goal) return upright(panel, goal, par === null ? `goal ${goal}` : `goal and par ${goal}`, "goal");
-  return upright(panel, goal, `goal ${goal}`, "goal") + upright(panel, par, `par ${par}`, "par");
+  const close = (goal - par) * panel.frame.scale < ROOM;
+  const words = close ? `par ${par}, goal ${goal}` : `goal ${goal}`;
+  return upright(panel, goal, words, "goal") + upright(panel, par, close ? "" : `par ${par}`, "par");
 }
 
 function caps(panel, { cap }) {
-  if (!cap) return "";
+  if (!cap || !panel.memory) return "";
   const { frame } = panel;
   return cap
     .map((most, device) => {
@@ -106,6 +116,55 @@ function wrongOps(panel, { stuck }, wrong) {
     if (place) markup += rectangle(place, "gp-wrong");
   }
   return markup;
+}
+
+const BEND = 9; // pixels below a lane, for an arrow along it
+
+/** The arrows of a deadlock: from an op to the one it waits for, dashed from there to the one it stands behind. */
+function circle(panel, board) {
+  let markup = "";
+  for (const [from, to, turn] of board.circle) {
+    const points = arrowPoints(placeOf(panel, board, from), placeOf(panel, board, to), turn);
+    const line = `M${points.map(([x, y]) => `${px(x)} ${px(y)}`).join("L")}`;
+    const kind = turn ? "gp-turn" : "gp-wait";
+    markup += `<path class="ge-arrow-rim ge-strong" d="${line}"/><path class="${kind}" d="${line}"/><path class="gp-tip" d="${tipOf(points)}"/>`;
+  }
+  return markup;
+}
+
+/** The box of an op by its name; of one that is still to be placed, where it would stand: behind its device's last. */
+function placeOf(panel, board, name) {
+  const { spec, lanes, frame } = panel;
+  const { stage } = opParts(name);
+  const device = stage % spec.K;
+  const boxes = laneBoxes(panel, board.stuck, device);
+  const stuck = board.stuck.find(({ op }) => op === name);
+  if (stuck) return boxes[stuck.at];
+  for (let index = spec.first[device]; index < spec.first[device + 1]; index++) {
+    if (`${spec.kind[index]}${spec.micro_batch[index]}@${spec.stage[index]}` === name) return boxOf(panel, index);
+  }
+  const last = boxes.at(-1);
+  return { x: last ? last.x + last.width + 6 : frame.left, y: lanes[device].y, width: 12, height: lanes[device].height };
+}
+
+/** Straight from lane to lane, from inside of one box into the other, as lanes stand close; along a lane below it. */
+function arrowPoints(one, two, turn) {
+  const [x1, x2] = [one.x + one.width / 2, two.x + two.width / 2];
+  if (one.y === two.y) {
+    const [edge, bend] = turn ? [one.y + one.height, one.y + one.height + BEND] : [one.y, one.y - BEND];
+    return [[x1, edge], [x1, bend], [x2, bend], [x2, edge]];
+  }
+  const down = two.y > one.y;
+  const inset = one.height / 4;
+  return [[x1, down ? one.y + one.height - inset : one.y + inset], [x2, down ? two.y + inset : two.y + two.height - inset]];
+}
+
+function tipOf(points) {
+  const [[x1, y1], [x2, y2]] = points.slice(-2);
+  const length = Math.hypot(x2 - x1, y2 - y1) || 1;
+  const [along, across] = [(x2 - x1) / length, (y2 - y1) / length];
+  const [x, y] = [x2 - 9 * along, y2 - 9 * across];
+  return `M${px(x2)} ${px(y2)}L${px(x - 4.5 * across)} ${px(y + 4.5 * along)}L${px(x + 4.5 * across)} ${px(y - 4.5 * along)}z`;
 }
 
 /** What changes as one looks around. look: {ghosts, hint, place, focused, carried, target}; mark names the focus. */

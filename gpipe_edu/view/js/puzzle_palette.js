@@ -4,8 +4,8 @@ import { KEPT } from "./kept.js";
 import { escape } from "./lettering.js";
 import { nearestButton, opLabel, opWords, rove } from "./puzzle_moves.js";
 
-const MANY = 24; // ops left on a device; above, only FEW of each kind are shown: all would fill the page
-const FEW = 4;
+const MANY = 24; // ops left on a device; above, only the first few of each kind and the last are shown
+const MANY_KINDS = 4; // above, only the first and the last
 
 /** on: {place(device, op), drag(event, device, op)}. */
 export function createPalette(host, { names, on }) {
@@ -36,11 +36,14 @@ export function createPalette(host, { names, on }) {
   }
 
   function row(groups, device, several) {
-    const most = groups.reduce((sum, { ops, more }) => sum + ops.length + more, 0) > MANY ? FEW : MANY;
+    const many = groups.reduce((sum, { ops, more }) => sum + ops.length + more, 0) > MANY;
+    const first = !many ? MANY : groups.length > MANY_KINDS ? 1 : 3;
     const parts = groups.map(({ ops, more, kind }) => {
-      const shown = ops.slice(0, most).map((op) => button(op, kind, device, several)).join("");
-      const rest = Math.max(0, ops.length - most) + more;
-      return `<span class="gp-kind">${shown}${rest ? `<span class="ge-name">+${rest}</span>` : ""}</span>`;
+      const drawn = ops.map((op) => button(op, kind, device, several));
+      const rest = ops.length - first - 1 + more;
+      if (rest < 1) return `<span class="gp-kind">${drawn.join("")}</span>`;
+      const between = `<span class="ge-name" title="${rest} more between them; type their names">…</span>`;
+      return `<span class="gp-kind">${drawn.slice(0, first).join("")}${between}${drawn.at(-1)}</span>`;
     });
     const inside = parts.join("") || `<span class="ge-name">everything is placed</span>`;
     return `<div class="gp-row" role="group" aria-label="Ops for device ${device}" data-device="${device}"><span class="gp-device">device ${device}</span><div class="gp-kinds">${inside}</div></div>`;

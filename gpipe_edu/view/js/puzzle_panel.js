@@ -12,8 +12,8 @@ function push(name, label, more = "") {
   return `<button type="button" class="ge-word" data-do="${name}" ${more} ${KEPT}>${label}</button>`;
 }
 
-function tick(name, label) {
-  return `<label class="ge-check"><input type="checkbox" data-tick="${name}" ${KEPT}> ${label}</label>`;
+function tick(name, label, words) {
+  return `<label class="ge-check" title="${words}"><input type="checkbox" data-tick="${name}" ${KEPT}> ${label}</label>`;
 }
 
 /** Everything that is always there. */
@@ -21,29 +21,32 @@ export function frameMarkup(engines, { largest }) {
   const size = (name, label, value, most) =>
     `<label class="ge-field">${label} <input type="number" data-size="${name}" value="${value}" min="${most ? 1 : 0}" ${most ? `max="${most}"` : 'step="any"'} ${KEPT}></label>`;
   return (
-    `<nav class="gp-levels" aria-label="Levels"></nav><div class="gp-level"></div>` +
+    `<nav class="gp-levels" aria-label="Levels"></nav>` +
     `<form class="gp-sandbox ge-row" novalidate hidden>${size("K", "devices K", 4, largest.K)}${size("M", "micro-batches M", 8, largest.M)}` +
-    `${size("V", "stages per device V", 1, largest.V)}${size("B", "B takes", 2)}${size("send", "sending takes", 0)}${size("cap", "cap (empty: none)", "")}` +
-    `<button type="submit" class="ge-word" ${KEPT}>Build with these sizes</button></form>` +
-    `<ul class="ge-figures gp-figures"></ul><div class="gp-board"></div>` +
-    `<div class="gp-said" role="status" aria-live="polite"></div><ul class="gp-problems" hidden></ul>` +
-    `<div class="gp-solved" hidden></div><div class="gp-palette" role="group" aria-label="Ops to place"></div>` +
-    `<div class="ge-row gp-tools" role="group" aria-label="Build"><form class="gp-type"><label class="ge-field">type ops ` +
+    `${size("V", "stages V", 1, largest.V)}${size("B", "B takes", 2)}${size("send", "sending", 0)}${size("cap", "cap", "")}` +
+    `<button type="submit" class="ge-word" ${KEPT}>Build these sizes</button></form>` +
+    `<ul class="ge-figures gp-figures"></ul><div class="gp-desk"><div class="gp-side"><div class="gp-level"></div>` +
+    `<div class="gp-said" role="status" aria-live="polite"></div><div class="gp-solved" hidden></div>` +
+    `<span class="ge-row gp-group" role="group" aria-label="Hint"><span class="ge-name">hint:</span>` +
+    `${push("hint", "where", 'data-size="1" aria-label="Hint: where"')}${push("hint", "what", 'data-size="2" aria-label="Hint: what kind"')}` +
+    `${push("hint", "which", 'data-size="3" aria-label="Hint: which op"')}</span>` +
+    `<ul class="gp-problems" hidden></ul></div>` +
+    `<div class="gp-play"><div class="gp-board"></div></div>` +
+    `<div class="gp-palette" role="group" aria-label="Ops to place"></div></div>` +
+    `<div class="ge-row gp-tools" role="group" aria-label="Build">${push("undo", "Undo")}${push("redo", "Redo")}` +
+    `${push("remove", "Take away")}${push("clear", "Clear")}` +
+    `<form class="gp-type"><label class="ge-field">type ops ` +
     `<input type="text" class="gp-text" placeholder="F0@1, or 1: F0 F1" autocomplete="off" spellcheck="false" ${KEPT}></label>` +
     `<button type="submit" class="ge-word" ${KEPT}>Place</button></form>` +
-    `${push("undo", "Undo")}${push("redo", "Redo")}${push("remove", "Take away")}${push("clear", "Clear")}</div>` +
-    `<div class="ge-row gp-tools"><span class="ge-row gp-group" role="group" aria-label="Hint"><span class="ge-name">hint:</span>` +
-    `${push("hint", "where", 'data-size="1" aria-label="Hint: where"')}${push("hint", "what kind", 'data-size="2" aria-label="Hint: what kind"')}` +
-    `${push("hint", "which op", 'data-size="3" aria-label="Hint: which op"')}</span>` +
-    `${tick("ghosts", "show ready moves")}${tick("free", "free editing: nothing is refused, what is wrong is listed")}</div>` +
-    `<div class="gp-run" hidden></div>` +
+    `${tick("ghosts", "show ready moves", "")}${tick("free", "free editing", "Nothing is refused; what is wrong is listed")}</div>` +
+    `<div class="gp-run" hidden></div><div class="gp-folds">` +
     `<details class="gp-more"><summary ${KEPT}>Why is this par?</summary><div class="gp-why"></div>${push("prove", "Prove it")}<p class="gp-proof" role="status"></p></details>` +
     `<details class="gp-more"><summary ${KEPT}>Share this board, or open another</summary><div class="ge-row">${push("share", "Make a share string")}` +
     `<input type="text" class="gp-string" aria-label="Share string of this board" readonly hidden ${KEPT}>${push("copy", "Copy", "hidden")}</div>` +
     `<form class="gp-open ge-row"><label class="ge-field">open a share string <input type="text" class="gp-string" data-open autocomplete="off" spellcheck="false" ${KEPT}></label>` +
     `<button type="submit" class="ge-word" ${KEPT}>Open</button></form></details>` +
-    `<div class="ge-legend"></div><p class="gp-where"></p><p class="ge-error" role="alert" hidden></p>` +
-    `<div class="ge-live" aria-live="polite"></div>`
+    `<details class="gp-more"><summary ${KEPT}>Colours, and where progress is kept</summary><div class="ge-legend"></div><p class="gp-where"></p></details></div>` +
+    `<p class="ge-error" role="alert" hidden></p><div class="ge-live" aria-live="polite"></div>`
   );
 }
 
@@ -109,7 +112,8 @@ export function proofWords({ text, bound }) {
 export function runMarkup({ text, equal, words, engine }) {
   const name = { numpy: "NumPy", torch: "PyTorch" }[engine];
   return (
-    `<h4>Your schedule, run on ${name}</h4><p class="gp-${equal ? "yes" : "no"}">${escape(text)}</p><div class="ge-chart"></div>` +
-    `<div class="ge-explain"><p class="ge-hint">Point at an op or a bubble, or use the arrow keys: it tells what it waited for.</p></div><ul class="ge-words">${words.map((line) => `<li>${escape(line)}</li>`).join("")}</ul>`
+    `<h4>Your schedule, run on ${name}</h4><p class="gp-${equal ? "yes" : "no"}">${escape(text)}</p>` +
+    `<div class="ge-explain"><p class="ge-hint">Point at an op or a bubble, or use the arrow keys: it tells what it waited for.</p></div>` +
+    `<div class="ge-chart"></div><ul class="ge-words">${words.map((line) => `<li>${escape(line)}</li>`).join("")}</ul>`
   );
 }

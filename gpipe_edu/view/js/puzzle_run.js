@@ -1,19 +1,18 @@
 // What came of running the board for real: measured against planned, on one axis.
 
 import { createChart } from "./chart.js";
-import { explain, spoken } from "./explain.js";
-import { escape } from "./lettering.js";
+import { createAnswerLine } from "./answer_line.js";
+import { explainMarkup, spoken } from "./explain.js";
 import { runMarkup } from "./puzzle_panel.js";
 
 /** mark: a name that is unique on the page. tell(words): to a screen reader. */
 export function createRun(host, { mark, names, tell }) {
   let chart = null;
+  let answer = null;
 
   function describe(item) {
     if (!item) return;
-    const { title, lines } = explain(chart.specs[item.panel], item, names);
-    const parts = [`<b>${escape(title)}</b>`, ...lines.map(escape)];
-    host.querySelector(".ge-explain").innerHTML = parts.map((line) => `<p>${line}</p>`).join("");
+    answer.show(explainMarkup(chart.specs[item.panel], item, names));
   }
 
   function focus(item) {
@@ -32,6 +31,7 @@ export function createRun(host, { mark, names, tell }) {
     end();
     host.hidden = false;
     host.innerHTML = runMarkup(run);
+    answer = createAnswerLine(host.querySelector(".ge-explain"));
     chart = createChart(host.querySelector(".ge-chart"), { mark, names, on: { hover: describe, focus } });
     chart.set({ memory: false, arrows: false });
     chart.show(run.specs);

@@ -17,7 +17,7 @@ from gpipe_edu.view.measures import TimeUnit, figures, fullest
 _PLAIN: Final = TimeUnit(1, "")
 
 _MOST_NAMED: Final = 24
-"""Ops of a kind that are sent: of more the page shows a few and the number."""
+"""Ops of a kind that are sent: of more the page shows a few and the last one."""
 
 _LEAST_ROOM: Final = 16.0
 """Time on the axis of an empty board without a goal."""
@@ -51,6 +51,7 @@ def picture(board: Board) -> dict[str, Any]:
         "unit": level.unit,
         "ghosts": ghosts,
         "stuck": stuck,
+        "circle": [[str(start), str(end), turn] for start, end, turn in board.position.circle],
         "left": _left(board),
     }
 
@@ -133,7 +134,7 @@ def _stuck(board: Board, drawn: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _left(board: Board) -> list[list[dict[str, Any]]]:
     """Per device, the ops that it can still be given, by kind and stage; where a way is chosen, those of that way, and
-    none where a micro-batch is finished. more: how many there are besides those named.
+    none where a micro-batch is finished. more: how many there are besides those named: the first ones and the last.
     """
     level = board.level
     there: dict[tuple[int, int], frozenset[str]] = {}
@@ -148,7 +149,8 @@ def _left(board: Board) -> list[list[dict[str, Any]]]:
         for stage, column in enumerate(cells):
             open_ones = [m for m, kinds in enumerate(column) if kind in kinds]
             if open_ones:
-                ops = [f"{kind}{m}@{stage}" for m in open_ones[:_MOST_NAMED]]
+                named = open_ones if len(open_ones) <= _MOST_NAMED else [*open_ones[: _MOST_NAMED - 1], open_ones[-1]]
+                ops = [f"{kind}{m}@{stage}" for m in named]
                 left[level.home(stage)].append(
                     {"kind": kind, "stage": stage, "ops": ops, "more": len(open_ones) - len(ops)}
                 )

@@ -6,7 +6,7 @@ import { legendMarkup } from "../../../gpipe_edu/view/js/legend.js";
 import { overlay, transfers } from "../../../gpipe_edu/view/js/overlay.js";
 import { NAMES, opOf, specs } from "./specs.mjs";
 
-const panelFor = (spec, width = 1000, from = 0, to = null) => panelOf(spec, frameOf([spec], width, from, to), true);
+const panelFor = (spec, width = 1000, from = 0, to = null) => panelOf(spec, frameOf([spec], width, { from, to, memory: true }), true);
 const count = (text, pattern) => (text.match(pattern) ?? []).length;
 
 test("a rectangle per op, two for a checkpointed backward, and a label where it fits", () => {
@@ -57,7 +57,7 @@ test("arrows: every transfer of a small step, of a large one only the selected m
 
 test("an arrow is long enough to be seen where no memory strip keeps the lanes apart", () => {
   for (const memory of [true, false]) {
-    const panel = panelOf(specs.gpipe, frameOf([specs.gpipe], 1000), memory);
+    const panel = panelOf(specs.gpipe, frameOf([specs.gpipe], 1000, { memory }), memory);
     const selected = { type: "op", index: opOf(specs.gpipe, "F", 5, 2) };
     const markup = overlay(panel, { active: null, selected, critical: false, focused: false, arrows: true }, "m", "");
     const path = markup.match(/<path class="ge-arrow ge-strong" d="([^"]+)"/)[1];

@@ -19,7 +19,7 @@ function near(found, wanted, what) {
 for (const [name, wanted] of Object.entries(golden.cases)) {
   test(`the geometry of ${name}`, () => {
     const { spec } = wanted;
-    const frame = layout.frameOf([spec], wanted.width);
+    const frame = layout.frameOf([spec], wanted.width, wanted);
     const panel = layout.panelOf(spec, frame, wanted.memory);
     const ops = [...spec.kind].map((_, index) => index);
     const flat = ({ x, y, width, height }) => [x, y, width, height];
@@ -46,7 +46,7 @@ test("label sizes, text widths, ticks and times are those of Python", () => {
 
 test("a zoomed axis shows only the ticks in view, at the same times", () => {
   const { spec } = golden.cases.gpipe;
-  const frame = layout.frameOf([spec], 1000, 10, 16);
+  const frame = layout.frameOf([spec], 1000, { from: 10, to: 16 });
   const { marks } = layout.axisOf(frame, spec.shown);
   assert.ok(marks.length >= 4);
   for (const { x, text } of marks) near(x, layout.xOf(frame, Number(text)), text);

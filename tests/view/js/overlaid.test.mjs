@@ -64,9 +64,9 @@ test("a run that is quicker than its plan leaves room for the plan", () => {
 
 test("an op tells how it differs from its plan", () => {
   const [run] = overlaid([plan, late]);
-  const of = (kind, m, k) => explain(run, { type: "op", index: opOf(run, kind, m, k) }, NAMES).lines[1];
+  const of = (kind, m, k) => explain(run, { type: "op", index: opOf(run, kind, m, k) }, NAMES).lines[0].split(". ").at(-1);
   assert.equal(of("F", 2, 0), "Planned from 2 to 3: it started 1 later and it took 0.5 longer.");
   assert.equal(of("F", 0, 0), "Planned from 0 to 1: it took 0.5 longer.");
   const [same] = overlaid([plan, { ...plan, source: "measured" }]);
-  assert.equal(explain(same, { type: "op", index: 3 }, NAMES).lines[1], "Planned from 3 to 4: it ran as planned.");
+  assert.equal(explain(same, { type: "op", index: 3 }, NAMES).lines[0].split(". ").at(-1), "Planned from 3 to 4: it ran as planned.");
 });

@@ -88,7 +88,17 @@ const board = {
   cap: [4, 3, 2, 1],
   ghosts: [{ op: "F0@0", device: 0, start: 33, end: 34, more: 2 }],
   stuck: [{ op: "B7@3", device: 3, at: spec.first[4] - spec.first[3], start: 33, end: 35 }],
+  circle: [],
 };
+
+test("a deadlock is drawn as arrows from op to op, dashed where one only stands behind the other", () => {
+  const circle = [["B7@3", "F0@1", false], ["F0@1", "B1@1", true], ["B1@1", "F0@0", false], ["F0@0", "B9@0", true]];
+  const text = drawn.standing(panel, { ...board, circle }, new Set());
+  assert.equal(text.match(/class="gp-wait"/g).length, 2);
+  assert.equal(text.match(/class="gp-turn"/g).length, 2); // the last leads to an op that is not on the board yet
+  assert.ok(!text.includes("NaN"));
+  assert.ok(!drawn.standing(panel, board, new Set()).includes("gp-wait"));
+});
 
 test("the board shows goal, par, a cap per device, what is stuck and what is wrong", () => {
   const text = drawn.standing(panel, board, new Set(["B7@3", "F0@0"]));

@@ -1,0 +1,43 @@
+"""A picture while it grows: where the next line goes, what is there so far, and the sizes that all of it keeps to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from .shapes import Arrow, Bar, Box, Idle, Outline, Point, Role, Strip, Swatch, Words
+
+EDGE: Final = 12
+HEADING, FIGURES, LANE, NOTE = 17, 14, 14, 13
+STRIP: Final = 26
+"""Pixels: the margin, the sizes of type, the height of a memory strip."""
+
+
+@dataclass
+class Sheet:
+    """The picture while it grows: where the next line goes, and what is there so far."""
+
+    width: float
+    left: float
+    right: float
+    origin: float
+    scale: float
+    y: float = EDGE
+    boxes: list[Box] = field(default_factory=list)
+    idles: list[Idle] = field(default_factory=list)
+    strips: list[Strip] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    routes: list[tuple[Point, ...]] = field(default_factory=list)
+    swatches: list[Swatch] = field(default_factory=list)
+    outlines: list[Outline] = field(default_factory=list)
+    arrows: list[Arrow] = field(default_factory=list)
+    words: list[Words] = field(default_factory=list)
+
+    def x(self, time: float) -> float:
+        """Where `time` stands on the axis that all timelines share."""
+        return self.left + (time - self.origin) * self.scale
+
+    def write(self, role: Role, line: str, font: float) -> None:
+        """A line of text at the left margin, and on to the next one."""
+        self.words.append(Words(role, EDGE, self.y + font / 2, line, font))
+        self.y += font * 1.4

@@ -1,0 +1,111 @@
+"""Where things stand in the picture of a schedule that cannot run: what has run, what never will, and why, as arrows.
+
+A deadlock is a circle, so it is drawn as one: an arrow from each op to the one it waits for, and a dashed one from
+there to the op that stands in front of it. The sentence above is broken where its parts end, never inside a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import Final
+
+from gpipe_edu.schedule import Op
+from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.diagram import broken
+from gpipe_edu.timeline.standstill import Standstill
+
+from .lettering import label_font, text_width
+from .shapes import Arrow, Box, Outline, Point
+from .sheet import FIGURES, Sheet
+
+GAP: Final = 26
+"""Pixels between two lanes, where arrows along a lane have their bend."""
+
+_BEND: Final = 10
+_MOST_ARROWS: Final = 12
+
+RULES: Final = {
+    "split-stage": "belongs there",
+    "duplicate": "the same op",
+    "mixed": "not beside that one",
+    "missing": "lacks that one",
+}
+"""What an arrow says of a broken rule, by its code; of the others: that an op needs another."""
+
+Place = tuple[float, float, float, float]
+"""x, y, width and height of an op."""
+
+
+def sentence(sheet: Sheet, message: str) -> None:
+    """Write `message`, a line for each of its parts."""
+    room = int((sheet.width - 24) / text_width("n", FIGURES))
+    for part in message.split("\n"):
+        for line in wrap(part.strip(), max(20, room)):
+            sheet.write("alarm", line, FIGURES)
+
+
+def outlines(sheet: Sheet, still: Standstill, top: float, height: float) -> None:
+    """The ops that never run, and what breaks the rule, with the lanes from `top` on; and the arrows."""
+    place = {span: at(sheet, span, top, height) for span in (*still.ran, *still.stuck, *still.absent)}
+    for span in (*still.stuck, *still.absent):
+        sheet.outlines.append(outline(span.op, span.device, place[span], _label(still, span), span in still.wrong))
+    for span in still.ran:
+        if span in still.wrong:
+            sheet.outlines.append(outline(span.op, span.device, place[span], "", True))
+    for start, end, turn in still.arrows:
+        sheet.arrows.append(arrow(place[start], place[end], turn=turn))
+
+
+def conflicts(sheet: Sheet, drawing: Timeline, boxes: Sequence[Box]) -> None:
+    """Arrows over a drawing that cannot be, each from an op to one that it needs and that ends too late."""
+    place = {(box.device, box.op): (box.x, box.y, box.width, box.height) for box in boxes}
+    found = broken(drawing)[:_MOST_ARROWS]
+    for span in dict.fromkeys(arrow.start for arrow in found):
+        sheet.outlines.append(outline(span.op, span.device, place[span.device, span.op], "", True))
+    for start, end, turn in found:
+        sheet.arrows.append(arrow(place[start.device, start.op], place[end.device, end.op], turn=turn))
+
+
+def _label(still: Standstill, span: Span) -> str:
+    several = len({each.op.stage for each in still.row(span.device)}) > 1
+    return f"{span.op if several else span.op.label}?"
+
+
+def at(sheet: Sheet, span: Span, top: float, height: float) -> Place:
+    """Where an op stands."""
+    return sheet.x(span.start), top + span.device * (height + GAP), (span.end - span.start) * sheet.scale, height
+
+
+def outline(op: Op, device: int, place: Place, label: str, wrong: bool) -> Outline:
+    """The outline of an op, its label as large as fits."""
+    font = label_font(label, place[2]) if label else 0
+    return Outline(op, device, *place, label if font else "", font, wrong)
+
+
+def arrow(start: Place, end: Place, *, turn: bool = False) -> Arrow:
+    """From one op to another: straight between two lanes, with a bend along one; below it for a turn, else above."""
+    (x, y, width, height), (to_x, to_y, to_width, to_height) = start, end
+    # Past a lane in between, off the middle, where the names of its ops are.
+    share = 0.8 if abs(to_y - y) > height + GAP else 0.5
+    middle, to_middle = x + share * width, to_x + share * to_width
+    # Where lanes stand close, an arrow begins and ends inside of their boxes, or nothing of it would be seen.
+    inset = 0 if abs(to_y - y) - height >= 2 * _BEND else height / 4
+    points: Sequence[Point]
+    if y == to_y:
+        edge, bend = (y + height, y + height + _BEND) if turn else (y, y - _BEND)
+        points = [(middle, edge), (middle, bend), (to_middle, bend), (to_middle, edge)]
+    elif to_y > y:
+        points = [(middle, y + height - inset), (to_middle, to_y + inset)]
+    else:
+        points = [(middle, y + inset), (to_middle, to_y + to_height - inset)]
+    return Arrow(tuple(points), turn)
+
+
+def head(points: Sequence[Point]) -> tuple[Point, Point, Point]:
+    """The triangle at the end of an arrow."""
+    (x, y), (to_x, to_y) = points[-2:]
+    length = ((to_x - x) ** 2 + (to_y - y) ** 2) ** 0.5 or 1.0
+    along, across = (to_x - x) / length, (to_y - y) / length
+    back_x, back_y = to_x - 9 * along, to_y - 9 * across
+    return (to_x, to_y), (back_x - 4.5 * across, back_y + 4.5 * along), (back_x + 4.5 * across, back_y - 4.5 * along)
