@@ -4,7 +4,20 @@ from .attempts import hint
 from .check import NotYet, check
 from .environment import look
 from .lab_report import LabReport
+from .machine import on_your_machine
 from .predict import forget, predict
 from .progress import progress, reset, solution
 
-__all__ = ["LabReport", "NotYet", "check", "forget", "hint", "look", "predict", "progress", "reset", "solution"]
+__all__ = [
+    "LabReport",
+    "NotYet",
+    "check",
+    "forget",
+    "hint",
+    "look",
+    "on_your_machine",
+    "predict",
+    "progress",
+    "reset",
+    "solution",
+]
