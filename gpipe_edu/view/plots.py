@@ -1,6 +1,6 @@
-"""Curves and bars for lessons: three lines of a lesson's own, and the look is the same everywhere.
+"""Curves, bars and points for lessons: three lines of a lesson's own, and the look is the same everywhere.
 
-Each returns the axes, so that a reader can add to them. Colours and markers differ, so print and colour blindness lose
+Whoever wants to add to one gives the axes to draw on. Colours and markers differ, so print and colour blindness lose
 nothing.
 """
 
@@ -32,8 +32,8 @@ def plot_lines(
     limits: Mapping[str, float] | None = None,
     dots: Mapping[str, float] | None = None,
     ax: Axes | None = None,
-) -> Axes:
-    """A line for each name, over `x`; returns the axes.
+) -> None:
+    """A line for each name, over `x`.
 
     across, up: what the axes show. doubling: x doubles from step to step. limits: a dashed line for a name, in the
     colour of its curve. dots: an x for a name, where its curve gets a large dot. Raises ValueError for a line that is
@@ -55,7 +55,6 @@ def plot_lines(
         ax.set_xticks(list(x), [f"{value:g}" for value in x])
         ax.minorticks_off()
     _finish(ax, across, up, title, legend=len(lines) > 1)
-    return ax
 
 
 def plot_bars(
@@ -68,8 +67,8 @@ def plot_bars(
     stacked: bool = False,
     limit: float | None = None,
     ax: Axes | None = None,
-) -> Axes:
-    """For each label a group of bars, one for each name, side by side or `stacked`; returns the axes.
+) -> None:
+    """For each label a group of bars, one for each name, side by side or `stacked`.
 
     limit: a dashed line over all, such as a device's memory. Raises ValueError for bars that are not as many as labels.
     """
@@ -87,7 +86,30 @@ def plot_bars(
         ax.axhline(limit, color="black", linestyle="--")
     ax.set_xticks(range(len(labels)), [str(label) for label in labels])
     _finish(ax, across, up, title, legend=len(bars) > 1)
-    return ax
+
+
+def plot_points(
+    points: Mapping[str, tuple[float, float]],
+    *,
+    across: str,
+    up: str,
+    title: str = "",
+    named: Sequence[str] = (),
+    ax: Axes | None = None,
+) -> None:
+    """A dot for each name, at its (x, y), with the names of those in `named` beside them.
+
+    Raises ValueError for a name that is no point.
+    """
+    for name in named:
+        if name not in points:
+            raise ValueError(f"there is no point {name!r}; the points are {', '.join(points)}")
+    ax = ax or _axes(height=3.6)
+    across_all, up_all = zip(*points.values(), strict=True)
+    ax.scatter(across_all, up_all, color=PAINTS["F"].fill, edgecolor="black", s=60)
+    for name in named:
+        ax.annotate(name, points[name], xytext=(6, 6), textcoords="offset points", fontsize=11)
+    _finish(ax, across, up, title, legend=False)
 
 
 def _fills(count: int) -> list[str]:
@@ -110,7 +132,7 @@ def _finish(ax: Axes, across: str, up: str, title: str, *, legend: bool) -> None
     ax.set_xlabel(across, fontsize=12)
     ax.set_ylabel(up, fontsize=12)
     ax.set_title(title, fontsize=12, loc="left")
-    ax.tick_params(labelsize=11)
+    ax.tick_params(labelsize=11 if len(ax.get_xticks()) <= 12 else 8)
     if ax.get_yscale() == "linear":
         ax.set_ylim(bottom=0)
     for side in ("top", "right"):
