@@ -13,7 +13,7 @@ SECONDS_A_LINE = 5
 """For a line of code."""
 SECONDS_A_RESULT = 20
 """For what a cell shows."""
-ACTION = re.compile(r"\b(predict|attempt)\(|\bge\.(puzzle|gantt)\(")
+ACTION = re.compile(r"(?<![\w.])(predict|attempt)\(|\bge\.(puzzle|gantt)\(")
 """Something to choose, drag, draw, type, build or play."""
 
 
