@@ -1,10 +1,26 @@
 """What makes a package a course: predictions before a surprise, checked exercises, what a learner has done."""
 
 from .attempts import hint
+from .challenge import attempt
 from .check import NotYet, check
 from .environment import look
 from .lab_report import LabReport
+from .machine import on_your_machine
 from .predict import forget, predict
-from .progress import progress, reset, solution
+from .progress import progress
+from .ways_out import reset, solution
 
-__all__ = ["LabReport", "NotYet", "check", "forget", "hint", "look", "predict", "progress", "reset", "solution"]
+__all__ = [
+    "LabReport",
+    "NotYet",
+    "attempt",
+    "check",
+    "forget",
+    "hint",
+    "look",
+    "on_your_machine",
+    "predict",
+    "progress",
+    "reset",
+    "solution",
+]

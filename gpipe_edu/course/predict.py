@@ -11,28 +11,30 @@ from typing import Any, NamedTuple
 
 from gpipe_edu import store
 
-from . import page
-from .question import Question, find, letter
+from . import lined_up, page
+from .kind import Question
+from .question import find
 
 _SECTION = "predictions"
 
 
 class Outcome(NamedTuple):
-    """What came of a question: the option committed to, and any trouble in keeping it."""
+    """What came of a question: the answer committed to, as it is kept, and any trouble in keeping it."""
 
-    chosen: str
+    chosen: Any
     trouble: str = ""
 
 
-def predict(key: str, answer: str | None = None) -> None:
+def predict(key: str, answer: object = None) -> None:
     """Ask the question `key`, such as "03/first-backward"; with an `answer`, such as "B", commit to it instead.
 
-    In a notebook the question has buttons. The first commit counts: the answer is shown then, and `forget(key)` lets
-    you try again. Raises ValueError for a key or an option that does not exist, naming those that do.
+    In a notebook one chooses, drags, clicks or draws. The first commit counts: the answer is shown then, and
+    `forget(key)` lets you try again. Cells that *Run All* has lined up behind an open question wait: run them when you
+    have committed. Raises ValueError for a key or an answer that does not exist, naming those that do.
     """
     question = find(key)
     if answer is not None:
-        outcome = commit(question, letter(question, answer))
+        outcome = commit(question, question.read(answer))
         page.show(verdict(question, outcome))
     elif page.in_a_notebook():
         _display(question, recall(question))
@@ -53,14 +55,14 @@ def recall(question: Question) -> Outcome | None:
         chosen = store.read(_SECTION).get(question.key)
     except OSError:  # a folder one may not read holds no answers of ours
         return None
-    return Outcome(chosen) if chosen in list(question.options) else None  # a list, for a file may hold anything
+    return Outcome(chosen) if question.knows(chosen) else None
 
 
-def commit(question: Question, chosen: str) -> Outcome:
+def commit(question: Question, chosen: Any) -> Outcome:
     """Keep `chosen`, unless an answer is kept already: then that one counts."""
     try:
         with store.change(_SECTION) as kept:
-            if kept.get(question.key) not in list(question.options):
+            if not question.knows(kept.get(question.key)):
                 kept[question.key] = chosen
             return Outcome(kept[question.key], "" if kept[question.key] == chosen else _earlier(question, chosen))
     except OSError as error:
@@ -71,19 +73,15 @@ def commit(question: Question, chosen: str) -> Outcome:
 
 def verdict(question: Question, outcome: Outcome) -> str:
     """The sentences a reader gets after the commit, as Markdown."""
-    chosen, right = outcome.chosen, question.answer
-    compared = f"You said {chosen}, and {right} it is." if chosen == right else f"You said {chosen}. It is {right}."
-    return "\n\n".join(filter(None, [f"{compared} {question.because}", outcome.trouble]))
+    return "\n\n".join(filter(None, [f"{question.told(outcome.chosen)} {question.because}", outcome.trouble]))
 
 
 def as_text(question: Question, outcome: Outcome | None) -> str:
     """The question for a terminal, and for pages where no kernel runs; with the verdict once there is one."""
-    options = "\n".join(f"- {name}. {text}" for name, text in question.options.items())
-    last = verdict(question, outcome) if outcome else f'Commit with predict("{question.key}", "A"), or another letter.'
-    return f"Predict. {question.text}\n\n{options}\n\n{last}"
+    return f"Predict. {question.text}\n\n{verdict(question, outcome) if outcome else question.offered()}"
 
 
-def _earlier(question: Question, chosen: str) -> str:
+def _earlier(question: Question, chosen: Any) -> str:
     return f'(Not {chosen}: the first answer counts. To answer anew: forget("{question.key}").)'
 
 
@@ -95,3 +93,5 @@ def _display(question: Question, outcome: Outcome | None) -> None:
     else:
         display: Any = import_module("IPython.display").display
         display(Prediction(question, outcome))
+    if outcome is None:
+        lined_up.give_back()

@@ -1,20 +1,55 @@
-"""How far a learner has come, and the two ways out of an exercise: seeing a solution, and starting again."""
+"""How far a learner has come, over everything that keeps a result, and where to go on."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpipe_edu import store
+from gpipe_edu.puzzles.levels import LEVELS
+from gpipe_edu.puzzles.solved import SolvedLevels
 from gpipe_edu.words import plural
 
-from . import attempts, build, page, percent
-from .exercise import Exercise, exercises, find
+from . import attempts, challenge, page, question
+from .exercise import Exercise, exercises
+from .lessons import LESSONS, Lesson, lesson
+from .predict import recall
+
+
+class LessonState(NamedTuple):
+    """One lesson: its predictions and challenges by key, and how each stands. right: True, False, None while open."""
+
+    lesson: Lesson
+    right: dict[str, bool | None]
+    solved: dict[str, bool]
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything has been done in it."""
+        return any(one is not None for one in self.right.values()) or any(self.solved.values())
+
+    @property
+    def done(self) -> bool:
+        """Whether all its predictions are made and all its challenges solved."""
+        return None not in self.right.values() and all(self.solved.values())
+
+    @property
+    def counts(self) -> str:
+        """What has been done, in one line."""
+        if not self.begun:
+            return ""
+        made = [one for one in self.right.values() if one is not None]
+        words = f"{len(made)} of {plural(len(self.right), 'prediction')} made, {sum(made)} right"
+        if self.solved:
+            words += f"; {sum(self.solved.values())} of {plural(len(self.solved), 'challenge')} solved"
+        return words
 
 
 class Progress:
-    """The state of every exercise; shows itself in a notebook and prints as text."""
+    """Every lesson, puzzle and exercise, and where to go on; shows itself in a notebook and prints as text."""
 
     def __init__(self) -> None:
+        self.lessons = [_state_of(one) for one in LESSONS]
+        self.puzzles = len(SolvedLevels().records)
         self.rows: list[tuple[Exercise, dict[str, Any]]] = [
             (one, attempts.state(one.key)) for one in exercises().values()
         ]
@@ -29,65 +64,119 @@ class Progress:
         """The first exercise that is not solved."""
         return next((exercise for exercise, state in self.rows if not state["passed"]), None)
 
+    @property
+    def here(self) -> LessonState | None:
+        """The lesson to go on with: the last one begun, or the one behind it; None after the last."""
+        begun = max((number for number, state in enumerate(self.lessons) if state.begun), default=0)
+        return next((state for state in self.lessons[begun:] if not state.done), None)
+
     def __str__(self) -> str:
-        lines = [f"{self.solved} of {len(self.rows)} solved"]
-        for exercise, state in self.rows:
-            mark = "x" if state["passed"] else "."
-            lines.append(f"{mark}  {exercise.key:18} {exercise.title:48} {_state(state)}".rstrip())
+        lines = ["Lessons"]
+        for state in self.lessons:
+            name = f"{state.lesson.number} {state.lesson.title}"
+            lines.append(f"{_mark(state.done)}  {name:34} {state.counts}".rstrip())
+        lines.append(f"Puzzles: {self.puzzles} of {len(LEVELS)} levels solved")
+        lines.append(f"Exercises: {self.solved} of {len(self.rows)} solved")
+        for exercise, tries in self.rows:
+            lines.append(f"{_mark(tries['passed'])}  {exercise.key:18} {exercise.title:48} {_tries(tries)}".rstrip())
+        if self.here:
+            lines.append(f"Continue here: notebooks/{self.here.lesson.notebook}.ipynb")
         if self.following:
-            lines.append(f"Next: {self.following.key}, in exercises/{self.following.notebook}.ipynb")
+            lines.append(f"Next exercise: {self.following.key}, in exercises/{self.following.notebook}.ipynb")
         lines.append(f"Kept in {store.path()}")
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_markdown_(self) -> str:
-        lines = [f"**{self.solved} of {len(self.rows)} solved**", "", "| | exercise | |", "|---|---|---|"]
-        for exercise, state in self.rows:
-            mark = "solved" if state["passed"] else ""
-            lines.append(f"| {mark} | [{exercise.key}]({exercise.notebook}.ipynb) {exercise.title} | {_state(state)} |")
-        return "\n".join(lines)
+        lines = [f"**{self._way()}**", "", "| | lesson | |", "|---|---|---|"]
+        for state in self.lessons:
+            link = f"[{state.lesson.number} {state.lesson.title}](../notebooks/{state.lesson.notebook}.ipynb)"
+            lines.append(f"| {_check(state.done)} | {link} | {state.counts} |")
+        puzzles = f"{self.puzzles} of {plural(len(LEVELS), 'level')} solved"
+        lines += [
+            f"| {_check(self.puzzles == len(LEVELS))} | [Puzzles](../notebooks/schedule_puzzles.ipynb) | {puzzles} |",
+            "",
+            f"<details><summary>Exercises: {self.solved} of {len(self.rows)} solved</summary>",
+            "",
+            "| | exercise | |",
+            "|---|---|---|",
+        ]
+        for exercise, tries in self.rows:
+            link = f"[{exercise.key}](../exercises/{exercise.notebook}.ipynb)"
+            lines.append(f"| {_check(tries['passed'])} | {link} {exercise.title} | {_tries(tries)} |")
+        return "\n".join([*lines, "", "</details>"])
+
+    def _way(self) -> str:
+        if self.here is None:
+            return "All lessons are done."
+        link = f"[{self.here.lesson.number} {self.here.lesson.title}](../notebooks/{self.here.lesson.notebook}.ipynb)"
+        if not any(state.begun for state in self.lessons):
+            return f"Begin here: {link}"
+        return f"Continue here: {link}"
 
 
-def progress() -> Progress:
-    """How far you have come in the exercises."""
-    return Progress()
+class Recap:
+    """How the predictions of one lesson came out, and which to look at again."""
+
+    def __init__(self, number: str) -> None:
+        self.state = _state_of(lesson(number))
+
+    def __str__(self) -> str:
+        right = self.state.right
+        made = {key: one for key, one in right.items() if one is not None}
+        words = [f"**{sum(made.values())} of {len(right)} predictions right.**"]
+        again = [key for key, one in made.items() if not one]
+        if again:
+            words.append(
+                f"Look again at {', '.join(f'`{key}`' for key in again)}: what did you think, and why is it not so?"
+            )
+        open_ones = [key for key, one in right.items() if one is None]
+        if open_ones:
+            words.append(f"Still open: {_keys(open_ones)}.")
+        unsolved = [key for key, one in self.state.solved.items() if not one]
+        if unsolved:
+            words.append(f"Not solved yet: {_keys(unsolved)}.")
+        return " ".join(words)
+
+    def __repr__(self) -> str:
+        return page.plain(str(self))
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
 
 
-def solution(key: str, give_up: bool = False) -> None:
-    """Show one way to write the function of an exercise: after it is solved, or when you give up.
+def progress(number: str = "") -> Progress | Recap:
+    """How far you have come: in everything, or in the predictions and challenges of one lesson, such as "03".
 
-    Raises ValueError for a key that does not exist, FileNotFoundError where the course's solutions are not there.
+    Raises ValueError for a lesson that does not exist.
     """
-    exercise = find(key)
-    key = exercise.key
-    if not attempts.state(key)["passed"] and not give_up:
-        page.show(f'Not solved yet. To see a solution all the same: `solution("{key}", give_up=True)`.')
-        return
-    master = next((path for path in build.masters() if path.stem == exercise.notebook), None)
-    if master is None:
-        raise FileNotFoundError(f"solutions/{exercise.notebook}.py is not there")
-    for cell in percent.read(master.read_text(encoding="utf-8")):
-        if "### BEGIN SOLUTION" in cell.source and f"{exercise.cell}-" in cell.metadata.get("nbgrader", {}).get(
-            "grade_id", ""
-        ):
-            page.show(f"```python\n{percent.solution_of(cell.source)}\n```")
+    return Recap(number) if number else Progress()
 
 
-def reset(key: str) -> None:
-    """Start the notebook of an exercise anew. What you have written stays, in a copy with the date in its name.
-
-    Raises ValueError for a key that does not exist.
-    """
-    exercise = find(key)
-    notebook, copy = build.reset(exercise.notebook)
-    for other in exercises().values():
-        if other.notebook == exercise.notebook:
-            attempts.forget(other.key)
-    print(f"{notebook.name} is as new." + (f" Your work is in {copy.name}, beside it." if copy else ""))
+def _state_of(one: Lesson) -> LessonState:
+    right: dict[str, bool | None] = {}
+    for key in question.keys(one.number):
+        asked = question.find(key)
+        outcome = recall(asked)
+        right[key] = None if outcome is None else asked.right(outcome.chosen)
+    done = challenge.solved()
+    return LessonState(one, right, {key: key in done for key in challenge.challenges(f"{one.number}/")})
 
 
-def _state(state: dict[str, Any]) -> str:
+def _keys(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _mark(done: object) -> str:
+    return "x" if done else "."
+
+
+def _check(done: object) -> str:
+    return "\u2713" if done else ""
+
+
+def _tries(state: dict[str, Any]) -> str:
     if not state["tries"]:
         return ""
     tries = plural(state["tries"], "try", "tries")

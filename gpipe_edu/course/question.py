@@ -1,38 +1,34 @@
 """The questions that come before a surprise, read from a file per lesson, so that a notebook does not hold its answers.
 
-A file is `predictions/05.toml`; an entry in it looks like this and is asked for as "05/what-is-stored". Those of an
-exercise stand in its `said.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored".
-
-    [what-is-stored]
-    question = "..."                  # Markdown, one or two sentences
-    options = ["...", "...", "..."]   # shown as A, B, C
-    answer = "B"
-    because = "..."                   # Markdown; shown only after a reader has committed
+A file is `predictions/05.toml`, and its entry [what-is-stored] is asked for as "05/what-is-stored". Those of an
+exercise stand in its `said.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored". What an
+entry holds depends on its kind: see `choice.py`, `bar.py`, `click.py` and `curve.py`.
 """
 
 from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from string import ascii_uppercase
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from .bar import bar
+from .choice import choice
+from .click import click
+from .curve import curve
 from .exercise import exercises
+from .kind import Question
 
-_FIELDS: Final = {"question", "options", "answer", "because"}
-
-
-class Question(NamedTuple):
-    """One question: its texts are Markdown, `options` maps letters to what they stand for."""
-
-    key: str
-    text: str
-    options: dict[str, str]
-    answer: str
-    because: str
+_ANY: Final = {"question", "answer", "because"}
+_KINDS: Final[dict[str, tuple[set[str], Callable[[str, Mapping[str, Any]], Question]]]] = {
+    "choice": ({"options", "wrong"}, choice),
+    "bar": ({"chart", "longest", "near", "step", "low", "high"}, bar),
+    "click": ({"chart", "among", "device", "other"}, click),
+    "curve": ({"at", "across", "up", "near", "low", "high"}, curve),
+}
+"""Of every kind: the fields beside those that any has, and what makes a question of an entry."""
 
 
 def lessons() -> list[str]:
@@ -61,16 +57,6 @@ def find(key: str) -> Question:
     return _question(key, entries[name])
 
 
-def letter(question: Question, answer: str) -> str:
-    """The option that `answer` names, a small letter being as good. Raises TypeError, ValueError for anything else."""
-    if not isinstance(answer, str):
-        raise TypeError(f"answer is {answer!r}; it must be {_either(question.options)}, as text")
-    given = answer.strip().upper()
-    if given not in question.options:
-        raise ValueError(f"answer is {answer!r}; {question.key} allows {_either(question.options)}")
-    return given
-
-
 def _folder() -> Traversable:
     return files("gpipe_edu.course").joinpath("predictions")
 
@@ -87,23 +73,14 @@ def _entries(lesson: str) -> dict[str, Any]:
 
 def _question(key: str, entry: Any) -> Question:
     """The entry of a file, checked: its writer learns of a slip when the cell is first run."""
-    fields = set(entry) if isinstance(entry, dict) else set()
-    if fields != _FIELDS:
-        raise ValueError(f"{key} has {sorted(fields)}; it must have {', '.join(sorted(_FIELDS))}")
-    if not isinstance(entry["options"], list) or not 2 <= len(entry["options"]) <= 6:
-        raise ValueError(f"{key} has options {entry['options']!r}; it must be a list of 2 to 6 texts")
-    texts = [entry["question"], entry["because"], *entry["options"]]
-    if not all(isinstance(text, str) and text.strip() for text in texts):
-        raise ValueError(f"{key} has an empty text, or one that is no text")
-    options = dict(zip(ascii_uppercase, (text.strip() for text in entry["options"]), strict=False))
-    if entry["answer"] not in options:
-        raise ValueError(f"{key} has answer {entry['answer']!r}; it must be {_either(options)}")
-    return Question(key, entry["question"].strip(), options, entry["answer"], entry["because"].strip())
-
-
-def _either(letters: Iterable[str]) -> str:
-    *most, last = letters
-    return f"{', '.join(most)} or {last}"
+    given = dict(entry) if isinstance(entry, dict) else {}
+    kind = given.pop("kind", "choice")
+    if kind not in _KINDS:
+        raise ValueError(f"{key} has kind {kind!r}; it must be one of {', '.join(_KINDS)}")
+    own, make = _KINDS[kind]
+    if given.keys() != _ANY | own:
+        raise ValueError(f"{key} has {sorted(given)}; it must have {', '.join(sorted(_ANY | own))}")
+    return make(key, given)
 
 
 def _known(names: list[str]) -> str:

@@ -6,7 +6,7 @@ from .costs import Costs
 from .diagram import contradictions, read_diagram
 from .handing_out import handed_out
 from .memory import peak_memory
-from .simulate import replay, simulate
+from .simulate import replay, simulate, undisturbed
 from .timeline import Message, Span, Timeline
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "read_diagram",
     "replay",
     "simulate",
+    "undisturbed",
 ]

@@ -11,7 +11,7 @@ choice to make, so there are no ties to break: the same schedule and costs alway
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.schedule.schedule import checked
@@ -76,3 +76,32 @@ def _goals(schedule: Schedule) -> dict[Op, int]:
     """For every op whose output is needed on another device, that device; by the rules it is only one."""
     home = schedule.device_of_stage
     return {need: device for device, _, needs in schedule.steps for need in needs if home[need[2]] != device}
+
+
+def undisturbed(runs: Iterable[Timeline]) -> Timeline:
+    """One replayed timeline from several of the same schedule: every op takes its shortest time in any of them.
+
+    Other programs only ever add time, and hardly ever to the same op in every run; a whole run that nothing disturbed
+    is rare on a busy machine. Raises ValueError for no runs, for timelines that are not replayed, and for runs of
+    different schedules.
+    """
+    timelines = list(runs)
+    if not timelines:
+        raise ValueError("undisturbed needs at least one run; several are better")
+    rows = _rows(timelines[0])
+    seconds: dict[Op, float] = {}
+    for timeline in timelines:
+        if timeline.source != "replayed":
+            raise ValueError(
+                f"{timeline!r} is {timeline.source}; only replayed ops, timed one by one, can come from several runs"
+            )
+        if _rows(timeline) != rows:
+            raise ValueError(f"{timeline!r} runs other ops, or in another order, than {timelines[0]!r}")
+        for span in timeline.spans:
+            seconds[span.op] = min(span.end - span.start, seconds.get(span.op, float("inf")))
+    schedule = Schedule(rows, name=timelines[0].name)
+    return replay(schedule, seconds.__getitem__, source="replayed", unit=timelines[0].unit)
+
+
+def _rows(timeline: Timeline) -> list[list[Op]]:
+    return [[span.op for span in timeline.row(device)] for device in range(timeline.devices)]

@@ -2,13 +2,17 @@
 
 from typing import Any
 
-__all__ = ["memory_curve"]
+__all__ = ["memory_curve", "plot_bars", "plot_lines", "plot_points"]
 
 
 def __getattr__(name: str) -> Any:
-    """`memory_curve` loads matplotlib, so it loads when it is first used."""
+    """These load matplotlib, so they load when they are first used."""
     if name == "memory_curve":
         from .curves import memory_curve
 
         return memory_curve
+    if name in ("plot_bars", "plot_lines", "plot_points"):
+        from . import plots
+
+        return getattr(plots, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,6 +9,7 @@ from . import chrome, servers
 KEY = "03/deadlock"
 CELL = f'from gpipe_edu.course import predict\npredict("{KEY}")'
 WORDS = ".ge-prediction-words p"
+OTHER = CELL.replace(KEY, "03/loop")
 
 
 @pytest.fixture(scope="module", params=["lab", "notebook"])
@@ -19,6 +20,7 @@ def host(request, tmp_path_factory):
         pytest.importorskip("notebook", reason="this test needs Notebook 7: pip install -r requirements-dev.txt")
     folder = tmp_path_factory.mktemp("course")
     servers.notebook(folder, "asked", CELL, "")
+    servers.notebook(folder, "lined_up", OTHER, "print('the answer')")
     with servers.jupyter(folder, request.param) as address:
         yield address, request.param
 
@@ -56,3 +58,20 @@ def test_it_is_answered_by_keyboard_and_remembered_after_a_restart(host, open_pa
     page.wait_for_selector(WORDS)
     assert checked(page) == ["B"]
     assert chrome.our_problems(page) == []
+
+
+def test_run_all_gives_back_what_is_lined_up_behind_an_open_question(host, open_page):
+    address, app = host
+    page = open_page()
+    outputs = "() => jupyterapp.shell.currentWidget.content.model.cells.get(1).outputs.length"
+    chrome.run_all(page, address, "lined_up", app, given_back=True)
+    page.wait_for_selector(".ge-prediction")
+    assert page.evaluate(outputs) == 0
+    assert "[*]" not in page.inner_text(".jp-Notebook"), "no cell looks as if it ran"
+    page.check('.ge-prediction input[value="A"]')
+    page.click(".ge-prediction button")
+    page.wait_for_selector(WORDS)
+    assert page.inner_text(".ge-prediction h4") == "\u2717 Not so"
+    chrome.run_all(page, address, "lined_up", app)
+    page.wait_for_selector(WORDS)
+    assert page.evaluate(outputs) == 1

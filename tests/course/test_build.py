@@ -7,7 +7,6 @@ import pytest
 
 from gpipe_edu import store
 from gpipe_edu.course import build, percent, progress, reset, solution
-from gpipe_edu.course.exercise import exercises
 
 MASTER = '''# %% [markdown]
 # # Title
@@ -143,20 +142,6 @@ def test_an_exercise_that_does_not_exist_is_told(root):
 def test_without_masters_it_says_so(tmp_path):
     with pytest.raises(FileNotFoundError, match="solutions/ is not here"):
         build.build(tmp_path)
-
-
-def test_progress_counts_and_names_the_next():
-    found = progress()
-    assert found.solved == 0
-    assert "ex01/splitting" in str(found)
-    assert f"0 of {len(exercises())} solved" in str(found)
-    assert "Next: ex01/splitting, in exercises/exercise_01_splitting.ipynb" in str(found)
-    with store.change("exercises") as kept:
-        kept["ex01/splitting"] = {"tries": 2, "hints": 1, "passed": "2026-01-31"}
-    found = progress()
-    assert (found.solved, found.following.key) == (1, "ex02/clock")
-    assert "2 tries, 1 hint, solved 2026-01-31" in str(found)
-    assert "| solved | [ex01/splitting]" in found._repr_markdown_()
 
 
 def test_a_solution_is_shown_after_success_or_on_request(capsys):

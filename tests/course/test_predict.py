@@ -12,6 +12,7 @@ ENTRY = """
 question = "Which *one*?"
 options = ["`one`", "two", "three"]
 answer = "B"
+wrong = { A = "One is too few.", C = "Three is too many." }
 because = "The reason is secret."
 """
 
@@ -40,7 +41,7 @@ def test_the_question_is_shown_without_its_answer(capsys):
 
 
 def test_a_wrong_and_a_right_answer_are_told_apart_and_explained(capsys):
-    assert printed(capsys, KEY, "A") == "You said A. It is B. The reason is secret.\n"
+    assert printed(capsys, KEY, "A") == "You said A. It is B. One is too few. The reason is secret.\n"
     forget(KEY)
     assert printed(capsys, KEY, "b") == "You said B, and B it is. The reason is secret.\n"
 
@@ -51,7 +52,7 @@ def test_the_first_answer_counts_until_it_is_forgotten(capsys):
     assert again.startswith("You said A. It is B.")
     assert f'forget("{KEY}")' in again
     assert "the first answer counts" not in printed(capsys, KEY, "A")
-    assert "You said A. It is B. The reason is secret." in printed(capsys, KEY)
+    assert "You said A. It is B. One is too few. The reason is secret." in printed(capsys, KEY)
     forget(KEY)
     assert "secret" not in printed(capsys, KEY)
     forget(KEY)
@@ -76,7 +77,7 @@ def test_where_nothing_can_be_kept_the_answer_is_shown_all_the_same(capsys, monk
     monkeypatch.setenv(store.HOME, str(file))
     assert "Commit with" in printed(capsys, KEY)
     text = printed(capsys, KEY, "A")
-    assert text.startswith("You said A. It is B. The reason is secret.")
+    assert text.startswith("You said A. It is B. One is too few. The reason is secret.")
     assert "could not be kept" in text
     assert store.HOME in text
 
@@ -97,10 +98,10 @@ def test_in_a_terminal_it_needs_no_notebook_library():
     program = """
 import sys
 from gpipe_edu.course import predict
-predict("03/first-backward")
-predict("03/first-backward", "A")
+predict("03/deadlock")
+predict("03/deadlock", "A")
 print([name for name in ("IPython", "anywidget", "ipywidgets", "markdown_it", "torch") if name in sys.modules])
 """
     lines = processes.printed(program).splitlines()
-    assert any("You said A. It is B." in line for line in lines)
+    assert any("You said A. It is C." in line for line in lines)
     assert lines[-1] == "[]"

@@ -7,11 +7,19 @@ import pytest
 from nbclient import NotebookClient
 
 from gpipe_edu import store
+from gpipe_edu.course.choice import Choice
 from gpipe_edu.course.predict import Outcome, recall
 from gpipe_edu.course.prediction_widget import Prediction
-from gpipe_edu.course.question import Question, find
+from gpipe_edu.course.question import find
 
-ASKED = Question("77/first", "Which `<b>`?\n\n```\nF0 B0\n```", {"A": "*one*", "B": "<i>two"}, "B", "The *secret*.")
+ASKED = Choice(
+    "77/first",
+    "Which `<b>`?\n\n```\nF0 B0\n```",
+    "The *secret*.",
+    {"A": "*one*", "B": "<i>two"},
+    "B",
+    {"A": "One is too few."},
+)
 
 
 def state(widget):
@@ -28,15 +36,19 @@ def test_the_page_gets_the_answer_after_the_commit_only():
     assert "secret" not in state(widget)
     assert "secret" not in repr(widget)
     click(widget, "A")
-    assert (widget.outcome["chosen"], widget.outcome["right"]) == ("A", "B")
-    assert widget.outcome["words"] == "<p>You said A. It is B. The <em>secret</em>.</p>\n"
+    assert {key: widget.outcome[key] for key in ("chosen", "solution", "right")} == {
+        "chosen": "A",
+        "solution": "B",
+        "right": False,
+    }
+    assert widget.outcome["words"] == "<p>You said A. It is B. One is too few. The <em>secret</em>.</p>\n"
     assert "You said A. It is B." in repr(widget)
 
 
 def test_markdown_becomes_html_and_tags_in_it_stay_text():
     widget = Prediction(ASKED, None)
     assert widget.question == "<p>Which <code>&lt;b&gt;</code>?</p>\n<pre><code>F0 B0\n</code></pre>\n"
-    assert widget.options == [["A", "<em>one</em>"], ["B", "&lt;i&gt;two"]]
+    assert widget.asked["options"] == [["A", "<em>one</em>"], ["B", "&lt;i&gt;two"]]
 
 
 def test_a_second_page_with_the_same_question_cannot_change_the_answer():
@@ -67,9 +79,9 @@ def executed(tmp_path_factory):
     """A notebook run from top to bottom, as nbval does it, and run again after a commit in another kernel."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(store.HOME, str(tmp_path_factory.mktemp("learner")))
-        cell = "from gpipe_edu.course import predict\npredict('03/first-backward')\nprint('went on')"
+        cell = "from gpipe_edu.course import predict\npredict('03/deadlock')\nprint('went on')"
         before, again = run(cell), run(cell)
-        run("from gpipe_edu.course import predict\npredict('03/first-backward', 'A')")
+        run("from gpipe_edu.course import predict\npredict('03/deadlock', 'A')")
         return before, again, run(cell)
 
 
@@ -80,12 +92,12 @@ def test_run_all_asks_goes_on_and_tells_nothing(executed):
     assert data["text/plain"] == again.cells[0].outputs[0].data["text/plain"]
     assert "Commit with" in data["text/plain"]
     assert before.cells[0].outputs[1].text == "went on\n"
-    assert find("03/first-backward").because not in json.dumps(before)
+    assert find("03/deadlock").because not in json.dumps(before)
 
 
 def test_after_a_restart_the_commit_is_still_there(executed):
     _, _, after = executed
-    assert "You said A. It is B." in after.cells[0].outputs[0].data["text/plain"]
+    assert "You said A. It is C." in after.cells[0].outputs[0].data["text/plain"]
     [outcome] = [
         model["state"]["outcome"]
         for model in after.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()

@@ -34,6 +34,7 @@ forward = "This is the order of the forward. Gradients come from the loss."
 question = "Which stage goes back first?"
 options = ["The first.", "The last."]
 answer = "B"
+wrong.A = "It has no gradient yet."
 because = "It has the loss."
 """,
     "check.py": '''

@@ -1,0 +1,76 @@
+// A prediction on the page. It knows the question; the answer comes from Python, after the commit.
+import { bar } from "./bar.js";
+import { choice } from "./choice.js";
+import { click } from "./click.js";
+import { curve } from "./curve.js";
+import { html, make, ours } from "./parts.js";
+
+const PATIENCE = 3000; // ms after which we tell why nothing happens: the kernel runs another cell
+const KINDS = { bar, choice, click, curve };
+
+export function render({ model, el }) {
+  // Several predictions stand on one page, each with this module for itself: a counter would start anew in every one.
+  const name = `ge-prediction-${Math.random().toString(36).slice(2)}`;
+  const button = make("button", { ...ours, type: "submit", disabled: "" }, "Commit");
+  const kind = KINDS[model.get("kind")](model.get("asked"), name, () => (button.disabled = kind.value() === undefined));
+  const hint = make("span", { class: "ge-prediction-hint", role: "status" }, `${kind.invitation} You see the answer afterwards.`);
+  const controls = make("p", {}, button, hint);
+  const words = make("div", { class: "ge-prediction-words", role: "status", "aria-live": "polite" });
+  const text = html("div", { id: `${name}-question`, class: "ge-prediction-question" }, model.get("question"));
+  const title = make("h4", {}, "Predict");
+  const form = make("form", { class: "ge-prediction" }, title, text, kind.node, controls, words);
+  let timer;
+
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") leave(event.target);
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const chosen = kind.value();
+    if (chosen === undefined) return;
+    button.disabled = true;
+    const tell = (sentence) => {
+      hint.textContent = sentence;
+      button.disabled = false;
+    };
+    try {
+      model.send({ commit: chosen });
+    } catch {
+      tell("The kernel has stopped. Start it again, then run this cell again.");
+      return;
+    }
+    clearTimeout(timer);
+    timer = setTimeout(() => tell("No reply from the kernel yet. Does another cell run? The answer comes when it is done."), PATIENCE);
+  });
+
+  function show() {
+    const { chosen, solution, right, words: sentences } = model.get("outcome");
+    if (chosen == null) return;
+    clearTimeout(timer);
+    const held = form.contains(document.activeElement);
+    kind.reveal(chosen, solution);
+    controls.hidden = true;
+    form.classList.add(right ? "ge-prediction-won" : "ge-prediction-lost");
+    title.textContent = right ? "\u2713 Right" : "\u2717 Not so";
+    words.innerHTML = sentences;
+    // The button that had the focus is gone; the words take it, so that the keyboard stays where one was.
+    words.tabIndex = -1;
+    words.setAttribute("data-lm-suppress-shortcuts", "true");
+    if (held) words.focus({ preventScroll: true });
+  }
+
+  model.on("change:outcome", show);
+  show();
+  el.append(form);
+  return () => {
+    clearTimeout(timer);
+    model.off("change:outcome", show);
+  };
+}
+
+// Give the keyboard back to the notebook: its shortcuts work while the focus is in a cell, outside of our controls.
+function leave(node) {
+  const cell = node.closest(".jp-Cell, .jp-Notebook");
+  node.blur();
+  cell?.closest(".jp-Notebook")?.focus({ preventScroll: true });
+}

@@ -1,0 +1,68 @@
+"""What all kinds of predictions have in common: a text, an answer one commits to, and a verdict that tells why.
+
+`choice.py` has options, `bar.py` a bar to drag to where a step ends, `click.py` ops to click, `curve.py` a curve to
+draw. A page gets `page()` before a commit and `solution()` after it, and only then.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Question(ABC):
+    """One question: `text` and `because`, which is shown only after a commit, are Markdown.
+
+    What is kept of an answer is plain data: whatever `read` returns.
+    """
+
+    key: str
+    text: str
+    because: str
+
+    kind: ClassVar[str]
+    """What a file of predictions calls it."""
+
+    @abstractmethod
+    def read(self, answer: object) -> Any:
+        """What is kept of `answer`, as typed or as a page sends it. Raises TypeError, ValueError, saying what is
+        allowed.
+        """
+
+    @abstractmethod
+    def right(self, kept: Any) -> bool:
+        """Whether the answer is right, or near enough."""
+
+    @abstractmethod
+    def told(self, kept: Any) -> str:
+        """What was said, what is right and, of a wrong answer, what is wrong with it."""
+
+    @abstractmethod
+    def offered(self) -> str:
+        """For pages and terminals without a widget: what may be answered, and how."""
+
+    @abstractmethod
+    def page(self) -> dict[str, Any]:
+        """What the widget draws before a commit: plain data without the answer."""
+
+    @abstractmethod
+    def solution(self) -> Any:
+        """The right answer, as the widget draws it after a commit."""
+
+    def knows(self, kept: object) -> bool:
+        """Whether `kept`, found in a learner's file, is an answer to this question as it is asked today."""
+        try:
+            return bool(self.read(kept) == kept)
+        except (TypeError, ValueError):
+            return False
+
+
+def texts(key: str, entry: Mapping[str, Any], names: Set[str]) -> dict[str, str]:
+    """The entries `names`, each a text. Raises ValueError for one that is empty or no text."""
+    found = {name: entry[name] for name in names}
+    if not all(isinstance(text, str) and text.strip() for text in found.values()):
+        raise ValueError(f"{key} has an empty text, or one that is no text")
+    return {name: text.strip() for name, text in found.items()}

@@ -1,0 +1,41 @@
+"""The lessons in reading order: what a learner's progress counts and links to."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Lesson(NamedTuple):
+    """A lesson: its number, which its predictions and challenges begin with, its notebook's name, its title."""
+
+    number: str
+    notebook: str
+    title: str
+
+
+LESSONS: Final = tuple(
+    Lesson(notebook[:2], notebook, title)
+    for notebook, title in (
+        ("00_start_here", "Start here"),
+        ("01_memory_wall", "The memory wall"),
+        ("02_splitting", "Splitting"),
+        ("03_scheduling", "Scheduling"),
+        ("04_accumulation", "Accumulation"),
+        ("05_rematerialization", "Re-materialization"),
+        ("06_pytorch_pipeline", "A pipeline in PyTorch"),
+        ("07_batchnorm_dropout_and_randomness", "BatchNorm, dropout, randomness"),
+        ("08_experiments", "Experiments"),
+        ("09_beyond_gpipe", "Beyond GPipe"),
+        ("10_skip_connections", "Skip connections"),
+        ("11_reading_the_paper", "Reading the paper"),
+        ("12_capstone_transformer", "Capstone"),
+    )
+)
+
+
+def lesson(number: str) -> Lesson:
+    """The lesson of that number, such as "03". Raises ValueError for one that does not exist."""
+    for one in LESSONS:
+        if one.number == number:
+            return one
+    raise ValueError(f"there is no lesson {number!r}; there are {', '.join(one.number for one in LESSONS)}, as text")

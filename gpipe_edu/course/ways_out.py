@@ -1,0 +1,39 @@
+"""The two ways out of an exercise: seeing a solution, and starting again."""
+
+from __future__ import annotations
+
+from . import attempts, build, page, percent
+from .exercise import exercises, find
+
+
+def solution(key: str, give_up: bool = False) -> None:
+    """Show one way to write the function of an exercise: after it is solved, or when you give up.
+
+    Raises ValueError for a key that does not exist, FileNotFoundError where the course's solutions are not there.
+    """
+    exercise = find(key)
+    key = exercise.key
+    if not attempts.state(key)["passed"] and not give_up:
+        page.show(f'Not solved yet. To see a solution all the same: `solution("{key}", give_up=True)`.')
+        return
+    master = next((path for path in build.masters() if path.stem == exercise.notebook), None)
+    if master is None:
+        raise FileNotFoundError(f"solutions/{exercise.notebook}.py is not there")
+    for cell in percent.read(master.read_text(encoding="utf-8")):
+        if "### BEGIN SOLUTION" in cell.source and f"{exercise.cell}-" in cell.metadata.get("nbgrader", {}).get(
+            "grade_id", ""
+        ):
+            page.show(f"```python\n{percent.solution_of(cell.source)}\n```")
+
+
+def reset(key: str) -> None:
+    """Start the notebook of an exercise anew. What you have written stays, in a copy with the date in its name.
+
+    Raises ValueError for a key that does not exist.
+    """
+    exercise = find(key)
+    notebook, copy = build.reset(exercise.notebook)
+    for other in exercises().values():
+        if other.notebook == exercise.notebook:
+            attempts.forget(other.key)
+    print(f"{notebook.name} is as new." + (f" Your work is in {copy.name}, beside it." if copy else ""))

@@ -1,0 +1,97 @@
+"""Challenges are judged by what an answer reaches, and a solved one is kept."""
+
+from itertools import pairwise
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu import reference as ref
+from gpipe_edu import store
+from gpipe_edu.course import attempt, challenge
+from gpipe_edu.data import digits
+
+LEAN = "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 B0 F2 B1 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3"
+
+
+def said(capsys, key, answer):
+    assert attempt(key, answer) is None
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"),
+    [
+        ("00/repair", "F0 F1 B0 B1\nF0 F1 B0 B1"),
+        ("00/repair", "F0 B0 F1 B1\nF0 B0 F1 B1"),
+        ("01/largest-batch", 108),
+        ("03/by-hand", ge.gpipe(3, 4)),
+        ("03/by-hand", LEAN),
+        ("02/cut", (1, 5, 3)),
+        ("02/cut", [1, 5, 3]),
+        ("03/lean", LEAN),
+        ("03/lean", ge.one_f_one_b(3, 4)),
+    ],
+)
+def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
+    assert said(capsys, key, answer).startswith("Solved.")
+    assert challenge.solved() == [key]
+    assert store.read("challenges") == {key: "solved"}
+
+
+@pytest.mark.parametrize(
+    ("key", "answer", "told"),
+    [
+        ("00/repair", "F0 B0 F1 B1\nF0 F1 B0 B1", "It cannot run: "),
+        ("00/repair", "F0 B0 Q", "It cannot run: "),
+        ("00/repair", ge.gpipe(3, 3), "needs 2 devices with a stage each and 2 micro-batches"),
+        ("01/largest-batch", 109, "it does not fit"),
+        ("01/largest-batch", 107, "a larger one fits, too"),
+        ("01/largest-batch", 0, "at least one sample"),
+        ("03/by-hand", ge.naive(3, 4), "it takes 36 units and may take 18"),
+        ("02/cut", (3, 3, 3), "The stages cost 8, 4, 6; the largest may cost 6."),
+        ("02/cut", (3, 3, 4), "does not place 9 layers on 3 stages"),
+        ("02/cut", (0, 6, 3), "does not place"),
+        ("03/lean", ge.gpipe(3, 4), "the devices hold 4, 4, 4 micro-batches and may hold 3, 2, 1"),
+        ("03/lean", ge.naive(3, 4), "it takes 36 units"),
+    ],
+)
+def test_what_is_missing_is_said(capsys, key, answer, told):
+    text = said(capsys, key, answer)
+    assert text.startswith("Not yet.")
+    assert told in text
+    assert challenge.solved() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"), [("00/repair", 3), ("02/cut", "1 5 3"), ("02/cut", (1.0, 5, 3)), ("01/largest-batch", "108")]
+)
+def test_an_answer_of_another_kind_is_a_type_error(key, answer):
+    with pytest.raises(TypeError, match="it must be"):
+        attempt(key, answer)
+
+
+def test_a_challenge_that_does_not_exist_is_told():
+    with pytest.raises(ValueError, match="there are 00/repair"):
+        attempt("00/mend", "")
+
+
+def test_the_largest_batch_is_the_one_that_the_engine_holds():
+    data, layers = digits(), ref.mlp([64] + [128] * 16 + [10], seed=0)
+    fixed = 3 * sum(array.nbytes for layer in layers for array in layer.params.values())
+
+    def needed(N):
+        step = ref.train_pipeline(layers, data.x_train[:N], data.y_train[:N], ge.naive(1, 1))
+        return fixed + step.peak_memory[0]
+
+    assert needed(108) <= 8e6 < needed(109)
+
+
+def test_the_best_cut_is_the_one_asked_for_and_even_counts_are_not():
+    wish = challenge._wishes()["02/cut"]
+    costs, K = wish["costs"], wish["K"]
+
+    def largest(counts):
+        bounds = [0, counts[0], counts[0] + counts[1], len(costs)]
+        return max(sum(costs[a:b]) for a, b in pairwise(bounds))
+
+    assert largest(ge.balance_by_cost(costs, K)) == wish["largest"] < largest(ge.balance_uniform(len(costs), K))

@@ -1,0 +1,78 @@
+"""Progress over lessons, predictions, challenges, puzzles and exercises, and where it says to go on."""
+
+from pathlib import Path
+
+import pytest
+
+from gpipe_edu import store
+from gpipe_edu.course import attempt, predict, progress, question
+from gpipe_edu.course.exercise import exercises
+from gpipe_edu.course.lessons import LESSONS
+from gpipe_edu.puzzles import SolvedLevels
+
+from ..puzzles.solutions import solved as solved_level
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def answer(lesson, right=True):
+    for key in question.keys(lesson):
+        asked = question.find(key)
+        wrong = next((letter for letter in "ABCD" if letter != asked.solution()), None)
+        predict(key, asked.solution() if right or asked.kind != "choice" else wrong)
+
+
+def test_the_lessons_are_those_in_the_folder():
+    there = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    assert [one.notebook for one in LESSONS] == there
+
+
+def test_who_has_done_nothing_begins_with_the_first_lesson():
+    found = progress()
+    assert (found.solved, found.puzzles, found.here.lesson.number) == (0, 0, "00")
+    assert "Begin here: [00 Start here](../notebooks/00_start_here.ipynb)" in found._repr_markdown_()
+    assert "Continue here: notebooks/00_start_here.ipynb" in str(found)
+
+
+def test_one_goes_on_in_the_last_lesson_begun_and_behind_it_once_it_is_done():
+    answer("04")
+    assert progress().here.lesson.number == "05"
+    answer("09", right=False)
+    predict("10/carried", "C")
+    found = progress()
+    assert found.here.lesson.number == "10"
+    assert "Continue here: [10 Skip connections](../notebooks/10_skip" in found._repr_markdown_()
+    assert "1 of 5 predictions made, 1 right" in str(found)
+
+
+def test_a_lesson_is_done_when_its_challenges_are_solved_too():
+    answer("02")
+    assert progress().here.lesson.number == "02"
+    attempt("02/cut", (1, 5, 3))
+    assert progress().here.lesson.number == "03"
+    assert "1 of 1 challenge solved" in str(progress())
+
+
+def test_exercises_and_puzzles_are_counted():
+    with store.change("exercises") as kept:
+        kept["ex01/splitting"] = {"tries": 2, "hints": 1, "passed": "2026-01-31"}
+    SolvedLevels().record(solved_level("first-dependency"))
+    found = progress()
+    assert (found.solved, found.puzzles, found.following.key) == (1, 1, "ex02/clock")
+    assert f"Exercises: 1 of {len(exercises())} solved" in str(found)
+    assert "2 tries, 1 hint, solved 2026-01-31" in str(found)
+    assert "[ex01/splitting](../exercises/exercise_01_splitting.ipynb)" in found._repr_markdown_()
+
+
+def test_the_recap_of_a_lesson_counts_and_names_what_to_look_at_again():
+    answer("03")
+    assert str(progress("03")).startswith("**8 of 8 predictions right.** Not solved yet: `03/lean`.")
+    predict("01/double", "B")
+    said = repr(progress("01"))
+    assert said.startswith("0 of 9 predictions right. Look again at 01/double:")
+    assert "Still open: 01/largest-part, 01/activations-in-total" in said
+
+
+def test_a_lesson_that_does_not_exist_is_told():
+    with pytest.raises(ValueError, match="there is no lesson '3'; there are 00, 01"):
+        progress("3")

@@ -1,0 +1,55 @@
+"""Plots of lessons show the values they are given, at their places, and refuse what does not fit."""
+
+import itertools
+
+import matplotlib as mpl
+import pytest
+from matplotlib.figure import Figure
+
+from gpipe_edu.view import plot_bars, plot_lines, plot_points
+
+
+@pytest.fixture
+def ax():
+    with mpl.rc_context({"backend": "agg"}):
+        yield Figure().add_subplot()
+
+
+def test_lines_are_where_they_belong_with_limits_and_dots(ax):
+    lines = {"one": [3, 2, 1], "two": [1, 4, 9]}
+    plot_lines([1, 2, 4], lines, across="M", up="time", doubling=True, limits={"one": 0.5}, dots={"two": 4}, ax=ax)
+    one, limit, two, dot = ax.get_lines()
+    assert (list(one.get_xdata()), list(one.get_ydata())) == ([1, 2, 4], [3, 2, 1])
+    assert set(limit.get_ydata()) == {0.5}
+    assert limit.get_color() == one.get_color() != two.get_color()
+    assert (list(dot.get_xdata()), list(dot.get_ydata())) == ([4], [9])
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2", "4"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("M", "time")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one", "two"]
+
+
+def test_bars_stand_side_by_side_or_on_each_other(ax):
+    plot_bars(["a", "b"], {"low": [1, 2], "high": [3, 4]}, up="MB", stacked=True, limit=8, ax=ax)
+    assert [(bar.get_y(), bar.get_height()) for bar in ax.patches] == [(0, 1), (0, 2), (1, 3), (2, 4)]
+    assert set(ax.get_lines()[0].get_ydata()) == {8}
+    beside = Figure().add_subplot()
+    plot_bars(["a", "b"], {"low": [1, 2], "high": [3, 4]}, up="MB", ax=beside)
+    spans = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in beside.patches)
+    assert all(right <= left + 1e-9 for (_, right), (left, _) in itertools.pairwise(spans))
+
+
+def test_points_are_where_they_belong_and_those_asked_for_have_names(ax):
+    plot_points({"a": (1, 2), "b": (3, 4)}, across="x", up="y", named=["b"], ax=ax)
+    assert ax.collections[0].get_offsets().tolist() == [[1, 2], [3, 4]]
+    assert [(text.get_text(), text.xy) for text in ax.texts] == [("b", (3, 4))]
+
+
+def test_what_does_not_fit_is_refused(ax):
+    with pytest.raises(ValueError, match="'one' has 2 values, and there are 3 places"):
+        plot_lines([1, 2, 3], {"one": [1, 2]}, across="x", up="y", ax=ax)
+    with pytest.raises(ValueError, match="'two' has a limit or a dot but no line"):
+        plot_lines([1], {"one": [1]}, across="x", up="y", dots={"two": 1}, ax=ax)
+    with pytest.raises(ValueError, match="'one' has 1 values"):
+        plot_bars(["a", "b"], {"one": [1]}, up="y", ax=ax)
+    with pytest.raises(ValueError, match="no point 'b'; the points are a"):
+        plot_points({"a": (1, 2)}, across="x", up="y", named=["b"], ax=ax)
