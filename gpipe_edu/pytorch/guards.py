@@ -183,9 +183,8 @@ class Turn:
         me = threading.current_thread()
         if me in workers or me is self._holder:
             raise RuntimeError(
-                "a pipe was called by one of its own layers, by its loss function, or by a torch.utils.checkpoint that "
-                "it stands in; a copy of it may be called there: copy.deepcopy(pipe). Instead of a checkpoint around "
-                "the pipe, give it checkpoint='always'"
+                "a pipe was called by one of its own layers or by its loss function; a copy of it may be called "
+                "there: copy.deepcopy(pipe)"
             )
         if not self._lock.acquire(blocking=wait):
             raise RuntimeError(

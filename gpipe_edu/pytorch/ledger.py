@@ -65,8 +65,13 @@ class Ledger:
 
 
 def hooks_in_force() -> tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]] | None:
-    """The saved-tensor hooks that autograd calls in this thread: the innermost pair."""
-    return torch._C._autograd._top_saved_tensors_default_hooks(True)
+    """The saved-tensor hooks that autograd calls in this thread: the innermost pair.
+
+    Not those of a checkpoint: a pipe that stands in one keeps what it needs, as its own checkpoint mode says. Those
+    hooks would call the pipe again in the middle of its own backward.
+    """
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return None if hooks is None or hooks[0].__module__ == "torch.utils.checkpoint" else hooks
 
 
 class Allocator:

@@ -207,11 +207,18 @@ def test_a_default_device_for_good_leaves_the_stages_running_at_the_same_time():
     assert threads == {"stage worker 0"}
 
 
-def test_a_checkpoint_around_a_pipe_is_refused_where_it_would_call_the_pipe_in_its_own_backward():
-    pipe = GPipe(bench.mlp(), K, M)
-    with pytest.raises(RuntimeError, match="checkpoint='always'"):
-        bench.within(lambda: torch.utils.checkpoint.checkpoint(pipe, X, use_reentrant=False).sum().backward())
-    bench.compare(pipe._net[0], X, Y)
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("mode", bench.MODES)
+def test_a_checkpoint_around_a_pipe_gives_the_gradients_of_one_device(mode, reentrant):
+    def train(net):
+        x = X.clone().requires_grad_()
+        output = torch.utils.checkpoint.checkpoint(lambda z: net(torch.sin(z)).exp(), x, use_reentrant=reentrant)
+        output.sum().backward()
+        return [x.grad, *(weight.grad for weight in net.parameters())]
+
+    net = bench.mlp()
+    expected = train(copy.deepcopy(net))
+    torch.testing.assert_close(bench.within(lambda: train(GPipe(net, K, M, checkpoint=mode))), expected)
 
 
 def test_a_pipe_called_by_its_own_layer_is_refused_where_there_is_one_thread_only():

