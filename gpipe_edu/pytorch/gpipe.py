@@ -7,7 +7,7 @@ loss = pipe.step(x, y, loss_fn)           # a whole schedule, forwards and backw
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import is_
 from typing import Any, Literal, cast, overload
@@ -26,6 +26,8 @@ from .clock import Clock
 from .compiled import forms, is_compiled
 from .guards import (
     Turn,
+    can_be_cut,
+    can_be_deferred,
     first_derivative,
     grad_is_enabled,
     have_samples,
@@ -35,6 +37,7 @@ from .guards import (
     runs_for_real,
     same_layers,
     same_number,
+    stays_where_it_is,
 )
 from .place import CudaPlace, make_places
 from .run import LossFunction, Run, in_backward, make_heads
@@ -67,7 +70,7 @@ class GPipe(nn.Module):
         net: nn.Sequential,
         partitions: int | None = None,
         micro_batches: int | None = None,
-        balance: Sequence[int] | None = None,
+        balance: Iterable[int] | None = None,
         devices: Sequence[torch.device | str] | None = None,
         schedule: str | Schedule = "gpipe",
         checkpoint: str | None = None,
@@ -77,8 +80,9 @@ class GPipe(nn.Module):
     ) -> None:
         super().__init__()
         known_words(other, partitions, micro_batches)
-        if partitions is None and isinstance(balance, Sequence):
-            partitions = len(balance)
+        if balance is not None:
+            balance = layer_counts(balance)
+            partitions = len(balance) if partitions is None else partitions
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
         self._schedule = build(schedule, K, M, checkpoint)
         self._asked = schedule, checkpoint
@@ -228,6 +232,11 @@ class GPipe(nn.Module):
         found = getattr(type(self), name, None)
         return found.fget(self) if isinstance(found, property) and found.fget else super().__getattr__(name)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GPipe:
+        # By this nn.Module moves and casts its weights, also those of the modules in it.
+        stays_where_it_is(fn, self.devices)
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call,no-any-return]
+
     def _make_stages(self) -> None:
         """From the layers there are now: one may have been exchanged since the last time."""
         self._layers = layers_of(self)
@@ -262,7 +271,10 @@ class GPipe(nn.Module):
             self._make_stages()
         for stage in self._stages:
             in_their_places(stage.layers, stage.device, stage.index)
+        if self._deferred:
+            can_be_deferred(self._layers)
         parts = tensors(x)
+        can_be_cut(parts)
         sizes = [part.shape[0] if part.dim() else 0 for part in parts]
         if len(set(sizes)) > 1 or sizes[0] == 0:
             raise ValueError(
@@ -348,7 +360,7 @@ class _Pipeline(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        first_derivative()
+        first_derivative(gradients)
         run, ctx.run = ctx.run, None
         if run is None:
             raise RuntimeError(
@@ -365,18 +377,23 @@ def joined(outputs: Sequence[Value]) -> Value:
     return cast(Value, join_batch(outputs))
 
 
-def cut(net: nn.Sequential, K: int, balance: Sequence[int] | None) -> list[list[nn.Module]]:
+def cut(net: nn.Sequential, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
     """The layers of each stage. Raises as GPipe does."""
     layers = layers_of(plain_sequential(net))
-    if balance is not None and not isinstance(balance, Sequence):
-        raise TypeError(f"balance is {balance!r}; it must be a list of layer counts, one per stage")
-    counts = balance_uniform(len(layers), K) if balance is None else [whole("balance", n, 1) for n in balance]
+    counts = balance_uniform(len(layers), K) if balance is None else layer_counts(balance)
     if len(counts) != K or sum(counts) != len(layers):
         raise ValueError(
             f"balance is {tuple(counts)}, which places {sum(counts)} layers on {len(counts)} stages; net has "
             f"{len(layers)} layers, and partitions is {K}"
         )
     return group(layers, counts)
+
+
+def layer_counts(balance: Iterable[int]) -> list[int]:
+    """Whole numbers. Raises TypeError or ValueError for anything else."""
+    if not isinstance(balance, Iterable) or isinstance(balance, str):
+        raise TypeError(f"balance is {balance!r}; it must be a list of layer counts, one per stage")
+    return [whole("balance", n, 1) for n in balance]
 
 
 def layers_of(net: nn.Module) -> list[nn.Module]:

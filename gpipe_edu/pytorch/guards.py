@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
 
 _OTHER_WORDS = {"chunks": "call it micro_batches", "num_microbatches": "call it micro_batches"}
 """What other libraries call an argument."""
@@ -101,6 +103,49 @@ def in_their_places(layers: Iterable[nn.Module], device: torch.device, stage: in
             )
 
 
+def can_be_cut(parts: Iterable[Tensor]) -> None:
+    """Raises TypeError for tensors that have no samples one after another."""
+    for part in parts:
+        if part.layout != torch.strided or part.is_nested:
+            kind = "a nested tensor" if part.is_nested else f"a tensor of layout {part.layout}"
+            raise TypeError(
+                f"the input has {kind}, which can't be cut into micro-batches; give a plain one, to_dense() say"
+            )
+
+
+def stays_where_it_is(apply: Callable[[Tensor], Tensor], devices: Iterable[torch.device]) -> None:
+    """Raises ValueError if what is to be done to all weights would move them to another device."""
+    for device in devices:
+        moved = apply(torch.empty(0, device=device)).device
+        if moved != device:
+            raise ValueError(
+                f"this would move layers of the pipe from {device} to {moved}, and their stages run on {device}; make "
+                f"a GPipe of the net with the devices you want: GPipe(net, ..., devices=['{moved}'])"
+            )
+
+
+def is_a_loss(loss_fn: object, reduction: object) -> None:
+    """Raises TypeError for what is no function, ValueError for a loss that says itself to be of another reduction."""
+    if isinstance(loss_fn, type):
+        raise TypeError(f"loss_fn is the class {loss_fn.__name__}; give one of it: {loss_fn.__name__}()")
+    if not callable(loss_fn):
+        raise TypeError(f"loss_fn is {loss_fn!r}; it must be a function: (output, target) -> a tensor with one value")
+    own = getattr(loss_fn, "reduction", None)
+    if (own, reduction) in (("mean", "sum"), ("sum", "mean")):
+        raise ValueError(
+            f"loss_fn has reduction={own!r} and step() was told {reduction!r}; give the same: reduction={own!r}"
+        )
+
+
+def depends_on_something(gradients: Iterable[Tensor | None]) -> None:
+    """Raises RuntimeError if a step that has something to train gave no gradient at all, as plain PyTorch does."""
+    if all(gradient is None for gradient in gradients):
+        raise RuntimeError(
+            "the loss depends on nothing that requires a gradient, so there is nothing to train; is it computed from "
+            "the output, without detach(), item() or argmax()?"
+        )
+
+
 def have_samples(outputs: Iterable[Tensor]) -> None:
     """Raises ValueError for what the last stage returns without samples, such as a loss: it cannot be joined."""
     if any(output.dim() == 0 for output in outputs):
@@ -119,13 +164,28 @@ def has_memory(weights: Iterable[Tensor]) -> None:
         )
 
 
+def can_be_deferred(layers: Iterable[nn.Module]) -> None:
+    """Raises ValueError for a lazy batch normalization, whose running statistics are not there yet."""
+    if any(is_lazy(buffer) for layer in layers for buffer in layer.buffers()):
+        raise ValueError(
+            "deferred_batch_norm=True keeps the running statistics apart, and a lazy batch normalization has none "
+            "before its first forward; run one first: net.eval()(x), then net.train()"
+        )
+
+
 def runs_for_real() -> None:
     """Raises RuntimeError inside what records or transforms a model instead of running it: threads are not seen."""
     transforming = {
         "torch.jit.trace": torch._C._get_tracing_state() is not None,
         "torch.export": torch.compiler.is_exporting(),
         "a transform of torch.func (grad, vmap, jvp)": torch._C._functorch.peek_interpreter_stack() is not None,
+        "forward-mode differentiation (dual_level)": forward_ad._current_level >= 0,
     }
+    if parametrize._cache_enabled:
+        raise RuntimeError(
+            "a pipe was called inside torch.nn.utils.parametrize.cached(), which computes a weight once, and every "
+            "micro-batch and recompute needs it in a graph of its own; call the pipe outside"
+        )
     for name, active in transforming.items():
         if active:
             raise RuntimeError(
@@ -143,8 +203,14 @@ def grad_is_enabled() -> None:
         )
 
 
-def first_derivative() -> None:
-    """Raises RuntimeError in a backward that is to be differentiated again: a pipe's backward leaves no graph."""
+def first_derivative(gradients: Iterable[Tensor | None]) -> None:
+    """Raises RuntimeError in a backward that is to be differentiated again, for a pipe's backward leaves no graph, or
+    that brings many gradients at once."""
+    if any(gradient is not None and torch._C._functorch.is_legacy_batchedtensor(gradient) for gradient in gradients):
+        raise RuntimeError(
+            "a backward with is_grads_batched=True came to a pipe, which takes one gradient at a time; use the layers "
+            "without the pipe: nn.Sequential(*pipe.children())"
+        )
     if torch.is_grad_enabled():
         raise RuntimeError(
             "a backward with create_graph=True came to a pipe, which computes first derivatives only; use the layers "

@@ -155,14 +155,14 @@ def make_places(devices: Sequence[torch.device | str] | None, count: int) -> lis
     """
     if devices is None:
         devices = [f"{GPU}:{i}" for i in range(usable_gpus())] or ["cpu"]
-    if isinstance(devices, str):
-        raise ValueError(f"devices is {devices!r}; it must be a list, such as ['cpu']")
+    if isinstance(devices, (str, torch.device)):
+        raise ValueError(f"devices is {devices!r}; it must be a list, such as ['{devices}']")
     if not devices:
         raise ValueError("devices is empty; give at least one, such as ['cpu'], or leave it out")
     try:
         chosen = [torch.device(device) for device in devices]
-    except RuntimeError as error:
-        raise ValueError(f"devices is {list(devices)!r}; PyTorch says: {error}") from None
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"devices is {list(devices)!r}; PyTorch says: {str(error).splitlines()[0]}") from None
     for device in chosen:
         if device.type not in ("cpu", GPU):
             raise ValueError(f"devices has {str(device)!r}; the engine runs on cpu and cuda")

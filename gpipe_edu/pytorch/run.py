@@ -16,7 +16,7 @@ from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 
 from .exchange import Address
-from .guards import has_memory
+from .guards import depends_on_something, has_memory, is_a_loss
 from .interpreter import Interpreter
 from .ledger import Allocator, Ledger
 from .place import CudaPlace, Message, Place, current_streams, fetch, in_streams, move, outside
@@ -154,13 +154,14 @@ class Run:
         """After a whole schedule: all gradients to the weights, and to what the input was computed from."""
         receivers: list[Tensor] = []
         gradients: list[Tensor | None] = []
-        for tensor, gradient in zip(
-            (*x, *self.weights.given), (*self.input_gradients(), *self.weights.gradients()), strict=True
-        ):
+        found = [*self.input_gradients(), *self.weights.gradients()]
+        if self.weights.given:
+            depends_on_something(found)
+        for tensor, gradient in zip((*x, *self.weights.given), found, strict=True):
             if tensor.requires_grad and gradient is not None:
                 receivers.append(tensor)
                 gradients.append(gradient)
-        gradient = None  # autograd takes a gradient that nobody else holds as it is, and copies it otherwise
+        del found, gradient  # autograd takes a gradient that nobody else holds as it is, and copies it otherwise
         hand_over(receivers, gradients)
 
     def _join(self, column: Sequence[Tensor | None]) -> Tensor | None:
@@ -220,8 +221,10 @@ def make_heads(
 ) -> list[Head]:
     """For every micro-batch the function from the last stage's output to its share of the mini-batch's loss.
 
-    Raises ValueError for a reduction that is none, or weights that are not one per micro-batch.
+    Raises TypeError for what is no loss, ValueError for a reduction that is none or not that of loss_fn, or weights
+    that are not one per micro-batch.
     """
+    is_a_loss(loss_fn, reduction)
     sizes = sizes_of(pieces)
     M, N = len(sizes), sum(sizes)
     if any(part.requires_grad for part in tensors(check(y, "y"))):

@@ -95,7 +95,7 @@ def skip_ways(stages: Sequence[Sequence[nn.Module]]) -> list[Way]:
 
 def _blocks(layer: nn.Module) -> Iterator[nn.Module]:
     """What a layer runs one after another. In which order a forward of its own runs what it holds, only it knows."""
-    if type(layer).forward is nn.Sequential.forward:
+    if isinstance(layer, nn.Sequential) and type(layer).forward is nn.Sequential.forward:
         for part in layer.children():
             yield from _blocks(part)
     else:

@@ -50,6 +50,9 @@ def input_gradient(
     """
     used = {id(tensor): tensor for tensor in inputs if tensor.requires_grad}
     graph = _graph(roots)
+    if any(map(_must_run_whole, graph)):
+        torch.autograd.backward(roots, gradients)
+        return lambda: None
     leaves = {node: leaf for node in graph if (leaf := getattr(node, "variable", None)) is not None}
     weights = [leaf for leaf in leaves.values() if id(leaf) not in used]
 
@@ -88,6 +91,16 @@ def input_gradient(
             fork.weight_gradients()
 
     return from_forks
+
+
+def _must_run_whole(node: Node) -> bool:
+    """Whether `node` can't be asked for some gradients only; I then gives all of them."""
+    name = node.name()
+    if name == "NativeGroupNormBackward0":
+        # PyTorch 2.13 crashes if it is to give the gradients of a channels-last GroupNorm's weights, and no input's.
+        saved: Tensor = node._saved_input  # type: ignore[attr-defined]
+        return saved.is_cpu and not saved.is_contiguous()
+    return name == "CheckpointFunctionBackward"  # a reentrant checkpoint allows nothing else
 
 
 def _graph(roots: Sequence[Tensor]) -> dict[Node, list[Node]]:

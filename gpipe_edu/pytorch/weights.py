@@ -65,12 +65,11 @@ class Weights:
 
 def _detached(weight: Tensor) -> Tensor:
     ours = weight.detach()
-    # Some layers ask whether what they hold is a parameter.
-    return (
-        nn.Parameter(ours, weight.requires_grad)
-        if type(weight) is nn.Parameter
-        else ours.requires_grad_(weight.requires_grad)
-    )
+    # Layers may ask what kind of parameter they hold, and read what somebody has noted on it.
+    if type(weight) is not type(ours):
+        ours = torch.Tensor._make_subclass(type(weight), ours, weight.requires_grad)
+    ours.__dict__.update(weight.__dict__)
+    return ours.requires_grad_(weight.requires_grad)
 
 
 def _hold(slots: Sequence[tuple[nn.Module, str, Any]]) -> None:

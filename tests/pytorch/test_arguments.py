@@ -58,6 +58,8 @@ def four():
         (TypeError, r"balance=\[4, 4\], micro_batches", lambda: GPipe(bench.mlp(), [4, 4], 8)),
         (TypeError, "partitions", lambda: GPipe(bench.mlp(), micro_batches=8)),
         ((ValueError, TypeError), r"\['cpu'\]", lambda: GPipe(bench.mlp(), 2, 2, devices="cpu")),
+        (ValueError, r"\['cpu'\]", lambda: GPipe(bench.mlp(), 2, 2, devices=torch.device("cpu"))),
+        (ValueError, r"\[None\]", lambda: GPipe(bench.mlp(), 2, 2, devices=[None])),
     ],
 )
 def test_what_the_constructor_refuses(kind, telling, make):
@@ -90,6 +92,12 @@ X, Y = torch.zeros(2, 8, 4, dtype=torch.float64)
         (ValueError, "avg", X, Y, bench.mse, {"reduction": "avg"}),
         (ValueError, "4 weights", X, Y, bench.mse, {"reduction": [1.0, 2.0]}),
         ((ValueError, TypeError), "reduction", X, Y, bench.mse, {"reduction": None}),
+        (TypeError, "loss_fn is 3", X, Y, 3, {}),
+        (TypeError, r"give one of it: MSELoss\(\)", X, Y, nn.MSELoss, {}),
+        (ValueError, "give the same: reduction='sum'", X, Y, nn.MSELoss(reduction="sum"), {}),
+        (ValueError, "give the same: reduction='mean'", X, Y, nn.MSELoss(), {"reduction": "sum"}),
+        (RuntimeError, "nothing to train", X, Y, lambda o, y: bench.mse(o.detach(), y), {}),
+        (TypeError, "sparse_coo", X.to_sparse(), Y, bench.mse, {}),
     ],
 )
 def test_what_a_step_refuses(kind, telling, x, y, loss_fn, more):
@@ -153,6 +161,20 @@ def test_a_boundary_tensor_that_is_changed_in_place(frozen, schedule, mode):
             bench.within(call)
         assert "stage 1" in " ".join(caught.value.__notes__)
     bench.compare(nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4)), X, Y, balance=[2, 1])
+
+
+def test_a_balance_may_be_anything_that_counts():
+    for balance in ((n for n in (3, 5)), torch.tensor([3, 5])):
+        assert GPipe(bench.mlp(), micro_batches=2, balance=balance).balance == (3, 5)
+
+
+def test_moving_a_pipe_to_another_device_is_refused_and_moves_nothing():
+    pipe = GPipe(bench.mlp(), 2, 2)
+    for model in (pipe, nn.Sequential(nn.Linear(4, 4), pipe)):
+        with pytest.raises(ValueError, match=r"make a GPipe of the net .* devices=\['meta'\]"):
+            model.to("meta")
+    assert {weight.device.type for weight in pipe.parameters()} == {"cpu"}
+    assert pipe.to("cpu").float()(X.float()).dtype == torch.float32
 
 
 def test_nothing_measured_yet():

@@ -138,3 +138,42 @@ def test_recurrent_layers(kind):
 
     for way in ("step", "transparent"):
         bench.compare(nn.Sequential(Last(), Last()), *bench.data(7), way=way, steps=2, checkpoint="always")
+
+
+class Noted(nn.Parameter):
+    """A kind of parameter of somebody's own."""
+
+
+@every_mode
+def test_a_layer_sees_its_parameters_with_all_that_is_noted_on_them(mode):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = Noted(torch.randn(4, 4))
+            self.weight.scale = 3.0
+
+        def forward(self, x):
+            assert type(self.weight) is Noted
+            assert isinstance(self.weight, nn.Parameter)
+            return x @ self.weight * self.weight.scale
+
+    for way in ("step", "transparent"):
+        net = nn.Sequential(Scaled(), nn.Tanh(), Scaled())
+        plain = copy.deepcopy(net)
+        plain[0].weight.scale = plain[2].weight.scale = 3.0  # which a copy leaves out
+        x, y = bench.data(7)
+        bench.mse(plain(x), y).backward()
+        bench.train(GPipe(net, 2, 3, checkpoint=mode), x, y, bench.mse, way)
+        bench.assert_same(bench.grads(net), bench.grads(plain))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@every_mode
+def test_scripted_layers(mode):
+    x, y = bench.data(7)
+    for way in ("step", "transparent"):
+        plain = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+        net = nn.Sequential(*(torch.jit.script(copy.deepcopy(layer)) for layer in plain))
+        bench.mse(plain(x), y).backward()
+        bench.train(GPipe(net, 2, 3, checkpoint=mode), x, y, bench.mse, way)
+        bench.assert_same(bench.grads(net), bench.grads(plain))

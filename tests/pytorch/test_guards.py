@@ -447,3 +447,35 @@ def test_data_parallel_training_averages_the_gradients_of_both_ranks():
         """,
     )
     assert said.strip() == "right 0"
+
+
+@bench.every_way
+def test_weights_that_are_computed_once_for_all_micro_batches_are_refused(way):
+    parametrized = torch.nn.utils.parametrizations.weight_norm
+    pipe = GPipe(nn.Sequential(parametrized(nn.Linear(4, 4)), parametrized(nn.Linear(4, 4))), 2, 2)
+    with (
+        torch.nn.utils.parametrize.cached(),
+        pytest.raises(RuntimeError, match="graph of its own; call the pipe outside"),
+    ):
+        bench.train(pipe, X, Y, bench.mse, way)
+    bench.train(pipe, X, Y, bench.mse, way)
+
+
+def test_running_statistics_that_are_not_there_yet_are_not_deferred():
+    net = nn.Sequential(nn.Linear(4, 4), nn.LazyBatchNorm1d(), nn.Linear(4, 4))
+    pipe = GPipe(net, 2, 2, deferred_batch_norm=True)
+    with pytest.raises(ValueError, match=r"run one first: net.eval\(\)\(x\)"):
+        pipe.step(X, Y, bench.mse)
+    net.eval()(X)
+    net.train()
+    pipe.step(X, Y, bench.mse)
+    assert net[1].num_batches_tracked == 1
+
+
+def test_forward_mode_and_batches_of_gradients_are_refused():
+    pipe, x = GPipe(bench.mlp(), 2, 2), X.clone().requires_grad_()
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward-mode"):
+        pipe(X)
+    output = pipe(x)
+    with pytest.raises(RuntimeError, match="is_grads_batched"):
+        torch.autograd.grad(output, x, torch.ones(3, *output.shape, dtype=output.dtype), is_grads_batched=True)

@@ -29,6 +29,22 @@ class Functional(nn.Module):
         return self.function(x, *self.weights)
 
 
+class ChannelsLast(nn.Module):
+    """PyTorch crashes in a backward of GroupNorm behind this that asks for its weights' gradients only."""
+
+    def forward(self, x):
+        return x.expand(-1, -1, -1, 2).contiguous(memory_format=torch.channels_last)
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(linear(), nn.Tanh())
+
+    def forward(self, x):
+        return torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=True)
+
+
 class _Own(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, w):
@@ -52,6 +68,10 @@ MODELS = {
     "transformer": lambda: nn.Sequential(
         nn.Unflatten(1, (2, 2)), nn.TransformerEncoderLayer(2, 1, 4, dropout=0.0, batch_first=True), nn.Flatten()
     ),
+    "channels-last group norm": lambda: nn.Sequential(
+        linear(), nn.Unflatten(1, (2, 2, 1)), ChannelsLast(), nn.GroupNorm(1, 2), nn.Conv2d(2, 2, (1, 2)), nn.Flatten()
+    ),
+    "reentrant checkpoint": lambda: nn.Sequential(linear(), Checkpointed(), nn.Tanh()),
     "own function": lambda: nn.Sequential(linear(), Functional(_Own.apply, 4)),
     "one weight twice in a chain": lambda: Functional(lambda x, w: torch.tanh(x @ w) @ w, (4, 4)),
     "one weight twice in a product": lambda: Functional(lambda x, w: x * w * w, 4),
@@ -77,6 +97,9 @@ class First(nn.Module):
         return self.inner(x)[0]
 
 
+IN_ONE_PIECE = ("channels-last group norm", "reentrant checkpoint")
+
+
 @pytest.mark.parametrize("wants_input", [True, False])
 @pytest.mark.parametrize("name", MODELS)
 def test_both_halves_give_the_whole(name, wants_input):
@@ -94,13 +117,15 @@ def test_both_halves_give_the_whole(name, wants_input):
     finish = input_gradient([model(leaf)], [g], [leaf])
     if wants_input:
         bench.assert_same({"x": leaf.grad}, {"x": whole.grad})
-        assert all(p.grad is None for p in model.parameters()), "I computes the weights' gradients"
+        computed = [p.grad is not None for p in model.parameters()]
+        assert not any(computed) or name in IN_ONE_PIECE, "I computes the weights' gradients"
     finish()
     bench.assert_same(bench.grads(model), expected)
     if wants_input:
         bench.assert_same({"x": leaf.grad}, {"x": whole.grad})
 
 
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")  # a checkpoint in a forward without graph
 @pytest.mark.parametrize("mode", ["always", "never"])
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "identity"])
 def test_in_a_pipeline(name, mode):
