@@ -20,6 +20,7 @@ from gpipe_edu.puzzles.session import Session
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.view.stuck_text import chains
 from gpipe_edu.view.text import render_text
+from gpipe_edu.words import plural
 
 from .common import bad_arguments
 
@@ -28,17 +29,23 @@ F0@1             place an op: the forward of micro-batch 0 on stage 1; or severa
 1: F0 B0         place ops on device 1
 F0 B0 / F0 B0    replace all rows, with a / between devices
 take 1           take the last op of device 1 away; take 1 3: the one at place 3, counted from 0
-undo, redo       one change back, one forward again;  clear: an empty board
+undo, redo       one change back, one forward again;  back 3: three back;  clear: an empty board
 ready            what could be placed now
 hint             where to look; once more: what; once more: which op.  hint 3: the op at once
+on               place what leaves nothing to decide, until there is a choice or a device would wait
+stamp            the pattern of micro-batch 0, as you built it, for all micro-batches
+finish           have the rest placed for you; each op counts as a hint
 free, guided     let anything stand and list what is wrong; or refuse it
 check            is it solved, and if not, why
 show, task       the board; the level
 prove            search for the best makespan there is
 run              train with a whole board on every engine that is here
 share            the board as a string;  share STRING: open one
-levels, next     all levels; the next one;  level KEY: that one
+levels, next     all levels; the next one;  level KEY: that one;  unlock: open all of them
 help, quit       this list; leave (solved levels and unfinished boards are remembered)"""
+
+TOLD: Final = ("back", "run_on", "stamp", "finish")
+"""Commands of which it is told what they did; of the others the board shows it."""
 
 
 class Game:
@@ -47,7 +54,7 @@ class Game:
     def __init__(self, session: Session, console: Console) -> None:
         self.session, self.console = session, console
         self.state = session.state()
-        self.unlocked = self.count_unlocked()
+        self.unlocked = self.open_levels()
         self.over, self.hints, self.notice = False, 0, ""
 
     def begin(self) -> None:
@@ -71,8 +78,15 @@ class Game:
     def obey(self, word: str, rest: str, line: str) -> None:
         """The command `word`; a line that begins with none is ops to place. Raises ValueError for a refusal."""
         match word:
-            case "undo" | "redo" | "clear":
+            case "undo" | "redo" | "clear" | "stamp" | "finish":
                 self.move(word)
+            case "on":
+                self.move("run_on")
+            case "back":
+                self.move("back", moves=int(rest) if rest.isdecimal() else 1)
+            case "unlock":
+                self.say(f"{self.ask('unlock')['message']}.")
+                self.unlocked = self.open_levels()
             case "free" | "guided":
                 self.say(self.ask("mode", mode=word)["message"])
             case "level":
@@ -150,8 +164,10 @@ class Game:
 
     def move(self, command: str, **details: Any) -> None:
         """Change the board, show it, and say what is wrong with it or whether it is solved."""
-        self.ask(command, **details)
+        message = self.ask(command, **details)["message"]
         self.show()
+        if command in TOLD:
+            self.say(f"{message}.")
         state = self.state
         for problem in state["problems"] if state["mode"] == "free" else ():
             self.say(f"Wrong: {problem['message']}.", "bold red")
@@ -180,14 +196,16 @@ class Game:
         """Say whether the board is solved, and which level that has unlocked."""
         verdict = self.state["verdict"]
         self.say(f"{verdict[0].upper()}{verdict[1:]}.", "bold green" if self.state["solved"] else "bold")
-        unlocked = self.count_unlocked()
-        for level in LEVELS[self.unlocked : unlocked]:
-            self.say(f"Unlocked: {level.title}. Type next to go there, or run to train with this one.")
+        unlocked = self.open_levels()
+        for level in LEVELS:
+            if level.key in unlocked - self.unlocked:
+                way = f"level {SANDBOX}" if level.key == SANDBOX else "next"
+                self.say(f"Unlocked: {level.title}. Type {way} to go there, or run to train with this one.")
         self.unlocked = unlocked
 
-    def count_unlocked(self) -> int:
-        """How many levels are open: they unlock one after another."""
-        return sum(level["unlocked"] for level in self.state["levels"])
+    def open_levels(self) -> set[str]:
+        """The keys of the levels that are open."""
+        return {level["key"] for level in self.state["levels"] if level["unlocked"]}
 
     def prove(self) -> None:
         """Search for the best makespan."""
@@ -218,6 +236,7 @@ class Game:
             state = "open" if known["unlocked"] else "locked"
             if known["best"] is not None:
                 state = f"solved with {known['best']:g}" + (f", par {level.par:g}" if level.par is not None else "")
+                state += f", {plural(known['hinted'], 'hint')}" if known["hinted"] else ""
             self.say(f"{number:>2} {level.key:18} {level.title:28} {state}")
         self.say(self.state["progress"])
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 from gpipe_edu.schedule import Op, Problem, Schedule, ScheduleError
 from gpipe_edu.timeline import Timeline
+from gpipe_edu.validate import whole
+from gpipe_edu.words import plural
 
+from .helpers import forced, rest, stamped
 from .level import MODES, Level
 from .position import Position, Rows
 from .score import Score, score
@@ -33,12 +36,15 @@ class Verdict:
 class Board:
     """`Board(level, rows=None)`: by default an empty board; `rows` are the ops of each device, in running order.
 
+    hints: how many its player has taken; an op that was placed for them is one. An empty board has none.
+
     Raises ValueError if there is not one row per device.
     """
 
     def __init__(self, level: Level, rows: Iterable[Iterable[Op]] | None = None) -> None:
         self.level = level
         self.free = level.mode == "free"
+        self.hints = 0
         self._past: list[Position] = []
         self._future: list[Position] = []
         self.position = Position(level, [()] * level.K if rows is None else rows)
@@ -101,6 +107,44 @@ class Board:
     def clear(self) -> Verdict:
         """Take everything away; `undo` brings it back."""
         return self._try([()] * self.level.K, "the board is empty")
+
+    def run_on(self) -> Verdict:
+        """Place what leaves nothing to decide, and say where that ends."""
+        if problems := self.problems:
+            return Verdict(False, f"first put right what is wrong: {problems[0].message}", problems[0].code)
+        position, moves, why = forced(self.position)
+        if not moves:
+            return Verdict(False, f"you decide: {why}", "place")
+        return self._try(position.rows, f"{plural(moves, 'op')} placed; {why}")
+
+    def stamp(self) -> Verdict:
+        """Give every micro-batch the pattern of micro-batch 0, at the shortest interval that fits."""
+        try:
+            rows, interval = stamped(self.position)
+        except ValueError as error:
+            return Verdict(False, str(error), "missing")
+        return self._try(rows, f"the pattern of micro-batch 0, again every {interval:g}")
+
+    def finish(self) -> Verdict:
+        """Place all ops that are left, as the hints would; each counts as one."""
+        if problems := self.problems:
+            return Verdict(False, f"first put right what is wrong: {problems[0].message}", problems[0].code)
+        ops = rest(self.position)
+        if not ops:
+            return Verdict(False, "from here I find no way to the goal; ask for a hint", "place")
+        rows = [[*row, *(op for home, op in ops if home == device)] for device, row in enumerate(self.rows)]
+        verdict = self._try(rows, f"{plural(len(ops), 'op')} placed for you; each counts as a hint")
+        self.hints += len(ops) * verdict.accepted
+        return verdict
+
+    def back(self, moves: int) -> Verdict:
+        """Take back several changes at once. Raises ValueError for less than one."""
+        for done in range(whole("moves to take back", moves, 1)):
+            verdict = self.undo()
+            if not verdict.accepted:
+                text = f"{plural(done, 'move')} taken back, there are no more"
+                return Verdict(True, text) if done else verdict
+        return Verdict(True, f"{plural(moves, 'move')} taken back")
 
     def set_mode(self, mode: str) -> Verdict:
         """Go on guided or free. Guided is refused while something is wrong. Raises ValueError for another mode."""

@@ -6,7 +6,6 @@ short search looks for another way; where that finds none, the hint says how man
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,27 +13,25 @@ from gpipe_edu.schedule import KINDS, Op
 from gpipe_edu.words import plural, with_article
 
 from .board import Board
-from .level import Level
-from .par import prove
-from .policy import POLICIES, follow, keeps_at, next_move
-from .position import Rows
-from .score import NOISE
-from .states import Move, StateSpace
+from .policy import POLICIES
+from .ways import end_of, way_on
 
 SIZES: Final = (1, 2, 3)
 """From a nudge to the move itself."""
 
-_SEARCH_SECONDS: Final = 2.0
-
 
 @dataclass(frozen=True)
 class Hint:
-    """A sentence, and where and what to place: None where the size keeps it back, or where there is no move."""
+    """A sentence, and where and what to place: None where the size keeps it back, or where there is no move.
+
+    back: how many moves to take back, where there is a way on only from there.
+    """
 
     size: int
     text: str
     device: int | None = None
     op: Op | None = None
+    back: int = 0
 
 
 def hint(board: Board, size: int = 3) -> Hint:
@@ -48,14 +45,14 @@ def hint(board: Board, size: int = 3) -> Hint:
         return Hint(size, "Solved: there is nothing left to do.")
     moves, policy = way_on(level, board.rows)
     if not moves:
-        return Hint(size, _back(board))
+        return _back(size, board)
     move = moves[0]
     device, kind = move.action.device, KINDS[move.action.kind]
     name = POLICIES[level.policy].name
     if policy:
         why = f"{POLICIES[level.policy].why[move.action.kind]} ({name})"
     else:
-        why = f"a search finds a way from here that ends at {_end(moves):g}; {name} has none"
+        why = f"a search finds a way from here that ends at {end_of(moves):g}; {name} has none"
     when = f"time {move.start:g}"
     if size == 1:
         return Hint(size, f"Look at device {device}: it can start something at {when}.", device)
@@ -64,34 +61,10 @@ def hint(board: Board, size: int = 3) -> Hint:
     return Hint(size, f"Place {move.op} on device {device}, at {when}: {why}.", device, move.op)
 
 
-def way_on(level: Level, rows: Rows) -> tuple[list[Move], bool]:
-    """Moves from a board to the goal, [] if none was found; and whether they are those of the level's policy.
-
-    Where there is no goal, any next move will do.
-    """
-    space = StateSpace(level)
-    state = space.run(rows, keeps_at(level)).state
-    if level.goal is None:
-        move = next_move(POLICIES[level.policy], space, state)
-        return ([move] if move else []), True
-    moves = follow(POLICIES[level.policy], space, state)
-    if moves and _reaches(level, moves):
-        return moves, True
-    found = list(prove(level, _SEARCH_SECONDS, state).moves)
-    return (found, False) if found and _reaches(level, found) else ([], False)
-
-
-def _reaches(level: Level, moves: Sequence[Move]) -> bool:
-    return level.goal is not None and _end(moves) <= level.goal + NOISE
-
-
-def _end(moves: Sequence[Move]) -> float:
-    return max(move.end for move in moves)
-
-
-def _back(board: Board) -> str:
+def _back(size: int, board: Board) -> Hint:
     """How far to go back until there is a way on."""
     for count, rows in enumerate(board.past(), start=1):
         if way_on(board.level, rows)[0]:
-            return f"From here I find no way to the goal. Take back {plural(count, 'move')}, then there is one."
-    return "From here I find no way to the goal. Start again with an empty board."
+            text = f"From here I find no way to the goal. Take back {plural(count, 'move')}, then there is one."
+            return Hint(size, text, back=count)
+    return Hint(size, "From here I find no way to the goal. Start again with an empty board.")

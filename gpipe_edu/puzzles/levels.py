@@ -1,4 +1,4 @@
-"""The ten levels, in the order in which they unlock: nine from `levels.toml`, and a sandbox whose sizes one chooses."""
+"""The eleven levels, in the order in which they unlock: ten from `levels.toml`, and a sandbox of any size."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from .level import Level
 
 SANDBOX: Final = "sandbox"
 """The key of the last level, whose sizes its player chooses."""
+
+OPENS_SANDBOX: Final = "1f1b"
+"""The level behind which it opens: whoever has built 1F1B has met all that a sandbox needs."""
 
 LARGEST: Final = {"K": 16, "M": 64, "V": 8}
 """How large a sandbox may be."""
@@ -51,7 +54,7 @@ def _read() -> Iterator[Level]:
 
 
 LEVELS: Final[tuple[Level, ...]] = (*_read(), sandbox())
-"""All levels; each unlocks when the one before is solved."""
+"""All levels; each unlocks when the one before is solved, the sandbox earlier."""
 
 
 def find_level(key: str) -> Level:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from gpipe_edu.words import plural
+
 from .position import Position
 from .recognise import recognise
 
@@ -35,11 +37,17 @@ class Score:
     names: tuple[str, ...]
 
     def __str__(self) -> str:
+        return self.told()
+
+    def told(self, hints: int = 0) -> str:
+        """In a sentence, with the hints that were taken."""
         if not self.solved:
             return "not solved: " + "; ".join(self.reasons)
         text = f"solved with makespan {self.makespan:g}"
         if self.over_par is not None:
             text += ", at par" if self.over_par <= NOISE else f", {self.over_par:g} over par"
+        if hints:
+            text += f", with {plural(hints, 'hint')}"
         if self.names:
             text += f". You built {self.names[0]}"
         if len(self.names) > 1:

@@ -45,6 +45,11 @@ class Session:
             "undo": lambda: self.board.undo(),
             "redo": lambda: self.board.redo(),
             "clear": lambda: self.board.clear(),
+            "back": lambda moves: self.board.back(moves),
+            "run_on": lambda: self.board.run_on(),
+            "stamp": lambda: self.board.stamp(),
+            "finish": lambda: self.board.finish(),
+            "unlock": self._unlock,
             "mode": lambda mode: self.board.set_mode(mode),
             "hint": self._hint,
             "level": self._level,
@@ -59,8 +64,9 @@ class Session:
     def do(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Obey, and return {"accepted", "message", "code", "state", ...}; words that make no sense get a message, too.
 
-        Commands: place, remove, move, type, undo, redo, clear, mode, hint, level, next (the first level that is not
-        solved), sandbox, share, open, prove, run.
+        Commands: place, remove, move, type, undo, redo, clear, back, run_on (forced moves), stamp (the first
+        micro-batch's pattern for all), finish, mode, hint, level, next (the first level that is not solved), unlock
+        (all levels), sandbox, share, open, prove, run.
         """
         try:
             if command not in self._commands:
@@ -70,6 +76,8 @@ class Session:
             answer = Verdict(False, str(error), "unreadable")
         more = answer if isinstance(answer, dict) else {}
         verdict = answer if isinstance(answer, Verdict) else Verdict(True, "")
+        if not any(self.board.rows):
+            self.board.hints = 0
         self.progress.record(self.board)
         return {
             "accepted": verdict.accepted,
@@ -90,13 +98,15 @@ class Session:
             "problems": [{"message": problem.message, "op": str(problem.op or "")} for problem in board.problems],
             "complete": score.complete,
             "solved": score.solved,
-            "verdict": str(score),
+            "verdict": score.told(board.hints),
+            "hints": board.hints,
             "levels": [
                 {
                     "key": known.key,
                     "title": known.title,
                     "unlocked": self.progress.unlocked(known.key),
                     "best": self.progress.records[known.key].makespan if known.key in self.progress.records else None,
+                    "hinted": self.progress.records[known.key].hints if known.key in self.progress.records else 0,
                 }
                 for known in LEVELS
             ],
@@ -131,7 +141,12 @@ class Session:
 
     def _hint(self, size: int = 3) -> dict[str, Any]:
         found = hint(self.board, size)
-        return {"hint": {"text": found.text, "device": found.device, "op": str(found.op or "")}}
+        self.board.hints += found.device is not None or bool(found.back)
+        return {"hint": {"text": found.text, "device": found.device, "op": str(found.op or ""), "back": found.back}}
+
+    def _unlock(self) -> Verdict:
+        self.progress.unlock()
+        return Verdict(True, "all levels are open")
 
     def _prove(self, seconds: float = 10) -> dict[str, Any]:
         return {"proof": {"text": str(prove(self.board.level, seconds)), "bound": lower_bound(self.board.level)}}

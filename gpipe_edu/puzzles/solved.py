@@ -13,30 +13,37 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu import store
 
 from .board import Board
-from .levels import LEVELS, find_level
+from .level import Level
+from .levels import LEVELS, OPENS_SANDBOX, SANDBOX, find_level
 from .position import Position
 from .score import NOISE, Score, score
 from .share import read, share
 
 _SECTION: Final = "puzzle"
+_OPEN: Final = "puzzle_open"
 
 
 class Record(NamedTuple):
-    """The best solution of a level: its makespan, how far that is over par (None without one), its share string."""
+    """The best solution of a level: its makespan, how far that is over par (None without one), its share string, and
+    how many hints it took.
+    """
 
     makespan: float
     over_par: float | None
     share: str
+    hints: int = 0
 
 
 class SolvedLevels:
     """`SolvedLevels(path=None)`: read from the file when asked, so that two open notebooks agree.
 
-    path: instead of the learner's own file. notice: a sentence when something was wrong with the file, else "".
+    path: instead of the learner's own file. everything: open all levels, this once. notice: a sentence when something
+    was wrong with the file, else "".
     """
 
-    def __init__(self, path: str | Path | None = None) -> None:
+    def __init__(self, path: str | Path | None = None, *, everything: bool = False) -> None:
         self.path = store.path() if path is None else Path(path)
+        self._everything = everything
         self.notice = ""
         self.records: dict[str, Record] = {}
         self._load()
@@ -47,9 +54,25 @@ class SolvedLevels:
         return f"Progress is kept in {self.path}, under {_SECTION!r}; delete the file to start the whole course again."
 
     def unlocked(self, key: str) -> bool:
-        """True for the first level and for every one behind a solved level. Raises ValueError for an unknown key."""
+        """True for the first level and for every one behind a solved level; the sandbox opens early, and all do where
+        their player wants it so. Raises ValueError for an unknown key.
+        """
+        before = self._before(key)
+        return before is None or before.key in self.records or self._everything
+
+    def _before(self, key: str) -> Level | None:
+        """The level that has to be solved for this one; None for the first."""
         index = LEVELS.index(find_level(key))
-        return index == 0 or LEVELS[index - 1].key in self.records
+        return find_level(OPENS_SANDBOX) if key == SANDBOX else LEVELS[index - 1] if index else None
+
+    def unlock(self) -> None:
+        """Open all levels, and remember that."""
+        self._everything = True
+        try:
+            with store.change(_OPEN, self.path) as kept:
+                kept["all"] = True
+        except OSError as error:
+            self.notice = f"that could not be saved in {self.path}: {error.strerror or error}"
 
     def next_level(self) -> str:
         """The key of the first level that is not solved; the last one if all are."""
@@ -59,9 +82,11 @@ class SolvedLevels:
         """Why a level is not open, in a sentence; "" if it is."""
         if self.unlocked(key):
             return ""
-        index = LEVELS.index(find_level(key))
-        before = LEVELS[index - 1]
-        return f"level {index + 1}, {LEVELS[index].title}, is locked: first solve level {index}, {before.title}"
+        level, before = find_level(key), self._before(key)
+        if before is None:
+            return ""
+        here, there = LEVELS.index(level) + 1, LEVELS.index(before) + 1
+        return f"level {here}, {level.title}, is locked: first solve level {there}, {before.title}"
 
     def record(self, board: Board) -> Score:
         """Judge a board, and note it if it solves its level better than before; returns its score.
@@ -74,12 +99,12 @@ class SolvedLevels:
             return result
         self._load()
         best = self.records.get(key)
-        if self.unlocked(key) and (best is None or result.makespan < best.makespan - NOISE):
+        if self.unlocked(key) and (best is None or _better(result.makespan, board.hints, best)):
             text = share(board.level, board.rows)
-            self.records[key] = Record(result.makespan, result.over_par, text)
+            self.records[key] = Record(result.makespan, result.over_par, text, board.hints)
             try:
                 with store.change(_SECTION, self.path) as kept:
-                    kept[key] = {"makespan": result.makespan, "share": text}
+                    kept[key] = {"makespan": result.makespan, "share": text, "hints": board.hints}
             except OSError as error:
                 self.notice = f"progress could not be saved in {self.path}: {error.strerror or error}"
         return result
@@ -91,6 +116,7 @@ class SolvedLevels:
             warnings.simplefilter("always")
             try:
                 entries: dict[str, Any] = store.read(_SECTION, self.path)
+                self._everything = self._everything or bool(store.read(_OPEN, self.path).get("all"))
             except OSError as error:
                 self.notice = f"{self.path} cannot be read: {error.strerror or error}"
                 return
@@ -98,9 +124,14 @@ class SolvedLevels:
             self.notice = str(said[0].message)
         for key, entry in entries.items():
             try:
-                self.records[key] = _judge(key, entry["share"])
+                self.records[key] = _judge(key, entry["share"])._replace(hints=int(entry.get("hints", 0)))
             except (ValueError, TypeError, KeyError) as error:
                 self.notice = f"in {self.path} the entry of {key!r} does not count: {error}"
+
+
+def _better(makespan: float, hints: int, best: Record) -> bool:
+    """Whether a solution takes less time than the best one, or as long with fewer hints."""
+    return makespan < best.makespan - NOISE or (makespan < best.makespan + NOISE and hints < best.hints)
 
 
 def _judge(key: str, text: str) -> Record:

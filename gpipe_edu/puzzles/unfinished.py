@@ -53,6 +53,7 @@ def unfinished(level: Level, path: Path) -> Board:
         if known.key == level.key:
             board = Board(known, rows)
             board.free = bool(entry["free"]) or bool(board.problems)
+            board.hints = int(entry.get("hints", 0))
             return board
     except (KeyError, TypeError, ValueError):
         pass  # none is kept, or somebody wrote in the file: a board is quickly built again
@@ -62,7 +63,7 @@ def unfinished(level: Level, path: Path) -> Board:
 def _entry(board: Board) -> dict[str, Any] | None:
     if not any(board.rows) or board.score.solved:
         return None
-    return {"share": share(board.level, board.rows), "free": board.free}
+    return {"share": share(board.level, board.rows), "free": board.free, "hints": board.hints}
 
 
 def _kept(path: Path) -> dict[str, Any]:

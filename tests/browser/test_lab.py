@@ -68,3 +68,17 @@ def test_the_chart_is_saved_as_files(lab, open_page, tmp_path):
         assert download.value.suggested_filename == f"gpipe-1f1b.{kind}"
         assert (tmp_path / kind).read_bytes()[: len(head)].lower() == head.lower()
     assert page.input_value("[data-save]") == ""
+
+
+def test_after_a_restart_the_explorer_says_run_this_cell_again_and_contradicts_nothing(lab, open_page):
+    page = open_page()
+    chrome.run_all(page, lab, "explorer")
+    page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    page.wait_for_function(
+        "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.connectionStatus === 'connected'"
+    )
+    page.select_option('[data-name="schedule"]', "1f1b")
+    page.wait_for_function("() => document.querySelector('.ge-error').innerText.includes('run this cell again')")
+    assert page.input_value('[data-name="schedule"]') == "gpipe", "the list says what the chart shows"
+    assert page.inner_text(".ge-title").startswith("gpipe")
+    assert chrome.our_problems(page) == []

@@ -10,6 +10,7 @@ SOLUTIONS = {
     "pipelining": "F0 F1 F2 B0 B1 B2\nF0 F1 F2 B0 B1 B2\nF0 F1 F2 B0 B1 B2",
     "memory-wall": "F0 F1 B0 B1 F2 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3",
     "1f1b": "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 B0 F2 B1 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3",
+    "recompute-late": "F0 F1 C0 C1\nF0 B0 F1 B1",
     "recompute-early": "F0 F1 F2 R0 B0 R1 B1 R2 B2\nF0 F1 R0 B0 F2 R1 B1 R2 B2\nF0 B0 F1 B1 F2 B2",
     "backward-twice": "F0 F1 I0 W0 I1 W1\nF0 F1 I0 W0 I1 W1\nF0 I0 W0 F1 I1 W1",
     "uneven-stages": "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 F2 B0 B1 F3 B2 B3\nF0 B0 F1 F2 B1 B2 F3 B3",

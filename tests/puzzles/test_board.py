@@ -141,7 +141,7 @@ def trial(board, device, o):
 def peak_so_far(row, level):
     """The peak of a row to be gone on with: what may be recomputed later will be, and what is finished was not."""
     row = [tuple(o) for o in row]
-    if "R" not in level.kinds:
+    if not {"R", "C"} & set(level.kinds):
         return peak(row, level.boundary, level.interior)
     open_cells = {o[1:] for o in row} - {o[1:] for o in row if o[0] in "RCBI"}
     return peak(row, level.boundary, level.interior, recomputed_later=open_cells)

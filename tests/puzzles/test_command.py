@@ -1,5 +1,7 @@
 """The puzzle in a terminal."""
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -33,10 +35,10 @@ def solve_up_to(key):
 def test_all_levels_solved_by_typing(play):
     lines = [line for level in LEVELS for line in (" / ".join(SOLUTIONS[level.key].splitlines()), "next")]
     out = play(*lines, "levels", "quit")
-    assert out.count("Solved with makespan") == 10
+    assert out.count("Solved with makespan") == 11
     for number, level in enumerate(LEVELS, start=1):
-        assert f"Level {number} of 10: {level.title}" in out
-        if number < 10:
+        assert f"Level {number} of 11: {level.title}" in out
+        if number < 11:
             assert f"Unlocked: {LEVELS[number].title}" in out
     assert set(SolvedLevels().records) == set(SOLUTIONS)
     assert "zero-bubble        Zero bubble                  solved with 14, par 14" in out
@@ -51,7 +53,7 @@ def test_a_level_move_by_move_with_refusals_and_hints(play):
     assert "Device 1, at time 1: a forward" in out
     assert "Place F0@1 on device 1" in out
     assert "No: B0@1 on device 1 waits for B0@2" in out
-    assert "Solved with makespan 6, at par." in out
+    assert "Solved with makespan 6, at par, with 3 hints." in out
     assert "device 2  ........F0- B0-" in out
 
 
@@ -59,6 +61,23 @@ def test_a_deadlock_is_drawn_as_a_chain_of_arrows(play):
     solve_up_to("memory-wall")
     out = play("free", "F0 B0 F1 B1 / F0 F1 B1 B0")
     assert "B0@0 --needs--> B0@1 ..stands behind..> F1@1 --needs--> F1@0 ..stands behind..> B0@0" in out
+
+
+def test_what_saves_work(play):
+    solve_up_to("pipelining")
+    out = play("on", "F0@1 F0@2 B0@2 B0@1 B0@0", "stamp", "back 2", "finish", "levels")
+    assert "3 ops placed; device 0 would wait" in out or "you decide" in out or "ops placed" in out
+    assert "The pattern of micro-batch 0, again every 2" in out.replace("the pattern", "The pattern")
+    assert "2 moves taken back." in out
+    assert "each counts as a hint." in out
+    assert re.search(r"Pipelining +solved with 10, par 10", out)
+
+
+def test_everything_can_be_unlocked(play):
+    out = play("level zero-bubble", "unlock", "level zero-bubble", "levels")
+    assert "No: level 10, Zero bubble, is locked: first solve level 9" in out
+    assert "Level 10 of 11: Zero bubble" in out
+    assert "Level 10 of 11" in play("level zero-bubble"), "and that is remembered"
 
 
 def test_editing(play):
@@ -133,7 +152,7 @@ def test_a_sandbox_of_ones_own(play):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["5"], "level 5, Recompute placed early, is locked"),
+        (["5"], "level 5, Recompute what does not fit, is locked"),
         (["nowhere"], "level is 'nowhere'"),
         (["1", "--partitions", "3"], "sizes can be chosen only in the last level"),
         (["sandbox", "--partitions", "99"], "sandbox K is 99; it must be at most 16"),

@@ -6,7 +6,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, find_level, lower_bound, prove
-from gpipe_edu.schedule.recompute import with_recompute
+from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 
 from .solutions import SOLUTIONS, divided, folded, in_groups, judge, solved
 
@@ -14,10 +14,10 @@ KEYS = [level.key for level in LEVELS]
 WITH_PAR = [level for level in LEVELS if level.par is not None]
 
 
-def test_there_are_the_ten_levels_in_their_order():
+def test_there_are_the_eleven_levels_in_their_order():
     assert KEYS == [
-        "first-dependency", "pipelining", "memory-wall", "1f1b", "recompute-early", "backward-twice", "uneven-stages",
-        "interleaved", "zero-bubble", "sandbox",
+        "first-dependency", "pipelining", "memory-wall", "1f1b", "recompute-late", "recompute-early", "backward-twice",
+        "uneven-stages", "interleaved", "zero-bubble", "sandbox",
     ]  # fmt: skip
     assert list(LEVELS[:-1]) == WITH_PAR
 
@@ -60,6 +60,9 @@ def test_it_can_be_built_by_hand_in_a_few_minutes(level):
         ("1f1b", ge.gpipe(3, 4), "would hold 4 micro-batches, the cap is 3"),
         ("1f1b", in_groups(ge.gpipe(3, 2), 2), "device 2 would hold 2 micro-batches, the cap is 1"),
         ("1f1b", ge.naive(3, 4), "it is done at 24, the goal is 12"),
+        ("recompute-late", ge.one_f_one_b(2, 2), "would hold 6 units, the cap is 4; recompute would free some of it"),
+        ("recompute-late", ge.naive(2, 2), "it is done at 8, the goal is 7"),
+        ("recompute-late", with_kinds(ge.one_f_one_b(2, 2), {"B": "C"}), "it is done at 9, the goal is 7"),
         ("recompute-early", ge.one_f_one_b(3, 3), "would hold 6 units, the cap is 5; recompute would free some of it"),
         ("recompute-early", ge.gpipe(3, 3, recompute="early"), "would hold 5 units, the cap is 4"),
         ("recompute-early", ge.gpipe(3, 3, recompute="late"), "would hold 5 units, the cap is 4"),
@@ -84,6 +87,8 @@ def test_plain_ideas_do_not_pass(key, answer, says):
 @pytest.mark.parametrize(
     ("key", "changes", "best"),
     [
+        ("recompute-late", {"kinds": "FB"}, 8),
+        ("recompute-late", {"kinds": "FC"}, 9),
         ("recompute-early", {"kinds": "FBC"}, 13),  # no R: late recompute is not enough
         ("recompute-early", {"kinds": "FB"}, None),  # nor is doing without
         ("recompute-early", {"cap": None}, 10),

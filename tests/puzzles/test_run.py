@@ -65,7 +65,7 @@ def test_what_cannot_run_is_refused():
     with pytest.raises(ValueError, match="engine is 'jax'; here it can be numpy"):
         run(level, ge.gpipe(3, 3), "jax")
     assert engines()[0] == "numpy"
-    assert len(SOLUTIONS) == 10
+    assert len(SOLUTIONS) == 11
 
 
 def test_without_torch_there_is_one_engine(monkeypatch):

@@ -102,7 +102,7 @@ class Gantt(anywidget.AnyWidget):
             self._save(content["save"])
         elif "open" in content:
             self._open(content, buffers[0])
-        else:
+        elif "ahead" in content:
             self._look_ahead(content)
 
     def _save(self, kind: str) -> None:

@@ -9,6 +9,7 @@ import { createControls } from "./controls.js";
 import { createTransport } from "./transport.js";
 import { doingAt, explainMarkup, spoken } from "./explain.js";
 import { itemAt } from "./find.js";
+import { LOST, PATIENCE, SILENT } from "./kept.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
 import { createTable } from "./table.js";
@@ -21,7 +22,7 @@ export function uniqueMark() {
   return `ge${Math.random().toString(36).slice(2, 9)}`;
 }
 
-/** data: {names, options, explorer, payload}; tell: {settings(wish), state(name, value)}, and with a kernel ahead(wishes), save(kind), open(message, content). */
+/** data: {names, options, explorer, payload}; tell: {settings(wish), false if nobody hears; state(name, value)}, and with a kernel ahead(wishes), save(kind), open(message, content). */
 export function createApp(host, data, tell) {
   const mark = uniqueMark();
   host.classList.add("ge-gantt");
@@ -44,6 +45,7 @@ export function createApp(host, data, tell) {
   let settings = data.explorer?.settings ?? null;
   let kept = null;
   const answers = createAnswers(tell.ahead);
+  let silent = 0; // the timer that runs while an answer is due
   let resting = 0;
 
   const answer = createAnswerLine(part("explain"));
@@ -115,11 +117,23 @@ export function createApp(host, data, tell) {
     settings = next;
     serial += 1;
     const asked = { ...settings, kept, serial };
-    tell.settings(asked);
+    clearTimeout(silent);
+    if (!tell.settings(asked)) return lost();
+    silent = setTimeout(() => refuse(SILENT), PATIENCE);
     const known = answers.get(asked);
     if (!known) return;
     show({ ...known, serial });
     early = serial;
+    silent = setTimeout(() => refuse(SILENT), PATIENCE); // what is shown was known before; that it holds, Python says
+  }
+
+  /** Nobody will answer: the controls go back to what the chart shows, or the two would contradict each other. */
+  function lost() {
+    settings = payload.settings;
+    kept = payload.kept;
+    controls.show(settings);
+    controls.comparing(Boolean(kept));
+    refuse(LOST);
   }
 
   /** The lanes of memory go while two charts share the screen, and come back with the first one's. */
@@ -159,8 +173,10 @@ export function createApp(host, data, tell) {
   /** A reply as text. One that is on the screen already is not even read: of a large step that takes milliseconds. */
   function reply(text) {
     const [, number] = text.match(/^\{"serial":(\d+),/);
-    if (Number(number) !== early) show(JSON.parse(text));
-    else early = -1;
+    if (Number(number) !== early) return show(JSON.parse(text));
+    early = -1;
+    clearTimeout(silent);
+    refuse("");
   }
 
   /** Why something can't be, in a sentence; nothing to say takes the last one away. */
@@ -173,6 +189,7 @@ export function createApp(host, data, tell) {
   function show(next) {
     if (next.settings) answers.put({ ...next.settings, kept: next.kept }, next);
     if (next.serial < shownSerial) return;
+    if (next.serial >= serial) clearTimeout(silent);
     shownSerial = next.serial;
     refuse(next.error);
     if (next.error) return;
@@ -260,6 +277,7 @@ export function createApp(host, data, tell) {
     opened: opened.heard,
     destroy() {
       transport.stop();
+      clearTimeout(silent);
       clearTimeout(resting);
       clearTimeout(saying);
       chart.destroy();

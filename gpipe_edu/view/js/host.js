@@ -1,21 +1,33 @@
 // The two hosts: a notebook, where a kernel answers, and a page, where the answers were worked out in advance.
 
 import { createApp } from "./app.js";
+import { LOST } from "./kept.js";
 
 /** What a notebook calls (anywidget): traits in, traits out. Returns what tidies up. */
 export function render({ model, el }) {
+  function send(message) {
+    try {
+      model.send(message);
+      return true;
+    } catch {
+      return false; // nobody is there
+    }
+  }
   const tell = {
     settings(wish) {
+      // After a restart a trait is dropped in silence, but a message raises: so one goes first.
+      if (!send({ heard: wish.serial })) return false;
       model.set("wish", wish);
       model.save_changes();
+      return true;
     },
     state(name, value) {
       if (String(model.get(name)) === String(value)) return;
       model.set(name, value);
       model.save_changes();
     },
-    ahead: (wishes, round) => model.send({ ahead: wishes, round }),
-    save: (kind) => model.send({ save: kind }),
+    ahead: (wishes, round) => send({ ahead: wishes, round }),
+    save: (kind) => send({ save: kind }) || app.refuse(LOST),
     open: (message, content) => model.send(message, undefined, [content]),
   };
   const data = JSON.parse(model.get("offer"));
@@ -71,12 +83,16 @@ export function boot(document) {
   const data = JSON.parse(document.getElementById("ge-data").textContent);
   const frames = data.frames ? unpack(data.frames).then((text) => JSON.parse(text)) : null;
   const tell = {
-    async settings(wish) {
-      const payload = frames ? (await frames)[frameKey(wish)] : data.payload;
-      app.show({ ...payload, settings: frames ? wish : undefined, serial: wish.serial });
+    settings(wish) {
+      answer(wish);
+      return true;
     },
     state() {},
   };
+  async function answer(wish) {
+    const payload = frames ? (await frames)[frameKey(wish)] : data.payload;
+    app.show({ ...payload, settings: frames ? wish : undefined, serial: wish.serial });
+  }
   const host = document.getElementById("ge-host");
   const app = createApp(host, data, tell);
   app.state("theme", data.options.theme);

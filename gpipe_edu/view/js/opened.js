@@ -1,16 +1,12 @@
 // Traces that the reader opened: chosen or dropped, read by the kernel, drawn under what is there. Their specs stay in
 // the page; whoever made the chart neither sees nor saves them. Without a kernel nobody can read a trace.
 
-import { KEPT } from "./kept.js";
+import { KEPT, LOST, PATIENCE, SILENT } from "./kept.js";
 import { escape } from "./lettering.js";
 
 const MOST_OPEN = 3; // more charts under each other are further apart than an eye compares
 const MOST_MEGABYTES = 9; // Jupyter closes the connection at a message of 10 MiB
-const PATIENCE = 3000; // milliseconds after which we tell why nothing happens
 const UNIT_WORDS = { s: "seconds", step: "cost units" };
-const SILENT =
-  "The kernel does not answer. If another cell runs, the trace is drawn when that is done; if the kernel has stopped, " +
-  "start it again and run this cell again";
 
 /**
  * bar: where the names of open traces stand; zone: where files can be dropped. ask(message, content): to the kernel,
@@ -55,7 +51,11 @@ export function createOpened(bar, zone, { mark, ask, base, on }) {
     try {
       const answer = await new Promise((resolve) => {
         waiting.set(number, resolve);
-        ask({ open: file.name, beside, number }, content);
+        try {
+          ask({ open: file.name, beside, number }, content);
+        } catch {
+          resolve({ refused: LOST });
+        }
       });
       if (answer.refused) throw new Error(answer.refused);
       return JSON.parse(answer.spec);

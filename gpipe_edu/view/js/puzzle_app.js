@@ -1,5 +1,6 @@
 // The whole puzzle: levels, board, palette, tools, and what Python says to every move. It sends words and draws answers.
 
+import { LOST, PATIENCE, SILENT } from "./kept.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
 import { createBoard } from "./puzzle_board.js";
@@ -8,7 +9,6 @@ import { createPalette } from "./puzzle_palette.js";
 import { figuresMarkup, frameMarkup, levelMarkup, levelsMarkup, proofWords, saidMarkup, solvedMarkup, whyMarkup } from "./puzzle_panel.js";
 import { createRun } from "./puzzle_run.js";
 
-const PATIENCE = 3000; // milliseconds after which we tell why nothing happens: the kernel runs another cell
 const SLOW = { prove: "Searching; this can take ten seconds …", run: "Training with your schedule …" };
 const RAN = {
   true: "Your schedule has trained a model, with the gradients of one device; below it stands beside its plan",
@@ -61,11 +61,11 @@ export function createPuzzle(host, offer, send) {
     try {
       send({ do: command, with: details, serial });
     } catch {
-      return say("The kernel has stopped. Start it again and run this cell again; solved levels are kept.", "no");
+      return say(`${LOST} Solved levels and this board are kept.`, "no");
     }
     host.setAttribute("aria-busy", "true");
     if (SLOW[command]) say(SLOW[command], "note");
-    else waiting = setTimeout(() => say("No reply from the kernel yet. Does another cell run? The answer comes when it is done.", "note"), PATIENCE);
+    else waiting = setTimeout(() => say(SILENT, "note"), PATIENCE);
   }
 
   function show(answer) {
