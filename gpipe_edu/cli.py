@@ -1,7 +1,8 @@
-"""The command line: `python -m gpipe_edu train | schedule | plan | puzzle | build | progress | environment`.
+"""The command line: `python -m gpipe_edu train | schedule | plan | puzzle | progress | watch | reset | environment`.
 
-Each command is a function in `gpipe_edu.command`; this file only says how they are called and how errors leave: bad
-arguments are one sentence on stderr and exit code 2, without a traceback.
+`build`, for who changes the course, works and is not listed. Each command is a function in `gpipe_edu.command`; this
+file only says how they are called and how errors leave: bad arguments are one sentence on stderr and exit code 2,
+without a traceback.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.sizing.plan import SCHEDULES, STATES
 from gpipe_edu.sizing.presets import presets
 
-from .command import environment, exercises, plan, puzzle, schedule, train
+from .command import environment, exercises, plan, puzzle, schedule, train, watch
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
@@ -163,7 +164,7 @@ def puzzle_command(
     raise typer.Exit(puzzle.run(level, share, given))
 
 
-@app.command("build")
+@app.command("build", hidden=True)
 def build_command(
     beside: Annotated[
         bool, typer.Option("--beside", help="Write new versions beside notebooks you worked in.")
@@ -175,8 +176,17 @@ def build_command(
 
 @app.command("progress")
 def progress_command() -> None:
-    """Say which exercises are solved, and which is next."""
+    """Say how far you are in lessons, puzzles and exercises, and where to go on."""
     raise typer.Exit(exercises.progress())
+
+
+@app.command("watch")
+def watch_command(
+    key: Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as ex07, or ex02/clock for one part of it.")],
+    notebook: Annotated[Path | None, typer.Option(help="Its notebook, if it lies elsewhere.")] = None,
+) -> None:
+    """Check an exercise again at each save of its notebook."""
+    raise typer.Exit(watch.watch(key, notebook))
 
 
 @app.command("reset")

@@ -12,7 +12,7 @@ import numpy as np
 
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 from gpipe_edu.timeline import replay
 
@@ -129,3 +129,6 @@ print(f"largest difference from one device: {error:.0e}")
 #
 # **Where next:** [exercise 02](exercise_02_clock.ipynb) sends pieces like these through a pipeline.
 # [Lesson 04](../notebooks/04_accumulation.ipynb) explains the `share`.
+
+# %%
+progress()

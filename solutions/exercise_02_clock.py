@@ -10,7 +10,7 @@
 # %%
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 from gpipe_edu.timeline import undisturbed
 
@@ -137,3 +137,6 @@ undisturbed(run.timeline for run in runs)
 # %% [markdown]
 # **Where next:** back to [lesson 03](../notebooks/03_scheduling.ipynb) for what one can do about the bubble, or on to
 # [lesson 04](../notebooks/04_accumulation.ipynb), where the gradients of micro-batches are added up.
+
+# %%
+progress()

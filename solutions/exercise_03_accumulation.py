@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import gpipe_edu as ge
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 from gpipe_edu.pytorch import GPipe
 
@@ -136,3 +136,6 @@ plt.show()
 #
 # **Where next:** [lesson 05](../notebooks/05_rematerialization.ipynb). Micro-batches in flight fill the memory;
 # [re-materialization](../docs/glossary.md#re-materialization) empties it again.
+
+# %%
+progress()

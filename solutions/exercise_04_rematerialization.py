@@ -14,7 +14,7 @@ import numpy as np
 
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 
 # %% [markdown]
@@ -255,3 +255,6 @@ print(f"loss {loss.item():.6f} with your function, {same.item():.6f} in the pipe
 # %% [markdown]
 # **Where next:** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb). [Exercise 09](exercise_09_recompute.ipynb) moves
 # the recompute to where it costs nothing.
+
+# %%
+progress()

@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import gpipe_edu as ge
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.study import Chore, nap, watch
@@ -322,3 +322,6 @@ print("measured:", ", ".join(f"{name} {min(found) * 1e3:.0f} ms" for name, found
 #
 # **Where next:** [exercise 06](exercise_06_partition.ipynb) finds the best balance instead of guessing it;
 # [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells which layers notice that there is a pipeline.
+
+# %%
+progress()

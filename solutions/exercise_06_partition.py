@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 
 # %% [markdown]
 # ## Why the largest stage matters
@@ -112,3 +112,6 @@ ge.compare(plan(multiply_adds, by_count), plan(multiply_adds, by_cost))
 #
 # **Where next:** [lesson 08](../notebooks/08_experiments.ipynb) cuts by measured times.
 # [Exercise 07](exercise_07_one_f_one_b.ipynb) goes on with schedules.
+
+# %%
+progress()

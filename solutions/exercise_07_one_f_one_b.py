@@ -10,7 +10,7 @@
 # %%
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 
 # %% [markdown]
@@ -101,3 +101,6 @@ for M in (4, 8, 16):
 # the memory it frees.
 #
 # **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb) splits the backward in two and fills the bubble.
+
+# %%
+progress()

@@ -13,7 +13,7 @@ import numpy as np
 
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 
 # %% [markdown]
@@ -128,3 +128,6 @@ plt.show()
 #
 # **Where next:** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells what else goes wrong, with
 # recompute, and which norm has none of this.
+
+# %%
+progress()

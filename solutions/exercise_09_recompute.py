@@ -10,7 +10,7 @@
 
 # %%
 import gpipe_edu as ge
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.timeline import peak_memory
 
 # %% [markdown]
@@ -134,3 +134,6 @@ check("ex09/cap", under_cap)
 # under 1F1B, and the recomputes that it cannot do without fit into that.
 #
 # **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), where the backward itself is split to fill the wait.
+
+# %%
+progress()

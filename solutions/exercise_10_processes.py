@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 import gpipe_edu as ge
-from gpipe_edu.course import check, hint, predict
+from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 from gpipe_edu.distributed import ProcessError, run_processes, train_processes
 from gpipe_edu.timeline import calibrate
@@ -231,3 +231,6 @@ ge.compare(plan.named("your schedule"), result.timeline.named("your two processe
 #
 # **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), on what every other way to cut a training costs. Or
 # give your function three processes: all it takes is `ge.one_f_one_b(3, 8)` above.
+
+# %%
+progress()

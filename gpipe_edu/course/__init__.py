@@ -8,6 +8,7 @@ from .lab_report import LabReport
 from .machine import on_your_machine
 from .predict import forget, predict
 from .progress import progress
+from .stub import tell_plainly
 from .ways_out import reset, solution
 
 __all__ = [
@@ -24,3 +25,5 @@ __all__ = [
     "reset",
     "solution",
 ]
+
+tell_plainly()

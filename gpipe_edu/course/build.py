@@ -69,6 +69,11 @@ def build_one(master: Path, folder: Path, beside: bool = False) -> Built:
     return Built(other, "beside")
 
 
+def exercise(stem: str, root: Path = ROOT) -> Path:
+    """Where the notebook of an exercise is."""
+    return root / "exercises" / f"{stem}.ipynb"
+
+
 def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
     """A fresh notebook for the exercise; what was there is renamed first. Returns the notebook and the copy, if any."""
     master = next((path for path in masters(root) if path.stem == stem), None)

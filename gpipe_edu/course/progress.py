@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gpipe_edu import store
 from gpipe_edu.puzzles.levels import LEVELS
@@ -13,6 +13,8 @@ from . import attempts, challenge, page, question
 from .exercise import Exercise, exercises
 from .lessons import LESSONS, Lesson, lesson
 from .predict import recall
+
+_CHECK: Final = "\u2713"
 
 
 class LessonState(NamedTuple):
@@ -89,28 +91,29 @@ class Progress:
     __repr__ = __str__
 
     def _repr_markdown_(self) -> str:
-        lines = [f"**{self._way()}**", "", "| | lesson | |", "|---|---|---|"]
-        for state in self.lessons:
-            link = f"[{state.lesson.number} {state.lesson.title}](../notebooks/{state.lesson.notebook}.ipynb)"
-            lines.append(f"| {_check(state.done)} | {link} | {state.counts} |")
-        puzzles = f"{self.puzzles} of {plural(len(LEVELS), 'level')} solved"
-        lines += [
-            f"| {_check(self.puzzles == len(LEVELS))} | [Puzzles](../notebooks/schedule_puzzles.ipynb) | {puzzles} |",
-            "",
-            f"<details><summary>Exercises: {self.solved} of {len(self.rows)} solved</summary>",
-            "",
-            "| | exercise | |",
-            "|---|---|---|",
+        lessons = [
+            (state.done, f"[{state.lesson.number} {state.lesson.title}]({_notebook(state.lesson)})", state.counts)
+            for state in self.lessons
         ]
-        for exercise, tries in self.rows:
-            link = f"[{exercise.key}](../exercises/{exercise.notebook}.ipynb)"
-            lines.append(f"| {_check(tries['passed'])} | {link} {exercise.title} | {_tries(tries)} |")
-        return "\n".join([*lines, "", "</details>"])
+        tries = [
+            (state["passed"], f"[{one.key}](../exercises/{one.notebook}.ipynb) {one.title}", _tries(state))
+            for one, state in self.rows
+        ]
+        done = sum(state.done for state in self.lessons)
+        puzzles = f"[Puzzles](../notebooks/schedule_puzzles.ipynb): {self.puzzles} of {len(LEVELS)} levels solved"
+        return "\n\n".join(
+            [
+                f"**{self._way()}**",
+                _folded(f"Lessons: {done} of {len(lessons)} done", lessons),
+                _folded(f"Exercises: {self.solved} of {len(tries)} solved", tries),
+                puzzles,
+            ]
+        )
 
     def _way(self) -> str:
         if self.here is None:
             return "All lessons are done."
-        link = f"[{self.here.lesson.number} {self.here.lesson.title}](../notebooks/{self.here.lesson.notebook}.ipynb)"
+        link = f"[{self.here.lesson.number} {self.here.lesson.title}]({_notebook(self.here.lesson)})"
         if not any(state.begun for state in self.lessons):
             return f"Begin here: {link}"
         return f"Continue here: {link}"
@@ -172,8 +175,17 @@ def _mark(done: object) -> str:
     return "x" if done else "."
 
 
-def _check(done: object) -> str:
-    return "\u2713" if done else ""
+def _notebook(one: Lesson) -> str:
+    return f"../notebooks/{one.notebook}.ipynb"
+
+
+def _folded(summary: str, rows: list[tuple[Any, str, str]]) -> str:
+    table = [
+        "| | | |",
+        "|---|---|---|",
+        *(f"| {_CHECK if done else ''} | {name} | {how} |" for done, name, how in rows),
+    ]
+    return "\n".join([f"<details><summary>{summary}</summary>", "", *table, "", "</details>"])
 
 
 def _tries(state: dict[str, Any]) -> str:

@@ -66,10 +66,10 @@ def test_exercises_and_puzzles_are_counted():
 
 def test_the_recap_of_a_lesson_counts_and_names_what_to_look_at_again():
     answer("03")
-    assert str(progress("03")).startswith("**8 of 8 predictions right.** Not solved yet: `03/lean`.")
+    assert str(progress("03")).startswith("**8 of 8 predictions right.** Not solved yet: `03/by-hand`, `03/lean`.")
     predict("01/double", "B")
     said = repr(progress("01"))
-    assert said.startswith("0 of 9 predictions right. Look again at 01/double:")
+    assert said.startswith("0 of 11 predictions right. Look again at 01/double:")
     assert "Still open: 01/largest-part, 01/activations-in-total" in said
 
 

@@ -1,0 +1,29 @@
+"""In a notebook an unwritten function is told in a sentence, and every other error as ever."""
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+STUB = "from gpipe_edu.course import check\ndef split(batch, M):\n    raise NotImplementedError"
+
+
+def error_of(*cells):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    with pytest.raises(CellExecutionError):
+        NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    [error] = [output for output in notebook.cells[-1].outputs if output.output_type == "error"]
+    return error.ename, "\n".join(error.traceback)
+
+
+def test_a_try_before_the_function_is_written_is_one_sentence():
+    name, shown = error_of(STUB, "split([1, 2], 2)")
+    assert name == "NotImplementedError"
+    assert shown == "split is not written yet. Put your code in the place of `raise NotImplementedError`."
+
+
+def test_an_error_with_words_of_its_own_keeps_its_traceback():
+    name, shown = error_of(STUB.replace("Error", "Error('only for M = 1')"), "split([1, 2], 2)")
+    assert name == "NotImplementedError"
+    assert "only for M = 1" in shown
+    assert "Traceback" in shown
