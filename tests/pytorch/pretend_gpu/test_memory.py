@@ -1,6 +1,7 @@
 """Memory of a GPU: nothing of a failed step stays, and the peak is that of the step."""
 
 import gc
+import time
 
 import pytest
 import torch
@@ -25,7 +26,11 @@ def test_out_of_memory_and_again(schedule, way):
             scenes.in_pipe(pipe, x, y, way)
         assert "stage 1" in caught.value.__notes__[0]
         del caught
-        assert [cuda.allocated(device) for device in range(3)] == before
+        # Autograd's thread of a GPU lets go of a failed backward a moment after it was heard of.
+        deadline = time.monotonic() + 5
+        while (held := [cuda.allocated(device) for device in range(3)]) != before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert held == before
     cuda.limit(1, 2**30)
     scenes.same(scenes.in_pipe(pipe, x, y, way), expected)
 
