@@ -179,6 +179,12 @@ def usable_gpus() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
+def wait_for_gpus() -> None:
+    """Until every GPU has done what it was asked for, as one must before looking at the host's clock."""
+    for index in range(usable_gpus()):
+        torch.cuda.synchronize(index)
+
+
 def fetch(message: Message) -> Message:
     """The message, after `finish`, for the user's own thread and streams."""
     for tensor in message.tensors:
