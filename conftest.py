@@ -1,6 +1,8 @@
 """For every test and every notebook: whose answers are touched, what runs together, and what everyday work leaves out.
 
-No test, and no notebook that is run as one, reads or changes the answers of the person who runs it.
+No test, and no notebook that is run as one, reads or changes the answers of the person who runs it. And all see a
+machine without a GPU, so that they mean the same everywhere: tests/pytorch/pretend_gpu stands in for one, and what only
+a real one can answer is asked by benchmarks/cuda.py.
 """
 
 import os
@@ -23,6 +25,7 @@ SLOW = (
     "tests/puzzles/test_board.py",
     "tests/puzzles/test_par.py",
     "tests/puzzles/test_score.py",
+    "tests/pytorch/pretend_gpu/",
     "tests/pytorch/test_as_plain.py",
     "tests/pytorch/test_batchnorm.py",
     "tests/pytorch/test_checkpoint.py",
@@ -48,6 +51,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # read when PyTorch first asks, and inherited by what tests start
     config.learner = os.environ["GPIPE_EDU_HOME"] = tempfile.mkdtemp(prefix="gpipe_edu_learner_")
 
 

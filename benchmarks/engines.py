@@ -92,7 +92,7 @@ def ours(N: int) -> dict[str, Callable[[], object]]:
     variants: dict[str, Callable[[], object]] = {}
     for schedule in ("naive", "gpipe", "1f1b", "zero_bubble"):
         for checkpoint in ("never", "except_last", "always") if schedule in ("gpipe", "1f1b") else ("never",):
-            pipe = GPipe(model(), K, M, schedule=schedule, checkpoint=checkpoint)
+            pipe = GPipe(model(), K, M, devices=["cpu"], schedule=schedule, checkpoint=checkpoint)
 
             def step(pipe: GPipe = pipe) -> None:
                 pipe.zero_grad()

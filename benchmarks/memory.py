@@ -34,7 +34,7 @@ def main() -> None:
     for schedule in ("gpipe", "1f1b", "zero_bubble"):
         for checkpoint in ("never", "except_last", "always"):
             net = nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(LAYERS)))
-            pipe = GPipe(net, K, M, schedule=schedule, checkpoint=checkpoint, measure_memory=True)
+            pipe = GPipe(net, K, M, devices=["cpu"], schedule=schedule, checkpoint=checkpoint, measure_memory=True)
             pipe.step(x, target, nn.MSELoss())
             paper = peak_memory(ge.simulate(pipe.schedule), piece, interior)
             counted, planned = (

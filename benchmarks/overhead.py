@@ -33,7 +33,7 @@ def main() -> None:
     variants = {"one device": accumulate}
     ops = {}
     for schedule in ("gpipe", "1f1b", "zero_bubble"):
-        pipe = GPipe(net, K, M, schedule=schedule, checkpoint="never")
+        pipe = GPipe(net, K, M, devices=["cpu"], schedule=schedule, checkpoint="never")
         variants[schedule] = lambda pipe=pipe: pipe.step(x, y, loss)
         ops[schedule] = sum(map(len, pipe.schedule.rows))
     found = in_turn(variants, ROUNDS, warm_up=5)

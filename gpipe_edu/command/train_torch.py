@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gpipe_edu.pytorch import GPipe
-from gpipe_edu.pytorch.place import usable_gpus
+from gpipe_edu.pytorch.place import usable_gpus, wait_for_gpus
 from gpipe_edu.reference import gradient_difference
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
@@ -157,7 +157,6 @@ def _in_turn(jobs: list[Callable[[], None]], models: list[nn.Module]) -> list[fl
             model.zero_grad()
             started = perf_counter()
             job()
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
+            wait_for_gpus()
             times.append(perf_counter() - started)
     return [median(times[1:]) for times in seconds]

@@ -49,3 +49,7 @@ class Exchange:
         self.aborted = True
         for inbox in self._inboxes:
             inbox.put((None, None))
+
+    def let_go(self) -> None:
+        """After a failure, when no worker runs any more: drop the messages that nobody will take."""
+        self._inboxes, self._waiting = [], []

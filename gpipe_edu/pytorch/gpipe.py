@@ -326,7 +326,8 @@ class GPipe(nn.Module):
         return joined(run.outputs())
 
     def _finish_forward(self, run: Run) -> None:
-        run.commit()
+        for stage in self._stages:
+            stage.batch_norms.commit()
         run.randomness.finish()
         # Not the run itself: it would keep the step's tensors.
         self._clock = run.interpreter.clock

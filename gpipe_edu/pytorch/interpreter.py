@@ -56,7 +56,7 @@ class Interpreter:
     def let_go(self) -> None:
         """After a failure, when no worker runs any more: drop the activations and messages that nobody will use."""
         self.step.kept.clear()
-        self.exchange = Exchange(len(self.places) + 1)
+        self.exchange.let_go()
 
     def run(self, device: int, op: Op) -> None:
         """One op: wait for what it needs, run it, send on what it gives."""

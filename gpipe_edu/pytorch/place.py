@@ -64,10 +64,11 @@ class Place:
         return Message(arrived, message.several)
 
     def begin(self) -> None:
-        """Called by the user's thread before a step: what it has computed so far, the weights above all, is there."""
+        """Called by the user's thread before a run: what it has asked for so far, with the weights or with gradients
+        that it let go of since, is done."""
 
     def finish(self) -> None:
-        """Called by the user's thread after a step: what was computed here is there."""
+        """Called by the user's thread after a run: what was computed here is there."""
 
     def zero(self) -> Any:
         """The moment when this is called, whatever is still queued here; to be given to `seconds` as its start."""
@@ -178,14 +179,17 @@ def usable_gpus() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
+def wait_for_gpus() -> None:
+    """Until every GPU has done what it was asked for, as one must before looking at the host's clock."""
+    for index in range(usable_gpus()):
+        torch.cuda.synchronize(index)
+
+
 def fetch(message: Message) -> Message:
-    """The message, its tensors safe to use in the user's own thread and stream."""
+    """The message, after `finish`, for the user's own thread and streams."""
     for tensor in message.tensors:
         if tensor is not None and tensor.device.type == GPU:
-            stream = torch.cuda.current_stream(tensor.device)
-            for event in message.ready:
-                stream.wait_event(event)
-            tensor.record_stream(stream)
+            tensor.record_stream(torch.cuda.current_stream(tensor.device))
     return message
 
 

@@ -81,8 +81,7 @@ class Run:
             returns_outputs=return_outputs,
             ledgers={k: meter for k, meter in of_stage.items() if isinstance(meter, Ledger)},
         )
-        for place in places:
-            place.begin()
+        self._begin()
         self.interpreter = Interpreter(stages, ways, places, homes, step)
         # A tensor made in inference mode has no version, by which a stage sees a change in place.
         with torch.inference_mode(False):
@@ -104,6 +103,7 @@ class Run:
                     self.workers.run([partial(around.run, job) for job in jobs], self.interpreter.exchange.abort)
         except BaseException:
             self.interpreter.let_go()
+            self.weights.let_go()
             with suppress(Exception):  # a GPU that has failed fails again, and the first error is the one to tell
                 self._finish()
             raise
@@ -135,6 +135,7 @@ class Run:
             self._post(len(self.stages) - 1, "G", m, len(self.stages), pieces)
         if any(op.kind in "RC" for row in self.schedule.rows for op in row):
             self.weights.check_unchanged()
+        self._begin()
         self.go(lambda op: op.kind != "F")
 
     def input_gradients(self) -> list[Tensor | None]:
@@ -142,13 +143,6 @@ class Run:
         columns = zip(*(message.tensors for message in self._collect("G", 0)), strict=True)
         joined = zip(map(self._join, columns), self._input_devices, strict=True)
         return [None if gradient is None else move(gradient, device) for gradient, device in joined]
-
-    def commit(self) -> None:
-        """After all forwards: what a stage has noted of the mini-batch goes to its running statistics."""
-        for stage in self.stages:
-            with self.places[self.schedule.device_of_stage[stage.index]].here():
-                stage.batch_norms.commit()
-        self._finish()
 
     def hand_over(self, x: Sequence[Tensor]) -> None:
         """After a whole schedule: all gradients to the weights, and to what the input was computed from."""
@@ -177,6 +171,10 @@ class Run:
             return [partial(self._one_by_one, wanted)]
         rows = [[op for op in row if wanted(op)] for row in self.schedule.rows]
         return [partial(self.interpreter.run_row, device, row) for device, row in enumerate(rows)]
+
+    def _begin(self) -> None:
+        for place in self.places:
+            place.begin()
 
     def _finish(self) -> None:
         for place in self.places:

@@ -54,9 +54,13 @@ class Weights:
     def gradients(self) -> list[Tensor | None]:
         """For each of `given` what the step has added up; only once, so that autograd need not copy it."""
         found = [weight.grad for weight in self._ours]
+        self.let_go()
+        return found
+
+    def let_go(self) -> None:
+        """Drop what the step has added up."""
         for weight in self._ours:
             weight.grad = None
-        return found
 
     def check_unchanged(self) -> None:
         """Raises RuntimeError if a weight was changed in place since the forward, and a recompute would differ."""

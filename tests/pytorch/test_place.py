@@ -1,5 +1,7 @@
 """Which devices a pipe takes, without any GPU; how it uses them is tested in pretend_gpu."""
 
+import os
+
 import pytest
 import torch
 
@@ -19,6 +21,11 @@ def gpus(monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: usable)
 
     return there_are
+
+
+def test_tests_see_no_gpu():
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+    assert not torch.cuda.is_available()
 
 
 def test_with_an_old_driver_a_pipe_runs_on_the_cpu(gpus):

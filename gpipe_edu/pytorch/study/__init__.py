@@ -1,6 +1,7 @@
-"""For studying the PyTorch engine, no part of it: stages that do chores, a stopwatch, profiles of layers, traffic."""
+"""For studying the PyTorch engine, no part of it: stages that do chores, a stopwatch, profiles, traffic, a wait."""
 
 from gpipe_edu.pytorch.ledger import Ledger
+from gpipe_edu.pytorch.place import wait_for_gpus
 from gpipe_edu.pytorch.worker import Workers
 
 from .chores import Chore, count, nap
@@ -19,5 +20,6 @@ __all__ = [
     "nap",
     "profile",
     "traffic",
+    "wait_for_gpus",
     "watch",
 ]

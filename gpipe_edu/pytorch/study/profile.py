@@ -142,6 +142,7 @@ def _measure(layers: list[nn.Module], sample: Value) -> list[LayerProfile]:
 
 def _now(value: Value) -> float:
     """The time when everything asked for so far is done."""
-    if any(part.is_cuda for part in tensors(value)):
-        torch.cuda.synchronize()
+    for part in tensors(value):
+        if part.is_cuda:
+            torch.cuda.synchronize(part.device)
     return perf_counter()

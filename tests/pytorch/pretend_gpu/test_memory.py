@@ -1,7 +1,7 @@
 """Memory of a GPU: nothing of a failed step stays, and the peak is that of the step."""
 
 import gc
-import time
+from time import monotonic, sleep
 
 import pytest
 import torch
@@ -10,6 +10,9 @@ import torch.nn.functional as F
 from gpipe_edu.pytorch import GPipe
 
 from . import cuda, scenes
+
+BLOCK = 512
+"""Bytes that the pretend GPU gives at a time; the tensors here need one each."""
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
@@ -25,12 +28,12 @@ def test_out_of_memory_and_again(schedule, way):
         with pytest.raises(torch.OutOfMemoryError) as caught:
             scenes.in_pipe(pipe, x, y, way)
         assert "stage 1" in caught.value.__notes__[0]
+        assert cuda.allocated(0) <= before[0] + BLOCK, "the error holds a value that was sent there, and no more"
         del caught
-        # Autograd's thread of a GPU lets go of a failed backward a moment after it was heard of.
-        deadline = time.monotonic() + 5
-        while (held := [cuda.allocated(device) for device in range(3)]) != before and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert held == before
+        patience = monotonic() + 5  # autograd's own thread lets go of what it ran a moment after the error is there
+        while [cuda.allocated(device) for device in range(3)] != before:
+            assert monotonic() < patience, f"with {more} bytes more, memory of the failed step stays"
+            sleep(0.01)
     cuda.limit(1, 2**30)
     scenes.same(scenes.in_pipe(pipe, x, y, way), expected)
 
@@ -61,4 +64,4 @@ def test_cpu_rows_of_a_mixed_pipe_are_counted():
         peaks.append(pipe.peak_memory)
     alone, mixed = peaks
     assert (mixed[0], mixed[2]) == (alone[0], alone[2])
-    assert mixed[1] > 0
+    assert min(mixed) > 0

@@ -6,9 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import gpipe_edu as ge
 from gpipe_edu.pytorch import GPipe
 
-from . import scenes
+from . import cuda, scenes
 
 DEVICES = ("one GPU", "three GPUs", "CPU in front", "CPU behind")
 
@@ -42,17 +43,38 @@ def test_forward_and_backward_in_different_streams(devices, mode):
     layers, (x, y) = scenes.net(), scenes.batch()
     expected = scenes.on_one_device(layers, x, y)
     pipe = GPipe(layers, 3, 4, devices=scenes.DEVICE_SETS[devices], checkpoint=mode)
-    x.requires_grad_()
-    for _ in range(2):
+    x, y, found, kept = x.to(pipe.devices[0]), y.to(pipe.devices[-1]), [], []
+    for _ in range(3):  # nothing in here makes the host wait
         pipe.zero_grad()
-        x.grad = None
+        x = x.detach().requires_grad_()
         with side_streams():
-            output = pipe(x)
-            loss = F.mse_loss(output, y.to(output.device))
+            loss = F.mse_loss(pipe(x), y)
         with side_streams():
             loss.backward()
-            found = [x.grad, *(weight.grad for weight in pipe.parameters())]
-            scenes.same(found, expected[1:])
+            gradients = [x.grad, *(weight.grad for weight in pipe.parameters())]
+            found += [gradient.clone() for gradient in gradients]
+            kept.append(gradients)  # they are not of this stream, so they may not be freed while it reads them
+        del loss
+    for device in range(cuda.DEVICES):
+        torch.cuda.synchronize(device)
+    scenes.same(found, 3 * expected[1:])
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_gradients_may_be_dropped_between_forward_and_backward(devices):
+    """A recompute uses the memory of the gradients before at once, so it waits for who has read them."""
+    layers, (x, y) = scenes.net(), scenes.batch()
+    expected = scenes.on_one_device(layers, x, y)
+    schedule = ge.gpipe(3, 4, recompute="early")
+    pipe = GPipe(layers, 3, 4, devices=scenes.DEVICE_SETS[devices], schedule=schedule)
+    x, y, norms = x.to(pipe.devices[0]), y.to(pipe.devices[-1]), []
+    for _ in range(3):
+        loss = F.mse_loss(pipe(x), y)
+        norms += [weight.grad.norm() for weight in pipe.parameters() if weight.grad is not None]
+        pipe.zero_grad()
+        loss.backward()
+    scenes.same([weight.grad for weight in pipe.parameters()], expected[2:])
+    assert len(norms) == 2 * len(expected[2:])
 
 
 @pytest.mark.parametrize("sides", [True, False])

@@ -1,0 +1,35 @@
+"""What lessons and benchmarks do with pipes on the default devices, where there are GPUs."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from gpipe_edu.pytorch.study import wait_for_gpus
+
+from . import cuda, scenes
+
+NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
+
+
+def test_lesson_06_runs_its_pipes_on_the_gpus():
+    cells = json.loads((NOTEBOOKS / "06_pytorch_pipeline.ipynb").read_text())["cells"]
+    names = {}
+    for cell in cells:
+        code = "".join(cell["source"])
+        if cell["cell_type"] == "code" and "predict(" not in code:
+            exec(code, names)
+        if "called.state_dict()" in code:
+            break
+    assert names["devices"] == ["gpu:0", "gpu:1"]
+    scenes.no_race()
+
+
+def test_waiting_for_gpus_waits_for_all():
+    there = [torch.ones(4, device=f"gpu:{index}") * index for index in range(cuda.DEVICES)]
+    here = [tensor.to("cpu", non_blocking=True) for tensor in there]
+    assert here[1].isnan().all(), "it must not be here yet, or this shows nothing"
+    wait_for_gpus()
+    for index, tensor in enumerate(here):
+        assert tensor.tolist() == pytest.approx([index] * 4)
