@@ -36,7 +36,7 @@ class Verdict:
 class Board:
     """`Board(level, rows=None)`: by default an empty board; `rows` are the ops of each device, in running order.
 
-    hints: how many its player has taken; an op that was placed for them is one. An empty board has none.
+    hints: how many its player has taken; an op that was placed for them is one.
 
     Raises ValueError if there is not one row per device.
     """
