@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpipe_edu.schedule import Op, Problem, Schedule, ScheduleError
+from gpipe_edu.schedule import Op, Problem, ScheduleError
+from gpipe_edu.schedule.notation import parse_rows
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.validate import whole
 from gpipe_edu.words import plural
@@ -36,7 +37,7 @@ class Verdict:
 class Board:
     """`Board(level, rows=None)`: by default an empty board; `rows` are the ops of each device, in running order.
 
-    hints: how many its player has taken; an op that was placed for them is one. An empty board has none.
+    hints: how many its player has taken; an op that was placed for them is one.
 
     Raises ValueError if there is not one row per device.
     """
@@ -92,7 +93,7 @@ class Board:
         lines = [line for line in text.splitlines() if line.partition("#")[0].strip()]
         try:
             if len(lines) > 1:
-                return self.load(Schedule.parse(text).rows)
+                return self.load(parse_rows(text, self.level.kinds))
             return self._type_ops(lines[0].partition("#")[0] if lines else "")
         except ScheduleError as error:
             return Verdict(False, str(error), error.problems[0].code)
@@ -205,7 +206,7 @@ class Board:
                 return Verdict(False, message, "unreadable")
         whole = " ".join(word if "@" in word or device is None else f"{word}@{device}" for word in words)
         placed: list[str] = []
-        for op in Schedule.parse(whole).rows[0]:
+        for op in parse_rows(whole, self.level.kinds)[0]:
             verdict = self.place(self.level.home(op.stage) if device is None else device, op)
             if not verdict.accepted:
                 done = f" ({' '.join(placed)} placed before)" if placed else ""

@@ -57,7 +57,8 @@ class EngineRun:
             f"{self.engine}: {verdict} (largest difference {self.difference:.1e} of their size). "
             f"Step {self.measured.source} {self.measured.makespan * 1e3:.1f} ms, planned "
             f"{self.planned.makespan * 1e3:.1f} ms; bubble {self.measured.bubble_fraction:.1%}, planned "
-            f"{self.planned.bubble_fraction:.1%}."
+            f"{self.planned.bubble_fraction:.1%}. The plan is no forecast: it was made from this run's own op times; "
+            f"what differs is waiting and handing over."
         )
 
 

@@ -76,7 +76,7 @@ class Session:
             answer = Verdict(False, str(error), "unreadable")
         more = answer if isinstance(answer, dict) else {}
         verdict = answer if isinstance(answer, Verdict) else Verdict(True, "")
-        if not any(self.board.rows):
+        if command == "clear":
             self.board.hints = 0
         self.progress.record(self.board)
         return {

@@ -27,26 +27,32 @@ def format_rows(rows: Sequence[Sequence[Op]]) -> str:
     return "\n".join(lines)
 
 
-def parse_rows(text: str) -> list[list[Op]]:
-    """The inverse of `format_rows`. Raises ScheduleError naming the line and the word that cannot be read."""
+def parse_rows(text: str, letters: str = "") -> list[list[Op]]:
+    """The inverse of `format_rows`. Raises ScheduleError naming the line and the word that cannot be read.
+
+    letters: those that the refusal offers, by default F, B and what else stands in the text: nobody is sent to letters
+    they have not met. A blank first line, as after three quotation marks, is not counted.
+    """
     if not isinstance(text, str):
         raise TypeError(f'Schedule.parse takes text such as "F0 F1 B1 B0", a line per device; got {text!r}')
     rows: list[list[Op]] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    lines = text.splitlines()
+    used = {match[1] for word in text.split() if (match := _WORD.fullmatch(word))}
+    known = letters or "".join(kind for kind in KINDS if kind in used | {"F", "B"})
+    for number, line in enumerate(lines, start=0 if lines and not lines[0].strip() else 1):
         words = line.partition("#")[0].split()
         if words:
-            ops = [] if words == [_EMPTY] else [_parse(word, number, device=len(rows)) for word in words]
+            ops = [] if words == [_EMPTY] else [_parse(word, number, len(rows), known) for word in words]
             rows.append(ops)
     return rows
 
 
-def _parse(word: str, line: int, device: int) -> Op:
+def _parse(word: str, line: int, device: int, letters: str) -> Op:
     match = _WORD.fullmatch(word)
     if match and match[1] in KINDS:
         return Op(match[1], int(match[2]), device if match[3] is None else int(match[3]))
-    letters = ", ".join(KINDS)
     message = (
-        f'line {line}: cannot read "{word}"; write a letter ({letters}) and a micro-batch, such as F0, '
+        f'line {line}: cannot read "{word}"; write a letter ({", ".join(letters)}) and a micro-batch, such as F0, '
         f"or with its stage, F0@2, and blanks between ops"
     )
     if word.upper() != word and _WORD.fullmatch(word.upper()):

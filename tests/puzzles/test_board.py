@@ -281,7 +281,7 @@ def test_guided_undo_does_not_lead_back_to_what_is_wrong():
         ("3: F0", False, '"3:" is no device; the devices are 0 to 2'),
         ("x: F0", False, '"x:" is no device'),
         ("f0@0", False, '.*letters are capitals: "F0@0"'),
-        ("hello", False, '.*cannot read "hello"'),
+        ("hello", False, r'line 1: cannot read "hello"; write a letter \(F, B\)'),
         ("", False, "nothing to place"),
         ("1:", False, "nothing to place"),
         ("F0 B0\nF0 B0", False, "there are 2 rows; this level has 3 devices"),

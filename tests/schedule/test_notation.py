@@ -70,10 +70,19 @@ def test_small_letters_get_the_advice_to_use_capitals():
         Schedule.parse("f0@1")
 
 
-def test_an_unknown_letter_gets_the_known_ones_and_no_advice_about_capitals():
-    with pytest.raises(ge.ScheduleError, match="F, B, R, C, I, W") as error:
+def test_an_unknown_letter_gets_those_met_so_far_and_no_advice_about_capitals():
+    with pytest.raises(ge.ScheduleError, match=r"a letter \(F, B\) and") as error:
         Schedule.parse("X0")
     assert "capitals" not in str(error.value)
+    with pytest.raises(ge.ScheduleError, match=r"a letter \(F, B, I, W\) and"):
+        Schedule.parse("F0 I0 X0 W0")
+
+
+def test_the_first_row_after_three_quotation_marks_is_line_1():
+    with pytest.raises(ge.ScheduleError, match="line 1: cannot read"):
+        Schedule.parse("\nF0 X0\nF0 B0\n")
+    with pytest.raises(ge.ScheduleError, match="line 2: cannot read"):
+        Schedule.parse("\nF0 B0\nF0 X0\n")
 
 
 def test_an_absurdly_long_number_is_refused_rather_than_tried():

@@ -4,12 +4,12 @@ import { LOST, PATIENCE, SILENT } from "./kept.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
 import { createBoard } from "./puzzle_board.js";
-import { sentence } from "./puzzle_moves.js";
+import { opLabel, sentence } from "./puzzle_moves.js";
 import { createPalette } from "./puzzle_palette.js";
 import { figuresMarkup, frameMarkup, levelMarkup, levelsMarkup, proofWords, saidMarkup, solvedMarkup, whyMarkup } from "./puzzle_panel.js";
 import { createRun } from "./puzzle_run.js";
 
-const SLOW = { prove: "Searching; this can take ten seconds …", run: "Training with your schedule …" };
+const SLOW = { finish: "Looking for a way …", prove: "Searching; this can take ten seconds …", run: "Training with your schedule …" };
 const RAN = {
   true: "Your schedule has trained a model, with the gradients of one device; below it stands beside its plan",
   false: "Your schedule has trained a model, but its gradients are not those of one device",
@@ -43,14 +43,21 @@ export function createPuzzle(host, offer, send) {
     on: {
       place: (device, op) => act("place", { device, op }),
       drag: (event, device, op) =>
-        board.drag(event, (gap) => gap && act("place", { device: gap.device, op, at: gap.at })),
+        board.drag(event, (gap) => gap && act("place", { device: gap.device, op, at: gap.at }), op),
     },
   });
 
   const run = createRun(part("gp-run"), { mark: `${mark}-r`, names: offer.names, tell: (words) => (part("ge-live").textContent = words) });
 
-  function say(text, kind) {
-    part("gp-said").innerHTML = saidMarkup(text, kind);
+  function say(text, kind, back = 0) {
+    part("gp-said").innerHTML = saidMarkup(text, kind, back);
+  }
+
+  /** What to do with an empty board. */
+  function beginning() {
+    const device = state.ready.findIndex((ops) => ops.length);
+    const fresh = state.rows.every((row) => !row.length) && device >= 0;
+    return fresh ? `Click ${opLabel(state.ready[device][0], false)} in the row of device ${device}, or drag it onto the board` : "";
   }
 
   /** Asks Python. Every answer says what it is for; without one for a while, the page says why that may be. */
@@ -106,7 +113,7 @@ export function createPuzzle(host, offer, send) {
     part("gp-problems").innerHTML = problems.map(({ message }) => `<li>${escape(sentence(message))}</li>`).join("");
     const next = levels[number] ?? null;
     part("gp-solved").hidden = !state.solved;
-    part("gp-solved").innerHTML = state.solved ? solvedMarkup(state.verdict, offer.engines, next) : "";
+    part("gp-solved").innerHTML = state.solved ? solvedMarkup(offer.engines, next) : "";
     part("gp-why").innerHTML = whyMarkup(level);
     if (levelBefore !== level.key) part("gp-proof").textContent = "";
     part("gp-where").textContent = state.progress;
@@ -118,20 +125,21 @@ export function createPuzzle(host, offer, send) {
 
   function tellAbout(answer, did) {
     if (!answer.accepted) return say(answer.message, "no");
-    if (answer.hint) return say(answer.hint.text, "note");
+    if (answer.hint) return say(answer.hint.text, "note", answer.hint.back);
     if (answer.proof) return say("The search is done; its result stands under “Why is this par?”.", "note");
     if (answer.run) return say(RAN[answer.run.equal], answer.run.equal ? "yes" : "no");
-    if (did === "level") return say(`Level: ${answer.message}`, "note");
     if (answer.share) return say("The share string is made: copy it from its field.", "note");
-    if (did === "clear" || did === "undo" || did === "redo") return say(answer.message, "note");
-    if (state.complete) return say(state.verdict, state.solved ? "yes" : "note");
-    say(did === "" && !answer.message ? "" : `${answer.message}${stuckWords()}`, "note");
+    const steps = ["clear", "undo", "redo", "back", "unlock"];
+    if (state.complete && !steps.includes(did)) return say(state.verdict, state.solved ? "yes" : "note");
+    const words = did === "level" ? `Level: ${answer.message}` : answer.message;
+    const more = [words, beginning() || stuckWords()].filter(Boolean);
+    say(more.map(sentence).join(" "), "note");
   }
 
   /** Where nothing can be placed any more and the board is not complete, moves have to be taken back. */
   function stuckWords() {
     const dead = !state.complete && !state.problems.length && state.ready.every((ops) => !ops.length);
-    return dead ? ". Nothing can be placed any more: a device is full of what cannot be finished. Take some back" : "";
+    return dead ? "Nothing can be placed any more: a device is full of what cannot be finished. Take some back" : "";
   }
 
   function showHint(hint) {
@@ -181,6 +189,11 @@ export function createPuzzle(host, offer, send) {
     hint: ({ size }) => act("hint", { size: Number(size) }),
     prove: () => act("prove"),
     share: () => act("share"),
+    back: ({ moves }) => act("back", { moves: Number(moves) }),
+    run_on: () => act("run_on"),
+    stamp: () => act("stamp"),
+    finish: () => act("finish"),
+    unlock: () => act("unlock"),
     run: ({ engine }) => act("run", { engine }),
     next: ({ next }) => act("level", { key: next }),
     copy() {

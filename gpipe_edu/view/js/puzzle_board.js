@@ -5,8 +5,8 @@ import { draw } from "./draw.js";
 import { frameOf, panelOf, tallest, xOf } from "./layout.js";
 import { showTime } from "./lettering.js";
 import { axisMarkup } from "./panel.js";
-import { ghostsOf, laneBoxes, passing, standing } from "./puzzle_draw.js";
-import { gapAt, landing, opWords, stays, walk, within } from "./puzzle_moves.js";
+import { ghostsOf, invitation, laneBoxes, passing, standing } from "./puzzle_draw.js";
+import { gapAt, landing, opLabel, opParts, opWords, stays, walk, within } from "./puzzle_moves.js";
 
 const LEAST_BOARD = 290;
 const SLACK = 5; // pixels a finger may slip before a click becomes a drag
@@ -51,8 +51,8 @@ export function createBoard(host, { mark, names, on }) {
     }
     axis.setAttribute("width", width);
     axis.innerHTML = axisMarkup(frame, spec.shown);
-    base.innerHTML = draw(panel, mark) + standing(panel, board, wrong);
     const placed = rows.reduce((sum, row) => sum + row.length, 0);
+    base.innerHTML = draw(panel, mark) + standing(panel, board, wrong) + (placed ? "" : invitation(panel, board));
     lanes.setAttribute(
       "aria-label",
       `Board: ${placed} op${placed === 1 ? "" : "s"} placed, ${spec.figures.join(", ")}. Arrow keys go from op to op, ` +
@@ -195,20 +195,41 @@ export function createBoard(host, { mark, names, on }) {
     look.focused = true;
     lanes.focus();
     go(place, true);
-    if (at >= 0) drag(event, (gap) => gap && !stays(place, gap) && on.move(place, { device: gap.device, at: landing(place, gap) }), place);
+    if (at >= 0) drag(event, (gap) => gap && !stays(place, gap) && on.move(place, { device: gap.device, at: landing(place, gap) }), rows[place.device][at], place);
   });
 
-  /** Follows the pointer until it is let go. done(gap): where to, null outside. carried: the place of what is dragged. */
-  function drag(start, done, carried = null) {
+  /** The op under the pointer while it is dragged, over whatever is there. */
+  function flying(op, { clientX, clientY }) {
+    const { kind } = opParts(op);
+    const style = getComputedStyle(host);
+    const element = host.ownerDocument.body.appendChild(host.ownerDocument.createElement("div"));
+    element.textContent = opLabel(op, board.spec.stages.some((stages) => stages.length > 1));
+    element.className = "gp-flying";
+    element.style.background = style.getPropertyValue(`--ge-${kind === "C" ? "B" : kind}`);
+    element.style.color = style.getPropertyValue(`--ge-${kind === "C" ? "B" : kind}-text`);
+    const move = (event) => (element.style.transform = `translate(${event.clientX + 10}px, ${event.clientY + 8}px)`);
+    move({ clientX, clientY });
+    return { move, land: () => element.remove() };
+  }
+
+  /**
+   * Follows the pointer until it is let go. done(gap): where to, null outside. carried: the place of what is dragged, none
+   * for an op that is not on the board yet.
+   */
+  function drag(start, done, op, carried = null) {
+    let ghost = null;
     const follow = (event) => {
       if (!dragging && Math.hypot(event.clientX - start.clientX, event.clientY - start.clientY) < SLACK) return;
       dragging = true;
+      ghost ??= flying(op, event);
+      ghost.move(event);
       [look.carried, look.target] = [carried, gapUnder(event)];
       drawOver();
     };
     const end = (event) => {
       for (const [name, listener] of listeners) removeEventListener(name, listener, true);
       const moved = dragging;
+      ghost?.land();
       [dragging, look.carried, look.target] = [false, null, null];
       drawOver();
       if (moved) done(event.type === "pointerup" ? gapUnder(event) : null);
@@ -218,7 +239,8 @@ export function createBoard(host, { mark, names, on }) {
       event.stopPropagation();
       end(event);
     };
-    const listeners = [["pointermove", follow], ["pointerup", end], ["pointercancel", end], ["keydown", escape]];
+    const keep = (event) => event.preventDefault(); // or the text that the pointer crosses is selected
+    const listeners = [["selectstart", keep], ["pointermove", follow], ["pointerup", end], ["pointercancel", end], ["keydown", escape]];
     for (const [name, listener] of listeners) addEventListener(name, listener, true);
   }
 

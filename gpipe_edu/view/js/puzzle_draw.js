@@ -39,6 +39,14 @@ function grounds({ frame, lanes }) {
   return `<path class="gp-ground" d="${lines.join("")}"/>`;
 }
 
+/** What to do with an empty board, written on it. */
+export function invitation({ frame, lanes }, { ghosts }) {
+  const [first] = ghosts;
+  if (!first) return "";
+  const { y, height } = lanes[first.device];
+  return `<text class="ge-note" x="${px(frame.left + 8)}" y="${px(y + height / 2)}" dy=".36em">click ${opLabel(first.op, false)} below</text>`;
+}
+
 function upright(panel, time, words, kind) {
   const x = px(xOf(panel.frame, time));
   return (

@@ -99,7 +99,8 @@ export function sentence(text) {
 }
 
 /** What a level's button is called. */
-export function levelWords({ title, unlocked, best }, number) {
-  const state = best !== null ? `solved with makespan ${best}` : unlocked ? "open" : "locked";
+export function levelWords({ title, unlocked, best, hinted }, number) {
+  const hints = hinted ? ` and ${hinted} hint${hinted === 1 ? "" : "s"}` : "";
+  const state = best !== null ? `solved with makespan ${best}${hints}` : unlocked ? "open" : "locked";
   return `${number}: ${title}, ${state}`;
 }

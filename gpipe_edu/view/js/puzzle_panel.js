@@ -34,18 +34,20 @@ export function frameMarkup(engines, { largest }) {
     `<div class="gp-play"><div class="gp-board"></div></div>` +
     `<div class="gp-palette" role="group" aria-label="Ops to place"></div></div>` +
     `<div class="ge-row gp-tools" role="group" aria-label="Build">${push("undo", "Undo")}${push("redo", "Redo")}` +
-    `${push("remove", "Take away")}${push("clear", "Clear")}` +
-    `<form class="gp-type"><label class="ge-field">type ops ` +
+    `${push("remove", "Take away")}${push("clear", "Clear")}<span class="ge-gap"></span>` +
+    `${push("run_on", "Run on", `title="Place what leaves nothing to decide, until a device has a choice or would wait"`)}` +
+    `${push("stamp", "Stamp for all", `title="Give all micro-batches the pattern of micro-batch 0, as you have built it"`)}` +
+    `${push("finish", "Finish for me", `title="Place all that is left; each op counts as a hint"`)}` +
+    `${tick("ghosts", "ready moves", "Show on the board what could be placed now")}${tick("free", "free editing", "Nothing is refused; what is wrong is listed")}</div>` +
+    `<div class="ge-row gp-tools"><form class="gp-type"><label class="ge-field">type ops ` +
     `<input type="text" class="gp-text" placeholder="F0@1, or 1: F0 F1" autocomplete="off" spellcheck="false" ${KEPT}></label>` +
     `<button type="submit" class="ge-word" ${KEPT}>Place</button></form>` +
-    `${tick("ghosts", "show ready moves", "")}${tick("free", "free editing", "Nothing is refused; what is wrong is listed")}</div>` +
-    `<div class="gp-run" hidden></div><div class="gp-folds">` +
     `<details class="gp-more"><summary ${KEPT}>Why is this par?</summary><div class="gp-why"></div>${push("prove", "Prove it")}<p class="gp-proof" role="status"></p></details>` +
-    `<details class="gp-more"><summary ${KEPT}>Share this board, or open another</summary><div class="ge-row">${push("share", "Make a share string")}` +
+    `<details class="gp-more"><summary ${KEPT}>Share this board, open another</summary><div class="ge-row">${push("share", "Make a share string")}` +
     `<input type="text" class="gp-string" aria-label="Share string of this board" readonly hidden ${KEPT}>${push("copy", "Copy", "hidden")}</div>` +
     `<form class="gp-open ge-row"><label class="ge-field">open a share string <input type="text" class="gp-string" data-open autocomplete="off" spellcheck="false" ${KEPT}></label>` +
     `<button type="submit" class="ge-word" ${KEPT}>Open</button></form></details>` +
-    `<details class="gp-more"><summary ${KEPT}>Colours, and where progress is kept</summary><div class="ge-legend"></div><p class="gp-where"></p></details></div>` +
+    `<details class="gp-more"><summary ${KEPT}>Colours, progress</summary><div class="ge-legend"></div><p class="gp-where"></p>${push("unlock", "Unlock all levels")}</details></div><div class="gp-run" hidden></div>` +
     `<p class="ge-error" role="alert" hidden></p><div class="ge-live" aria-live="polite"></div>`
   );
 }
@@ -59,7 +61,8 @@ export function levelsMarkup(levels, current) {
     const locked = level.unlocked ? "" : ' aria-disabled="true"';
     const words = escape(`Level ${levelWords(level, index + 1)}`);
     const drawn = icon ? `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${icon}"/></svg>` : "";
-    return `<li><button type="button" class="gp-chip ${state}" data-level="${level.key}" aria-label="${words}" title="${words}"${here}${locked} ${KEPT}>${index + 1}${drawn}</button></li>`;
+    const mark = level.hinted ? `<small aria-hidden="true">?</small>` : "";
+    return `<li><button type="button" class="gp-chip ${state}" data-level="${level.key}" aria-label="${words}" title="${words}"${here}${locked} ${KEPT}>${index + 1}${drawn}${mark}</button></li>`;
   });
   return `<ol>${chips.join("")}</ol>`;
 }
@@ -76,9 +79,10 @@ export function figuresMarkup(figures) {
   return figures.map(figureMarkup).join("");
 }
 
-/** What was said last: why a move was refused, what was done, a hint. kind: "no", "yes" or "note". */
-export function saidMarkup(text, kind) {
+/** What was said last: why a move was refused, what was done, a hint. kind: "no", "yes" or "note". back: moves to take back. */
+export function saidMarkup(text, kind, back = 0) {
   if (!text) return "";
+  if (back) return `${saidMarkup(text, kind)}${push("back", `Take back ${back} move${back === 1 ? "" : "s"}`, `data-moves="${back}"`)}`;
   return `<p class="gp-${kind}">${kind === "no" ? `<b>No:</b> ${escape(sentence(text))}` : escape(spelled(text))}</p>`;
 }
 
@@ -87,14 +91,14 @@ function spelled(text) {
   return sentence(text[0].toUpperCase() + text.slice(1));
 }
 
-/** What to do with a solved level. next: the level behind it, null behind the last. */
-export function solvedMarkup(verdict, engines, next) {
+/** What to do with a solved level; that it is solved has been said. next: the level behind it, null behind the last. */
+export function solvedMarkup(engines, next) {
   const runs = engines.map((engine, index) => {
     const name = { numpy: "NumPy", torch: "PyTorch" }[engine];
     return push("run", `Run it for real (${name})`, `data-engine="${engine}"`);
   });
   const onward = next ? push("next", `Next level: ${escape(next.title)}`, `data-next="${next.key}" data-primary`) : "";
-  return `<p class="gp-verdict"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="${CHECK}"/></svg>${escape(spelled(verdict))}</p><div class="ge-row">${runs.join("")}${onward}</div>`;
+  return `<div class="ge-row">${onward}${runs.join("")}</div>`;
 }
 
 /** Why par is par. proof: how that is known, in a clause. */

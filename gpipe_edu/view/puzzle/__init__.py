@@ -14,13 +14,20 @@ if TYPE_CHECKING:
 __all__ = ["puzzle"]
 
 
-def puzzle(level: str = "", *, share: str = "", progress: str | Path | None = None, theme: str = "auto") -> Puzzle:
-    """The puzzle: ten levels that unlock one after another, from the first dependency to a sandbox of your own.
+def puzzle(
+    level: str = "",
+    *,
+    share: str = "",
+    unlock: bool = False,
+    progress: str | Path | None = None,
+    theme: str = "auto",
+) -> Puzzle:
+    """The puzzle: eleven levels that unlock one after another, from the first dependency to a sandbox of your own.
 
     level: where to begin, a key such as "1f1b" or a number from 1; by default where you left off, or the first level
-    that is not solved.
-    share: a string that somebody sent, to open their board. progress: the file that remembers what is solved, by
-    default the learner's own. theme: "auto" follows the notebook, or "light" or "dark".
+    that is not solved. share: a string that somebody sent, to open their board. unlock: open all levels, for who
+    teaches. progress: the file that remembers what is solved, by default the learner's own. theme: "auto" follows the
+    notebook, or "light" or "dark".
 
     A level that is still locked, or a share string that was cut, gets a sentence on the page, which then opens the
     first level that is not solved. Raises ValueError for a level that does not exist or a bad option.
@@ -29,7 +36,7 @@ def puzzle(level: str = "", *, share: str = "", progress: str | Path | None = No
         raise ValueError(f'theme is {theme!r}; it must be "auto", "light" or "dark"')
     if level and share:
         raise ValueError("level and share are both given; a share string names its level, so give only one of them")
-    kept = SolvedLevels(progress)
+    kept = SolvedLevels(progress, everything=bool(unlock))
     if level:
         find_level(level)
     notice = ""

@@ -128,7 +128,7 @@ test("texts of Python's are never markup", () => {
     markup.levelMarkup(level, 1),
     markup.levelsMarkup([level], "k"),
     markup.saidMarkup(evil, "no"),
-    markup.solvedMarkup(evil, ["numpy"], level),
+    markup.solvedMarkup(["numpy"], level),
     markup.runMarkup({ text: evil, equal: true, words: [evil], engine: "numpy" }),
   ];
   for (const text of texts) assert.ok(!text.includes("<img") && text.includes("&lt;"));
