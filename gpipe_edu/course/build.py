@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 from . import percent
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+WORK: Final = ROOT / "work"
+"""Where a learner's copy of the course is: see `workspace.py`."""
 _OURS: Final = "gpipe_edu"
 
 
@@ -70,8 +72,9 @@ def build_one(master: Path, folder: Path, beside: bool = False) -> Built:
 
 
 def exercise(stem: str, root: Path = ROOT) -> Path:
-    """Where the notebook of an exercise is."""
-    return root / "exercises" / f"{stem}.ipynb"
+    """The notebook of an exercise that a learner works in: in the copy of the course, if there is one."""
+    copied = root / WORK.name / "exercises" / f"{stem}.ipynb"
+    return copied if copied.is_file() else root / "exercises" / f"{stem}.ipynb"
 
 
 def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
@@ -79,7 +82,7 @@ def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
     master = next((path for path in masters(root) if path.stem == stem), None)
     if master is None:
         raise ValueError(f"there is no exercise {stem!r}; there are {', '.join(path.stem for path in masters(root))}")
-    target, copy = root / "exercises" / f"{stem}.ipynb", None
+    target, copy = exercise(stem, root), None
     target.parent.mkdir(exist_ok=True)
     if target.exists() and not untouched(target):
         copy = free_name(target, f"{datetime.now():%Y-%m-%d_%H%M%S}")
