@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from . import percent
+from .hover import definitions, with_definitions
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORK: Final = ROOT / "work"
@@ -94,8 +95,11 @@ def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
 def notebook_text(master: Path) -> str:
     """The released notebook as JSON, the same text for the same master. Raises ValueError for a faulty master."""
     cells = []
+    known = definitions(master.parents[1] / "docs" / "glossary.md")
     for number, cell in enumerate(percent.read(master.read_text(encoding="utf-8"))):
         source = percent.without_solution(cell.source)
+        if cell.kind == "markdown":
+            source = with_definitions(source, known)
         entry: dict[str, Any] = {"cell_type": cell.kind, "id": f"cell-{number:02}", "metadata": cell.metadata}
         if cell.kind == "code":
             entry |= {"execution_count": None, "outputs": []}
