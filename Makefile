@@ -12,8 +12,13 @@ $(BIN)/python:
 		echo "gpipe_edu needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# PyPI's torch for Linux brings gigabytes of CUDA; pytorch.org has one for CPUs. With a GPU: make lab TORCH=cuda
+TORCH ?= cpu
+
 $(VENV)/learner: requirements.txt pyproject.toml | $(BIN)/python
 	@echo "Installing the course into $(VENV) (once; a few minutes) ..."
+	@if [ "$(TORCH)" = cpu ] && [ "$$(uname)" = Linux ]; then $(BIN)/python -m pip install --disable-pip-version-check \
+		--no-deps --extra-index-url https://download.pytorch.org/whl/cpu "$$(grep ^torch== requirements.txt)"; fi
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps -e .
 	@touch $@
@@ -22,12 +27,8 @@ $(VENV)/developer: requirements-dev.txt $(VENV)/learner
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
-# Jupyter refuses to run as root, the only user of many containers, unless told.
-ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
-
-lab: $(VENV)/learner  ## open the course in JupyterLab
-	@echo "JupyterLab starts; the address to open is printed below. Stop it with Ctrl-C, twice."
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-lab --port=$(PORT) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ROOT)
+lab: $(VENV)/learner  ## open the course in JupyterLab, on a copy in work/
+	@$(BIN)/python -m gpipe_edu lab --port $(PORT)
 
 demo: $(VENV)/learner  ## one screen: train on the digits with 4 stages and 8 micro-batches
 	@$(BIN)/python -m gpipe_edu train --partitions 4 --micro-batches 8

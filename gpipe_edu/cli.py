@@ -1,4 +1,4 @@
-"""The command line: `python -m gpipe_edu train | schedule | plan | puzzle | progress | watch | reset | environment`.
+"""The command line: `python -m gpipe_edu lab`, and what else there is to type, which its `--help` lists.
 
 `build`, for who changes the course, works and is not listed. Each command is a function in `gpipe_edu.command`; this
 file only says how they are called and how errors leave: bad arguments are one sentence on stderr and exit code 2,
@@ -13,12 +13,13 @@ from typing import Annotated, Any
 
 import typer
 
+from gpipe_edu.course.build import WORK
 from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.sizing.plan import SCHEDULES, STATES
 from gpipe_edu.sizing.presets import presets
 
-from .command import environment, exercises, plan, puzzle, schedule, train, watch
+from .command import environment, exercises, lab, plan, puzzle, schedule, train, watch
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
@@ -28,6 +29,16 @@ Partitions = Annotated[
 MicroBatches = Annotated[
     int, typer.Option(min=1, help="M: how many micro-batches a mini-batch is cut into. A schedule file says so itself.")
 ]
+
+
+@app.command("lab", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def lab_command(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Option(help="Where your copy of the course is, or will be.")] = WORK,
+    port: Annotated[int, typer.Option(help="Of the address that is printed.")] = 8888,
+) -> None:
+    """Open the course in JupyterLab, on a copy that is yours; further options are JupyterLab's."""
+    raise typer.Exit(lab.run(folder, port, context.args))
 
 
 @app.command("train")

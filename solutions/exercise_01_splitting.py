@@ -126,9 +126,10 @@ print(f"largest difference from one device: {error:.0e}")
 
 # %% [markdown]
 # 50 samples, 8 pieces, two different sizes, and the gradient is exact.
-#
-# **Where next:** [exercise 02](exercise_02_clock.ipynb) sends pieces like these through a pipeline.
-# [Lesson 04](../notebooks/04_accumulation.ipynb) explains the `share`.
 
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** [exercise 02](exercise_02_clock.ipynb) sends pieces like these through a pipeline.
+# [Lesson 04](../notebooks/04_accumulation.ipynb) explains the `share`.

@@ -131,12 +131,13 @@ print(f"loss {result.loss:.6f} in the pipeline, {loss:.6f} on one device")
 undisturbed(run.timeline for run in runs)
 
 # %% [markdown]
-# The time of each op was measured, one op after another, and the shortest of five is kept; the chart lays them out on four devices. What is hatched is
-# the [bubble](../docs/glossary.md#bubble), and your row of ops has no say in it: it follows from who waits for whom.
-#
-# %% [markdown]
-# **Where next:** back to [lesson 03](../notebooks/03_scheduling.ipynb) for what one can do about the bubble, or on to
-# [lesson 04](../notebooks/04_accumulation.ipynb), where the gradients of micro-batches are added up.
+# The time of each op was measured, one op after another, and the shortest of five is kept; the chart lays them out on
+# four devices. What is hatched is the [bubble](../docs/glossary.md#bubble), and your row of ops has no say in it: it
+# follows from who waits for whom.
 
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** back to [lesson 03](../notebooks/03_scheduling.ipynb) for what one can do about the bubble, or on to
+# [lesson 04](../notebooks/04_accumulation.ipynb), where the gradients of micro-batches are added up.

@@ -133,9 +133,10 @@ plt.show()
 # %% [markdown]
 # The black line lies on the blue one: 20 steps of 65 samples in 4 micro-batches, and no weight differs by more than
 # rounding.
-#
-# **Where next:** [lesson 05](../notebooks/05_rematerialization.ipynb). Micro-batches in flight fill the memory;
-# [re-materialization](../docs/glossary.md#re-materialization) empties it again.
 
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** [lesson 05](../notebooks/05_rematerialization.ipynb). Micro-batches in flight fill the memory;
+# [re-materialization](../docs/glossary.md#re-materialization) empties it again.

@@ -252,9 +252,9 @@ pairs = zip(nn.Sequential(*mine).parameters(), pipe.parameters(), strict=True)
 assert max((a.grad - b.grad.cpu()).abs().max().item() for a, b in pairs) < 1e-6
 print(f"loss {loss.item():.6f} with your function, {same.item():.6f} in the pipeline")
 
+# %%
+progress()
+
 # %% [markdown]
 # **Where next:** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb). [Exercise 09](exercise_09_recompute.ipynb) moves
 # the recompute to where it costs nothing.
-
-# %%
-progress()

@@ -319,9 +319,10 @@ print("measured:", ", ".join(f"{name} {min(found) * 1e3:.0f} ms" for name, found
 # What else `GPipe` does: any schedule (`pipe.step`), early recompute, a device per stage, tuples of tensors,
 # [skip connections](../docs/glossary.md#skip-connection), BatchNorm that is not counted twice, and an error in a layer
 # that names stage and micro-batch. The algorithm is the one that you wrote.
-#
-# **Where next:** [exercise 06](exercise_06_partition.ipynb) finds the best balance instead of guessing it;
-# [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells which layers notice that there is a pipeline.
 
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** [exercise 06](exercise_06_partition.ipynb) finds the best balance instead of guessing it;
+# [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells which layers notice that there is a pipeline.

@@ -109,9 +109,10 @@ ge.compare(plan(multiply_adds, by_count), plan(multiply_adds, by_cost))
 
 # %% [markdown]
 # One layer is heavier than all others together, so no cut is even. Even so, the best one is ahead, and it costs nothing.
-#
-# **Where next:** [lesson 08](../notebooks/08_experiments.ipynb) cuts by measured times.
-# [Exercise 07](exercise_07_one_f_one_b.ipynb) goes on with schedules.
 
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** [lesson 08](../notebooks/08_experiments.ipynb) cuts by measured times.
+# [Exercise 07](exercise_07_one_f_one_b.ipynb) goes on with schedules.

@@ -99,8 +99,9 @@ for M in (4, 8, 16):
 # With F-then-B the memory grows with M. With 1F1B it stops growing at M = K, and M may become as large as the
 # [bubble](../docs/glossary.md#bubble) wants it to be. That is how 1F1B leads to a smaller bubble: not by itself, but by
 # the memory it frees.
-#
-# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb) splits the backward in two and fills the bubble.
 
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb) splits the backward in two and fills the bubble.

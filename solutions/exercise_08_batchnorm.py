@@ -125,9 +125,10 @@ plt.show()
 # %% [markdown]
 # Both lines stay around the dashed one, but one of them jumps about: eight small steps per mini-batch forget eight times as
 # fast, and what evaluation uses depends on the last few micro-batches.
-#
-# **Where next:** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells what else goes wrong, with
-# recompute, and which norm has none of this.
 
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells what else goes wrong, with
+# recompute, and which norm has none of this.

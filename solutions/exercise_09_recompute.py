@@ -132,8 +132,9 @@ check("ex09/cap", under_cap)
 # %% [markdown]
 # 24 is possible, as fast as 1F1B with no cap at all: device 0 idles for 6 of 24 units
 # under 1F1B, and the recomputes that it cannot do without fit into that.
-#
-# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), where the backward itself is split to fill the wait.
 
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), where the backward itself is split to fill the wait.

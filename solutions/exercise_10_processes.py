@@ -228,9 +228,10 @@ ge.compare(plan.named("your schedule"), result.timeline.named("your two processe
 # with a schedule as data: `PipelineStage` is your `stage` with its sends and receives, `Schedule1F1B` your row of ops.
 # You now know what to look for in it: it sets up its receive buffers once, from one shape, so micro-batches must all be
 # of the same size; and if one process fails, the others wait until the group's time limit.
-#
-# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), on what every other way to cut a training costs. Or
-# give your function three processes: all it takes is `ge.one_f_one_b(3, 8)` above.
 
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), on what every other way to cut a training costs. Or
+# give your function three processes: all it takes is `ge.one_f_one_b(3, 8)` above.

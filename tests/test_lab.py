@@ -1,4 +1,4 @@
-"""`make lab` serves the first notebook: JupyterLab is started as the Makefile starts it, asked, and stopped."""
+"""`make lab` serves a copy of the course: JupyterLab is started as the Makefile starts it, asked, and stopped."""
 
 import json
 import re
@@ -24,12 +24,12 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def command_of_make_lab(port):
+def command_of_make_lab(port, folder):
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlab:")[2].partition("\n\n")[0]
-    line = next(line for line in recipe.splitlines() if "/jupyter-lab" in line)
-    words = shlex.split(line.replace("$(PORT)", str(port)).replace("$(ROOT)", "--allow-root"))
-    start = next(index for index, word in enumerate(words) if word.endswith("/jupyter-lab"))
-    return [str(Path(sys.executable).with_name("jupyter-lab")), *words[start + 1 :]]
+    line = next(line for line in recipe.splitlines() if " lab " in line)
+    words = shlex.split(line.strip().removeprefix("@").replace("$(PORT)", str(port)))
+    assert words[0].endswith("/python")
+    return [sys.executable, *words[1:], "--folder", str(folder)]
 
 
 @pytest.fixture
@@ -43,7 +43,11 @@ def server(tmp_path):
     extra = ["--no-browser", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
     log = (tmp_path / "log").open("wb")
     process = subprocess.Popen(
-        [*command_of_make_lab(port), *extra], cwd=ROOT, env={"PATH": "/usr/bin:/bin", **folders}, stdout=log, stderr=log
+        [*command_of_make_lab(port, tmp_path / "work"), *extra],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), **folders},
+        stdout=log,
+        stderr=log,
     )
     try:
         deadline = time.monotonic() + START_LIMIT
@@ -74,5 +78,11 @@ def test_the_first_notebook_is_served_and_its_address_is_printed(server):
     assert notebook["content"]["cells"][0]["source"].startswith("# Start here")
     with urllib.request.urlopen(f"{address}/lab/tree/notebooks/00_start_here.ipynb?token={token}") as page:
         assert page.status == 200
+    for plugin, name, expected in (
+        ("@jupyter-widgets/jupyterlab-manager:plugin", "saveState", True),
+        ("@jupyterlab/apputils-extension:notification", "fetchNews", "false"),
+    ):
+        with urllib.request.urlopen(f"{address}/lab/api/settings/{plugin}?token={token}") as answer:
+            assert json.load(answer)["schema"]["properties"][name]["default"] == expected
     printed = log.read_text()
     assert re.search(rf"{address}\S*/notebooks/00_start_here.ipynb", printed), printed

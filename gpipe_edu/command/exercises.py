@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from gpipe_edu.course import progress as how_far
 from gpipe_edu.course import reset as start_anew
+from gpipe_edu.course.build import ROOT
 from gpipe_edu.course.build import build as build_all
+from gpipe_edu.course.hover import define_terms
 
 from .common import bad_arguments
 
 
 def build(beside: bool) -> int:
-    """Write exercises/ from solutions/; returns 1 if a notebook was left alone."""
+    """Write exercises/ from solutions/, and definitions into lessons; returns 1 if a notebook was left alone."""
     with bad_arguments():
         built = build_all(beside=beside)
+        defined = define_terms(ROOT)
     for one in built:
         print(one)
+    for path in defined:
+        print(f"{path.name}: definitions from the glossary written")
     return int(any(one.what == "kept" for one in built))
 
 

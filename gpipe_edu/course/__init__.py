@@ -9,6 +9,7 @@ from .machine import on_your_machine
 from .predict import forget, predict
 from .progress import progress
 from .stub import tell_plainly
+from .waiting import track
 from .ways_out import reset, solution
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "progress",
     "reset",
     "solution",
+    "track",
 ]
 
 tell_plainly()

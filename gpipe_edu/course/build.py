@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from . import percent
+from .hover import definitions, with_definitions
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+WORK: Final = ROOT / "work"
+"""Where a learner's copy of the course is: see `workspace.py`."""
 _OURS: Final = "gpipe_edu"
 
 
@@ -70,8 +73,9 @@ def build_one(master: Path, folder: Path, beside: bool = False) -> Built:
 
 
 def exercise(stem: str, root: Path = ROOT) -> Path:
-    """Where the notebook of an exercise is."""
-    return root / "exercises" / f"{stem}.ipynb"
+    """The notebook of an exercise that a learner works in: in the copy of the course, if there is one."""
+    copied = root / WORK.name / "exercises" / f"{stem}.ipynb"
+    return copied if copied.is_file() else root / "exercises" / f"{stem}.ipynb"
 
 
 def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
@@ -79,7 +83,7 @@ def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
     master = next((path for path in masters(root) if path.stem == stem), None)
     if master is None:
         raise ValueError(f"there is no exercise {stem!r}; there are {', '.join(path.stem for path in masters(root))}")
-    target, copy = root / "exercises" / f"{stem}.ipynb", None
+    target, copy = exercise(stem, root), None
     target.parent.mkdir(exist_ok=True)
     if target.exists() and not untouched(target):
         copy = free_name(target, f"{datetime.now():%Y-%m-%d_%H%M%S}")
@@ -91,8 +95,11 @@ def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
 def notebook_text(master: Path) -> str:
     """The released notebook as JSON, the same text for the same master. Raises ValueError for a faulty master."""
     cells = []
+    known = definitions(master.parents[1] / "docs" / "glossary.md")
     for number, cell in enumerate(percent.read(master.read_text(encoding="utf-8"))):
         source = percent.without_solution(cell.source)
+        if cell.kind == "markdown":
+            source = with_definitions(source, known)
         entry: dict[str, Any] = {"cell_type": cell.kind, "id": f"cell-{number:02}", "metadata": cell.metadata}
         if cell.kind == "code":
             entry |= {"execution_count": None, "outputs": []}

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpipe_edu.timeline import Timeline
 
+from . import page
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -83,9 +85,14 @@ class LabReport:
         self._parts.append(f'<p><img alt="{escape(alt)}" src="data:image/png;base64,{code}"></p>')
 
     def save(self, path: str | Path) -> Path:
-        """Write the report to `path`, replacing what an earlier run wrote there; returns the full path."""
+        """Write the report to `path`, replacing what an earlier run wrote there; returns the full path.
+
+        In a notebook a link to it is shown.
+        """
         file = Path(path).resolve()
         file.write_text(_PAGE.format(title=escape(self.title), body="\n".join(self._parts)), encoding="utf-8")
+        if page.in_a_notebook():
+            page.show(f"Your report: [{file.name}]({os.path.relpath(file)})")
         return file
 
 

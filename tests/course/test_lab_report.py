@@ -61,3 +61,12 @@ def test_a_later_run_replaces_an_earlier_one(tmp_path):
 def test_rows_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"columns \['M'\]; all rows must have those of the first: \['K'\]"):
         LabReport("r").table([{"K": 1}, {"M": 1}])
+
+
+def test_a_notebook_shows_a_link_to_what_was_written(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gpipe_edu.course.page.in_a_notebook", lambda: True)
+    monkeypatch.setattr("gpipe_edu.course.page.show", shown.append)
+    LabReport("Mine").save("out.html")
+    assert shown == ["Your report: [out.html](out.html)"]

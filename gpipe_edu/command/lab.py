@@ -1,0 +1,65 @@
+"""`lab`: JupyterLab on a copy of the course, set up so that a saved notebook shows its charts and answers again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from gpipe_edu.course import workspace
+
+from .common import bad_arguments
+
+FIRST: Final = "/lab/tree/notebooks/00_start_here.ipynb"
+
+
+def run(folder: Path, port: int, options: list[str]) -> int:
+    """Copy the course into `folder`, say what is new there, and serve it until Ctrl-C, twice."""
+    with bad_arguments():
+        for line in told(workspace.copy(folder), folder):
+            print(line)
+        try:
+            lab: Any = import_module("jupyterlab.labapp").LabApp
+        except ModuleNotFoundError as error:
+            raise ValueError(f'lab needs {error.name}: python -m pip install "gpipe_edu[notebooks]"') from error
+    prepare(os.environ)
+    print("JupyterLab starts; the address to open is printed below. Stop it with Ctrl-C, twice.")
+    lab.launch_instance(
+        [
+            f"--ServerApp.root_dir={folder.resolve()}",
+            f"--port={port}",
+            f"--LabApp.default_url={FIRST}",
+            *_root(),
+            *options,
+        ]
+    )
+    return 0
+
+
+def told(copied: list[workspace.Copied], folder: Path) -> list[str]:
+    """What a learner should know of the copy: where it is, and what has changed in the course."""
+    count = {what: sum(one.what == what for one in copied) for what in ("new", "updated")}
+    lines = []
+    if count["new"] == len(copied):
+        lines.append(f"The course was copied into {folder}/: work there, it is yours.")
+    elif any(count.values()):
+        lines.append(f"{folder}/: {count['new']} files are new, {count['updated']} were brought up to date.")
+    lines += [
+        f"A new version of a file you have changed is beside it: {one.path}" for one in copied if one.what == "beside"
+    ]
+    return lines
+
+
+def prepare(environment: Any) -> None:
+    """Settings of ours below the user's own, and this Python first on the path, for terminals in JupyterLab."""
+    ours = str(files("gpipe_edu.course") / "jupyter")
+    for name, first in (("JUPYTER_CONFIG_PATH", ours), ("PATH", str(Path(sys.executable).parent))):
+        environment[name] = os.pathsep.join(filter(None, [first, environment.get(name, "")]))
+
+
+def _root() -> list[str]:
+    """Jupyter refuses to run as root, the only user of many containers, unless told."""
+    return ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []

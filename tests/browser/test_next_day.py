@@ -1,0 +1,52 @@
+"""A notebook that was saved and is opened again, before any kernel runs it: charts, questions and answers are there."""
+
+import pytest
+
+from gpipe_edu.command import lab
+from gpipe_edu.course import question
+
+from . import chrome, servers
+
+KEY = "03/loop"
+CELLS = [
+    f'from gpipe_edu.course import predict\npredict("{KEY}")',
+    "import gpipe_edu as ge\nge.gantt(ge.gpipe(4, 8))",
+]
+
+
+@pytest.fixture
+def address(tmp_path, monkeypatch):
+    if chrome.path() is None:
+        pytest.skip("the browser tests need Chromium: apt-get install chromium")
+    settings = {}
+    lab.prepare(settings)
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", settings["JUPYTER_CONFIG_PATH"].rstrip(":;"))
+    folder = tmp_path / "course"
+    folder.mkdir()
+    servers.notebook(folder, "evening", *CELLS)
+    with servers.jupyter(folder, "lab") as found:
+        yield found
+
+
+def test_a_reopened_notebook_shows_its_chart_and_the_committed_answer(address, open_page):
+    page = open_page()
+    chrome.run_all(page, address, "evening", given_back=True)
+    page.wait_for_selector(".ge-prediction")
+    page.check('.ge-prediction input[value="A"]')
+    page.click(".ge-prediction button")
+    page.wait_for_selector(".ge-prediction-words p")
+    page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
+    page.wait_for_selector(".ge-base rect", state="attached")
+    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+    page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+
+    page.goto(f"{address}/doc/tree/evening.ipynb?token={servers.TOKEN}&reset")
+    page.wait_for_selector(".ge-base rect", state="attached")
+    page.wait_for_selector(".ge-prediction-words p")
+    said = page.inner_text(".ge-prediction-words")
+    assert said.startswith("You said A. It is B.")
+    assert question.find(KEY).because[:20] in said
+    assert "33" in page.inner_text(".ge-figures")
+    assert "Error displaying widget" not in page.inner_text(".jp-Notebook")
+    assert page.evaluate("() => jupyterapp.shell.currentWidget.content.widgets[0].model.outputs.length") == 1
