@@ -137,7 +137,8 @@ def peak_memory(L: int, K: int, M: int, boundary: float = 1, layer: float = 1) -
     """Peak activation memory of a device under F-then-B with re-materialization: boundary + (L/K) layer / M.
 
     boundary: bytes of a stage's input for the whole mini-batch, stored for every micro-batch; layer: bytes that one
-    layer stores for the whole mini-batch. Only the second term shrinks with M [G, section 2.3: O(N + (L/K) (N/M))].
+    layer stores for the whole mini-batch. Only the second term shrinks with M [G, section 2.3: O(N + (L/K) (N/M))]. How
+    much it weighs is r = layer / boundary: 1 for the lessons' MLP, 16 for their Transformer block.
     """
     _counts(L=L, K=K, M=M)
     _times(boundary=boundary, layer=layer)
