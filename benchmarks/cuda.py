@@ -1,7 +1,7 @@
 """Everything about the PyTorch engine that needs a GPU, in one call of a few minutes on one GPU with several stages.
 
-Why: most machines that test this project have no GPU, so the checks that need one are gathered here: equality in
-float64, random state, streams and events, memory by mode, and throughput against plain PyTorch and torchgpipe.
+Why: most machines that test this project have no GPU, so what needs one is gathered here: the checks of cuda_checks.py,
+then memory by mode, and throughput against plain PyTorch and torchgpipe.
 
     python benchmarks/cuda.py
 
@@ -11,7 +11,6 @@ what is compared is how little is lost. Exits with 1 if a check fails, with 2 wh
 
 from __future__ import annotations
 
-import copy
 import statistics
 import sys
 from collections.abc import Callable
@@ -24,19 +23,12 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 import torch
 from torch import Tensor, nn
 
+from benchmarks.cuda_checks import CHECKS, mlp
 from benchmarks.measuring import in_turn, machine, spread
 from gpipe_edu.pytorch import GPipe
 
 K, M, ROUNDS = 4, 8, 15
-
-
-def mlp(width: int, layers: int, dropout: float = 0.0) -> nn.Sequential:
-    """layers x (Linear, LayerNorm, ReLU, Dropout)."""
-    blocks = (
-        nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.ReLU(), nn.Dropout(dropout))
-        for _ in range(layers)
-    )
-    return nn.Sequential(*blocks)
+DEVICES = ["cuda:0"]
 
 
 def transformer(width: int, layers: int) -> nn.Sequential:
@@ -45,77 +37,12 @@ def transformer(width: int, layers: int) -> nn.Sequential:
     return nn.Sequential(*blocks)
 
 
-def gradients(model: nn.Module) -> list[Tensor]:
-    return [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
-
-
-def difference(ours: list[Tensor], theirs: list[Tensor]) -> float:
-    """Largest difference as a share of the largest gradient."""
-    largest = max(float(b.abs().max()) for b in theirs)
-    return max(float((a - b).abs().max()) for a, b in zip(ours, theirs, strict=True)) / largest
-
-
-def check_equality() -> bool:
-    """float64 gradients of every schedule and mode, both ways, against plain PyTorch on the same GPU."""
-    torch.manual_seed(0)
-    x, y = torch.randn(37, 64, dtype=torch.float64), torch.randn(37, 64, dtype=torch.float64)
-    net, loss = mlp(64, 8).double().cuda(), nn.MSELoss()
-    plain = copy.deepcopy(net)
-    loss(plain(x.cuda()), y.cuda()).backward()
-    worst = 0.0
-    for schedule in ("naive", "gpipe", "1f1b", "zero_bubble"):
-        for checkpoint in ("always", "except_last", "never"):
-            pipe = GPipe(copy.deepcopy(net), K, M, schedule=schedule, checkpoint=checkpoint)
-            pipe.step(x, y, loss)
-            worst = max(worst, difference(gradients(pipe), gradients(plain)))
-            pipe.zero_grad()
-            loss(pipe(x.cuda()), y.cuda()).backward()
-            worst = max(worst, difference(gradients(pipe), gradients(plain)))
-    print(f"float64 gradients, 4 schedules x 3 modes x 2 ways: largest difference {worst:.1e} of their size")
-    return worst < 1e-10
-
-
-def check_random_state() -> bool:
-    """Dropout under recompute: the same gradients as without, twice the same bits."""
-    torch.manual_seed(1)
-    x, y, loss = torch.randn(32, 64).cuda(), torch.randn(32, 64).cuda(), nn.MSELoss()
-    net = mlp(64, 8, dropout=0.5).cuda()
-    found = []
-    for checkpoint in ("never", "always", "always"):
-        torch.manual_seed(2)
-        pipe = GPipe(copy.deepcopy(net), K, M, checkpoint=checkpoint)
-        pipe.step(x, y, loss)
-        found.append(gradients(pipe))
-    worst = difference(found[1], found[0])
-    bitwise = all(map(torch.equal, found[1], found[2]))
-    print(f"dropout: always against never {worst:.1e}; repeated runs bitwise equal: {bitwise}")
-    return worst < 1e-5 and bitwise
-
-
-def check_timeline() -> bool:
-    """CUDA events: the sum of what they measured fits the step, and ops of different stages overlap."""
-    x, y, loss = torch.randn(512, 2048).cuda(), torch.randn(512, 2048).cuda(), nn.MSELoss()
-    pipe = GPipe(mlp(2048, 8), K, M, checkpoint="never")
-    for _ in range(3):
-        pipe.step(x, y, loss)
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    pipe.step(x, y, loss)
-    end.record()
-    end.synchronize()
-    timeline = pipe.timeline
-    whole = start.elapsed_time(end) / 1e3
-    overlap = sum(timeline.busy(device) for device in range(K)) / timeline.makespan
-    print(f"timeline: {timeline.makespan * 1e3:.2f} of {whole * 1e3:.2f} ms; {overlap:.2f} stages busy on average")
-    return 0 < timeline.makespan <= whole * 1.05
-
-
 def memory() -> None:
     """Allocator statistics by checkpoint mode, beside plain PyTorch."""
     x, y, loss = torch.randn(4096, 2048).cuda(), torch.randn(4096, 2048).cuda(), nn.MSELoss()
     print(f"\n{'memory: MLP 16 x 2048, N=4096':<40} {'MiB above the start of the step':>32}")
     for checkpoint in ("never", "except_last", "always"):
-        pipe = GPipe(mlp(2048, 16), K, M, checkpoint=checkpoint, measure_memory=True)
+        pipe = GPipe(mlp(2048, 16), K, M, checkpoint=checkpoint, devices=DEVICES, measure_memory=True)
         pipe.step(x, y, loss)
         print(f"{'ours, ' + checkpoint:<40} {max(pipe.peak_memory) / 2**20:32.0f}")
     plain = mlp(2048, 16).cuda()
@@ -144,7 +71,7 @@ def throughput(name: str, make: Callable[[], nn.Sequential], x: Tensor) -> None:
     variants: dict[str, Callable[[], object]] = {"plain, whole batch": run_plain, "plain, accumulation": run_cut}
     for schedule in ("gpipe", "1f1b", "zero_bubble"):
         for checkpoint in ("never", "always"):
-            pipe = GPipe(make(), K, M, schedule=schedule, checkpoint=checkpoint)
+            pipe = GPipe(make(), K, M, schedule=schedule, checkpoint=checkpoint, devices=DEVICES)
 
             def step(pipe: GPipe = pipe) -> None:
                 pipe.zero_grad()
@@ -181,7 +108,7 @@ def main() -> int:
         print("not run on a GPU yet: PyTorch finds none here")
         return 2
     print(f"{machine()}, torch {torch.__version__}, {torch.cuda.get_device_name()}; K={K} stages on one GPU, M={M}\n")
-    checks = [check() for check in (check_equality, check_random_state, check_timeline)]
+    checks = [check() for check in CHECKS]
     memory()
     throughput("MLP 16 x 2048, N=4096", lambda: mlp(2048, 16), torch.randn(4096, 2048).cuda())
     sequence = torch.randn(64, 256, 512).cuda()

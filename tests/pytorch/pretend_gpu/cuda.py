@@ -5,44 +5,51 @@ is written anew.
 """
 
 import ctypes
+from functools import cache
 from types import ModuleType
 
 import torch
 
 from .build import built
 
-library = ctypes.CDLL(str(built()))
-library.gpu_races.restype = ctypes.c_char_p
-library.gpu_allocated.restype = library.gpu_peak.restype = ctypes.c_size_t
-DEVICES = library.gpu_devices()
+DEVICES = 3
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """Loaded when it is first asked for: the process that only collects these tests has no such device."""
+    library = ctypes.CDLL(str(built()))
+    library.gpu_races.restype = ctypes.c_char_p
+    library.gpu_allocated.restype = library.gpu_peak.restype = ctypes.c_size_t
+    return library
 
 
 def races() -> list[str]:
     """Every access to memory that no event or wait orders after the one it depends on."""
-    return library.gpu_races().decode().splitlines()
+    return _library().gpu_races().decode().splitlines()
 
 
 def work(milliseconds: float) -> None:
     """Keep the current stream of the current device busy for so long, pretended."""
-    library.gpu_work(torch.accelerator.current_device_index(), ctypes.c_double(milliseconds))
+    _library().gpu_work(torch.accelerator.current_device_index(), ctypes.c_double(milliseconds))
 
 
 def peer_access(there: bool) -> None:
-    library.gpu_peer_access(ctypes.c_bool(there))
+    _library().gpu_peer_access(ctypes.c_bool(there))
 
 
 def limit(device: int, more: int) -> None:
     """Let device allocate so many bytes more, then none."""
-    library.gpu_limit(device, ctypes.c_size_t(allocated(device) + more))
+    _library().gpu_limit(device, ctypes.c_size_t(allocated(device) + more))
 
 
 def breaks() -> None:
     """From now on every launch and wait fails, as after an assert in a kernel."""
-    library.gpu_break()
+    _library().gpu_break()
 
 
 def allocated(device: int) -> int:
-    return library.gpu_allocated(device)
+    return _library().gpu_allocated(device)
 
 
 def _device(device: object = None) -> torch.device:
@@ -72,14 +79,29 @@ class _InStream:
         torch.accelerator.set_stream(here)
 
 
+class _OnDevice:
+    """What torch.cuda.device does."""
+
+    def __init__(self, device: object) -> None:
+        self._device = _device(device)
+
+    def __enter__(self) -> None:
+        self._before = torch.accelerator.current_device_index()
+        torch.accelerator.set_device_index(self._device.index)
+
+    def __exit__(self, *error: object) -> None:
+        torch.accelerator.set_device_index(self._before)
+
+
 def install() -> None:
     """From now on torch.cuda is the pretended one."""
-    library.gpu_start()
+    _library().gpu_start()
     torch.utils.rename_privateuse1_backend("gpu")
     module = ModuleType("torch.gpu")
     module.is_available = lambda: True
     module.device_count = lambda: DEVICES
     module.current_device = torch.accelerator.current_device_index
+    module.device = _OnDevice
     module._is_in_bad_fork = lambda: False
     module.manual_seed_all = lambda seed: None
     module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
@@ -90,11 +112,12 @@ def install() -> None:
     cuda.current_device = torch.accelerator.current_device_index
     cuda.Stream = lambda device=None: torch.Stream(device=_device(device))
     cuda.Event = lambda enable_timing=False: torch.Event("gpu", enable_timing=enable_timing)
+    cuda.device, cuda._sleep = _OnDevice, lambda cycles: work(cycles / 2e6)
     cuda.stream, cuda.current_stream = _InStream, current_stream
     cuda.synchronize = lambda device=None: torch.accelerator.synchronize(_device(device))
     cuda.memory_allocated = lambda device=None: allocated(_device(device).index)
-    cuda.max_memory_allocated = lambda device=None: library.gpu_peak(_device(device).index)
-    cuda.reset_peak_memory_stats = lambda device=None: library.gpu_reset_peak(_device(device).index)
+    cuda.max_memory_allocated = lambda device=None: _library().gpu_peak(_device(device).index)
+    cuda.reset_peak_memory_stats = lambda device=None: _library().gpu_reset_peak(_device(device).index)
 
 
 def let_in() -> None:

@@ -110,7 +110,7 @@ struct Block {
 
 std::map<const char*, Block> blocks;
 std::map<std::pair<Queue, size_t>, std::vector<char*>> freed;
-size_t allocated[DEVICES], peak[DEVICES], limit[DEVICES] = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
+size_t allocated[DEVICES], peak[DEVICES], limit[DEVICES] = {1 << 30, 1 << 30, 1 << 30};
 
 bool is_done(const Access& access, Queue before) {
   return access.queue == before || lines[before].clock[access.queue] >= access.task;
@@ -176,6 +176,7 @@ struct Allocator final : c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 } allocator;
+REGISTER_ALLOCATOR(GPU, &allocator);
 
 // ---- what PyTorch asks a device for: current device and stream, events ----
 
@@ -303,6 +304,11 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage storage, int64_t offset, a
   impl->set_storage_offset(offset);
   impl->set_sizes_and_strides(size, stride);
   return self;
+}
+
+at::Tensor& set_whole_storage(at::Tensor& self, at::Storage storage) {
+  int64_t items = storage.nbytes() / self.element_size();
+  return set_storage(self, std::move(storage), 0, {items}, {1});
 }
 
 const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> format) {
@@ -434,6 +440,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_reshape_alias", reshape_alias);
   library.impl("view", view);
   library.impl("set_.source_Storage_storage_offset", set_storage);
+  library.impl("set_.source_Storage", set_whole_storage);
   library.impl("resize_", resize);
   library.impl("record_stream", record_stream);
   library.impl("_copy_from", copy_from);
@@ -447,7 +454,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 
 extern "C" {
 void gpu_start() { at::RegisterPrivateUse1HooksInterface(new Hooks); }
-int gpu_devices() { return DEVICES; }
 const char* gpu_races() {
   static std::string text;
   Locked locked(everything);

@@ -1,9 +1,9 @@
 """Copies of a pipe on a GPU, which has streams, that cannot be copied."""
 
 import copy
-import pickle
 
 import pytest
+import torch
 import torch.nn.functional as F
 
 from gpipe_edu.pytorch import GPipe
@@ -24,8 +24,12 @@ def test_a_deep_copy_trains_like_the_first(devices):
     assert not {id(place) for place in other._places} & {id(place) for place in pipe._places}
 
 
-def test_a_place_can_be_saved():
-    places = GPipe(scenes.net(), 3, 4)._places
-    found = pickle.loads(pickle.dumps(places))
-    assert [place.device for place in found] == [place.device for place in places]
-    assert found[0].compute != places[0].compute
+def test_a_pipe_can_be_saved(tmp_path):
+    layers, (x, y) = scenes.net(), scenes.batch()
+    expected = scenes.on_one_device(layers, x, y)
+    pipe = GPipe(layers, 3, 4, devices=scenes.DEVICE_SETS["CPU between"])
+    pipe.step(x, y, F.mse_loss)
+    torch.save(pipe, tmp_path / "pipe.pt")
+    found = torch.load(tmp_path / "pipe.pt", weights_only=False)
+    assert found.devices == pipe.devices
+    scenes.same(scenes.in_pipe(found, x, y, "step"), expected)

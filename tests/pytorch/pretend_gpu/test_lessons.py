@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.cuda_checks import CHECKS
 from gpipe_edu.pytorch.study import wait_for_gpus
 
 from . import cuda, scenes
@@ -33,3 +34,10 @@ def test_waiting_for_gpus_waits_for_all():
     wait_for_gpus()
     for index, tensor in enumerate(here):
         assert tensor.tolist() == pytest.approx([index] * 4)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_checks_for_a_real_gpu_hold_on_this_one(check):
+    """Whether they could fail only a real one can tell; that they run, and find nothing here, shows before."""
+    assert check()
+    scenes.no_race()
