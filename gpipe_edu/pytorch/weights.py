@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .guards import unchanged
+from .guards import same_parameters, unchanged
 
 
 class Weights:
@@ -48,6 +48,7 @@ class Weights:
         _hold(self._slots)
         try:
             yield
+            same_parameters(self._slots)
         finally:
             _hold(theirs)
 
