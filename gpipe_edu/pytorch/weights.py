@@ -91,7 +91,7 @@ class _Known(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gradients: list[Tensor | None], *inputs: Tensor) -> Tensor:
         ctx.gradients = gradients
-        return inputs[0].new_empty(())
+        return inputs[0].new_empty((), dtype=torch.float32)  # a backward starts at real numbers only
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:
