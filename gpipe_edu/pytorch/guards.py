@@ -218,6 +218,16 @@ def first_derivative(gradients: Iterable[Tensor | None]) -> None:
         )
 
 
+def same_parameters(held: Iterable[tuple[nn.Module, str, Tensor]]) -> None:
+    """Raises RuntimeError if a layer no longer holds what it held, under that name, when the step began."""
+    for layer, name, weight in held:
+        if name not in layer._parameters or layer._parameters[name] is not weight:
+            raise RuntimeError(
+                f"a {type(layer).__name__} put another parameter in place of its {name!r} in its forward, which would "
+                f"be lost; change it in place, under no_grad, or do it between two steps"
+            )
+
+
 def unchanged(versions: Sequence[int], now: Sequence[int], what: str) -> None:
     """Raises RuntimeError if tensors were changed in place since a forward that is to be recomputed from them."""
     if versions != now:

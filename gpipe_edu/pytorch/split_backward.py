@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge, Node
+from torch.autograd.graph import GradientEdge, Node, _engine_run_backward
 
 
 class _Fork:
@@ -35,9 +35,14 @@ class _Fork:
     def weight_gradients(self) -> None:
         """Add the gradients of the weights below this node to their `.grad`."""
         given = [(GradientEdge(self.node, i), g) for i, g in enumerate(self.received) if g is not None]
+        self.received = ()
         if given:
             edges, gradients = zip(*given, strict=True)
-            torch.autograd.backward(edges, gradients, inputs=self.weights)
+            # What torch.autograd.backward calls after checks that cost as much as a small layer. There is nothing to
+            # check: the engine itself gave these gradients to this node.
+            _engine_run_backward(
+                edges, gradients, False, False, tuple(self.weights), allow_unreachable=True, accumulate_grad=True
+            )
 
 
 def input_gradient(
@@ -53,7 +58,11 @@ def input_gradient(
     if any(map(_must_run_whole, graph)):
         torch.autograd.backward(roots, gradients)
         return lambda: None
-    leaves = {node: leaf for node in graph if (leaf := getattr(node, "variable", None)) is not None}
+    leaves = {
+        node: leaf
+        for node, children in graph.items()
+        if not children and (leaf := getattr(node, "variable", None)) is not None
+    }
     weights = [leaf for leaf in leaves.values() if id(leaf) not in used]
 
     def all_at_once() -> None:
@@ -107,16 +116,17 @@ def _graph(roots: Sequence[Tensor]) -> dict[Node, list[Node]]:
     """The nodes that each node leads to; every node stands behind those."""
     found: dict[Node, list[Node]] = {}
     seen: set[Node] = set()
-    stack = [(root.grad_fn, False) for root in roots if root.grad_fn is not None]
+    stack: list[tuple[Node, list[Node] | None]] = [(root.grad_fn, None) for root in roots if root.grad_fn is not None]
     while stack:
-        node, finished = stack.pop()
-        if not finished and node in seen:
-            continue
-        seen.add(node)
-        children = [child for child, _ in node.next_functions if child is not None]
-        if finished or not children:
+        node, children = stack.pop()
+        if children is not None:  # all of them stand there by now
             found[node] = children
-        else:
-            stack.append((node, True))
-            stack.extend((child, False) for child in children)
+        elif node not in seen:
+            seen.add(node)
+            children = [child for child, _ in node.next_functions if child is not None]
+            if children:
+                stack.append((node, children))
+                stack.extend((child, None) for child in children)
+            else:
+                found[node] = children
     return found

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .guards import unchanged
+from .guards import same_parameters, unchanged
 
 
 class Weights:
@@ -48,6 +48,7 @@ class Weights:
         _hold(self._slots)
         try:
             yield
+            same_parameters(self._slots)
         finally:
             _hold(theirs)
 
@@ -94,7 +95,7 @@ class _Known(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gradients: list[Tensor | None], *inputs: Tensor) -> Tensor:
         ctx.gradients = gradients
-        return inputs[0].new_empty(())
+        return inputs[0].new_empty((), dtype=torch.float32)  # a backward starts at real numbers only
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:

@@ -177,3 +177,93 @@ def test_scripted_layers(mode):
         bench.mse(plain(x), y).backward()
         bench.train(GPipe(net, 2, 3, checkpoint=mode), x, y, bench.mse, way)
         bench.assert_same(bench.grads(net), bench.grads(plain))
+
+
+@every_mode
+def test_complex_layers(mode):
+    class Complex(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 4, dtype=torch.complex128))
+
+        def forward(self, x):
+            return torch.tanh(x.to(torch.complex128) @ self.weight)
+
+    def energy(output, target):
+        return (output - target).abs().square().mean()
+
+    for way in ("step", "transparent"):
+        for schedule in ("gpipe", "zero_bubble"):
+            net = nn.Sequential(Complex(), Complex())
+            bench.compare(net, *bench.data(7), energy, way=way, schedule=schedule, checkpoint=mode)
+
+
+@every_mode
+@pytest.mark.parametrize("way", ["step", "transparent"])
+def test_sparse_gradients_stay_sparse(way, mode):
+    net = nn.Sequential(nn.Embedding(11, 4, sparse=True), nn.Linear(4, 4), nn.Tanh())
+    plain, (x, y) = copy.deepcopy(net), (torch.randint(0, 11, (7,)), bench.data(7)[1])
+    for _ in range(2):
+        bench.mse(plain(x), y).backward()
+        bench.train(GPipe(net, 2, 3, checkpoint=mode), x, y, bench.mse, way)
+    for ours, theirs in zip(net.parameters(), plain.parameters(), strict=True):
+        assert ours.grad.is_sparse == theirs.grad.is_sparse
+        torch.testing.assert_close(ours.grad.to_dense(), theirs.grad.to_dense(), rtol=1e-10, atol=1e-10)
+
+
+class Stateful(nn.Module):
+    """Recurrent, and hands its state on as a tuple."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTM(4, 4, batch_first=True)
+
+    def forward(self, given):
+        x, *state = given if isinstance(given, tuple) else (given,)
+        out, (h, c) = self.cell(x, tuple(part.transpose(0, 1).contiguous() for part in state) or None)
+        return out, h.transpose(0, 1), c.transpose(0, 1)
+
+
+@every_mode
+def test_a_state_that_travels_with_the_samples(mode):
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 7, 3, 4).unbind()
+    for way in ("step", "transparent"):
+        net = nn.Sequential(Stateful(), Stateful(), Stateful())
+        bench.compare(net, x, y, lambda out, y: bench.mse(out[0], y), way=way, partitions=3, checkpoint=mode)
+
+
+@every_mode
+def test_hooks_on_modules_of_every_kind(mode):
+    def doubled(module, args):
+        return (args[0] * 2,)
+
+    def shifted(module, args, kwargs, output):
+        return output + 1
+
+    def scaled(module, into, out):
+        return (into[0] * 5,)
+
+    def weighted(module, out):
+        return (out[0] * 3,)
+
+    for way in ("step", "transparent"):
+        net = bench.mlp()
+        net[0].register_forward_pre_hook(doubled)
+        net[2].register_forward_hook(shifted, with_kwargs=True)
+        net[4].register_full_backward_hook(scaled)
+        net[6].register_full_backward_pre_hook(weighted)
+        bench.compare(net, *bench.data(7), way=way, checkpoint=mode)
+
+
+@pytest.mark.parametrize("name", ["weight_norm", "orthogonal", "spectral_norm"])
+@every_mode
+def test_parametrizations(name, mode):
+    parametrized = getattr(nn.utils.parametrizations, name)
+    for way in ("step", "transparent"):
+        torch.manual_seed(0)
+        net = nn.Sequential(parametrized(nn.Linear(4, 4)), nn.Tanh(), parametrized(nn.Linear(4, 4)))
+        bench.compare(net.eval(), *bench.data(7), way=way)  # in training, spectral norm moves with every micro-batch
+        if name != "spectral_norm":
+            net.zero_grad()
+            bench.compare(net.train(), *bench.data(7), way=way, checkpoint=mode)

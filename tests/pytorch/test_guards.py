@@ -479,3 +479,21 @@ def test_forward_mode_and_batches_of_gradients_are_refused():
     output = pipe(x)
     with pytest.raises(RuntimeError, match="is_grads_batched"):
         torch.autograd.grad(output, x, torch.ones(3, *output.shape, dtype=output.dtype), is_grads_batched=True)
+
+
+@bench.every_way
+def test_a_layer_that_replaces_its_parameter_in_its_forward_is_refused(way):
+    class Replacing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4, 4))
+
+        def forward(self, x):
+            self.weight = nn.Parameter(self.weight.detach() * 2)
+            return x @ self.weight
+
+    net = nn.Sequential(Replacing(), nn.Linear(4, 4))
+    before = net[0].weight
+    with pytest.raises(RuntimeError, match="another parameter in place of its 'weight'"):
+        bench.train(GPipe(net, 2, 1), X, Y, bench.mse, way)
+    assert net[0].weight is before
