@@ -23,7 +23,7 @@ GAP: Final = 26
 """Pixels between two lanes, where arrows along a lane have their bend."""
 
 _BEND: Final = 10
-_MOST_ARROWS: Final = 12
+MOST_ARROWS: Final = 12
 
 RULES: Final = {
     "split-stage": "belongs there",
@@ -60,7 +60,7 @@ def outlines(sheet: Sheet, still: Standstill, top: float, height: float) -> None
 def conflicts(sheet: Sheet, drawing: Timeline, boxes: Sequence[Box]) -> None:
     """Arrows over a drawing that cannot be, each from an op to one that it needs and that ends too late."""
     place = {(box.device, box.op): (box.x, box.y, box.width, box.height) for box in boxes}
-    found = broken(drawing)[:_MOST_ARROWS]
+    found = broken(drawing)[:MOST_ARROWS]
     for span in dict.fromkeys(arrow.start for arrow in found):
         sheet.outlines.append(outline(span.op, span.device, place[span.device, span.op], "", True))
     for start, end, turn in found:
