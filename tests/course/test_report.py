@@ -20,6 +20,8 @@ def test_what_runs_is_a_timeline_and_what_does_not_a_standstill():
     (missing,) = drawings((Chart("yours", "F0 B0\nF0"),))
     assert [str(span.op) for span in missing.absent] == ["B0@1"]
     assert drawings((Chart("yours", "-\n-"),)) == []
+    (still,) = drawings((Chart("yours", "F0 B0\nF0", F=[1, 2, 3], B=[2, 4, 6]),))
+    assert still.ran[0].end == 1, "costs of three stages say nothing of two"
 
 
 def test_a_report_shows_the_circle_where_no_notebook_runs(capsys):
