@@ -61,10 +61,16 @@ def _drawing(chart: Chart) -> Timeline | Standstill | None:
         return Timeline(spans, devices, name=chart.name) if spans else None
     schedule = Schedule.parse(chart.rows, name=chart.name)
     if schedule.problems():
-        return standstill(schedule, Costs(F=chart.F, B=chart.B)) if schedule.stages else None
+        return standstill(schedule, _costs(chart, schedule.stages)) if schedule.stages else None
     if chart.sizes is not None:
         return replay(schedule, _durations(chart))
     return simulate(schedule, Costs(F=chart.F, B=chart.B))
+
+
+def _costs(chart: Chart, stages: int) -> Costs:
+    """The chart's costs; the default ones where an answer has another number of stages than costs were given for."""
+    fits = all(len(cost) == stages for cost in (chart.F, chart.B) if isinstance(cost, list))
+    return Costs(F=chart.F, B=chart.B) if fits else Costs()
 
 
 def _durations(chart: Chart) -> Any:

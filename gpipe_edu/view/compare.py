@@ -14,6 +14,7 @@ from gpipe_edu.timeline.standstill import Standstill
 
 from .layout import layout
 from .notebook import bundle, summary
+from .palette import GROUNDS
 from .shapes import Layout
 from .svg import paint
 
@@ -23,28 +24,35 @@ class Comparison(NamedTuple):
 
     timelines: tuple[Timeline | Standstill, ...]
     layout: Layout
+    theme: str = "auto"
 
     def to_svg(self) -> str:
         """The picture as the text of a self-contained SVG file."""
-        return paint(self.layout)
+        return paint(self.layout, "dark" if self.theme == "dark" else "light")
 
     def to_png(self, dpi: float = 150) -> bytes:
         """The picture as a PNG file of width * dpi / 100 pixels. Needs matplotlib."""
         from .figures import png  # matplotlib is optional, so it is loaded only for a PNG
 
-        return png(self.layout, dpi)
+        return png(self.layout, dpi, "dark" if self.theme == "dark" else "light")
 
     def __repr__(self) -> str:
         return "\n".join(map(summary, self.timelines))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
-        return bundle(self.layout, repr(self), self.timelines)
+        return bundle(self.layout, repr(self), self.timelines, theme=self.theme)
 
 
 def compare(
-    *timelines: Timeline | Schedule | Standstill, width: float = 1000, memory: bool = False, critical_path: bool = False
+    *timelines: Timeline | Schedule | Standstill,
+    width: float = 1000,
+    memory: bool = False,
+    critical_path: bool = False,
+    theme: str = "auto",
 ) -> Comparison:
     """Draw timelines stacked on one time axis, figures beside each; options as in `layout`.
+
+    theme: "light" or "dark"; "auto" follows JupyterLab in a notebook, and is light in files.
 
     A Schedule stands for its plan with default costs. Raises ValueError for nothing to draw or for timelines in
     different units, TypeError for something else than timelines and schedules.
@@ -53,4 +61,6 @@ def compare(
         if not isinstance(given, (Timeline, Schedule, Standstill)):
             raise TypeError(f"compare draws timelines and schedules; got {given!r}")
     drawn = tuple(simulate(given) if isinstance(given, Schedule) else given for given in timelines)
-    return Comparison(drawn, layout(*drawn, width=width, memory=memory, critical_path=critical_path))
+    if theme not in ("auto", *GROUNDS):
+        raise ValueError(f'theme is {theme!r}; it must be "auto", "light" or "dark"')
+    return Comparison(drawn, layout(*drawn, width=width, memory=memory, critical_path=critical_path), theme)

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from gpipe_edu.timeline import Timeline
 
 from .layout import layout
-from .palette import ALARM, FAINT, HATCH, INK, PAINTS, PAPER, STORE, label_colour
+from .palette import PAINTS, Ground, ground_of, label_colour
 from .shapes import Box, Layout, Part, Point, Words
 from .stuck import head
 
@@ -58,7 +58,7 @@ def draw(
     if ax is None:
         from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
 
-        ax = _fill(pyplot.figure(figsize=_figsize(picture)))
+        ax = _fill(pyplot.figure(figsize=_figsize(picture)), ground_of("light"))
     return paint(picture, ax)
 
 
@@ -70,13 +70,14 @@ def to_png(
     title: str | None = None,
     critical_path: bool = False,
     dpi: float = 150,
+    theme: str = "light",
 ) -> bytes:
-    """The chart as a PNG file of width * dpi / 100 pixels; the other options as in `layout`."""
+    """The chart as a PNG file of width * dpi / 100 pixels; theme: "light" or "dark", other options as in `layout`."""
     picture = layout(timeline, width=width, memory=memory, title=title, critical_path=critical_path)
-    return png(picture, dpi)
+    return png(picture, dpi, theme)
 
 
-def png(picture: Layout, dpi: float = 150) -> bytes:
+def png(picture: Layout, dpi: float = 150, theme: str = "light") -> bytes:
     """`picture` as a PNG file. No pyplot: nothing has to be closed, and a thread or a server may do it."""
     file = io.BytesIO()
     # A notebook's own settings must not move what the layout has placed.
@@ -85,26 +86,27 @@ def png(picture: Layout, dpi: float = 150) -> bytes:
     ):
         figure = Figure(figsize=_figsize(picture))
         FigureCanvasAgg(figure)
-        paint(picture, _fill(figure))
+        paint(picture, _fill(figure, ground_of(theme)), theme)
         figure.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
     return file.getvalue()
 
 
-def paint(picture: Layout, ax: Axes) -> Axes:
+def paint(picture: Layout, ax: Axes, theme: str = "light") -> Axes:
     """Paint `picture` on `ax`, as large as fits, in its own proportions."""
+    ground = ground_of(theme)
     inches = _inches(ax)
     points = min(inches[0] / picture.width, inches[1] / picture.height) * 72
-    ax.set(xlim=(0, picture.width), ylim=(picture.height, 0), facecolor=PAPER)
+    ax.set(xlim=(0, picture.width), ylim=(picture.height, 0), facecolor=ground.paper)
     ax.set_aspect("equal", anchor="NW")
     ax.set_xticks([])
     ax.set_yticks([])
     for spine in ax.spines.values():
         spine.set_visible(False)
-    _paint_areas(picture, ax, points)
-    _paint_lines(picture, ax, points)
-    _paint_stuck(picture, ax, points)
+    _paint_areas(picture, ax, points, ground)
+    _paint_lines(picture, ax, points, ground)
+    _paint_stuck(picture, ax, points, ground)
     for words in picture.words:
-        _write(ax, words, points)
+        _write(ax, words, points, ground)
     for box in picture.boxes:
         if box.label:
             _write_label(ax, box, points)
@@ -115,8 +117,8 @@ def _figsize(picture: Layout) -> tuple[float, float]:
     return picture.width / _PER_INCH, picture.height / _PER_INCH
 
 
-def _fill(figure: Figure) -> Axes:
-    figure.set_facecolor(PAPER)
+def _fill(figure: Figure, ground: Ground) -> Axes:
+    figure.set_facecolor(ground.paper)
     return figure.add_axes((0, 0, 1, 1))
 
 
@@ -131,11 +133,13 @@ def _corners(x: float, y: float, width: float, height: float) -> list[Point]:
     return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
 
 
-def _paint_areas(picture: Layout, ax: Axes, points: float) -> None:
+def _paint_areas(picture: Layout, ax: Axes, points: float, ground: Ground) -> None:
     """One collection per kind, so a large chart takes no longer than a small one takes to be noticed."""
     bubbles = [_corners(idle.x, idle.y, idle.width, idle.height) for idle in picture.idles]
     bubbles += [_corners(s.x, s.y, s.width, s.height) for s in picture.swatches if s.kind == "bubble"]
-    hatch = PolyCollection(bubbles, facecolor=PAPER, edgecolor=HATCH, linewidth=0, hatch="///", label="bubble")
+    hatch = PolyCollection(
+        bubbles, facecolor=ground.paper, edgecolor=ground.hatch, linewidth=0, hatch="///", label="bubble"
+    )
     ax.add_collection(hatch, autolim=False)
     pieces: dict[str, list[list[Point]]] = defaultdict(list)
     frames: list[list[Point]] = []
@@ -156,31 +160,33 @@ def _paint_areas(picture: Layout, ax: Axes, points: float) -> None:
             area.set(hatch="..", linestyle=(0, (3, 2)))
         ax.add_collection(area, autolim=False)
     ax.add_collection(
-        PolyCollection(frames, facecolor="none", edgecolor=INK, linewidth=line, label="frame"), autolim=False
+        PolyCollection(frames, facecolor="none", edgecolor=ground.ink, linewidth=line, label="frame"), autolim=False
     )
     bars = [_corners(bar.x, bar.top, bar.width, bar.bottom - bar.top) for bar in picture.bars]
-    ax.add_collection(PolyCollection(bars, facecolor=INK, linewidth=0, label="flush"), autolim=False)
+    ax.add_collection(PolyCollection(bars, facecolor=ground.ink, linewidth=0, label="flush"), autolim=False)
 
 
-def _paint_lines(picture: Layout, ax: Axes, points: float) -> None:
+def _paint_lines(picture: Layout, ax: Axes, points: float, ground: Ground) -> None:
     stores = [list(strip.points) for strip in picture.strips]
     stores += [_corners(s.x, s.y, s.width, s.height) for s in picture.swatches if s.kind == "memory"]
-    ax.add_collection(PolyCollection(stores, facecolor=STORE, edgecolor=INK, linewidth=points), autolim=False)
+    ax.add_collection(
+        PolyCollection(stores, facecolor=ground.store, edgecolor=ground.ink, linewidth=points), autolim=False
+    )
     routes: list[Sequence[Point]] = list(picture.routes)
     for swatch in picture.swatches:
         if swatch.kind == "path":
             y = swatch.y + swatch.height / 2
             routes.append([(swatch.x, y), (swatch.x + swatch.width, y)])
-    _strokes(ax, routes, PAPER, 5.5 * points)
-    _strokes(ax, routes, INK, 3 * points)
+    _strokes(ax, routes, ground.paper, 5.5 * points)
+    _strokes(ax, routes, ground.ink, 3 * points)
     y = picture.axis[0][1]
-    _strokes(ax, [picture.axis, *([(x, y), (x, y + 5)] for x in picture.ticks)], INK, points)
+    _strokes(ax, [picture.axis, *([(x, y), (x, y + 5)] for x in picture.ticks)], ground.ink, points)
 
 
-def _paint_stuck(picture: Layout, ax: Axes, points: float) -> None:
+def _paint_stuck(picture: Layout, ax: Axes, points: float, ground: Ground) -> None:
     """What never runs, what breaks a rule, and the arrows of the rule."""
     samples = [_corners(s.x, s.y, s.width, s.height) for s in picture.swatches if s.kind == "stuck"]
-    for wrong, colour, width in ((False, FAINT, 1.2), (True, ALARM, 2.5)):
+    for wrong, colour, width in ((False, ground.faint, 1.2), (True, ground.alarm, 2.5)):
         for filled in (True, False):
             shapes = [
                 _corners(box.x, box.y, box.width, box.height)
@@ -188,21 +194,23 @@ def _paint_stuck(picture: Layout, ax: Axes, points: float) -> None:
                 if box.wrong is wrong and (bool(box.label) or not wrong) is filled
             ]
             area = PolyCollection(shapes + ([] if wrong or not filled else samples), label="stuck")
-            area.set(facecolor=PAPER if filled else "none", edgecolor=colour, linewidth=width * points)
+            area.set(facecolor=ground.paper if filled else "none", edgecolor=colour, linewidth=width * points)
             area.set(linestyle="solid" if wrong else (0, (3, 3)))
             ax.add_collection(area, autolim=False)
     for box in picture.outlines:
         text = ax.text(box.x + box.width / 2, box.y + box.height / 2, box.label, fontsize=max(1, box.font) * points)
-        text.set(ha="center", va="center_baseline", color=INK)
+        text.set(ha="center", va="center_baseline", color=ground.ink)
     arrows = [(arrow.points, arrow.turn) for arrow in picture.arrows]
     for swatch in picture.swatches:
         if swatch.kind in ("wait", "turn"):
             y = swatch.y + swatch.height / 2
             arrows.append((((swatch.x, y), (swatch.x + swatch.width, y)), swatch.kind == "turn"))
-    _strokes(ax, [line for line, _ in arrows], PAPER, 5 * points)
-    _strokes(ax, [line for line, turn in arrows if not turn], ALARM, 2 * points)
-    _strokes(ax, [line for line, turn in arrows if turn], ALARM, 2 * points, (0, (2, 1.5)))
-    heads = PolyCollection([head(line) for line, _ in arrows], facecolor=ALARM, edgecolor=PAPER, linewidth=0.8 * points)
+    _strokes(ax, [line for line, _ in arrows], ground.paper, 5 * points)
+    _strokes(ax, [line for line, turn in arrows if not turn], ground.alarm, 2 * points)
+    _strokes(ax, [line for line, turn in arrows if turn], ground.alarm, 2 * points, (0, (2, 1.5)))
+    heads = PolyCollection(
+        [head(line) for line, _ in arrows], facecolor=ground.alarm, edgecolor=ground.paper, linewidth=0.8 * points
+    )
     heads.set_zorder(3)  # lines, rims of crossing ones included, are painted after areas
     ax.add_collection(heads, autolim=False)
 
@@ -220,7 +228,7 @@ def _write_label(ax: Axes, box: Box, points: float) -> None:
         text.set_bbox({"facecolor": PAINTS[part.kind].fill, "edgecolor": "none", "pad": points})
 
 
-def _write(ax: Axes, words: Words, points: float) -> None:
+def _write(ax: Axes, words: Words, points: float, ground: Ground) -> None:
     ax.text(
         words.x,
         words.y,
@@ -228,6 +236,6 @@ def _write(ax: Axes, words: Words, points: float) -> None:
         fontsize=words.font * points,
         ha=_ALIGN[words.anchor],
         va="center_baseline",
-        color={"tick": FAINT, "note": FAINT, "alarm": ALARM}.get(words.role, INK),
+        color={"tick": ground.faint, "note": ground.faint, "alarm": ground.alarm}.get(words.role, ground.ink),
         weight="bold" if words.role == "heading" else "normal",
     )

@@ -18,6 +18,7 @@ from .layout import layout
 from .measures import time_unit
 from .shapes import Layout
 from .text import in_text
+from .theme import notebook_theme
 
 
 def timeline_bundle(timeline: Timeline) -> dict[str, object]:
@@ -49,19 +50,29 @@ def summary(timeline: Timeline | Standstill) -> str:
     return f"Gantt({', '.join(piece for piece in pieces if piece)})"
 
 
-def bundle(picture: Layout, text: str, drawn: Iterable[Timeline | Standstill], dpi: float = 150) -> dict[str, object]:
-    """`picture` as image/png with `text`; where matplotlib is not installed, `drawn` as charts in text."""
+def bundle(
+    picture: Layout, text: str, drawn: Iterable[Timeline | Standstill], dpi: float = 150, theme: str = "auto"
+) -> dict[str, object]:
+    """`picture` as image/png with `text`; where matplotlib is not installed, `drawn` as charts in text.
+
+    theme: "light" or "dark"; "auto" is that of the notebook.
+    """
     try:
         from .figures import png
     except ImportError:
         return {"text/plain": "\n\n".join(map(in_text, drawn))}
-    return {"image/png": base64.b64encode(png(picture, dpi)).decode("ascii"), "text/plain": text}
+    return {
+        "image/png": base64.b64encode(png(picture, dpi, notebook_theme() if theme == "auto" else theme)).decode(
+            "ascii"
+        ),
+        "text/plain": text,
+    }
 
 
-def widget_bundle(view: Any, text: str, picture: Layout | None) -> Any:
+def widget_bundle(view: Any, text: str, picture: Layout | None, theme: str = "auto") -> Any:
     """What a widget shows: the `view` that anywidget makes, and for where no kernel runs `picture` and `text`."""
     if view is None:
         return None
     data, metadata = view if isinstance(view, tuple) else (view, {})
-    still = bundle(picture, text, (), dpi=100) if picture else {}
+    still = bundle(picture, text, (), 100, theme) if picture else {}
     return {**data, **still, "text/plain": text}, metadata

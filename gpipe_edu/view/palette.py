@@ -28,13 +28,31 @@ PAINTS: Final[dict[str, Paint]] = {
 }
 """The paint of every kind of op, apart from C."""
 
-PAPER: Final = "#FFFFFF"
-INK: Final = "#111111"
-FAINT: Final = "#555555"
-HATCH: Final = "#9A9A9A"
-STORE: Final = "#DDDDDD"
-ALARM: Final = "#A40000"
-"""Background, text and heavy bars, lesser text, the hatch of bubbles, the memory in use, and what breaks a rule."""
+
+class Ground(NamedTuple):
+    """The picture around the ops: background, text and heavy bars, lesser text, the hatch of bubbles, the memory in
+    use, and what breaks a rule. Ops keep their colours, so that a legend learned by day still holds by night.
+    """
+
+    paper: str
+    ink: str
+    faint: str
+    hatch: str
+    store: str
+    alarm: str
+
+
+GROUNDS: Final[dict[str, Ground]] = {
+    "light": Ground("#FFFFFF", "#111111", "#555555", "#9A9A9A", "#DDDDDD", "#A40000"),
+    "dark": Ground("#181818", "#F2F2F2", "#B8B8B8", "#6E6E6E", "#4A4A4A", "#FF8A80"),
+}
+
+
+def ground_of(theme: str) -> Ground:
+    """The ground of a theme. Raises ValueError for another than "light" and "dark"."""
+    if theme not in GROUNDS:
+        raise ValueError(f'theme is {theme!r}; for a still picture it must be "light" or "dark"')
+    return GROUNDS[theme]
 
 
 def label_colour(kind: str) -> str:

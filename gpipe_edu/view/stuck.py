@@ -23,7 +23,7 @@ GAP: Final = 26
 """Pixels between two lanes, where arrows along a lane have their bend."""
 
 _BEND: Final = 10
-_MOST_ARROWS: Final = 12
+MOST_ARROWS: Final = 12
 
 RULES: Final = {
     "split-stage": "belongs there",
@@ -48,8 +48,10 @@ def sentence(sheet: Sheet, message: str) -> None:
 def outlines(sheet: Sheet, still: Standstill, top: float, height: float) -> None:
     """The ops that never run, and what breaks the rule, with the lanes from `top` on; and the arrows."""
     place = {span: at(sheet, span, top, height) for span in (*still.ran, *still.stuck, *still.absent)}
+    several = [len({span.op.stage for span in still.row(device)}) > 1 for device in range(still.devices)]
     for span in (*still.stuck, *still.absent):
-        sheet.outlines.append(outline(span.op, span.device, place[span], _label(still, span), span in still.wrong))
+        name = str(span.op) if several[span.device] else span.op.label
+        sheet.outlines.append(outline(span.op, span.device, place[span], f"{name}?", span in still.wrong))
     for span in still.ran:
         if span in still.wrong:
             sheet.outlines.append(outline(span.op, span.device, place[span], "", True))
@@ -60,16 +62,11 @@ def outlines(sheet: Sheet, still: Standstill, top: float, height: float) -> None
 def conflicts(sheet: Sheet, drawing: Timeline, boxes: Sequence[Box]) -> None:
     """Arrows over a drawing that cannot be, each from an op to one that it needs and that ends too late."""
     place = {(box.device, box.op): (box.x, box.y, box.width, box.height) for box in boxes}
-    found = broken(drawing)[:_MOST_ARROWS]
+    found = broken(drawing)[:MOST_ARROWS]
     for span in dict.fromkeys(arrow.start for arrow in found):
         sheet.outlines.append(outline(span.op, span.device, place[span.device, span.op], "", True))
     for start, end, turn in found:
         sheet.arrows.append(arrow(place[start.device, start.op], place[end.device, end.op], turn=turn))
-
-
-def _label(still: Standstill, span: Span) -> str:
-    several = len({each.op.stage for each in still.row(span.device)}) > 1
-    return f"{span.op if several else span.op.label}?"
 
 
 def at(sheet: Sheet, span: Span, top: float, height: float) -> Place:

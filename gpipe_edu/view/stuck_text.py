@@ -42,11 +42,10 @@ def stuck_lanes(still: Standstill, width: int = 100) -> str:
 
 def _ops(still: Standstill, device: int) -> Iterator[str]:
     """The ops of a device in order, with a bar before the first that never runs."""
-    stopped = False
-    row = still.row(device)
+    stopped, row, ran = False, still.row(device), set(still.ran)
     several = len({span.op.stage for span in row}) > 1
     for span in row:
-        runs = span in still.ran
+        runs = span in ran
         if not runs and not stopped:
             stopped = True
             yield "||"

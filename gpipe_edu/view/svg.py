@@ -1,7 +1,7 @@
 """The picture as SVG: sharp at every size, needs nothing installed, and its text can be read by a screen reader.
 
-It is self-contained (no font, script or address outside) and brings its own white paper, so that a dark page does not
-swallow the ink. The same picture is always the same text: its pattern names come from what it shows, and so two
+It is self-contained (no font, script or address outside) and brings its own paper, white or dark, so that no page
+swallows the ink. The same picture is always the same text: its pattern names come from what it shows, and so two
 pictures on one page do not borrow each other's patterns.
 """
 
@@ -18,7 +18,7 @@ from gpipe_edu.timeline import Timeline
 
 from .layout import layout
 from .lettering import NARROWEST
-from .palette import ALARM, FAINT, HATCH, INK, PAINTS, PAPER, STORE, label_colour
+from .palette import PAINTS, Ground, ground_of, label_colour
 from .shapes import Box, Layout, Outline, Part, Point, Swatch, Words
 from .stuck import head
 
@@ -35,32 +35,36 @@ def render(
     memory: bool = False,
     title: str | None = None,
     critical_path: bool = False,
+    theme: str = "light",
 ) -> str:
-    """The Gantt chart of `timeline` as the text of an SVG file; options as in `gpipe_edu.view.layout.layout`."""
-    return paint(layout(timeline, width=width, memory=memory, title=title, critical_path=critical_path))
+    """The Gantt chart of `timeline` as the text of an SVG file; theme: "light" or "dark", other options as in
+    `gpipe_edu.view.layout.layout`.
+    """
+    return paint(layout(timeline, width=width, memory=memory, title=title, critical_path=critical_path), theme)
 
 
-def paint(picture: Layout) -> str:
-    """The text of an SVG file that shows `picture`."""
+def paint(picture: Layout, theme: str = "light") -> str:
+    """The text of an SVG file that shows `picture`. Raises ValueError for a theme that is not "light" or "dark"."""
+    ground = ground_of(theme)
     mark = hashlib.sha256(repr(picture).encode()).hexdigest()[:10]
     size = f"{_n(picture.width)} {_n(picture.height)}"
     name = next(words.text for words in picture.words if words.role == "heading")
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{_n(picture.width)}" '
         f'height="{_n(picture.height)}" role="img" aria-labelledby="title-{mark} desc-{mark}" '
-        f'font-family="{_FONT}" fill="{INK}">',
+        f'font-family="{_FONT}" fill="{ground.ink}">',
         f'<title id="title-{mark}">{escape(name)}</title>',
         f'<desc id="desc-{mark}">{escape(picture.summary)}</desc>',
-        *_patterns(mark),
-        f'<rect class="paper" width="100%" height="100%" fill="{PAPER}"/>',
+        *_patterns(mark, ground),
+        f'<rect class="paper" width="100%" height="100%" fill="{ground.paper}"/>',
         *_idles(picture, mark),
-        *(_merged(picture.boxes, mark) if len(picture.boxes) >= MOST_RECTS else _single(picture.boxes, mark)),
+        *(_merged(picture.boxes, mark) if len(picture.boxes) >= MOST_RECTS else _single(picture.boxes, mark, ground)),
         *(_label(box) for box in picture.boxes if box.label),
-        *_rest(picture),
-        *(line for each in picture.outlines for line in _outline(each)),
-        *(line for each in picture.arrows for line in _arrow(each.points, each.turn)),
-        *(line for swatch in picture.swatches for line in _swatch(swatch, mark)),
-        *(_text(words) for words in picture.words),
+        *_rest(picture, ground),
+        *(line for each in picture.outlines for line in _outline(each, ground)),
+        *(line for each in picture.arrows for line in _arrow(each.points, each.turn, ground)),
+        *(line for swatch in picture.swatches for line in _swatch(swatch, mark, ground)),
+        *(_text(words, ground) for words in picture.words),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
@@ -71,12 +75,12 @@ def _n(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
-def _patterns(mark: str) -> Iterator[str]:
+def _patterns(mark: str, ground: Ground) -> Iterator[str]:
     yield "<defs>"
     yield (
         f'<pattern id="hatch-{mark}" width="7" height="7" patternUnits="userSpaceOnUse" '
-        f'patternTransform="rotate(45)"><rect width="7" height="7" fill="{PAPER}"/>'
-        f'<line x1="0.75" y1="0" x2="0.75" y2="7" stroke="{HATCH}" stroke-width="1.5"/></pattern>'
+        f'patternTransform="rotate(45)"><rect width="7" height="7" fill="{ground.paper}"/>'
+        f'<line x1="0.75" y1="0" x2="0.75" y2="7" stroke="{ground.hatch}" stroke-width="1.5"/></pattern>'
     )
     for kind, paint_of in PAINTS.items():
         if paint_of.dotted:
@@ -111,22 +115,22 @@ def _area(x: float, y: float, width: float, height: float) -> str:
     return f"M{_n(x)} {_n(y)}h{_n(width)}v{_n(height)}h{_n(-width)}z"
 
 
-def _single(boxes: Iterable[Box], mark: str) -> Iterator[str]:
+def _single(boxes: Iterable[Box], mark: str, ground: Ground) -> Iterator[str]:
     """A group per op, whose title browsers show on hover."""
     for box in boxes:
         kind, micro_batch, stage = box.op
         name = f"{box.op.label}: {KINDS[kind]} of micro-batch {micro_batch}, stage {stage}, device {box.device}"
         yield f'<g class="op {kind}"><title>{name}, {box.start:g} to {box.end:g}</title>'
-        yield from _parts(box.parts, box.y, box.height, mark)
+        yield from _parts(box.parts, box.y, box.height, mark, ground)
         yield "</g>"
 
 
-def _parts(parts: Sequence[Part], y: float, height: float, mark: str) -> Iterator[str]:
+def _parts(parts: Sequence[Part], y: float, height: float, mark: str, ground: Ground) -> Iterator[str]:
     for part in parts:
         yield _rect(part.x, y, part.width, height, _look(part.kind, mark, thin=part.width < 5))
     if len(parts) > 1:
         width = sum(part.width for part in parts)
-        line = f'class="frame" fill="none" stroke="{INK}" stroke-width="{1.2 if width >= NARROWEST else 0.5}"'
+        line = f'class="frame" fill="none" stroke="{ground.ink}" stroke-width="{1.2 if width >= NARROWEST else 0.5}"'
         yield _rect(parts[0].x, y, width, height, line)
 
 
@@ -150,8 +154,8 @@ def _label(box: Box) -> str:
     )
 
 
-def _text(words: Words) -> str:
-    colour = {"tick": FAINT, "note": FAINT, "alarm": ALARM}.get(words.role, INK)
+def _text(words: Words, ground: Ground) -> str:
+    colour = {"tick": ground.faint, "note": ground.faint, "alarm": ground.alarm}.get(words.role, ground.ink)
     weight = ' font-weight="bold"' if words.role == "heading" else ""
     return (
         f'<text class="{words.role}" x="{_n(words.x)}" y="{_n(words.y)}" dy="0.36em" text-anchor="{words.anchor}" '
@@ -163,28 +167,28 @@ def _line(points: Iterable[Point], attributes: str) -> str:
     return f'<polyline points="{" ".join(f"{_n(x)},{_n(y)}" for x, y in points)}" {attributes}/>'
 
 
-def _rest(picture: Layout) -> Iterator[str]:
+def _rest(picture: Layout, ground: Ground) -> Iterator[str]:
     for strip in picture.strips:
-        yield _line(strip.points, f'class="memory" fill="{STORE}" stroke="{INK}" stroke-width="1.5"')
+        yield _line(strip.points, f'class="memory" fill="{ground.store}" stroke="{ground.ink}" stroke-width="1.5"')
     for route in picture.routes:
-        yield from _path(route)
+        yield from _path(route, ground)
     for bar in picture.bars:
-        yield _rect(bar.x, bar.top, bar.width, bar.bottom - bar.top, f'class="flush" fill="{INK}"')
-    yield _line(picture.axis, f'class="axis" fill="none" stroke="{INK}"')
+        yield _rect(bar.x, bar.top, bar.width, bar.bottom - bar.top, f'class="flush" fill="{ground.ink}"')
+    yield _line(picture.axis, f'class="axis" fill="none" stroke="{ground.ink}"')
     y = picture.axis[0][1]
     for x in picture.ticks:
-        yield _line(((x, y), (x, y + 5)), f'class="mark" fill="none" stroke="{INK}"')
+        yield _line(((x, y), (x, y + 5)), f'class="mark" fill="none" stroke="{ground.ink}"')
 
 
-def _path(points: Sequence[Point]) -> Iterator[str]:
+def _path(points: Sequence[Point], ground: Ground) -> Iterator[str]:
     """Black on a white rim, which shows on light boxes and dark ones."""
-    yield _line(points, f'class="rim" fill="none" stroke="{PAPER}" stroke-width="5.5" stroke-linejoin="round"')
-    yield _line(points, f'class="path" fill="none" stroke="{INK}" stroke-width="3" stroke-linejoin="round"')
+    yield _line(points, f'class="rim" fill="none" stroke="{ground.paper}" stroke-width="5.5" stroke-linejoin="round"')
+    yield _line(points, f'class="path" fill="none" stroke="{ground.ink}" stroke-width="3" stroke-linejoin="round"')
 
 
-def _outline(box: Outline) -> Iterator[str]:
-    colour, width = (ALARM, 2.5) if box.wrong else (FAINT, 1.2)
-    fill = "none" if not box.label and box.wrong else PAPER
+def _outline(box: Outline, ground: Ground) -> Iterator[str]:
+    colour, width = (ground.alarm, 2.5) if box.wrong else (ground.faint, 1.2)
+    fill = "none" if not box.label and box.wrong else ground.paper
     dashes = "" if box.wrong else ' stroke-dasharray="3 3"'
     look = f'class="stuck" fill="{fill}" stroke="{colour}" stroke-width="{width}"{dashes}'
     yield _rect(box.x, box.y, box.width, box.height, look)
@@ -193,25 +197,33 @@ def _outline(box: Outline) -> Iterator[str]:
         yield f'<text {place} text-anchor="middle" font-size="{_n(box.font)}">{box.label}</text>'
 
 
-def _arrow(points: Sequence[Point], turn: bool) -> Iterator[str]:
-    yield _line(points, f'fill="none" stroke="{PAPER}" stroke-width="5"')
+def _arrow(points: Sequence[Point], turn: bool, ground: Ground) -> Iterator[str]:
+    yield _line(points, f'fill="none" stroke="{ground.paper}" stroke-width="5"')
     dashes = ' stroke-dasharray="4 3"' if turn else ""
-    yield _line(points, f'class="{"turn" if turn else "wait"}" fill="none" stroke="{ALARM}" stroke-width="2"{dashes}')
+    yield _line(
+        points, f'class="{"turn" if turn else "wait"}" fill="none" stroke="{ground.alarm}" stroke-width="2"{dashes}'
+    )
     corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in head(points))
-    yield f'<polygon points="{corners}" fill="{ALARM}" stroke="{PAPER}" stroke-width="0.8"/>'
+    yield f'<polygon points="{corners}" fill="{ground.alarm}" stroke="{ground.paper}" stroke-width="0.8"/>'
 
 
-def _swatch(swatch: Swatch, mark: str) -> Iterator[str]:
+def _swatch(swatch: Swatch, mark: str, ground: Ground) -> Iterator[str]:
     x, y, width, height = swatch.x, swatch.y, swatch.width, swatch.height
     if swatch.kind == "bubble":
-        yield _rect(x, y, width, height, f'fill="url(#hatch-{mark})" stroke="{HATCH}"')
+        yield _rect(x, y, width, height, f'fill="url(#hatch-{mark})" stroke="{ground.hatch}"')
     elif swatch.kind == "memory":
-        yield _rect(x, y, width, height, f'fill="{STORE}" stroke="{INK}"')
+        yield _rect(x, y, width, height, f'fill="{ground.store}" stroke="{ground.ink}"')
     elif swatch.kind == "stuck":
-        yield _rect(x, y, width, height, f'fill="{PAPER}" stroke="{FAINT}" stroke-width="1.2" stroke-dasharray="3 3"')
+        yield _rect(
+            x,
+            y,
+            width,
+            height,
+            f'fill="{ground.paper}" stroke="{ground.faint}" stroke-width="1.2" stroke-dasharray="3 3"',
+        )
     elif swatch.kind in ("wait", "turn"):
-        yield from _arrow(((x, y + height / 2), (x + width, y + height / 2)), swatch.kind == "turn")
+        yield from _arrow(((x, y + height / 2), (x + width, y + height / 2)), swatch.kind == "turn", ground)
     elif swatch.kind == "path":
-        yield from _path(((x, y + height / 2), (x + width, y + height / 2)))
+        yield from _path(((x, y + height / 2), (x + width, y + height / 2)), ground)
     else:
-        yield from _parts(swatch.parts, y, height, mark)
+        yield from _parts(swatch.parts, y, height, mark, ground)

@@ -131,6 +131,6 @@ def test_a_deadlock_in_free_editing_is_a_circle_on_the_board(show):
     typed(page, "0: F0 B0 F1 B1")
     says(page, "placed")
     typed(page, "1: F0 F1 B1 B0")
-    page.wait_for_selector(".gp-wait", state="attached")
-    assert page.locator(".gp-wait").count() == page.locator(".gp-turn").count() == 2
+    page.wait_for_selector(".ge-wait", state="attached")
+    assert page.locator(".ge-wait").count() == page.locator(".ge-turn").count() == 2
     assert "deadlock" in page.inner_text(".gp-problems")

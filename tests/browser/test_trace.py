@@ -184,7 +184,7 @@ def test_a_kernel_that_does_not_answer_is_told_and_its_late_answer_is_drawn(page
     page.kernel.busy = True
     choose(page, saved / "plan.json")
     page.wait_for_selector(".ge-error:not([hidden])")
-    assert page.inner_text(".ge-error").startswith("The kernel does not answer. If another cell runs")
+    assert page.inner_text(".ge-error").startswith("No reply from the kernel yet. If another cell runs")
     page.kernel.wake()
     page.wait_for_selector(".ge-panel:nth-of-type(2)")
     assert page.is_hidden(".ge-error")

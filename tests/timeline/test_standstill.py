@@ -7,6 +7,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline.standstill import standstill
+from gpipe_edu.view.layout import layout
 from tests.oracle import play
 
 DEADLOCK = "F0 B0 F1 B1\nF0 F1 B1 B0"
@@ -91,3 +92,9 @@ def test_a_device_without_ops_is_drawn_empty():
     assert still.problem.code == "empty"
     assert still.row(1) == []
     assert still.ran[0].op == Op("F", 0, 0)
+
+
+def test_thousands_of_ops_that_never_run_are_drawn_without_delay():
+    rows = [list(reversed(row)) for row in ge.gpipe(4, 500).rows]
+    picture = layout(standstill(Schedule(rows)))
+    assert len(picture.outlines) == 4000

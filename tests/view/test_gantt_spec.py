@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline import Span, Timeline, read_diagram
 from gpipe_edu.view.gantt.spec import specs, to_json
 from tests.oracle import inputs
 
@@ -158,3 +158,10 @@ def test_a_large_step_stays_about_a_megabyte():
     assert len(spec["kind"]) == 2 * 64 * 256
     assert len(text) < 1_300_000
     assert json.loads(text) == json.loads(json.dumps(spec))
+
+
+def test_a_drawing_that_cannot_be_names_what_starts_too_early_and_what_it_needs():
+    (found,) = specs([read_diagram("F0 F1 . . B1 B0\n. F0 F1 . B1 B0")])
+    name = [f"{kind}{m}@{k}" for kind, m, k in zip(found["kind"], found["micro_batch"], found["stage"], strict=True)]
+    assert [[name[one], name[two]] for one, two in found["broken"]] == [["B1@0", "B1@1"], ["B0@0", "B0@1"]]
+    assert specs([ge.simulate(ge.gpipe(2, 2))])[0]["broken"] == []

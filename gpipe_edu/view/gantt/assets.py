@@ -11,36 +11,34 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from gpipe_edu.view.palette import ALARM, FAINT, HATCH, INK, PAINTS, PAPER, STORE
+from gpipe_edu.view.palette import GROUNDS, PAINTS
 
 _ENTRY: Final = "host.js"
 _IMPORT: Final = re.compile(r'^import \{[^}]*\} from "\./(?P<file>[\w.]+)";\n', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=const |function |async function |class )", re.MULTILINE)
 
-_LIGHT: Final = {
-    "paper": PAPER,
-    "ink": INK,
-    "faint": FAINT,
-    "store": STORE,
-    "bubble": PAPER,
-    "stripe": HATCH,
-    "rim": PAPER,
-    "edge": HATCH,
-    "alarm": ALARM,
-}
+
+def _around(theme: str) -> dict[str, str]:
+    ground = GROUNDS[theme]
+    return {
+        "paper": ground.paper,
+        "ink": ground.ink,
+        "faint": ground.faint,
+        "store": ground.store,
+        "stripe": ground.hatch,
+        "alarm": ground.alarm,
+    }
+
+
+_LIGHT: Final = {**_around("light"), "bubble": "#FFFFFF", "rim": "#FFFFFF", "edge": GROUNDS["light"].hatch}
 _DARK: Final = {
-    "paper": "#181818",
-    "ink": "#F2F2F2",
-    "faint": "#B8B8B8",
-    "store": "#4A4A4A",
+    **_around("dark"),
     "bubble": "#262626",
-    "stripe": "#6E6E6E",
     "rim": "#E8E8E8",
     "edge": "#8A8A8A",
     "line": "#4A4A4A",
     "panel": "#262626",
     "accent": "#6FB7FF",
-    "alarm": "#FF8A80",
 }
 """The page around the ops by night; ops keep their colours, so a legend learned by day still holds."""
 

@@ -7,11 +7,12 @@ Ops are columns, not objects, in the order of the lanes: a step of 30,000 ops is
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from gpipe_edu.schedule import KINDS
+from gpipe_edu.schedule import KINDS, Op
 from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.diagram import broken
 from gpipe_edu.timeline.memory import memory_over_time, shares
 from gpipe_edu.view.measures import (
     TimeUnit,
@@ -25,6 +26,7 @@ from gpipe_edu.view.measures import (
     updates,
     useful_fraction,
 )
+from gpipe_edu.view.stuck import MOST_ARROWS
 
 FORMAT: Final = 1
 """Raised when a page of an older version could no longer read what is sent."""
@@ -92,6 +94,7 @@ def spec(
             "useful_fraction": useful_fraction(timeline),
             "peak_memory": peaks,
         },
+        "broken": _broken(timeline, index),
         "critical": [index[span.op] for span in timeline.critical_path()] if critical_path else [],
     }
 
@@ -131,6 +134,12 @@ def _idle(
             for column, value in zip(columns.values(), (*row, here if here < last else -1, cause), strict=True):
                 column.append(value)
     return columns
+
+
+def _broken(timeline: Timeline, index: Mapping[Op, int]) -> list[list[int]]:
+    """Of a drawing: pairs of an op that starts too early and the one that it needs; the first ones, as in a picture."""
+    arrows = broken(timeline)[:MOST_ARROWS] if timeline.source == "drawn" else []
+    return [[index[arrow.start.op], index[arrow.end.op]] for arrow in arrows]
 
 
 def _columns(rows: Iterable[tuple[float, float]]) -> list[list[float]]:

@@ -150,7 +150,7 @@ class Gantt(anywidget.AnyWidget):
 
     def to_svg(self, path: str | Path | None = None) -> str:
         """The chart as the text of a self-contained SVG file; also written to `path` if one is given."""
-        text = paint(self._still())
+        text = paint(self._still(), self._still_theme)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -159,7 +159,7 @@ class Gantt(anywidget.AnyWidget):
         """The chart as a PNG file; also written to `path` if one is given. Needs matplotlib."""
         from gpipe_edu.view.figures import png  # matplotlib is optional, so it is loaded only for a PNG
 
-        data = png(self._still(), dpi)
+        data = png(self._still(), dpi, self._still_theme)
         if path is not None:
             Path(path).write_bytes(data)
         return data
@@ -174,6 +174,11 @@ class Gantt(anywidget.AnyWidget):
             for number, timeline in enumerate(self._timelines, 1)
         ]
 
+    @property
+    def _still_theme(self) -> str:
+        """Of files, which go to papers and mails: light, unless dark was asked for."""
+        return "dark" if self.theme == "dark" else "light"
+
     def _still(self) -> Any:
         return layout(*self._timelines, memory=self.memory, critical_path=self.critical_path)
 
@@ -182,7 +187,9 @@ class Gantt(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         few = sum(len(timeline.spans) for timeline in self._timelines) <= _MOST_OPS_IN_PNG
-        return widget_bundle(super()._repr_mimebundle_(**kwargs), repr(self), self._still() if few else None)
+        return widget_bundle(
+            super()._repr_mimebundle_(**kwargs), repr(self), self._still() if few else None, self.theme
+        )
 
 
 def _read(wish: Mapping[str, Any]) -> tuple[Settings, Settings | None]:

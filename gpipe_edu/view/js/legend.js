@@ -13,6 +13,7 @@ export function legendMarkup(specs, names, { memory, critical, unit = "" }, mark
   const store = `<path class="ge-store" d="M.5 15.5V8H9V2H18V9H25.5V15.5z"/>`;
   if (memory) items.push(sample(store, unit ? `activations held, in ${unit}` : held(specs)));
   if (memory && specs.some(({ cap }) => cap !== null)) items.push(sample(`<path class="ge-cap" d="M1 8H25"/>`, "memory cap"));
+  if (specs.some(({ broken }) => broken?.length)) items.push(sample(`<path class="ge-wait" d="M1 8H18"/><path class="ge-tip" d="M25 8l-8 -4v8z"/>`, "needs"));
   if (critical) items.push(sample(`<path class="ge-route" d="M1 8H25"/>`, "critical path"));
   return `<svg width="0" height="0" aria-hidden="true">${patterns(mark)}</svg><ul>${items.join("")}</ul>`;
 }

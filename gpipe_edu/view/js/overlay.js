@@ -1,5 +1,6 @@
 // What lies over the chart and changes as one looks around: outlines, transfer arrows, critical path. Markup only.
 
+import { arrowMarkup } from "./arrows.js";
 import { escape, px } from "./lettering.js";
 import { boxOf, deviceOf, idleOf, planBoxOf } from "./layout.js";
 import { needsOf, unblockedBy } from "./find.js";
@@ -19,10 +20,11 @@ export function transfers(spec, near) {
   const chosen = near === null ? null : spec.micro_batch[near];
   if (chosen === null && spec.kind.length > MOST_ARROWS) return [];
   const pairs = [];
+  const late = new Set(spec.broken.map(String)); // those have an arrow of their own
   for (let index = 0; index < spec.kind.length; index++) {
     if (chosen !== null && spec.micro_batch[index] !== chosen) continue;
     for (const need of needsOf(spec, index)) {
-      if (deviceOf(spec, need) !== deviceOf(spec, index)) pairs.push([need, index]);
+      if (deviceOf(spec, need) !== deviceOf(spec, index) && !late.has(`${index},${need}`)) pairs.push([need, index]);
     }
   }
   return pairs;
@@ -31,7 +33,7 @@ export function transfers(spec, near) {
 /** Outlines, arrows and the critical path. active: the item looked at; selected: the one held; both may be null. */
 export function overlay(panel, { active, selected, critical, focused, arrows }, mark, spoken) {
   const op = [selected, active].find((item) => item?.type === "op");
-  let markup = critical ? route(panel) : "";
+  let markup = (critical ? route(panel) : "") + broken(panel);
   if (arrows) markup += arrowLines(panel, transfers(panel.spec, op ? op.index : null), mark, Boolean(op));
   if (active?.type === "op") {
     if (panel.spec.plan) markup += outline(planBoxOf(panel, active.index), panel, "ge-planned");
@@ -81,6 +83,17 @@ function arrowLines(panel, pairs, mark, strong) {
   if (!lines) return "";
   const weight = strong ? "ge-strong" : "ge-weak";
   return `<path class="ge-arrow-rim ${weight}" d="${lines}"/><path class="ge-arrow ${weight}" d="${lines}"/><path class="ge-head ${weight}" d="${heads}"/>`;
+}
+
+/** In a drawing that cannot be: an arrow from each op that starts too early to the one that it needs. */
+function broken(panel) {
+  const seen = panel.spec.broken.filter((pair) => pair.every((index) => seenIn(panel, index)));
+  const outlines = [...new Set(seen.map(([early]) => early))].map((index) => outline(boxOf(panel, index), panel, "ge-wrong"));
+  return outlines.join("") + seen.map(([early, need]) => arrowMarkup(boxOf(panel, early), boxOf(panel, need))).join("");
+}
+
+function seenIn({ spec, frame }, index) {
+  return spec.stop[index] > frame.from && spec.start[index] < frame.to;
 }
 
 /** The chain of ops that sets the makespan, near the lower edge of its boxes, under their labels. */

@@ -91,8 +91,8 @@ export function createPuzzle(host, offer, send) {
     else if (answer.proof) part("gp-proof").textContent = proofWords(answer.proof);
     if (answer.share) showShare(answer.share);
     if (answer.run) run.show(answer.run);
+    refocus(held, fromPalette, answer); // where the board gets the focus it tells where one is, so what Python says comes after
     tellAbout(answer, answer.did);
-    refocus(held, fromPalette, answer);
   }
 
   function draw(answer, levelBefore) {

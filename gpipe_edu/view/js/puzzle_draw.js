@@ -1,5 +1,6 @@
 // The board as markup, over what the chart draws: aims, cap, ghosts, stuck ops, and where one is. Pure functions.
 
+import { arrowMarkup } from "./arrows.js";
 import { escape, labelFont, px } from "./lettering.js";
 import { boxOf, stripUnit, xOf } from "./layout.js";
 import { ghostBoxes, opLabel, opParts } from "./puzzle_moves.js";
@@ -126,16 +127,11 @@ function wrongOps(panel, { stuck }, wrong) {
   return markup;
 }
 
-const BEND = 9; // pixels below a lane, for an arrow along it
-
 /** The arrows of a deadlock: from an op to the one it waits for, dashed from there to the one it stands behind. */
 function circle(panel, board) {
   let markup = "";
   for (const [from, to, turn] of board.circle) {
-    const points = arrowPoints(placeOf(panel, board, from), placeOf(panel, board, to), turn);
-    const line = `M${points.map(([x, y]) => `${px(x)} ${px(y)}`).join("L")}`;
-    const kind = turn ? "gp-turn" : "gp-wait";
-    markup += `<path class="ge-arrow-rim ge-strong" d="${line}"/><path class="${kind}" d="${line}"/><path class="gp-tip" d="${tipOf(points)}"/>`;
+    markup += arrowMarkup(placeOf(panel, board, from), placeOf(panel, board, to), turn);
   }
   return markup;
 }
@@ -153,26 +149,6 @@ function placeOf(panel, board, name) {
   }
   const last = boxes.at(-1);
   return { x: last ? last.x + last.width + 6 : frame.left, y: lanes[device].y, width: 12, height: lanes[device].height };
-}
-
-/** Straight from lane to lane, from inside of one box into the other, as lanes stand close; along a lane below it. */
-function arrowPoints(one, two, turn) {
-  const [x1, x2] = [one.x + one.width / 2, two.x + two.width / 2];
-  if (one.y === two.y) {
-    const [edge, bend] = turn ? [one.y + one.height, one.y + one.height + BEND] : [one.y, one.y - BEND];
-    return [[x1, edge], [x1, bend], [x2, bend], [x2, edge]];
-  }
-  const down = two.y > one.y;
-  const inset = one.height / 4;
-  return [[x1, down ? one.y + one.height - inset : one.y + inset], [x2, down ? two.y + inset : two.y + two.height - inset]];
-}
-
-function tipOf(points) {
-  const [[x1, y1], [x2, y2]] = points.slice(-2);
-  const length = Math.hypot(x2 - x1, y2 - y1) || 1;
-  const [along, across] = [(x2 - x1) / length, (y2 - y1) / length];
-  const [x, y] = [x2 - 9 * along, y2 - 9 * across];
-  return `M${px(x2)} ${px(y2)}L${px(x - 4.5 * across)} ${px(y + 4.5 * along)}L${px(x + 4.5 * across)} ${px(y - 4.5 * along)}z`;
 }
 
 /** What changes as one looks around. look: {ghosts, hint, place, focused, carried, target}; mark names the focus. */

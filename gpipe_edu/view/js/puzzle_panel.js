@@ -98,7 +98,7 @@ export function solvedMarkup(engines, next) {
     return push("run", `Run it for real (${name})`, `data-engine="${engine}"`);
   });
   const onward = next ? push("next", `Next level: ${escape(next.title)}`, `data-next="${next.key}" data-primary`) : "";
-  return `<div class="ge-row">${onward}${runs.join("")}</div>`;
+  return `<div class="ge-row">${runs.join("")}${onward}</div>`;
 }
 
 /** Why par is par. proof: how that is known, in a clause. */

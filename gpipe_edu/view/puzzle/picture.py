@@ -71,6 +71,7 @@ def _empty(level: Level) -> dict[str, Any]:
         "needs": [[], []],
         "idle": {name: [] for name in ("device", "start", "stop", "next", "cause")},
         "cap": None,
+        "broken": [],
         "peaks": [0] * level.K,
         "stats": {},
     }

@@ -84,4 +84,6 @@ class Puzzle(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         drawn = self.board.timeline
-        return widget_bundle(super()._repr_mimebundle_(**kwargs), repr(self), layout(drawn) if drawn else None)
+        return widget_bundle(
+            super()._repr_mimebundle_(**kwargs), repr(self), layout(drawn) if drawn else None, self.theme
+        )

@@ -94,10 +94,10 @@ const board = {
 test("a deadlock is drawn as arrows from op to op, dashed where one only stands behind the other", () => {
   const circle = [["B7@3", "F0@1", false], ["F0@1", "B1@1", true], ["B1@1", "F0@0", false], ["F0@0", "B9@0", true]];
   const text = drawn.standing(panel, { ...board, circle }, new Set());
-  assert.equal(text.match(/class="gp-wait"/g).length, 2);
-  assert.equal(text.match(/class="gp-turn"/g).length, 2); // the last leads to an op that is not on the board yet
+  assert.equal(text.match(/class="ge-wait"/g).length, 2);
+  assert.equal(text.match(/class="ge-turn"/g).length, 2); // the last leads to an op that is not on the board yet
   assert.ok(!text.includes("NaN"));
-  assert.ok(!drawn.standing(panel, board, new Set()).includes("gp-wait"));
+  assert.ok(!drawn.standing(panel, board, new Set()).includes("ge-wait"));
 });
 
 test("the board shows goal, par, a cap per device, what is stuck and what is wrong", () => {

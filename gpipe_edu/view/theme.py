@@ -1,0 +1,26 @@
+"""Is the notebook dark? A picture cannot ask the page it will stand on, so it asks what its reader has chosen.
+
+JupyterLab writes the chosen theme into a settings file, which the kernel can read where both run on one machine. Where
+nothing is found pictures are light, on paper of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+_FILE: Final = "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+_CHOSEN: Final = re.compile(r'^\s*"theme"\s*:\s*"([^"]*)"', re.MULTILINE)
+
+
+def notebook_theme() -> str:
+    """ "dark" if JupyterLab was set to a theme that is called so, else "light"."""
+    jupyter = Path(os.environ.get("JUPYTER_CONFIG_DIR", "~/.jupyter")).expanduser()
+    folder = Path(os.environ.get("JUPYTERLAB_SETTINGS_DIR", jupyter / "lab" / "user-settings"))
+    try:
+        chosen = _CHOSEN.search((folder / _FILE).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return "light"
+    return "dark" if chosen and "dark" in chosen[1].lower() else "light"

@@ -1,0 +1,42 @@
+"""The pictures of a report: an answer that cannot run is drawn up to where it stands still, with its arrows."""
+
+import gpipe_edu as ge
+from gpipe_edu.course import page
+from gpipe_edu.course.check import show
+from gpipe_edu.course.findings import Chart, Finding, Report
+from gpipe_edu.course.report import drawings
+from gpipe_edu.timeline import Timeline
+from gpipe_edu.timeline.standstill import Standstill
+
+DEADLOCK = Chart("yours", "F0 B0 F1 B1\nF0 F1 B1 B0")
+EXPECTED = Chart("expected", str(ge.gpipe(2, 2)))
+
+
+def test_what_runs_is_a_timeline_and_what_does_not_a_standstill():
+    yours, expected = drawings((DEADLOCK, EXPECTED))
+    assert isinstance(yours, Standstill)
+    assert len(yours.arrows) == 4
+    assert isinstance(expected, Timeline)
+    (missing,) = drawings((Chart("yours", "F0 B0\nF0"),))
+    assert [str(span.op) for span in missing.absent] == ["B0@1"]
+    assert drawings((Chart("yours", "-\n-"),)) == []
+    (still,) = drawings((Chart("yours", "F0 B0\nF0", F=[1, 2, 3], B=[2, 4, 6]),))
+    assert still.ran[0].end == 1, "costs of three stages say nothing of two"
+
+
+def test_a_report_shows_the_circle_where_no_notebook_runs(capsys):
+    finding = Finding("deadlock", "they wait for each other", charts=(DEADLOCK, EXPECTED))
+    show(Report("ex09/cap", "wrong", 1, finding=finding))
+    out = capsys.readouterr().out
+    assert "device 1  F0 || [F1?] B1? [B0?]" in out
+    assert "..stands behind..> B0@0" in out
+    assert "device 0  F0- F1- " in out
+
+
+def test_and_a_picture_of_both_in_a_notebook(monkeypatch):
+    shown = []
+    monkeypatch.setattr(page, "in_a_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", lambda data, **options: shown.append(data))
+    show(Report("ex09/cap", "wrong", 1, finding=Finding("deadlock", "", charts=(DEADLOCK, EXPECTED))))
+    assert "cannot run: deadlock" in repr(shown[-1])
+    assert 'class="wait"' in shown[-1].to_svg()
