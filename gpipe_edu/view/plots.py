@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _COLOURS: Final = (PAINTS["B"].fill, "#2B7BB9", "#5B5B5B", PAINTS["W"].fill, "#1B6E2E", "#B58900")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+_NAMED: Final = 12
+"""Up to so many places on an axis are named one by one."""
 _DENSE: Final = 40
 """From so many points on a line has no markers."""
 
@@ -52,9 +54,10 @@ def plot_lines(
             ax.plot(dots[name], values[list(x).index(dots[name])], "o", color=colour, markersize=9)
     if doubling:
         ax.set_xscale("log", base=2)
-        ax.set_xticks(list(x), [f"{value:g}" for value in x])
         ax.minorticks_off()
-    _finish(ax, across, up, title, legend=len(lines) > 1)
+    if len(x) <= _NAMED:
+        ax.set_xticks(list(x), [f"{value:g}" for value in x])
+    _finish(ax, across, up, title, legend="inside" if len(lines) > 1 else "")
 
 
 def plot_bars(
@@ -63,7 +66,6 @@ def plot_bars(
     *,
     up: str,
     across: str = "",
-    title: str = "",
     stacked: bool = False,
     limit: float | None = None,
     ax: Axes | None = None,
@@ -85,7 +87,7 @@ def plot_bars(
     if limit is not None:
         ax.axhline(limit, color="black", linestyle="--")
     ax.set_xticks(range(len(labels)), [str(label) for label in labels])
-    _finish(ax, across, up, title, legend=len(bars) > 1)
+    _finish(ax, across, up, "", legend="above" if len(bars) > 1 else "")
 
 
 def plot_points(
@@ -109,7 +111,7 @@ def plot_points(
     ax.scatter(across_all, up_all, color=PAINTS["F"].fill, edgecolor="black", s=60)
     for name in named:
         ax.annotate(name, points[name], xytext=(6, 6), textcoords="offset points", fontsize=11)
-    _finish(ax, across, up, title, legend=False)
+    _finish(ax, across, up, title, legend="")
 
 
 def _fills(count: int) -> list[str]:
@@ -128,14 +130,16 @@ def _axes(height: float) -> Axes:
     return pyplot.figure(figsize=(8.5, height), layout="constrained").add_subplot()
 
 
-def _finish(ax: Axes, across: str, up: str, title: str, *, legend: bool) -> None:
+def _finish(ax: Axes, across: str, up: str, title: str, *, legend: str) -> None:
     ax.set_xlabel(across, fontsize=12)
     ax.set_ylabel(up, fontsize=12)
     ax.set_title(title, fontsize=12, loc="left")
-    ax.tick_params(labelsize=11 if len(ax.get_xticks()) <= 12 else 8)
+    ax.tick_params(labelsize=11 if len(ax.get_xticks()) <= _NAMED else 8)
     if ax.get_yscale() == "linear":
         ax.set_ylim(bottom=0)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
-    if legend:
+    if legend == "above":  # where bars stand, there is no room inside
+        ax.legend(fontsize=11, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
+    elif legend:
         ax.legend(fontsize=11, frameon=False)

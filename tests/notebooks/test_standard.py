@@ -165,3 +165,8 @@ def test_learners_import_only_from_the_public_doors(path):
     assert modules
     deep = [name for name in modules if not re.fullmatch(r"gpipe_edu(\.\w+)?|gpipe_edu\.pytorch\.study", name)]
     assert deep == []
+
+
+@every_lesson
+def test_it_ends_with_how_one_has_predicted(path):
+    assert f'progress("{path.stem[:2]}")' in "\n".join(cell.source for cell in cells(path, "code")[-3:])
