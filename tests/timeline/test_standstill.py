@@ -37,6 +37,16 @@ def test_a_deadlock_is_a_circle_of_arrows():
     assert still.arrows[-1].end == still.arrows[0].start, "a circle"
 
 
+def test_where_what_is_waited_for_stands_first_there_is_no_turn():
+    still = stopped("F0@3 F0@0 B0@3 B0@0\nF0@1 B0@1\nF0@2 B0@2")
+    assert links(still) == [
+        ("F0@3", "F0@2", False),
+        ("F0@2", "F0@1", False),
+        ("F0@1", "F0@0", False),
+        ("F0@0", "F0@3", True),
+    ]
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_what_has_run_is_what_an_independent_player_can_run(seed):
     rng = random.Random(seed)
