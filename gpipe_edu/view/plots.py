@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
-from .palette import HATCH, PAINTS
+from .palette import GROUNDS, PAINTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,7 +115,7 @@ def plot_points(
 
 
 def _fills(count: int) -> list[str]:
-    return [PAINTS["F"].fill, PAINTS["B"].fill, HATCH, PAINTS["W"].fill, *_COLOURS][:count]
+    return [PAINTS["F"].fill, PAINTS["B"].fill, GROUNDS["light"].hatch, PAINTS["W"].fill, *_COLOURS][:count]
 
 
 def _fit(count: int, series: Mapping[str, Sequence[float]]) -> None:
