@@ -224,6 +224,7 @@ def test_the_charts_of_pictured_questions_say_what_the_simulator_says():
     """The answers stand in files; here they are worked out."""
     slow = ge.Costs(F=0.25, B=0.5)
     assert question.find("01/pipeline-speed").answer == ge.simulate(ge.gpipe(4, 4), slow).makespan
+    assert question.find("00/step-end").answer == ge.simulate(ge.gpipe(4, 4)).makespan
     backwards = [span for span in ge.simulate(ge.gpipe(4, 4)).spans if span.op.kind == "B"]
     assert question.find("03/first-backward").answer == str(backwards[0].op)
     drawn = question.find("03/bubble-over-m")
