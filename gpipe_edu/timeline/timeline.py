@@ -173,6 +173,14 @@ class Timeline:
         """The message that carries what an op made to another device, for every op that has one."""
         return {message.op: message for message in self.messages}
 
+    @cached_property
+    def links(self) -> list[list[int]]:
+        """Per device: the devices to which its messages keep a link busy."""
+        goals: list[set[int]] = [set() for _ in range(self.devices)]
+        for message in self.messages:
+            goals[message.source].add(message.target)
+        return [sorted(mine) for mine in goals]
+
     def there(self, span: Span, device: int) -> float:
         """When what `span` made is on `device`: once it has ended and, if it comes from elsewhere, was sent."""
         if span.device == device:

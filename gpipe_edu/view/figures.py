@@ -151,6 +151,8 @@ def _paint_areas(picture: Layout, ax: Axes, points: float, ground: Ground) -> No
             pieces[part.kind].append(_corners(part.x, y, part.width, height))
         if len(parts) > 1:
             frames.append(_corners(parts[0].x, y, sum(part.width for part in parts), height))
+    for wire in picture.wires:
+        pieces["B" if wire.op.kind == "C" else wire.op.kind].append(_corners(wire.x, wire.y, wire.width, wire.height))
     thin = thinnest < 5
     line = (0.4 if thin else 1.0) * points
     for kind, shapes in pieces.items():

@@ -30,8 +30,8 @@ from .measures import (
     time_unit,
     updates,
 )
-from .shapes import Bar, Box, Idle, Layout, Part, Point, Strip, Swatch, Words
-from .sheet import EDGE, FIGURES, HEADING, LANE, NOTE, STRIP, Sheet
+from .shapes import Bar, Box, Idle, Layout, Part, Point, Strip, Swatch, Wire, Words
+from .sheet import EDGE, FIGURES, HEADING, LANE, LINK, LINK_NOTE, NOTE, STRIP, WIRE, Sheet
 
 LEAST_WIDTH: Final = 320
 """Pixels; below this the margins would leave no room for the chart."""
@@ -91,6 +91,7 @@ def layout(
         summary,
         tuple(sheet.boxes),
         tuple(sheet.idles),
+        tuple(sheet.wires),
         tuple(sheet.strips),
         tuple(sheet.bars),
         tuple(sheet.routes),
@@ -183,6 +184,7 @@ def _lanes(
         sheet.words.append(Words("lane", sheet.width - EDGE, sheet.y + height / 2, str(peaks[device]), LANE, "end"))
         _row(sheet, timeline, device, height, recomputes)
         sheet.y += height
+        _links(sheet, timeline, device)
         if levels is not None:
             sheet.strips.append(_strip(sheet, timeline, device, levels[device], tallest))
             sheet.y += STRIP + 4
@@ -207,6 +209,23 @@ def _row(sheet: Sheet, timeline: Timeline, device: int, height: float, recompute
     sheet.boxes += _boxes(sheet, timeline.row(device), height, recomputes)
     for start, end in gaps(timeline, device):
         sheet.idles.append(Idle(device, start, end, sheet.x(start), sheet.y, (end - start) * sheet.scale, height))
+
+
+def _links(sheet: Sheet, timeline: Timeline, device: int) -> None:
+    """A row for each link on which the device sends, with what it carries."""
+    for target in timeline.links[device]:
+        y = sheet.y + (LINK - WIRE) / 2
+        sheet.words.append(Words("note", sheet.left - 8, sheet.y + LINK / 2, link_note(target), LINK_NOTE, "end"))
+        for message in timeline.messages:
+            if (message.source, message.target) == (device, target):
+                width = (message.end - message.start) * sheet.scale
+                sheet.wires.append(Wire(message.op, sheet.x(message.start), y, width, WIRE))
+        sheet.y += LINK
+
+
+def link_note(target: int) -> str:
+    """What stands beside the row of a link."""
+    return f"link to {target}"
 
 
 def _boxes(sheet: Sheet, spans: Iterable[Span], height: float, recomputes: Mapping[Span, float]) -> list[Box]:
@@ -281,6 +300,7 @@ def _legend(sheet: Sheet, drawn: Sequence[Timeline | Standstill], memory: bool, 
     present = {span.op.kind for each in timelines for span in each.spans} | {s.op.kind for e in stills for s in e.ran}
     names = [(kind, f"{kind} {name}") for kind, name in KINDS.items() if kind in present]
     names += [("bubble", "bubble: the device is idle")] * bool(sheet.idles)
+    names += [("wire", "message on its link")] * bool(sheet.wires)
     several = any(map(chunked, timelines))
     names += [("memory", _HELD_IN_PARTS if several else _HELD)] * memory
     names += [("path", "critical path")] * critical_path
@@ -294,6 +314,8 @@ def _legend(sheet: Sheet, drawn: Sequence[Timeline | Standstill], memory: bool, 
         if x > EDGE and x + length > sheet.width:
             x, sheet.y = EDGE, sheet.y + 22
         parts = _parts(kind, x, width, width / 3) if kind in KINDS else ()
+        if kind == "wire":
+            sheet.wires.append(Wire(sheet.wires[0].op, x, sheet.y + (height - WIRE) / 2, width, WIRE))
         sheet.swatches.append(Swatch(kind, x, sheet.y, width, height, parts))
         sheet.words.append(Words("note", x + width + 6, sheet.y + height / 2, name, NOTE))
         x += length

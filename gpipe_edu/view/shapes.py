@@ -61,6 +61,16 @@ class Words(NamedTuple):
     anchor: Literal["start", "middle", "end"] = "start"
 
 
+class Wire(NamedTuple):
+    """A message while it keeps its link busy, in the colours of the op that sent it."""
+
+    op: Op
+    x: float
+    y: float
+    width: float
+    height: float
+
+
 class Strip(NamedTuple):
     """The memory of one device under its lane: a stepped line from left to right above the base line."""
 
@@ -121,6 +131,7 @@ class Layout(NamedTuple):
     summary: str
     boxes: tuple[Box, ...]
     idles: tuple[Idle, ...]
+    wires: tuple[Wire, ...]
     strips: tuple[Strip, ...]
     bars: tuple[Bar, ...]
     routes: tuple[tuple[Point, ...], ...]

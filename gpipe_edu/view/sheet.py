@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from .shapes import Arrow, Bar, Box, Idle, Outline, Point, Role, Strip, Swatch, Words
+from .shapes import Arrow, Bar, Box, Idle, Outline, Point, Role, Strip, Swatch, Wire, Words
 
 EDGE: Final = 12
 HEADING, FIGURES, LANE, NOTE = 17, 14, 14, 13
 STRIP: Final = 26
-"""Pixels: the margin, the sizes of type, the height of a memory strip."""
+LINK, WIRE, LINK_NOTE = 12, 8, 11
+"""Pixels: the margin, the sizes of type, the heights of a memory strip, of a link's row and of a message in it."""
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Sheet:
     y: float = EDGE
     boxes: list[Box] = field(default_factory=list)
     idles: list[Idle] = field(default_factory=list)
+    wires: list[Wire] = field(default_factory=list)
     strips: list[Strip] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     routes: list[tuple[Point, ...]] = field(default_factory=list)

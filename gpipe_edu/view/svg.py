@@ -60,6 +60,7 @@ def paint(picture: Layout, theme: str = "light") -> str:
         *_idles(picture, mark),
         *(_merged(picture.boxes, mark) if len(picture.boxes) >= MOST_RECTS else _single(picture.boxes, mark, ground)),
         *(_label(box) for box in picture.boxes if box.label),
+        *_wires(picture, mark),
         *_rest(picture, ground),
         *(line for each in picture.outlines for line in _outline(each, ground)),
         *(line for each in picture.arrows for line in _arrow(each.points, each.turn, ground)),
@@ -143,6 +144,17 @@ def _merged(boxes: Sequence[Box], mark: str) -> Iterator[str]:
         yield f'<path class="ops {kind}" d="{"".join(pieces)}" {_look(painted_as, mark, thin=True)}/>'
 
 
+def _wires(picture: Layout, mark: str) -> Iterator[str]:
+    for wire in picture.wires:
+        look = f'class="wire" {_look(_half(wire.op.kind), mark, thin=wire.width < 5)}'
+        yield _rect(wire.x, wire.y, wire.width, wire.height, look)
+
+
+def _half(kind: str) -> str:
+    """What a message is painted as: a checkpointed backward sends its backward's gradient."""
+    return "B" if kind == "C" else kind
+
+
 def _label(box: Box) -> str:
     """On a checkpointed backward the letters stand on the backward part; among dots they get a clear rim."""
     part = box.parts[-1]
@@ -223,6 +235,8 @@ def _swatch(swatch: Swatch, mark: str, ground: Ground) -> Iterator[str]:
         )
     elif swatch.kind in ("wait", "turn"):
         yield from _arrow(((x, y + height / 2), (x + width, y + height / 2)), swatch.kind == "turn", ground)
+    elif swatch.kind == "wire":
+        return  # stands among the wires
     elif swatch.kind == "path":
         yield from _path(((x, y + height / 2), (x + width, y + height / 2)), ground)
     else:

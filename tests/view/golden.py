@@ -35,6 +35,7 @@ CASES = {
     "uneven, narrow": (ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(F=[1, 3, 0.5], B=[2, 2, 5], send=0.25)), 480, True),
     "a phone": (ge.simulate(ge.gpipe(3, 3)), 370, True),
     "a large number held": (ge.simulate(ge.gpipe(2, 100)), 1000, True),
+    "links": (ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(link=1.5, send=0.5)), 1000, True),
     "measured": (_measured(), 960, True),
 }
 FONTS = [
@@ -75,6 +76,9 @@ def _case(timeline: Timeline, width: float, memory: bool) -> dict[str, object]:
         "boxes": [[box.x, box.y + lower, box.width, box.height] for box in drawn],
         "parts": [[[part.kind, part.x, part.width] for part in box.parts] for box in drawn],
         "labels": [[box.label, box.font] for box in drawn],
+        "wires": [
+            [wire.x, wire.y + lower, wire.width, wire.height] for wire in picture.wires[: len(timeline.messages)]
+        ],
         "idles": [[idle.x, idle.y + lower, idle.width, idle.height] for idle in picture.idles],
         "strips": [[[x, y + lower] for x, y in strip.points] for strip in picture.strips],
         "flush": [[bar.x, bar.top + lower, bar.bottom + lower, bar.width] for bar in picture.bars],

@@ -38,7 +38,7 @@ def test_an_explorer_has_a_chart_for_every_point_of_its_grid(explorer):
     frames = json.loads(zlib.decompress(base64.b64decode(data["frames"])))
     for schedule, recompute, K, M in product(SCHEDULES, RECOMPUTES, grid["K"], grid["M"]):
         answer = frames[f"{schedule}|{recompute}|{K}|{M}"]
-        if (schedule, recompute) == ("zero_bubble", "late"):
+        if schedule.startswith("zero_bubble") and recompute == "late":
             assert "no checkpointed backward" in answer["error"]
             continue
         (spec,) = answer["specs"]

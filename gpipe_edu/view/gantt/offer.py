@@ -11,7 +11,7 @@ from gpipe_edu.timeline.trace import read
 from gpipe_edu.view.measures import TimeUnit, time_unit
 
 from .differences import differences
-from .settings import MOST, RECOMPUTES, SCHEDULES, Settings
+from .settings import LOOPED, MOST, PER_DEVICE, RECOMPUTES, SCHEDULES, SPLIT, Settings
 from .spec import kind_names, page_unit, spec, specs, to_json
 
 
@@ -21,6 +21,9 @@ def offer(settings: Settings | None, grid: Mapping[str, Sequence[int]] | None = 
     if settings is not None:
         explorer = {
             "schedules": SCHEDULES,
+            "looped": list(LOOPED),
+            "per_device": PER_DEVICE,
+            "split": SPLIT,
             "recomputes": RECOMPUTES,
             "limits": MOST,
             "grid": grid,

@@ -10,14 +10,23 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from gpipe_edu.schedule import Schedule, interleaved
-from gpipe_edu.schedule.recipes import by_name
+from gpipe_edu.schedule import Schedule, breadth_first, interleaved
+from gpipe_edu.schedule.recipes import RECIPES, by_name
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
 from gpipe_edu.validate import number, numbers, whole
 
-SCHEDULES: Final = ("naive", "gpipe", "1f1b", "interleaved", "zero_bubble")
+SCHEDULES: Final = tuple(name for name in RECIPES if not name.startswith("gpipe-"))
 """The recipes to choose from; recompute is a setting of its own."""
+
+LOOPED: Final = {"interleaved": interleaved, "breadth_first": breadth_first}
+"""Those whose devices hold V stages each."""
+
+PER_DEVICE: Final = {"zero_bubble_v": 2}
+"""Stages of a device where it is not one."""
+
+SPLIT: Final = ("zero_bubble", "zero_bubble_v")
+"""Those that split the backward into I and W, so that there is no checkpointed backward C."""
 
 RECOMPUTES: Final = {"none": "none", "late": "late (C)", "early": "early (R, then B)"}
 MOST: Final = {"K": 64, "M": 256, "V": 8, "stages": 64, "cost": 1000}
@@ -40,6 +49,7 @@ class Settings:
     B: float = 2
     R: float = 1
     send: float = 0
+    link: float = 0
     factors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -49,7 +59,7 @@ class Settings:
         for name in ("K", "M", "V"):
             if whole(name, getattr(self, name), 1) > MOST[name]:
                 raise ValueError(f"{name} is {getattr(self, name)}; the explorer draws 1 to {MOST[name]}")
-        for name in ("F", "B", "R", "send"):
+        for name in ("F", "B", "R", "send", "link"):
             _check_cost(name, number(name, getattr(self, name)))
         object.__setattr__(self, "factors", numbers("factors", self.factors))
         for index, factor in enumerate(self.factors):
@@ -59,7 +69,7 @@ class Settings:
                 f"K = {self.K} devices with V = {self.V} stages each are {self.stages} stages; the explorer draws up "
                 f"to {MOST['stages']}, so choose a smaller K or V"
             )
-        if self.schedule == "zero_bubble" and self.recompute == "late":
+        if self.schedule in SPLIT and self.recompute == "late":
             raise ValueError(
                 "zero bubble splits the backward into I and W, so there is no checkpointed backward C; choose early "
                 "recompute or none"
@@ -76,13 +86,13 @@ class Settings:
 
     @property
     def stages(self) -> int:
-        """How many stages there are: V per device where the schedule is interleaved."""
-        return self.K * (self.V if self.schedule == "interleaved" else 1)
+        """How many stages there are."""
+        return self.K * (self.V if self.schedule in LOOPED else PER_DEVICE.get(self.schedule, 1))
 
     def build(self) -> Schedule:
         """The schedule."""
-        if self.schedule == "interleaved":
-            plain = interleaved(self.K, self.M, self.V)
+        if self.schedule in LOOPED:
+            plain = LOOPED[self.schedule](self.K, self.M, self.V)
         else:
             plain = by_name(self.schedule, self.K, self.M)
         if self.recompute == "none":
@@ -93,10 +103,10 @@ class Settings:
     def costs(self) -> Costs:
         """The cost of every kind of op, per stage where stages are uneven."""
         if set(self.factors) <= {1}:
-            return Costs(F=self.F, B=self.B, R=self.R, send=self.send)
+            return Costs(F=self.F, B=self.B, R=self.R, send=self.send, link=self.link)
         factors = [*self.factors, *[1] * self.stages][: self.stages]
         F, B, R = ([cost * factor for factor in factors] for cost in (self.F, self.B, self.R))
-        return Costs(F=F, B=B, R=R, send=self.send)
+        return Costs(F=F, B=B, R=R, send=self.send, link=self.link)
 
     def timeline(self) -> Timeline:
         """The planned timeline. Asked for again, as when a control goes back and forth, it is not built again."""
@@ -117,13 +127,13 @@ def recognise(schedule: Schedule) -> Settings | None:
     even = schedule.stages % schedule.devices == 0
     # The one whose name it bears first: building a large schedule takes longer than comparing it.
     for name in sorted(SCHEDULES, key=lambda name: not schedule.name.startswith(name.replace("_", " "))):
-        V = schedule.stages // schedule.devices if name == "interleaved" else 1
+        V = schedule.stages // schedule.devices if name in LOOPED else PER_DEVICE.get(name, 1)
         fits = even and V in range(1, MOST["V"] + 1) and schedule.stages == schedule.devices * V
-        if not fits or ("W" in kinds) != (name == "zero_bubble") or (name == "zero_bubble" and recompute == "late"):
+        if not fits or ("W" in kinds) != (name in SPLIT) or (name in SPLIT and recompute == "late"):
             continue
         found = Settings(name, schedule.devices, schedule.micro_batches, V, recompute)
         if found.build() == schedule:
-            return replace(found, V=V if name == "interleaved" else Settings.V)
+            return replace(found, V=V if name in LOOPED else Settings.V)
     return None
 
 

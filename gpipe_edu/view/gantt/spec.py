@@ -49,7 +49,8 @@ def spec(
     """`timeline` as numbers, strings and lists; times count from its start. cap: micro-batches a device has room for.
 
     ops are columns, lane after lane; first[d] is the first op of device d. needs holds for every op the two ops it
-    waited for, -1 for none. An idle time has the op that ends it (next) and what that op waited for last (cause).
+    waited for, -1 for none. links: per device where its messages go. An idle time has the op that ends it (next) and
+    what that op waited for last (cause).
     """
     spans = [span for device in range(timeline.devices) for span in timeline.row(device)]
     index = {span.op: number for number, span in enumerate(spans)}
@@ -83,6 +84,8 @@ def spec(
         "recompute": [_round(recomputes.get(span, 0)) for span in spans] if recomputes else [],
         "needs": [[row[0] if row else -1 for row in needs], [row[1] if row[1:] else -1 for row in needs]],
         "idle": _idle(timeline, spans, needs, first),
+        "links": timeline.links,
+        "messages": _messages(timeline, index),
         "flush": [_round(timeline.makespan)] * updates(timeline),
         "memory": [_columns((_round(time - start), _round(held)) for time, held in level) for level in levels],
         "cap": cap,
@@ -140,6 +143,18 @@ def _broken(timeline: Timeline, index: Mapping[Op, int]) -> list[list[int]]:
     """Of a drawing: pairs of an op that starts too early and the one that it needs; the first ones, as in a picture."""
     arrows = broken(timeline)[:MOST_ARROWS] if timeline.source == "drawn" else []
     return [[index[arrow.start.op], index[arrow.end.op]] for arrow in arrows]
+
+
+def _messages(timeline: Timeline, index: Mapping[Op, int]) -> dict[str, list[Any]]:
+    """What links carry, as columns: the op that sent it, where to, from when to when on the link, when it is there."""
+    rows, zero = timeline.messages, timeline.start
+    return {
+        "op": [index[message.op] for message in rows],
+        "target": [message.target for message in rows],
+        "start": [_round(message.start - zero) for message in rows],
+        "stop": [_round(message.end - zero) for message in rows],
+        "there": [_round(message.there - zero) for message in rows],
+    }
 
 
 def _columns(rows: Iterable[tuple[float, float]]) -> list[list[float]]:

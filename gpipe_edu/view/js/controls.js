@@ -3,7 +3,7 @@
 import { KEPT } from "./kept.js";
 import { escape } from "./lettering.js";
 
-const COSTS = { F: ["F", "Time of F forward"], B: ["B", "Time of B backward"], R: ["R", "Time of R recompute"], send: ["transfer", "Time of a transfer"] };
+const COSTS = { F: ["F", "Time of F forward"], B: ["B", "Time of B backward"], R: ["R", "Time of R recompute"], send: ["latency", "Time from the end of an op to its use on another device"], link: ["link", "Time for which a message keeps its link busy"] };
 
 function options(entries, chosen) {
   return entries
@@ -50,8 +50,8 @@ export function changed(settings, name, value, index = "") {
 }
 
 /** How many stages the settings have. */
-export function stagesOf(settings) {
-  return settings.K * (settings.schedule === "interleaved" ? settings.V : 1);
+export function stagesOf(settings, { looped, per_device }) {
+  return settings.K * (looped.includes(settings.schedule) ? settings.V : (per_device[settings.schedule] ?? 1));
 }
 
 /** The values one key press away from the one that `input` has. */
@@ -72,7 +72,7 @@ export function createControls(host, offer, { settings, on }) {
     ? stops("K", "devices K", grid.K, now.K) + stops("M", "micro-batches M", grid.M, now.M)
     : count("K", "devices K", now.K, Math.max(16, now.K), limits.K) +
       count("M", "micro-batches M", now.M, Math.max(64, now.M), limits.M);
-  const chunks = grid ? "" : number("V", "stages V", now.V, limits.V, { words: "Stages per device V", least: 1, step: 1 });
+  const chunks = grid ? "" : number("V", "V", now.V, limits.V, { words: "Stages per device V", least: 1, step: 1 });
   const costs = Object.entries(COSTS)
     .map(([name, [label, words]]) => number(name, label, now[name], limits.cost, { words }))
     .join("");
@@ -95,7 +95,7 @@ export function createControls(host, offer, { settings, on }) {
 
   /** One box per stage; they stay as they are while only their values change, so that nobody loses the focus. */
   function factors() {
-    const stages = stagesOf(now);
+    const stages = stagesOf(now, offer);
     const most = Math.min(16, stages);
     if (!factorsHost || !(stages >= 1 && stages <= limits.stages)) return;
     if (built !== stages) {
@@ -121,9 +121,9 @@ export function createControls(host, offer, { settings, on }) {
       input.nextElementSibling.textContent = now[input.dataset.stops];
     }
     const interleaved = host.querySelector(".ge-only-interleaved");
-    if (interleaved) interleaved.hidden = now.schedule !== "interleaved";
+    if (interleaved) interleaved.hidden = !offer.looped.includes(now.schedule);
     for (const option of host.querySelectorAll('[data-name="recompute"] option')) {
-      option.disabled = option.value === "late" && now.schedule === "zero_bubble";
+      option.disabled = option.value === "late" && offer.split.includes(now.schedule);
     }
     factors();
   }

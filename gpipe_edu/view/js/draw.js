@@ -2,7 +2,8 @@
 // A rectangle per op up to MOST_RECTS ops, one path per kind from there on: browsers slow down otherwise.
 
 import { escape, px } from "./lettering.js";
-import { boxOf, fontsOf, holdsNote, idleOf, labelOf, partsOf, peaksTitle, planBoxOf, stripOf, stripUnit } from "./layout.js";
+import { boxOf, fontsOf, holdsNote, idleOf, labelOf, linkMiddle, linkNote, partsOf, peaksTitle, planBoxOf } from "./layout.js";
+import { stripOf, stripUnit, wiresOf } from "./layout.js";
 
 export const MOST_RECTS = 300;
 
@@ -25,7 +26,7 @@ export function patterns(mark) {
 export function draw(panel, mark) {
   const shown = inView(panel);
   const ops = shown.length < MOST_RECTS ? single(panel, shown, mark) : merged(panel, shown, mark);
-  return patterns(mark) + bubbles(panel, mark) + ops + ribbons(panel) + labels(panel) + strips(panel) + flushes(panel) + words(panel);
+  return patterns(mark) + bubbles(panel, mark) + ops + ribbons(panel) + labels(panel) + wires(panel) + strips(panel) + flushes(panel) + words(panel);
 }
 
 /** The ops of which something stands between the ends of the axis. */
@@ -146,6 +147,22 @@ function labels(panel) {
   return markup;
 }
 
+/** Messages on their links: a path per kind of op that sends. */
+function wires(panel) {
+  const paths = {};
+  for (const { device, links } of panel.lanes) {
+    if (!links.length) continue;
+    for (const { op, ...box } of wiresOf(panel, device)) {
+      const [x, width] = clipped(panel.frame, box.x, box.width);
+      const kind = panel.spec.kind[op] === "C" ? "B" : panel.spec.kind[op];
+      if (width >= 0) paths[kind] = (paths[kind] ?? "") + area(x, box.y, width, box.height);
+    }
+  }
+  return Object.entries(paths)
+    .map(([kind, path]) => `<path class="ge-wire ge-${kind}" d="${path}"/>`)
+    .join("");
+}
+
 function strips(panel) {
   if (!panel.memory) return "";
   const { spec, frame } = panel;
@@ -202,6 +219,7 @@ function words(panel) {
       if (lane.note) markup += text("note", x, middle + 8, "end", lane.note);
     }
     markup += text("lane", edge, middle, "end", String(spec.peaks[lane.device]));
+    for (const link of lane.links) markup += text("note ge-link", x, linkMiddle(link), "end", linkNote(link.target));
     if (panel.memory) markup += text("note", x, lane.strip + 13, "end", holdsNote(spec, lane.device));
   }
   return markup;

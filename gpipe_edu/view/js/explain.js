@@ -2,7 +2,7 @@
 
 import { deviceOf, labelOf } from "./layout.js";
 import { escape, showTime } from "./lettering.js";
-import { needsOf, unblockedBy } from "./find.js";
+import { messageOf, needsOf, unblockedBy } from "./find.js";
 
 /** An op where it is not obvious which one: with its stage and device, unless it is on `device`. */
 export function nameOf(spec, index, device = -1) {
@@ -52,7 +52,7 @@ function againstPlan(spec, index, show) {
 
 function waitedFor(spec, index, device, show) {
   const causes = needsOf(spec, index).map((need) => {
-    const sent = spec.send && deviceOf(spec, need) !== device ? `, and ${show(spec.send)} to be sent` : "";
+    const sent = sending(spec, need, device, show, ", ");
     return { at: readyAt(spec, need, device), words: `${nameOf(spec, need, device)} (done at ${show(spec.stop[need])}${sent})` };
   });
   const turn = index > spec.first[device] ? index - 1 : -1;
@@ -69,7 +69,17 @@ function waitedFor(spec, index, device, show) {
 
 /** When what `need` made is on `device`. */
 function readyAt(spec, need, device) {
-  return spec.stop[need] + (deviceOf(spec, need) === device ? 0 : spec.send);
+  if (deviceOf(spec, need) === device) return spec.stop[need];
+  return messageOf(spec, need)?.there ?? spec.stop[need] + spec.send;
+}
+
+/** How what `need` made came to `device`, in words after `begin`; "" where it cost no time. */
+function sending(spec, need, device, show, begin = " ") {
+  if (deviceOf(spec, need) === device) return "";
+  const message = messageOf(spec, need);
+  if (!message) return spec.send ? `${begin}and ${show(spec.send)} to be sent` : "";
+  const waited = message.start > spec.stop[need] + 1e-9 * spec.end ? `waited for the link until ${show(message.start)}, then ` : "";
+  return `${begin}and ${waited}${show(message.there - message.start)} to be sent`;
 }
 
 function explainIdle(spec, index) {
@@ -86,7 +96,7 @@ function explainIdle(spec, index) {
   }
   const ready = cause < 0 ? 0 : readyAt(spec, cause, device);
   if (ready > start + near) {
-    const sent = spec.send && deviceOf(spec, cause) !== device ? ` and ${show(spec.send)} to be sent` : "";
+    const sent = sending(spec, cause, device, show);
     lines.push(
       `Why: next it runs ${labelOf(spec, next)}, which needs ${nameOf(spec, cause, device)}; that one takes until ` +
         `${show(spec.stop[cause])}${sent}.`,

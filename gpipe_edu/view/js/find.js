@@ -106,6 +106,16 @@ export function again(item, before, after) {
   return null;
 }
 
+/** The message that carries what op `index` made to another device, {start, stop, there}; null if it keeps no link busy. */
+export function messageOf(spec, index) {
+  const known = facts(spec);
+  if (!known.messages) {
+    const { op, start, stop, there } = spec.messages;
+    known.messages = new Map(op.map((sender, row) => [sender, { start: start[row], stop: stop[row], there: there[row] }]));
+  }
+  return known.messages.get(index) ?? null;
+}
+
 /** The ops that op `index` waited for. */
 export function needsOf(spec, index) {
   return [spec.needs[0][index], spec.needs[1][index]].filter((need) => need >= 0);

@@ -9,6 +9,9 @@ const NOTE = 13;
 const STRIP = 26;
 const RIBBON = 10;
 const TICK_ROOM = 64;
+const LINK = 12;
+const WIRE = 8;
+export const LINK_NOTE = 11;
 
 /** Where lanes begin, before the first one: room for "update" and "peak in flight". */
 const TOP = 20;
@@ -33,6 +36,11 @@ export function peaksTitle(width) {
 /** What stands beside a memory strip. */
 export function holdsNote(spec, device) {
   return `holds ≤ ${amount(Math.max(0, ...spec.memory[device][1]))}`;
+}
+
+/** What stands beside the row of a link. */
+export function linkNote(target) {
+  return `link to ${target}`;
 }
 
 /** The axis that all specs share. from, to: the part of the time that is in view, all of it if not given; memory: with strips. */
@@ -78,12 +86,15 @@ export function panelOf(spec, frame, memory, most = tallest([spec])) {
   const height = thin(spec) ? 22 : 30;
   const space = thin(spec) ? 3 : 5;
   const ribbon = spec.plan ? RIBBON + 2 : 0;
-  const pitch = ribbon + height + (memory ? STRIP + 4 : 0) + space;
+  let next = TOP;
   const lanes = spec.stages.map((stages, device) => {
-    const y = TOP + device * pitch + ribbon;
-    return { device, y, height, strip: memory ? y + height : null, note: stageNote(device, stages) };
+    const y = next + ribbon;
+    const links = spec.links[device].map((target, row) => ({ target, y: y + height + row * LINK }));
+    const below = y + height + links.length * LINK;
+    next = below + (memory ? STRIP + 4 : 0) + space;
+    return { device, y, height, links, strip: memory ? below : null, note: stageNote(device, stages) };
   });
-  const end = TOP + spec.K * pitch - space;
+  const end = next - space;
   const panel = { spec, frame, lanes, thin: thin(spec), memory, height: end + 6 };
   panel.flush = spec.flush.map((time) => ({ x: xOf(frame, time) + 1, top: TOP - 3, bottom: end + 3, width: 6 }));
   panel.tallest = memory ? most : 0;
@@ -124,6 +135,26 @@ export function idleOf(panel, index) {
   const lane = panel.lanes[device[index]];
   const width = (stop[index] - start[index]) * frame.scale;
   return { x: xOf(frame, start[index]), y: lane.y, width, height: lane.height };
+}
+
+/** The boxes of all messages on the links of one device, in the order of the spec: [{op, x, y, width, height}]. */
+export function wiresOf(panel, device) {
+  const { spec, frame, lanes } = panel;
+  const { op, target, start, stop } = spec.messages;
+  const boxes = [];
+  for (const link of lanes[device].links) {
+    op.forEach((sender, index) => {
+      if (target[index] !== link.target || deviceOf(spec, sender) !== device) return;
+      const width = (stop[index] - start[index]) * frame.scale;
+      boxes.push({ op: sender, x: xOf(frame, start[index]), y: link.y + (LINK - WIRE) / 2, width, height: WIRE });
+    });
+  }
+  return boxes;
+}
+
+/** The middle of a link's row. */
+export function linkMiddle({ y }) {
+  return y + LINK / 2;
 }
 
 /** The device that runs op number `index`: ops are stored lane after lane. */

@@ -28,6 +28,16 @@ test("a transfer is told where there is one", () => {
   assert.match(op(specs["uneven, narrow"], "F", 1, 1).lines[1], /F1 on device 0 \(done at 2, and 0.25 to be sent\)/);
 });
 
+test("a message that waited for its link says so, in the op's sentence and in the bubble's", () => {
+  const spec = specs.links; // F 1, link 1.5, latency 0.5: F0 goes on the link at 1, F1 at 2.5 and not at 2
+  assert.match(op(spec, "F", 0, 1).lines[1], /F0 on device 0 \(done at 1, and 2 to be sent\)/);
+  assert.match(op(spec, "F", 1, 1).lines[1], /F1 on device 0 \(done at 2, and waited for the link until 2.5, then 2 to be sent\)/);
+  const { idle } = spec;
+  const index = idle.device.findIndex((lane, n) => lane === 1 && spec.kind[idle.next[n]] + spec.micro_batch[idle.next[n]] === "F1");
+  const why = explain(spec, { type: "idle", index }, NAMES).lines[1];
+  assert.match(why, /that one takes until 2 and waited for the link until 2.5, then 2 to be sent\./);
+});
+
 test("a stage is named only where the device does not say it", () => {
   assert.equal(nameOf(specs.gpipe, opOf(specs.gpipe, "F", 2, 3)), "F2 on device 3");
   assert.equal(nameOf(specs.interleaved, opOf(specs.interleaved, "F", 2, 3), 1), "F2 of stage 3 here");

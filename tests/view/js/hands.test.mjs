@@ -35,8 +35,10 @@ test("a control changes one setting and leaves the old settings alone", () => {
   assert.deepEqual(changed(SETTINGS, "K", 5), { ...SETTINGS, K: 5 });
   assert.deepEqual(changed(SETTINGS, "factors", 2, "2").factors, [1, 1, 2]);
   assert.deepEqual(SETTINGS.factors, []);
-  assert.equal(stagesOf(SETTINGS), 4);
-  assert.equal(stagesOf({ ...SETTINGS, schedule: "interleaved" }), 8);
+  const OFFER = { looped: ["interleaved", "breadth_first"], per_device: { zero_bubble_v: 2 } };
+  assert.equal(stagesOf(SETTINGS, OFFER), 4);
+  assert.equal(stagesOf({ ...SETTINGS, schedule: "interleaved" }, OFFER), 8);
+  assert.equal(stagesOf({ ...SETTINGS, schedule: "zero_bubble_v" }, OFFER), 8);
 });
 
 test("what is one key press away stays within the control's range", () => {

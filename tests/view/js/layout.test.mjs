@@ -29,6 +29,8 @@ for (const [name, wanted] of Object.entries(golden.cases)) {
     near(ops.map((op) => flat(layout.boxOf(panel, op))), wanted.boxes, "boxes");
     near(ops.map((op) => layout.partsOf(panel, op).map(({ kind, x, width }) => [kind, x, width])), wanted.parts, "parts");
     near(spec.idle.start.map((_, index) => flat(layout.idleOf(panel, index))), wanted.idles, "idles");
+    const wires = spec.stages.flatMap((_, device) => layout.wiresOf(panel, device));
+    near(wires.map(flat), wanted.wires, "wires");
     near(panel.flush.map(({ x, top, bottom, width }) => [x, top, bottom, width]), wanted.flush, "flush");
     const fonts = spec.stages.flatMap((_, device) => layout.fontsOf(panel, device));
     near(fonts.map((font, op) => [font ? layout.labelOf(spec, op) : "", font]), wanted.labels, "labels");
