@@ -146,3 +146,11 @@ def test_the_puzzle_fits(show, tmp_path, key):
 def test_nothing_of_the_puzzle_is_lost_on_a_narrow_screen(show, tmp_path, width):
     page = show(puzzle(tmp_path, "recompute-early"), width)
     assert cut_off(page) == []
+
+
+def test_charts_that_one_only_looks_at_start_without_the_arrows_of_transfers(show):
+    page = show(ge.gantt(ge.simulate(ge.gpipe(3, 2)), ge.simulate(ge.one_f_one_b(3, 2))))
+    assert not page.is_checked('[data-toggle="arrows"]')
+    assert page.locator(".ge-arrow").count() == 0
+    page.get_by_label("transfers").check()
+    page.wait_for_selector(".ge-arrow")

@@ -33,9 +33,11 @@ export function createApp(host, data, tell) {
     `<div class="ge-transport"></div><ul class="ge-words" hidden></ul>` +
     `<div class="ge-legend"></div><div class="ge-table" hidden></div><div class="ge-live" aria-live="polite"></div>`;
   const part = (name) => host.querySelector(`.ge-${name}`);
-  const { names, options } = data;
+  const { names } = data;
+  // Where one plays with a schedule, its transfers are what one looks for; over runs that are compared they are a thicket.
+  const options = { ...data.options, arrows: Boolean(data.explorer) };
   const { speed } = options;
-  const first = { memory: options.memory, critical: options.critical, arrows: true, plan: false, table: false };
+  const first = { memory: options.memory, critical: options.critical, arrows: options.arrows, plan: false, table: false };
   let memoryAlone = options.memory; // whether its lanes are shown when there is one chart
   let serial = 0;
   let shownSerial = -1;
@@ -105,7 +107,7 @@ export function createApp(host, data, tell) {
       on: { change: wish, near, keep, reset },
     });
   part("controls").hidden = !controls;
-  chart.set({ memory: options.memory, critical: options.critical });
+  chart.set({ memory: options.memory, critical: options.critical, arrows: options.arrows });
 
   function nameFor(item) {
     if (item?.type !== "op") return "";

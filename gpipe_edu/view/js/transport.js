@@ -69,7 +69,7 @@ export function createTransport(host, chart, { on, speed, toggles, kernel }) {
     `<label class="ge-field">speed <select data-speed ${KEPT}>${speeds}</select></label></div>` +
     `<div class="ge-row" role="group" aria-label="View"><span class="ge-buttons">${button("further", "Show more time")}` +
     `${button("nearer", "Show less time")}${button("all", "Show the whole step")}</span>${toggle("memory", "memory", toggles.memory)}` +
-    `${toggle("critical", "critical path", toggles.critical)}${toggle("arrows", "transfers", true)}` +
+    `${toggle("critical", "critical path", toggles.critical)}${toggle("arrows", "transfers", toggles.arrows)}` +
     `<span class="ge-pair" hidden>${toggle("plan", "plan and run in one", false)}</span>` +
     `${toggle("table", "show as table", false)}${kernel ? saver() : ""}${opener()}</div>`;
   const scrub = host.querySelector(".ge-scrub");
