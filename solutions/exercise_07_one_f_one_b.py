@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercise 07: 1F1B from its rule
 #
-# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B, if sending takes no time, and holds at most K
+# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B, if stages are even and links free, and holds at most K
 # micro-batches where that holds M. Its rule fits into two sentences, and its off-by-one errors into a day.
 #
 # **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 03](../notebooks/03_scheduling.ipynb) and
