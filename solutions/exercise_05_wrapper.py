@@ -95,7 +95,7 @@ check("ex05/stages", cut)
 # %% [markdown]
 # ## Step 2: the order of the calls
 #
-# With a device for each stage, calling a stage only *hands out* work, and your loop goes on while the device computes.
+# With a device for each stage, calling a stage only *dispatches* work, and your loop goes on while the device computes.
 # (On a CPU, the call itself computes. More on that below.) So devices wait longer or shorter, depending on the order of
 # your calls. The obvious order is stage by stage:
 
@@ -281,7 +281,7 @@ plt.show()
 # ## Beside ours
 #
 # The `GPipe` of this course is called as yours is. What it adds is a **worker** for each stage: a thread of its own,
-# forward and backward. To see what that is worth, take stages that nap: they need no core, like devices that don't
+# forward and backward. To see what that is worth, take stages that sleep: they need no core, like devices that don't
 # share one.
 
 # %%
