@@ -118,8 +118,8 @@ ge.compare(picture(by_stage, f"stage by stage, {waits}"), picture(by_clock, f"by
 # %% [markdown]
 # The order of the clock is that of exercise 02: **all calls of tick 0, then those of tick 1, ...; in tick t, stage k
 # takes micro-batch t − k**, if there is one with that number. Nobody waits longer than the pipeline itself demands.
-# (Real devices have a queue for more than one call, which forgives some of the waiting. The clock needs no forgiveness:
-# the calls of a tick don't need each other, so K workers could take them at the same time.)
+# (Real devices have a queue for more than one call, so a worse order costs less there. The clock's order needs no such
+# queue: the calls of a tick don't need each other, so K workers could take them at the same time.)
 #
 # ## Step 3: the wrapper
 #
