@@ -260,4 +260,4 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb). [Exercise 09](exercise_09_recompute.ipynb) moves
-# the recompute to where it costs nothing.
+# the recompute to where a device waits anyway.
