@@ -5,7 +5,8 @@
 # else; one that makes a piece too few, as `torch.chunk` may, is waited for in vain.
 #
 # **Difficulty** 1 of 3. **Time** 15 minutes. **You need** [lesson 02](../notebooks/02_splitting.ipynb) and NumPy's
-# slices. **In the paper:** section 2.2, where a mini-batch is cut into M micro-batches; N need not be a multiple of M.
+# slices. **In the paper:** section 2.2, where a mini-batch is cut into M *equal* micro-batches. Here N need not be a
+# multiple of M, so sizes may differ by one: data sets seldom divide evenly.
 
 # %%
 import numpy as np

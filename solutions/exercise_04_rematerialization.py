@@ -7,7 +7,8 @@
 #
 # **Difficulty** 2 of 3. **Time** 45 minutes: 30 in NumPy, 15 in PyTorch. **You need**
 # [lesson 05](../notebooks/05_rematerialization.ipynb) and what a [stage](../docs/glossary.md#stage) is; for the second
-# half, PyTorch. **In the paper:** section 2.3, where only stage inputs are stored.
+# half, PyTorch. **In the paper:** section 2.3. It stores "output activations at the partition boundaries": the output of
+# stage k-1 is the input of stage k.
 
 # %%
 import numpy as np
@@ -136,8 +137,10 @@ print(f"kept {only_inputs:,} bytes, saved by the layers {all_saved:,}")
 # %% [markdown]
 # ## The same in PyTorch
 #
-# `torch.utils.checkpoint.checkpoint` does to any function what you did to a stage: it calls the function, keeps its input
-# and nothing else, and calls it again when the backward comes by. Here the stage tells when it runs:
+# `torch.utils.checkpoint.checkpoint` does to any function what you did to a stage: it calls the function, keeps its input,
+# and calls it again when the backward comes by. It keeps one thing more, the
+# [random state](../docs/glossary.md#random-state) of the forward, so that dropout draws the same mask again. Your NumPy
+# stage could do without: its layers draw nothing. Here the stage tells when it runs:
 
 # %%
 import matplotlib.pyplot as plt
@@ -172,8 +175,8 @@ def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
     """The output of all `stages`, one after another, for the input x.
 
     stages: a list of nn.Sequential. x: a tensor of shape (n, ...), to be left as it is; it may require a gradient or
-    not. again: one bool per stage. Where it is True, only the stage's input is kept for the backward, which runs all
-    layers of the stage forward once more; where it is False, all is kept and nothing runs again, in training and in
+    not. again: one bool per stage. Where it is True, only the stage's input (and the state of the random numbers) is
+    kept for the backward, which runs all layers of the stage forward once more; where it is False, all is kept and nothing runs again, in training and in
     evaluation mode alike. Values and gradients are those of the plain stages, dropout included. Several inputs may go
     forward before the first comes back. After the backward, and under `torch.no_grad()`, nothing is kept at all. The
     lists, and the mode of the stages, are afterwards what they were before.
@@ -257,4 +260,4 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb). [Exercise 09](exercise_09_recompute.ipynb) moves
-# the recompute to where it costs nothing.
+# the recompute to where a device waits anyway.

@@ -95,7 +95,7 @@ check("ex05/stages", cut)
 # %% [markdown]
 # ## Step 2: the order of the calls
 #
-# With a device for each stage, calling a stage only *hands out* work, and your loop goes on while the device computes.
+# With a device for each stage, calling a stage only *dispatches* work, and your loop goes on while the device computes.
 # (On a CPU, the call itself computes. More on that below.) So devices wait longer or shorter, depending on the order of
 # your calls. The obvious order is stage by stage:
 
@@ -118,8 +118,8 @@ ge.compare(picture(by_stage, f"stage by stage, {waits}"), picture(by_clock, f"by
 # %% [markdown]
 # The order of the clock is that of exercise 02: **all calls of tick 0, then those of tick 1, ...; in tick t, stage k
 # takes micro-batch t − k**, if there is one with that number. Nobody waits longer than the pipeline itself demands.
-# (Real devices have a queue for more than one call, which forgives some of the waiting. The clock needs no forgiveness:
-# the calls of a tick don't need each other, so K workers could take them at the same time.)
+# (Real devices have a queue for more than one call, so a worse order costs less there. The clock's order needs no such
+# queue: the calls of a tick don't need each other, so K workers could take them at the same time.)
 #
 # ## Step 3: the wrapper
 #
@@ -281,7 +281,7 @@ plt.show()
 # ## Beside ours
 #
 # The `GPipe` of this course is called as yours is. What it adds is a **worker** for each stage: a thread of its own,
-# forward and backward. To see what that is worth, take stages that nap: they need no core, like devices that don't
+# forward and backward. To see what that is worth, take stages that sleep: they need no core, like devices that don't
 # share one.
 
 # %%

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Exercise 07: 1F1B from its rule
 #
-# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B, if sending takes no time, and holds at most K
-# micro-batches where that holds M. Its rule fits into two sentences, and its off-by-one errors into a day.
+# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B, if stages are even and links free, and holds
+# at most K micro-batches where that holds M. Its rule is two sentences long, and it is easy to be off by one.
 #
 # **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 03](../notebooks/03_scheduling.ipynb) and
 # [exercise 02](exercise_02_clock.ipynb). **In the paper:** not there; GPipe's own schedule is in section 2.2.
@@ -96,9 +96,9 @@ for M in (4, 8, 16):
     assert mine <= f_then_b
 
 # %% [markdown]
-# With F-then-B the memory grows with M. With 1F1B it stops growing at M = K, and M may become as large as the
-# [bubble](../docs/glossary.md#bubble) wants it to be. That is how 1F1B leads to a smaller bubble: not by itself, but by
-# the memory it frees.
+# With F-then-B the memory grows with M. With 1F1B it stops growing at M = K, so M may become as large as a small
+# [bubble](../docs/glossary.md#bubble) needs it. That is how 1F1B leads to a smaller bubble: not by itself, but by the
+# memory it frees.
 
 # %%
 progress()

@@ -16,8 +16,8 @@ from gpipe_edu.timeline import peak_memory
 # %% [markdown]
 # ## Late recompute
 #
-# A micro-batch that is recomputed keeps only its stage input; the **interior**, all that the layers store, is thrown
-# away after the forward. `C` brings it back and goes back at once, as one op, when the gradient has come. That is
+# A micro-batch that is recomputed keeps only its stage input; the **interior**, its layers'
+# [saved activations](../docs/glossary.md#saved-activations), is thrown away after the forward. `C` brings it back and goes back at once, as one op, when the gradient has come. That is
 # [late recompute](../docs/glossary.md#late-recompute); all charts here are planned, with F = R = 1 and B = 2.
 
 # %%

@@ -52,6 +52,8 @@ def gpipe(K: int, M: int, recompute: str | None = None) -> Schedule:
 def one_f_one_b(K: int, M: int) -> Schedule:
     """1F1B: as soon as a micro-batch can go back, it does, so device k holds at most min(M, K-k) of them.
 
+    With even stages and free links the step takes as long as that of `gpipe`; else it may be shorter or longer.
+
     Raises ValueError unless K >= 1 and M >= 1.
     """
     K, M = whole("K", K, 1), whole("M", M, 1)
@@ -113,6 +115,8 @@ def zero_bubble(K: int, M: int) -> Schedule:
 
     Device k puts off its weight gradients by k micro-batches, so they fill the end of the step where 1F1B idles.
     Every device then holds at most min(M, K) micro-batches, as device 0 of 1F1B does (Qi et al., arXiv 2401.10241).
+    That is as many bytes only where a waiting W needs no more than B would keep; layers that keep input and output
+    gradient for it, as ours do, need more.
 
     Raises ValueError unless K >= 1 and M >= 1.
     """

@@ -12,12 +12,13 @@ import nbformat
 import pytest
 
 from gpipe_edu.course import question
+from gpipe_edu.puzzles.levels import LEVELS
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LESSONS = [path for path in NOTEBOOKS if path.stem[0].isdigit()]
 """The rest is to play with: it has the form of a lesson, but neither its length nor its questions."""
-NUMPY_ONLY = {"00", "01", "02", "03", "09", "11"}
+NUMPY_ONLY = {"00", "01", "02", "03", "05", "09", "11"}
 
 MASTERS = sorted((ROOT / "solutions").glob("*.py"))
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -129,6 +130,14 @@ def test_the_notebook_does_not_hold_the_answers(path):
     text = " ".join(" ".join(cell.source.split()) for cell in read(path).cells)
     for key in predictions(path):
         assert " ".join(question.find(key).because.split()) not in text, key
+
+
+@every_lesson
+def test_a_puzzle_has_the_number_that_the_text_gives_it(path):
+    opened = re.findall(r'ge\.puzzle\("([\w-]+)"\)', text_of(path))
+    text = "\n".join(cell.source for cell in cells(path, "markdown"))
+    said = re.findall(r"\d+", " ".join(re.findall(r"puzzle levels? (\d+(?: and \d+)?)", text, flags=re.IGNORECASE)))
+    assert {int(number) for number in said} <= {[level.key for level in LEVELS].index(key) + 1 for key in opened}
 
 
 @every_lesson

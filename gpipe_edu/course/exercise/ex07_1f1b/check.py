@@ -1,4 +1,4 @@
-"""1F1B, judged by what it promises: it alternates, holds few micro-batches, and takes no longer.
+"""1F1B, judged by what it promises: it alternates, holds few micro-batches, and takes no longer (with even stages).
 
 These promises, for every K and M and for several ratios of F and B, leave one schedule; how it is made is free.
 """
