@@ -54,6 +54,8 @@ def test_a_gpu_that_is_not_there_is_refused(gpus, devices, count, telling):
 @pytest.mark.parametrize("way", ["step", "forward"])
 def test_a_pipe_that_was_moved_is_refused(way):
     x, y = bench.data(4)
-    pipe = GPipe(bench.mlp(), 2, 2).to("meta")
+    pipe = GPipe(bench.mlp(), 2, 2)
+    for layer in pipe.children():  # the pipe itself refuses to be moved
+        layer.to("meta")
     with pytest.raises(ValueError, match="stage 0 is on meta, and the stage runs on cpu"):
         pipe.step(x, y, bench.mse) if way == "step" else pipe(x)

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 
 class Warm:
@@ -24,6 +25,7 @@ class Warm:
         fds = [theirs.fileno()]
         self.process = subprocess.Popen([sys.executable, "-c", code], pass_fds=fds, env=environment)
         theirs.close()
+        self.turn = threading.RLock()  # what is printed without end is stopped by a thread of its own
 
     def close(self):
         self.socket.close()
@@ -39,9 +41,10 @@ class Warm:
 
     def ask(self, question, ends=()):
         data = json.dumps(question).encode()
-        socket.send_fds(self.socket, [len(data).to_bytes(4, "big")], list(ends))
-        self.socket.sendall(data)
-        return json.loads(self.socket.recv(1000))
+        with self.turn:
+            socket.send_fds(self.socket, [len(data).to_bytes(4, "big")], list(ends))
+            self.socket.sendall(data)
+            return json.loads(self.socket.recv(1000))
 
 
 class Forked:
@@ -58,8 +61,9 @@ class Forked:
                 os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, timeout=None):
-        if self.status is None:
-            self.status = self.warm.ask({"wait": self.pid})["status"]
+        with self.warm.turn:
+            if self.status is None:
+                self.status = self.warm.ask({"wait": self.pid})["status"]
         return self.status
 
 

@@ -10,7 +10,7 @@ export function legendMarkup(specs, names, { memory, critical, unit = "" }, mark
   const items = kinds.map((kind) => sample(swatch(kind, mark), `${kind} ${names[kind]}`));
   const bubble = `<rect class="ge-bubble ge-edge" x=".5" y=".5" width="25" height="15" fill="url(#hatch-${mark})"/>`;
   items.push(sample(bubble, "bubble: the device is idle"));
-  if (specs.some(({ messages }) => messages.op.length)) {
+  if (specs.some(({ messages }) => messages?.op.length)) {
     items.push(sample(`<rect class="ge-wire ge-F" x=".5" y="4" width="25" height="8"/>`, "message on its link"));
   }
   const store = `<path class="ge-store" d="M.5 15.5V8H9V2H18V9H25.5V15.5z"/>`;

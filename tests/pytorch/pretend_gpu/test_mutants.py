@@ -182,8 +182,8 @@ MUTANTS = {
     ),
     "a backward waits for workers": Mutant(
         "run",
-        "if self.on_cuda and in_backward():",
-        "if False:",
+        "if thread_is_watched() or (self.on_cuda and in_backward()):",
+        "if thread_is_watched():",
         ORDER,
         TRANSPARENT,
     ),
