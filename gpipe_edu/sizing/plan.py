@@ -270,8 +270,7 @@ class _Sizes(NamedTuple):
 @lru_cache(maxsize=4096)
 def _sizes(model: Model, machine: Machine, activation: int, samples: int, stages: int) -> _Sizes:
     layers, n = model.layers, samples
-    computing = [n * layer.work / machine.speed / machine.tensor + machine.overhead for layer in layers]
-    sharing = [machine.sharing(n * layer.shared * activation) for layer in layers]
+    seconds = _seconds(model, machine, n, activation)
     # Without a fixed cost every size of micro-batch has the same cut.
     balance = _cut(model, machine, n if machine.overhead else 1, activation, stages)
     bounds = list(pairwise([0, *accumulate(balance)]))
@@ -284,8 +283,8 @@ def _sizes(model: Model, machine: Machine, activation: int, samples: int, stages
 
     return _Sizes(
         balance,
-        sums(map(sum, zip(computing, sharing, strict=True))),
-        sums(2 * c + s for c, s in zip(computing, sharing, strict=True)),
+        sums(map(sum, seconds)),
+        sums(2 * computing + sharing for computing, sharing in seconds),
         sums(n * layer.scores_work / machine.speed / machine.tensor for layer in layers),
         tuple(numbers * bytes_each for numbers in (model.inputs, *cuts)),
         sums(layer.stored * bytes_each for layer in layers),
@@ -297,17 +296,20 @@ def _sizes(model: Model, machine: Machine, activation: int, samples: int, stages
     )
 
 
+def _seconds(model: Model, machine: Machine, samples: int, activation: int) -> list[tuple[float, float]]:
+    """For every layer's forward: seconds of its own work, and of what a tensor group sends each other."""
+    return [
+        (
+            samples * layer.work / machine.speed / machine.tensor + machine.overhead,
+            machine.sharing(samples * layer.shared * activation),
+        )
+        for layer in model.layers
+    ]
+
+
 @lru_cache(maxsize=1024)
 def _cut(model: Model, machine: Machine, samples: int, activation: int, stages: int) -> tuple[int, ...]:
-    return balance_by_cost(
-        [
-            samples * layer.work / machine.speed / machine.tensor
-            + machine.overhead
-            + machine.sharing(samples * layer.shared * activation)
-            for layer in model.layers
-        ],
-        stages,
-    )
+    return balance_by_cost(list(map(sum, _seconds(model, machine, samples, activation))), stages)
 
 
 def _recipe(name: str, K: int, M: int, V: int) -> Schedule:

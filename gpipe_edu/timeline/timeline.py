@@ -174,12 +174,12 @@ class Timeline:
         return {message.op: message for message in self.messages}
 
     @cached_property
-    def links(self) -> list[list[int]]:
-        """Per device: the devices to which its messages keep a link busy."""
-        goals: list[set[int]] = [set() for _ in range(self.devices)]
+    def links(self) -> list[dict[int, list[Message]]]:
+        """Per device, by the device where it goes: the messages that keep that link busy, in the order of sending."""
+        found: list[dict[int, list[Message]]] = [{} for _ in range(self.devices)]
         for message in self.messages:
-            goals[message.source].add(message.target)
-        return [sorted(mine) for mine in goals]
+            found[message.source].setdefault(message.target, []).append(message)
+        return [dict(sorted(mine.items())) for mine in found]
 
     def there(self, span: Span, device: int) -> float:
         """When what `span` made is on `device`: once it has ended and, if it comes from elsewhere, was sent."""

@@ -213,13 +213,12 @@ def _row(sheet: Sheet, timeline: Timeline, device: int, height: float, recompute
 
 def _links(sheet: Sheet, timeline: Timeline, device: int) -> None:
     """A row for each link on which the device sends, with what it carries."""
-    for target in timeline.links[device]:
+    for target, messages in timeline.links[device].items():
         y = sheet.y + (LINK - WIRE) / 2
         sheet.words.append(Words("note", sheet.left - 8, sheet.y + LINK / 2, link_note(target), LINK_NOTE, "end"))
-        for message in timeline.messages:
-            if (message.source, message.target) == (device, target):
-                width = (message.end - message.start) * sheet.scale
-                sheet.wires.append(Wire(message.op, sheet.x(message.start), y, width, WIRE))
+        for message in messages:
+            width = (message.end - message.start) * sheet.scale
+            sheet.wires.append(Wire(message.op, sheet.x(message.start), y, width, WIRE))
         sheet.y += LINK
 
 

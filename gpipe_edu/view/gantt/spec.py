@@ -49,8 +49,7 @@ def spec(
     """`timeline` as numbers, strings and lists; times count from its start. cap: micro-batches a device has room for.
 
     ops are columns, lane after lane; first[d] is the first op of device d. needs holds for every op the two ops it
-    waited for, -1 for none. links: per device where its messages go. An idle time has the op that ends it (next) and
-    what that op waited for last (cause).
+    waited for, -1 for none. An idle time has the op that ends it (next) and what that op waited for last (cause).
     """
     spans = [span for device in range(timeline.devices) for span in timeline.row(device)]
     index = {span.op: number for number, span in enumerate(spans)}
@@ -84,7 +83,6 @@ def spec(
         "recompute": [_round(recomputes.get(span, 0)) for span in spans] if recomputes else [],
         "needs": [[row[0] if row else -1 for row in needs], [row[1] if row[1:] else -1 for row in needs]],
         "idle": _idle(timeline, spans, needs, first),
-        "links": timeline.links,
         "messages": _messages(timeline, index),
         "flush": [_round(timeline.makespan)] * updates(timeline),
         "memory": [_columns((_round(time - start), _round(held)) for time, held in level) for level in levels],

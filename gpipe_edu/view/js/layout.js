@@ -87,9 +87,10 @@ export function panelOf(spec, frame, memory, most = tallest([spec])) {
   const space = thin(spec) ? 3 : 5;
   const ribbon = spec.plan ? RIBBON + 2 : 0;
   let next = TOP;
+  const carried = linksOf(spec);
   const lanes = spec.stages.map((stages, device) => {
     const y = next + ribbon;
-    const links = spec.links[device].map((target, row) => ({ target, y: y + height + row * LINK }));
+    const links = carried[device].map((link, row) => ({ ...link, y: y + height + row * LINK }));
     const below = y + height + links.length * LINK;
     next = below + (memory ? STRIP + 4 : 0) + space;
     return { device, y, height, links, strip: memory ? below : null, note: stageNote(device, stages) };
@@ -137,19 +138,28 @@ export function idleOf(panel, index) {
   return { x: xOf(frame, start[index]), y: lane.y, width, height: lane.height };
 }
 
-/** The boxes of all messages on the links of one device, in the order of the spec: [{op, x, y, width, height}]. */
+/** Per device its links, [{target, rows}]; rows: which messages of the spec each carries. */
+function linksOf(spec) {
+  const found = spec.stages.map(() => new Map());
+  spec.messages.op.forEach((sender, row) => {
+    const mine = found[deviceOf(spec, sender)];
+    const target = spec.messages.target[row];
+    if (!mine.has(target)) mine.set(target, []);
+    mine.get(target).push(row);
+  });
+  return found.map((mine) => [...mine].map(([target, rows]) => ({ target, rows })).sort((one, two) => one.target - two.target));
+}
+
+/** The boxes of all messages on the links of one device, link after link: [{op, x, y, width, height}]. */
 export function wiresOf(panel, device) {
   const { spec, frame, lanes } = panel;
-  const { op, target, start, stop } = spec.messages;
-  const boxes = [];
-  for (const link of lanes[device].links) {
-    op.forEach((sender, index) => {
-      if (target[index] !== link.target || deviceOf(spec, sender) !== device) return;
-      const width = (stop[index] - start[index]) * frame.scale;
-      boxes.push({ op: sender, x: xOf(frame, start[index]), y: link.y + (LINK - WIRE) / 2, width, height: WIRE });
-    });
-  }
-  return boxes;
+  const { op, start, stop } = spec.messages;
+  return lanes[device].links.flatMap(({ rows, y }) =>
+    rows.map((row) => {
+      const width = (stop[row] - start[row]) * frame.scale;
+      return { op: op[row], x: xOf(frame, start[row]), y: y + (LINK - WIRE) / 2, width, height: WIRE };
+    }),
+  );
 }
 
 /** The middle of a link's row. */

@@ -69,7 +69,6 @@ def _empty(level: Level) -> dict[str, Any]:
         "kind": "",
         **{name: [] for name in ("stage", "micro_batch", "start", "stop", "recompute", "critical", "heading")},
         "needs": [[], []],
-        "links": [[] for _ in range(level.K)],
         "messages": {name: [] for name in ("op", "target", "start", "stop", "there")},
         "idle": {name: [] for name in ("device", "start", "stop", "next", "cause")},
         "cap": None,
