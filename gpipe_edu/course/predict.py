@@ -32,7 +32,7 @@ def predict(key: str, answer: object = None) -> None:
     `forget(key)` lets you try again. Cells that *Run All* has lined up behind an open question wait: run them when you
     have committed. Raises ValueError for a key or an answer that does not exist, naming those that do.
     """
-    question = find(key)
+    question = find(key).shuffled()
     if answer is not None:
         outcome = commit(question, question.read(answer))
         page.show(verdict(question, outcome))
@@ -93,7 +93,7 @@ def _move(kept: store.Section, question: Question) -> None:
 
 
 def _earlier(question: Question, chosen: Any) -> str:
-    return f'(Not {chosen}: the first answer counts. To answer anew: forget("{question.key}").)'
+    return f'(Not {question.shown(chosen)}: the first answer counts. To answer anew: forget("{question.key}").)'
 
 
 def _display(question: Question, outcome: Outcome | None) -> None:
