@@ -144,7 +144,8 @@ MOVED = ENTRY.replace("[first]", "[second]\nformerly = '76/old'")
 
 
 @pytest.fixture
-def moved(asked):
+def moved(asked, monkeypatch):
+    monkeypatch.setattr(learner, "shuffled", lambda key, items: list(items))
     with (asked / "77.toml").open("a", encoding="utf-8") as file:
         file.write(MOVED)
     (asked / "76.toml").write_text("", encoding="utf-8")
