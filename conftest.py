@@ -19,6 +19,7 @@ SLOW = (
     "tests/distributed/",
     "tests/course/exercise/test_adding_one.py",
     "tests/course/test_check.py",
+    "tests/course/test_check_held_up.py",
     "tests/course/test_prediction_widget.py",
     "tests/course/test_sandbox.py",
     "tests/process/test_packing.py",

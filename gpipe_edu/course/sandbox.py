@@ -8,8 +8,8 @@ late: then it is stopped, with everything that it has started.
 from __future__ import annotations
 
 import queue
+import tempfile
 from collections.abc import Iterable, Sequence
-from time import monotonic
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
@@ -17,10 +17,11 @@ from gpipe_edu.process import plain
 from gpipe_edu.process.child import FLOOD, Child
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
+from gpipe_edu.process.patience import LOOK, Patience
 
 from . import inside
 
-_START: Final = 60.0
+START: Final = 60.0
 """Seconds for Python and its packages to load, which is no fault of the learner's."""
 
 
@@ -43,6 +44,10 @@ class Trouble(NamedTuple):
     seconds: float | None = None
 
 
+class Crowded(Exception):
+    """The machine was too busy to let the learner's process have its time: no verdict on anybody's answer."""
+
+
 class Reply(NamedTuple):
     """What a call gave: a value of plain data, or trouble."""
 
@@ -54,10 +59,13 @@ class Sandbox:
     """`with Sandbox(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together."""
 
     def __init__(self, module: str, packed: Packed, seconds: float, path: Sequence[str] = ()) -> None:
-        self._packed, self._limit, self._left = packed, seconds, seconds
+        self._packed = packed
         self._ended: Trouble | None = None
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._child = Child(inside.__name__, self._replies.put)
+        # Whatever it forgets in a temporary folder goes when it goes.
+        self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
+        self._child = Child(inside.__name__, self._replies.put, TMPDIR=self._folder.name)
+        self._patience = Patience(lambda: [self._child.pid], seconds)
         self._start = {
             "module": module,
             "path": list(path),
@@ -69,26 +77,28 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         try:
             self._child.send(plain.encode(self._start))
-            self._child.send(self._packed.body)
-            self._ended = self._receive(_START).trouble
+            self._ended = self._receive(Patience(lambda: [self._child.pid], START)).trouble
+            if self._ended and self._ended.kind == "stopped":
+                raise Crowded
+            if not self._ended:
+                self._child.send(self._packed.body)
+                self._ended = self._receive(self._patience).trouble
         except BaseException:
-            self._child.close()
+            self._close()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._child.close()
+        self._close()
 
     def __call__(self, **given: Any) -> Reply:
         """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake."""
         if self._ended:
             return Reply(trouble=self._ended)
-        started = monotonic()
         self._child.send(plain.encode(given))
-        reply = self._receive(self._left)
-        self._left -= monotonic() - started
+        reply = self._receive(self._patience)
         if reply.trouble and reply.trouble.kind in ("stopped", "printed", "ended", "unreadable"):
             self._ended = reply.trouble
         return reply
@@ -107,13 +117,31 @@ class Sandbox:
         text = texts[number - 1].strip() if 0 < number <= len(texts) else ""
         return Line(line.file, number, str(line.function), text)
 
-    def _receive(self, seconds: float) -> Reply:
-        try:
-            data = self._replies.get(timeout=max(seconds, 0.001))
-        except queue.Empty:
-            self._child.kill()
-            where = self.lines(self._child.last_words())
-            return Reply(trouble=Trouble("stopped", "", where, seconds=self._limit))
+    def _close(self) -> None:
+        self._child.close()
+        self._folder.cleanup()
+
+    def _receive(self, patience: Patience) -> Reply:
+        """The next answer. Raises Crowded."""
+        patience.begin()
+        while True:
+            ended = self._child.ended  # asked first, so that its last message is not missed
+            try:
+                data = self._replies.get(timeout=LOOK)
+                break
+            except queue.Empty:
+                patience.look()
+            if ended:  # and what it has left behind keeps the pipe open
+                data = None
+                break
+            if patience.over or patience.crowd:
+                where = self.lines(self._child.last_words())
+                self._child.kill()
+                return Reply(trouble=Trouble("stopped", "", where, seconds=patience.seconds))
+            if patience.kept_waiting:
+                self._child.kill()
+                raise Crowded
+        patience.end()
         if data is None:
             printed = Trouble("printed", f"{FLOOD // 1_000_000} MB")
             return Reply(trouble=printed if self._child.flooded else Trouble("ended", ""))
