@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpipe_edu.process import last_words, packing, plain
+from gpipe_edu.process import cage, last_words, packing, plain
 from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.lines import lines_to
 from gpipe_edu.process.parent import Parent, look_also_in
@@ -24,8 +24,11 @@ def main() -> None:
     exercise: Any = importlib.import_module(start["module"])
     limit_memory()
     _hide(getattr(exercise, "HIDDEN", {}))
+    held = None
+    if start["cage"]:
+        held = tuple(cage.enter(start["folder"], start["cpu"], getattr(exercise, "TALKS", False)))
     parent.listen()
-    _answer(parent, None, None)  # from now on the time that passes is the learner's
+    _answer(parent, held, None)  # from now on the time that passes is the learner's
     body = parent.hear()
     try:
         with last_words.ready(start["seconds"]):

@@ -11,11 +11,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any, Final
 
 from gpipe_edu.process import orphans, plain
+from gpipe_edu.process.cage import Held
 from gpipe_edu.process.child import command
 from gpipe_edu.process.limits import ENVIRONMENT
 from gpipe_edu.process.lines import Line
@@ -43,14 +44,27 @@ class NotJudged(RuntimeError):
         self.busy = busy
 
 
-def judge(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Report:
+def judge(
+    key: str,
+    packed: Packed,
+    seed: int,
+    path: Sequence[str] = (),
+    caged: bool = False,
+    passing_over: Collection[str] = (),
+) -> Report:
     """Examine one function with the inputs of `seed`. `path`: where the learner's own modules are found.
 
-    Raises Crowded on a machine that is too busy.
+    caged: the learner's process gives up every right it does not need. passing_over: slips that do not end the exam;
+    a report that is "passed" may have some. Raises Crowded on a machine that is too busy, NotJudged where a cage would
+    stand open.
     """
     exercise = find(key)
-    with Sandbox(exercise.module, packed, exercise.seconds, path) as sandbox:
-        exam = Exam(exercise, sandbox)
+    with Sandbox(exercise.module, packed, exercise.seconds, path, caged) as sandbox:
+        if caged:
+            missing = (sandbox.held or Held()).missing(getattr(exercise.check, "TALKS", False))
+            if missing:
+                raise NotJudged(f"the cage does not shut {' and '.join(missing)} here")
+        exam = Exam(exercise, sandbox, passing_over)
         finding, success, state = None, None, "wrong"
         try:
             success, state = exercise.check.examine(exam, Random(seed)), "passed"
@@ -64,7 +78,8 @@ def judge(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Repo
             if STRICT:
                 raise
             finding = exam.case().wrong(Sign("strange")).finding
-    return Report(exercise.key, state, seed, exam.calls, finding, success, sandbox.printed)
+    over = tuple(exam.passed_over)
+    return Report(exercise.key, state, seed, exam.calls, finding, success, sandbox.printed, over)
 
 
 def judge_apart(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Report:
@@ -120,15 +135,16 @@ def main() -> None:
 def unpack_report(data: tuple[Any, ...]) -> Report:
     """A report from the tuples that it travelled as."""
     report = Report(*data)
-    finding, success = report.finding, report.success
-    if finding is not None:
-        found = Finding(*finding)
-        trouble = None
-        if found.trouble is not None:
-            trouble = Trouble(*found.trouble)
-            trouble = trouble._replace(where=tuple(Line(*line) for line in trouble.where))
-        finding = found._replace(charts=tuple(Chart(*chart) for chart in found.charts), trouble=trouble)
+    finding, success = report.finding and _finding(report.finding), report.success
     if success is not None:
         words, charts = success
         success = Success(words, tuple(Chart(*chart) for chart in charts))
-    return report._replace(finding=finding, success=success)
+    return report._replace(finding=finding, success=success, passed_over=tuple(map(_finding, report.passed_over)))
+
+
+def _finding(data: tuple[Any, ...]) -> Finding:
+    found, trouble = Finding(*data), None
+    if found.trouble is not None:
+        trouble = Trouble(*found.trouble)
+        trouble = trouble._replace(where=tuple(Line(*line) for line in trouble.where))
+    return found._replace(charts=tuple(Chart(*chart) for chart in found.charts), trouble=trouble)

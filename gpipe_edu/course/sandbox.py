@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.process import plain
+from gpipe_edu.process import cage, plain
 from gpipe_edu.process.child import FLOOD, Child
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
-from gpipe_edu.process.patience import LOOK, Patience
+from gpipe_edu.process.patience import LOOK, Patience, wall
 
 from . import inside
 
@@ -56,9 +56,14 @@ class Reply(NamedTuple):
 
 
 class Sandbox:
-    """`with Sandbox(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together."""
+    """`with Sandbox(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together.
 
-    def __init__(self, module: str, packed: Packed, seconds: float, path: Sequence[str] = ()) -> None:
+    caged: the process gives up what it does not need (see `process.cage`), and `held` says what it was.
+    """
+
+    def __init__(
+        self, module: str, packed: Packed, seconds: float, path: Sequence[str] = (), caged: bool = False
+    ) -> None:
         self._packed = packed
         self._ended: Trouble | None = None
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -72,14 +77,20 @@ class Sandbox:
             "seconds": seconds,
             "sources": list(packed.sources),
             "missing": packed.missing,
+            "cage": caged,
+            "folder": self._folder.name,
+            "cpu": wall(seconds),
         }
+        self.held: cage.Held | None = None
 
     def __enter__(self) -> Sandbox:
         try:
             self._child.send(plain.encode(self._start))
-            self._ended = self._receive(Patience(lambda: [self._child.pid], START)).trouble
+            first = self._receive(Patience(lambda: [self._child.pid], START))
+            self._ended = first.trouble
             if self._ended and self._ended.kind == "stopped":
                 raise Crowded
+            self.held = cage.Held(*first.value) if first.value else None
             if not self._ended:
                 self._child.send(self._packed.body)
                 self._ended = self._receive(self._patience).trouble

@@ -54,12 +54,16 @@ def command(module: str) -> list[str]:
     return [sys.executable, "-P", "-E", "-u", "-c", code]
 
 
-def start(module: str, environment: Mapping[str, str], session: bool) -> subprocess.Popen[bytes]:
+def fresh(module: str, environment: Mapping[str, str], session: bool) -> subprocess.Popen[bytes]:
     """A fresh process that runs `main` of `module`, with pipes for all it hears and says."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
         command(module), stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=session
     )
+
+
+start: Callable[[str, Mapping[str, str], bool], Any] = fresh
+"""How a process is started; `forked.start` may take its place."""
 
 
 class Child:
@@ -74,7 +78,7 @@ class Child:
         self._hear, self._session = hear, session
         self._head, self._tail = "", ""
         self.flooded = False
-        self._process = start(module, {**os.environ, **ENVIRONMENT, **environment}, session)
+        self._process: subprocess.Popen[bytes] = start(module, {**os.environ, **ENVIRONMENT, **environment}, session)
         # Reading stays in threads: a message that was cut short must keep nobody waiting but them.
         threading.Thread(target=self._listen, daemon=True).start()
         self._drainer = threading.Thread(target=self._drain, daemon=True)
