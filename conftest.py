@@ -22,6 +22,7 @@ SLOW = (
     "tests/course/test_check_held_up.py",
     "tests/course/test_prediction_widget.py",
     "tests/course/test_sandbox.py",
+    "tests/grading/test_grade.py",
     "tests/process/test_packing.py",
     "tests/puzzles/test_board.py",
     "tests/puzzles/test_par.py",

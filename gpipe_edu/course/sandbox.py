@@ -7,19 +7,28 @@ late: then it is stopped, with everything that it has started.
 
 from __future__ import annotations
 
+import os
 import queue
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu.process import cage, plain
 from gpipe_edu.process.child import FLOOD, Child
+from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.patience import LOOK, Patience, wall
 
 from . import inside
+
+_MEMORY: Final = 3 * MEMORY
+"""Bytes for all its processes together."""
+
+_WRITTEN: Final = 500_000_000
+"""Bytes of files in its temporary folder."""
 
 START: Final = 60.0
 """Seconds for Python and its packages to load, which is no fault of the learner's."""
@@ -110,7 +119,9 @@ class Sandbox:
             return Reply(trouble=self._ended)
         self._child.send(plain.encode(given))
         reply = self._receive(self._patience)
-        if reply.trouble and reply.trouble.kind in ("stopped", "printed", "ended", "unreadable"):
+        if (reply.trouble and reply.trouble.kind in ("stopped", "printed", "ended", "unreadable")) or (
+            reply.trouble and self._child.ended
+        ):
             self._ended = reply.trouble
         return reply
 
@@ -127,6 +138,15 @@ class Sandbox:
         texts, number = self._packed.sources[line.file].splitlines(), int(line.number)
         text = texts[number - 1].strip() if 0 < number <= len(texts) else ""
         return Line(line.file, number, str(line.function), text)
+
+    def _written(self) -> int:
+        """Bytes in its temporary folder."""
+        found = 0
+        for folder, _, names in os.walk(self._folder.name):
+            for name in names:
+                with suppress(OSError):
+                    found += os.lstat(os.path.join(folder, name)).st_size
+        return found
 
     def _close(self) -> None:
         self._child.close()
@@ -149,6 +169,9 @@ class Sandbox:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
                 return Reply(trouble=Trouble("stopped", "", where, seconds=patience.seconds))
+            if patience.memory > _MEMORY or self._written() > _WRITTEN:
+                self._child.kill()
+                return Reply(trouble=Trouble("MemoryError", "more than there is for it, in memory or in files"))
             if patience.kept_waiting:
                 self._child.kill()
                 raise Crowded

@@ -96,16 +96,9 @@ def readable() -> list[str]:
     }
     system = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime"]
     devices = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"]
-    cpu = [
-        "/proc/self",
-        "/proc/cpuinfo",
-        "/proc/meminfo",
-        "/proc/stat",
-        "/sys/devices/system/cpu",
-        "/sys/devices/system/node",
-    ]
-    cpu += ["/sys/class/net", "/sys/devices/virtual/net"]  # gloo wants to know the loopback's speed
-    return sorted(path for path in {*paths, *system, *devices, *cpu, "/usr/share/zoneinfo"} if os.path.exists(path))
+    machine = ["/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat"]
+    machine += ["/sys/devices", "/sys/bus/pci", "/sys/class/net"]  # gloo looks for the network's hardware
+    return sorted(path for path in {*paths, *system, *devices, *machine, "/usr/share/zoneinfo"} if os.path.exists(path))
 
 
 def _libc() -> Any:

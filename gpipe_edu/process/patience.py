@@ -67,13 +67,14 @@ def wall(seconds: float) -> float:
 class Patience:
     """For the processes `pids()`, which shall take `seconds` for all that they are asked.
 
-    crowd: whether they had started more than MOST others when they were last looked at.
+    crowd: whether they had started more than MOST others when they were last looked at. memory: the bytes that they all
+    held then, shared ones too, which no limit of a process's own counts.
     """
 
     def __init__(self, pids: Callable[[], Iterable[int]], seconds: float) -> None:
         self._pids, self.seconds = pids, seconds
         self._spent = self._waited = 0.0
-        self.crowd = False
+        self.crowd, self.memory = False, 0
 
     def begin(self) -> None:
         """They are asked something."""
@@ -94,7 +95,7 @@ class Patience:
         if _TELLS and cpu == self._cpu_now and not any(_awake(one.pid) for one in found):
             self._slept += past
         self._cpu_now = cpu
-        self.crowd = len(found) > MOST
+        self.crowd, self.memory = len(found) > MOST, sum(_held(one.pid) for one in found)
 
     def end(self) -> None:
         """They have answered."""
@@ -119,6 +120,14 @@ class Patience:
 
     def _cpu(self) -> float:
         return sum(found.cpu for pid in self._pids() if (found := find(pid)))
+
+
+def _held(pid: int) -> int:
+    """Bytes of memory that are its own or shared with others; not files, which can be read again."""
+    with suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as file:
+        lines = [line.split() for line in file if line.startswith((b"RssAnon:", b"RssShmem:"))]
+        return sum(int(line[1]) for line in lines) * 1024
+    return 0
 
 
 def _awake(pid: int) -> bool:
