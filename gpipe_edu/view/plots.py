@@ -53,10 +53,14 @@ def plot_lines(
         if name not in lines:
             raise ValueError(f"{name!r} is to be marked but has no line; the lines are {', '.join(lines)}")
     ax = ax or _axes(height=3.6)
-    for (name, values), colour, marker in zip(lines.items(), cycle(_COLOURS), cycle(_MARKERS), strict=False):
-        bare = len(x) >= _DENSE or name in against or name in under
-        paint, width = (PAINTS["F"].fill, 7) if name in under else (colour, 2)
-        ax.plot(x, values, color=paint, linewidth=width, marker="" if bare else marker, label=name)
+    colours, markers = cycle(_COLOURS), cycle(_MARKERS)
+    for name, values in lines.items():
+        if name in under:
+            ax.plot(x, values, color=PAINTS["F"].fill, linewidth=7, label=name)
+            continue
+        colour, marker = next(colours), next(markers)
+        bare = len(x) >= _DENSE or name in against
+        ax.plot(x, values, color=colour, linewidth=2, marker="" if bare else marker, label=name)
         if name in against:
             ax.plot(x, against[name], color=colour, marker=marker, markersize=9, linestyle="")
         if limits and name in limits:
@@ -196,7 +200,7 @@ def _finish(ax: Axes, across: str, up: str, title: str, *, legend: str) -> None:
     ax.set_title(title, fontsize=12, loc="left")
     ax.tick_params(labelsize=11 if len(ax.get_xticks()) <= _NAMED else 8)
     if ax.get_yscale() == "linear":
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(bottom=0, auto=None)  # what another panel on this scale draws must still fit
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     if legend == "above":  # where bars stand, there is no room inside

@@ -56,6 +56,9 @@ def test_what_was_measured_stands_as_markers_on_the_planned_line(ax):
 def test_a_curve_that_others_lie_on_is_wide_and_first_in_the_legend(ax):
     plot_lines([1, 2], {"a": [3, 4], "b": [3, 4]}, across="x", up="y", under=["a"], ax=ax)
     a, b = ax.get_lines()
+    alone = Figure().add_subplot()
+    plot_lines([1, 2], {"b": [3, 4]}, across="x", up="y", ax=alone)
+    assert b.get_color() == alone.get_lines()[0].get_color()
     assert a.get_linewidth() > 2 * b.get_linewidth()
     assert a.get_zorder() <= b.get_zorder()
 
@@ -100,6 +103,8 @@ def test_panels_share_their_scale(pyplot):
     plot_lines([1, 2], {"a": [1, 2]}, across="x", up="y", ax=left)
     plot_lines([1, 2], {"a": [5, 9]}, across="x", up="y", ax=right)
     assert left.get_ylim() == right.get_ylim()
+    assert left.get_ylim()[0] == 0
+    assert left.get_ylim()[1] >= 9
     assert len(panels(1)) == 1
 
 
