@@ -59,8 +59,11 @@ def plot_lines(
             ax.plot(x, values, color=PAINTS["F"].fill, linewidth=7, label=name)
             continue
         colour, marker = next(colours), next(markers)
-        bare = len(x) >= _DENSE or name in against
-        ax.plot(x, values, color=colour, linewidth=2, marker="" if bare else marker, label=name)
+        mark = "" if len(x) >= _DENSE else marker
+        # Of a line that has markers beside it only the legend shows which are its own.
+        ax.plot(
+            x, values, color=colour, linewidth=2, marker=mark, markevery=[] if name in against else None, label=name
+        )
         if name in against:
             ax.plot(x, against[name], color=colour, marker=marker, markersize=9, linestyle="")
         if limits and name in limits:

@@ -47,7 +47,8 @@ def test_points_are_where_they_belong_and_those_asked_for_have_names(ax):
 def test_what_was_measured_stands_as_markers_on_the_planned_line(ax):
     plot_lines([1, 2], {"a": [3, 4]}, across="x", up="y", against={"a": [3.5, 4.5]}, ax=ax)
     planned, measured = ax.get_lines()
-    assert (planned.get_marker(), measured.get_linestyle()) == ("", "None")
+    assert (planned.get_markevery(), measured.get_linestyle()) == ([], "None")
+    assert planned.get_marker() == measured.get_marker(), "by which the legend names both"
     assert list(measured.get_ydata()) == [3.5, 4.5]
     assert planned.get_color() == measured.get_color()
     assert len(ax.get_lines()) == 2
