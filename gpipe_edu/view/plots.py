@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 _COLOURS: Final = (PAINTS["B"].fill, "#2B7BB9", "#5B5B5B", PAINTS["W"].fill, "#1B6E2E", "#B58900")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+_FEW_POWERS: Final = 300
+"""Up to this ratio of highest and lowest, the powers of ten alone would be too few marks."""
 _NAMED: Final = 12
 """Up to so many places on an axis are named one by one."""
 _DENSE: Final = 40
-"""From so many points on a line has no markers."""
+"""From so many points on a line has a marker at every tenth part only."""
 
 
 def plot_lines(
@@ -59,11 +61,9 @@ def plot_lines(
             ax.plot(x, values, color=PAINTS["F"].fill, linewidth=7, label=name)
             continue
         colour, marker = next(colours), next(markers)
-        mark = "" if len(x) >= _DENSE else marker
         # Of a line that has markers beside it only the legend shows which are its own.
-        ax.plot(
-            x, values, color=colour, linewidth=2, marker=mark, markevery=[] if name in against else None, label=name
-        )
+        every: int | list[int] = [] if name in against else len(x) // 10 if len(x) >= _DENSE else 1
+        ax.plot(x, values, color=colour, linewidth=2, marker=marker, markevery=every, label=name)
         if name in against:
             ax.plot(x, against[name], color=colour, marker=marker, markersize=9, linestyle="")
         if limits and name in limits:
@@ -73,7 +73,7 @@ def plot_lines(
     if doubling:
         ax.set_xscale("log", base=2)
     if tenfold:
-        ax.set_yscale("log")
+        _powers_of_ten(ax)
     ax.minorticks_off()
     if len(x) <= _NAMED:
         ax.set_xticks(list(x), [f"{value:g}" for value in x])
@@ -166,6 +166,35 @@ def plot_images(rows: Mapping[str, Sequence[Any]], *, title: str = "", across: s
     figure.supxlabel(across, fontsize=12)
 
 
+def plot_traffic(sent: Sequence[tuple[str, int, int, int]], *, title: str = "", ax: Axes | None = None) -> None:
+    """Stages from left to right, and an arrow for all that one sends another: (name, from, to, size).
+
+    What has no name goes from layer to layer, in black; named ways are skips, in bows over the stages that they pass.
+    Raises ValueError if nothing is sent.
+    """
+    if not sent:
+        raise ValueError("nothing is sent, so there is nothing to draw; a single stage sends nothing")
+    stages = range(max(target for _, _, target, _ in sent) + 1)
+    farthest = max((target - source for name, source, target, _ in sent if name), default=1)
+    ax = ax or _axes(height=1.5 + 0.3 * farthest)
+    most = max(size for *_, size in sent)
+    for name, source, target, size in sent:
+        colour = PAINTS["B"].fill if name else "black"
+        high = 0.42 * (target - source) if name else 0.0
+        look = {"arrowstyle": "->", "color": colour, "linewidth": 1 + 3 * size / most, "shrinkA": 24, "shrinkB": 24}
+        # An arc of this kind is half as high as the point that bends it.
+        look["connectionstyle"] = f"arc3,rad={-0.42 if name else 0}"
+        ax.annotate("", (target, 0), (source, 0), arrowprops=look)
+        words = f"{name}: {size:,}" if name else f"{size:,}"
+        ax.text((source + target) / 2, high / 2 + 0.07, words, ha="center", va="bottom", color=colour, fontsize=11)
+    for k in stages:
+        box = {"boxstyle": "round", "facecolor": PAINTS["F"].fill}
+        ax.text(k, 0, f"stage {k}", ha="center", va="center", fontsize=11, bbox=box)
+    ax.set(xlim=(-0.4, len(stages) - 0.6), ylim=(-0.2, 0.21 * farthest + 0.3), frame_on=False, xticks=[], yticks=[])
+    ax.set_aspect("equal")  # so that a bow is as high as its words expect
+    ax.set_title(title, fontsize=12, loc="left")
+
+
 def panels(count: int) -> list[Axes]:
     """So many axes side by side, on one scale, for plots to be compared."""
     from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
@@ -197,12 +226,23 @@ def _axes(height: float) -> Axes:
     return pyplot.figure(figsize=(8.5, height), layout="constrained").add_subplot()
 
 
+def _powers_of_ten(ax: Axes) -> None:
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    if high < _FEW_POWERS * low:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
 def _finish(ax: Axes, across: str, up: str, title: str, *, legend: str) -> None:
     ax.set_xlabel(across, fontsize=12)
     ax.set_ylabel(up, fontsize=12)
     ax.set_title(title, fontsize=12, loc="left")
-    ax.tick_params(labelsize=11 if len(ax.get_xticks()) <= _NAMED else 8)
-    if ax.get_yscale() == "linear":
+    ax.tick_params(labelsize=11)
+    ax.tick_params(axis="x", labelsize=11 if len(ax.get_xticks()) <= _NAMED else 9)
+    if ax.get_yscale() == "linear" and ax.dataLim.y0 >= 0:
         ax.set_ylim(bottom=0, auto=None)  # what another panel on this scale draws must still fit
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

@@ -5,8 +5,9 @@ import itertools
 import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 
-from gpipe_edu.view import panels, plot_bars, plot_images, plot_lines, plot_points
+from gpipe_edu.view import panels, plot_bars, plot_images, plot_lines, plot_points, plot_traffic
 
 
 @pytest.fixture
@@ -64,10 +65,26 @@ def test_a_curve_that_others_lie_on_is_wide_and_first_in_the_legend(ax):
     assert a.get_zorder() <= b.get_zorder()
 
 
+def test_curves_of_many_points_are_told_apart_by_a_few_markers(ax):
+    plot_lines(range(200), {"a": range(200), "b": range(200)}, across="x", up="y", ax=ax)
+    a, b = ax.get_lines()
+    assert a.get_marker() != b.get_marker()
+    assert a.get_markevery() == b.get_markevery() == 20
+
+
 def test_powers_of_ten_do_not_begin_at_zero(ax):
     plot_lines([1, 2], {"a": [1e-9, 4]}, across="x", up="y", tenfold=True, ax=ax)
     assert ax.get_yscale() == "log"
     assert ax.get_ylim()[0] > 0
+    near = Figure().add_subplot()
+    plot_lines([1, 2], {"a": [0.03, 0.5]}, across="x", up="y", tenfold=True, ax=near)
+    labels = [label.get_text() for label in near.get_yticklabels()]
+    assert {"0.05", "0.1", "0.2"} <= set(labels), "one power of ten alone tells little"
+
+
+def test_what_is_below_zero_is_shown(ax):
+    plot_points({"a": (1, -2), "b": (2, 4)}, across="x", up="y", ax=ax)
+    assert ax.get_ylim()[0] < -2
 
 
 @pytest.mark.parametrize("stacked", [False, True])
@@ -97,6 +114,19 @@ def test_images_stand_in_rows_with_their_names(pyplot):
     assert [ax.get_images()[0].get_array().tolist() for ax in axes] == [[[0, 1]], [[1, 0]], [[1, 1]], [[0, 0]]]
     with pytest.raises(ValueError, match="'b' has 1 values, and there are 2 places"):
         plot_images({"a": [[[0]], [[1]]], "b": [[[0]]]})
+
+
+def test_traffic_goes_from_stage_to_stage_and_skips_in_bows_over_them(ax):
+    plot_traffic([("", 0, 1, 100), ("", 1, 2, 50), ("8x8", 0, 2, 1024)], title="sent", ax=ax)
+    arrows = [text for text in ax.texts if isinstance(text, Annotation)]
+    assert [(text.xyann, text.xy) for text in arrows] == [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((0, 0), (2, 0))]
+    widths = [text.arrow_patch.get_linewidth() for text in arrows]
+    assert widths[1] < widths[0] < widths[2]
+    words = {text.get_text(): text.get_position() for text in ax.texts if not isinstance(text, Annotation)}
+    assert set(words) == {"100", "50", "8x8: 1,024", "stage 0", "stage 1", "stage 2"}
+    assert words["8x8: 1,024"][1] > words["100"][1]
+    with pytest.raises(ValueError, match="nothing is sent"):
+        plot_traffic([], ax=ax)
 
 
 def test_panels_share_their_scale(pyplot):
