@@ -19,8 +19,10 @@ SLOW = (
     "tests/distributed/",
     "tests/course/exercise/test_adding_one.py",
     "tests/course/test_check.py",
+    "tests/course/test_check_held_up.py",
     "tests/course/test_prediction_widget.py",
     "tests/course/test_sandbox.py",
+    "tests/grading/test_grade.py",
     "tests/process/test_packing.py",
     "tests/puzzles/test_board.py",
     "tests/puzzles/test_par.py",
@@ -37,6 +39,7 @@ SLOW = (
     "tests/schedule/test_doctor_random.py",
     "tests/solutions/test_edits.py",
     "tests/solutions/test_gates.py",
+    "tests/solutions/test_in_place.py",
     "tests/test_lab.py",
     "tests/view/test_gantt_widget.py",
 )

@@ -127,7 +127,7 @@ class Ranks:
         where = _address()
         agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
         try:
-            store = c10d.TCPStore(
+            store = dist.TCPStore(  # type: ignore[attr-defined]
                 os.environ["MASTER_ADDR"],
                 int(os.environ["MASTER_PORT"]),
                 is_master=self.rank == 0 and not agent,

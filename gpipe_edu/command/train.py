@@ -40,6 +40,8 @@ class Training(NamedTuple):
     batch: int
     learning_rate: float | None
     seed: int
+    save: Path | None = None
+    zero: bool = False
 
     @property
     def rate(self) -> float:
@@ -52,6 +54,8 @@ class Trainer(Protocol):
 
     schedule: Schedule
     balance: tuple[int, ...]
+    done: int
+    """Steps that an earlier run has made, whose training goes on."""
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss."""
@@ -75,6 +79,8 @@ def run(training: Training, *, trace: Path | None, figure: Path | None) -> None:
         check_targets(trace, figure)
     if "WORLD_SIZE" not in os.environ:
         with bad_arguments():
+            if training.save or training.zero:
+                raise ValueError("--save and --zero are for several processes: start this with torchrun")
             trainer = _trainer(training)
         _show(training, trainer, Console(highlight=False), trace, figure)
         return
@@ -132,10 +138,15 @@ def _train(training: Training, data: Digits, trainer: Trainer, console: Console)
         for epoch in range(training.epochs):
             task = progress.add_task(f"epoch {epoch + 1} of {training.epochs}", total=steps)
             losses: list[float] = []
-            for x, y in minibatches(data.x_train, data.y_train, training.batch, seed=training.seed + epoch):
-                losses.append(trainer.step(x, y, epoch * steps + len(losses)))
+            batches = minibatches(data.x_train, data.y_train, training.batch, seed=training.seed + epoch)
+            for number, (x, y) in enumerate(batches, start=epoch * steps):
+                if number >= trainer.done:
+                    losses.append(trainer.step(x, y, number))
                 progress.advance(task)
             progress.remove_task(task)
+            if not losses:
+                console.print(f"epoch {epoch + 1}: made by an earlier run")
+                continue
             accuracy = trainer.accuracy(data.x_test, data.y_test)
             console.print(f"epoch {epoch + 1}: loss {np.mean(losses):.3f}, test accuracy {accuracy:.1%}")
     return next(minibatches(data.x_train, data.y_train, training.batch, seed=training.seed))

@@ -18,6 +18,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from gpipe_edu.cluster import Pipeline
 from gpipe_edu.cluster.ranks import Ranks, RanksError, device_of
+from gpipe_edu.cluster.saving import load, save
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Timeline
@@ -25,6 +26,9 @@ from gpipe_edu.words import plural
 
 from .train import Array, Labels, Training, same
 from .train_torch import ROUNDS, network, tensors
+
+SAVED_EVERY = 4
+"""Steps from one saving to the next."""
 
 
 @contextmanager
@@ -63,13 +67,17 @@ class RanksTrainer:
         self._groups = (mesh.get_group("stage"), mesh.get_group("replica"))
         self.pipeline = self._pipeline(copy.deepcopy(self.net), torch.zeros(1, 64))
         self.balance = self.pipeline.balance
-        self.optimizer = torch.optim.SGD(self.pipeline.parameters(), lr=training.rate, momentum=0.9)
+        self.optimizer = self._optimizer(training)
+        self._folder = training.save
+        self.done = load(training.save, self.pipeline, self.optimizer) if training.save else 0
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss, the same on all ranks."""
         self.pipeline.zero_grad()
         loss = self._step(*tensors(x, y))
         self.optimizer.step()
+        if self._folder and (number + 1) % SAVED_EVERY == 0:
+            save(self._folder, self.pipeline, self.optimizer, number + 1)
         return self._of_all(loss)
 
     def accuracy(self, x: Array, y: Labels) -> float:
@@ -131,6 +139,18 @@ class RanksTrainer:
             group=stages,
             replicas=replicas if self._replicas > 1 else None,
         )
+
+    def _optimizer(self, training: Training) -> torch.optim.Optimizer:
+        settings: dict[str, Any] = {"lr": training.rate, "momentum": 0.9}
+        if not training.zero:
+            return torch.optim.SGD(self.pipeline.parameters(), **settings)
+        if self._replicas == 1:
+            raise ValueError("--zero shares the optimizer among replicas, but there is one: start more processes")
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        group = self._groups[1]
+        weights = self.pipeline.parameters()
+        return ZeroRedundancyOptimizer(weights, torch.optim.SGD, process_group=group, **settings)
 
     def _mine(self, values: Tensor) -> Tensor:
         """This replica's samples."""

@@ -28,6 +28,8 @@ ROUNDS = 7
 class TorchTrainer:
     """An MLP on the PyTorch pipeline; see `train.Trainer`."""
 
+    done = 0
+
     def __init__(self, training: Training, schedule: Schedule) -> None:
         self.schedule = schedule
         self.devices = devices_called(training.device)

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from gpipe_edu.process.child import FLOOD, Child
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import pack
+from gpipe_edu.process.patience import LOOK, Patience
 from gpipe_edu.validate import whole
 
 from .diary import Entry, hidden, read
@@ -138,17 +139,19 @@ class Crew:
     def _hear(self, paths: Sequence[Path], seconds: float) -> list[Any]:
         """Wait for a value from every process."""
         values: dict[int, Any] = {}
-        deadline = monotonic() + seconds
+        patience = Patience(lambda: [child.pid for child in self._children], seconds)
+        patience.begin()
         while len(values) < len(paths):
             try:
-                rank, report = self._next(0.1)
+                rank, report = self._next(LOOK)
             except queue.Empty:
+                patience.look()
                 stuck = Traffic([read(path) for path in paths], values).stuck()
                 if stuck:
                     self._note(paths)
                     where = "".join(map(shown, dict.fromkeys(stuck.lines)))
                     raise ProcessError(stuck.reason, stuck.message + where, stuck.lines) from None
-                if monotonic() > deadline:
+                if patience.over or patience.kept_waiting:
                     self._late(paths, seconds, values)
                 continue
             if report is None:
@@ -160,7 +163,7 @@ class Crew:
                 self._failed(paths, rank, *content)
             else:
                 values[rank] = pickle.loads(content[0])
-            if monotonic() > deadline and len(values) < len(paths):
+            if patience.over and len(values) < len(paths):
                 self._late(paths, seconds, values)
         return [values[rank] for rank in range(len(paths))]
 

@@ -20,12 +20,15 @@ import linecache
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import cloudpickle
 from cloudpickle.cloudpickle import _dynamic_class_reduce
+
+from .lines import Line
 
 _OURS: Final = ("gpipe_edu", "cloudpickle")  # wherever they lie
 _INSTALLED: Final = ("site-packages", "dist-packages")
@@ -44,6 +47,15 @@ class Packed(NamedTuple):
     sources: dict[str, str]
     missing: dict[str, str]
     digest: str
+
+    def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
+        """Those of the lines (file, number, function) that are the learner's own, with their texts."""
+        return tuple(self._with_text(Line(*line)) for line in found if line[0] in self.sources)
+
+    def _with_text(self, line: Line) -> Line:
+        texts, number = self.sources[line.file].splitlines(), int(line.number)
+        text = texts[number - 1].strip() if 0 < number <= len(texts) else ""
+        return Line(line.file, number, str(line.function), text)
 
 
 def pack(function: Callable[..., Any]) -> Packed:
@@ -69,6 +81,20 @@ def unpack(body: bytes) -> Callable[..., Any]:
     """The inverse of `pack`, in another process of the same Python. It runs code of the learner's."""
     function: Callable[..., Any] = pickle.loads(body)
     return function
+
+
+def unpack_a_copy(body: bytes) -> Callable[..., Any]:
+    """As `unpack`, in the very process that has packed the function: its classes become copies, too.
+
+    cloudpickle knows a class that it has met before, gives it back and sets its attributes anew: then the notebook's
+    own class would be changed.
+    """
+    known = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID
+    cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID = weakref.WeakValueDictionary()
+    try:
+        return unpack(body)
+    finally:
+        cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID = known
 
 
 class Forwarded:
@@ -136,8 +162,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         """How to pack what pickle packs by name only."""
         if isinstance(obj, types.ModuleType) and obj.__name__ in sys.modules:
             return importlib.import_module, (obj.__name__,)
-        if isinstance(obj, types.FunctionType) and not _has_a_home(obj):
-            return self._function(obj)
+        if isinstance(obj, types.FunctionType):
+            if (original := _original(obj)) is not None:
+                return getattr, (importlib.import_module(original.__module__), original.__qualname__)
+            if not _has_a_home(obj):
+                return self._function(obj)
         if isinstance(obj, type) and not _has_a_home(obj):
             return self._class(obj)
         if isinstance(obj, functools._lru_cache_wrapper) and not _has_a_home(obj):
@@ -170,7 +199,8 @@ def _has_a_home(thing: Any) -> bool:
     name = getattr(thing, "__module__", None) or ""
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names and top != "__main__":
-        return True
+        # A decorator of a learner's may have said with functools.wraps that its function is Python's.
+        return not isinstance(thing, types.FunctionType) or thing.__globals__.get("__name__") != "__main__"
     module = sys.modules.get(name)
     if module is None or top == "__main__":
         return False
@@ -181,6 +211,15 @@ def _has_a_home(thing: Any) -> bool:
         return False
     file = getattr(module, "__file__", None)
     return file is None or top in _OURS or any(part in _INSTALLED for part in Path(file).parts)
+
+
+def _original(function: types.FunctionType) -> Any:
+    """What a function of a library stands in for, as IPython's `open` does for Python's; None for any other."""
+    wrapped = getattr(function, "__wrapped__", None)
+    if wrapped is None or not any(part in _INSTALLED for part in Path(function.__code__.co_filename).parts):
+        return None
+    home = sys.modules.get(getattr(wrapped, "__module__", None) or "")
+    return wrapped if getattr(home, getattr(wrapped, "__qualname__", ""), None) is wrapped is not function else None
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

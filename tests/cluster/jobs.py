@@ -143,3 +143,50 @@ def refusal(schedule):
     except ValueError as error:
         return str(error)
     return ""
+
+
+def optimizer_of(pipeline, zero):
+    if zero:
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        return ZeroRedundancyOptimizer(
+            pipeline.parameters(), torch.optim.Adam, process_group=pipeline.replicas, lr=0.01
+        )
+    return torch.optim.Adam(pipeline.parameters(), lr=0.01)
+
+
+def training(schedule, folder, steps, *, copies=1, zero=False, end_at=None):
+    """Losses of steps that go on from `folder`, which is written after each; killed at step `end_at`, while saving."""
+    import os
+    import signal
+
+    from torch.distributed.device_mesh import init_device_mesh
+
+    from gpipe_edu.cluster import saving
+
+    mesh = init_device_mesh("cpu", (copies, schedule.devices), mesh_dim_names=("replica", "stage"))
+    (x, y), mine = data(12), mesh.get_local_rank("replica")
+    pipeline = Pipeline(
+        network(),
+        schedule,
+        LOSS,
+        x,
+        group=mesh.get_group("stage"),
+        replicas=mesh.get_group("replica") if copies > 1 else None,
+    )
+    optimizer = optimizer_of(pipeline, zero)
+    part = slice(mine * len(x) // copies, (mine + 1) * len(x) // copies)
+    losses = {}
+    for step in range(saving.load(folder, pipeline, optimizer), steps):
+        pipeline.zero_grad()
+        loss = pipeline.step(x[part], y[part], of=len(x))
+        optimizer.step()
+        total = torch.zeros(1, dtype=torch.float64) if loss is None else loss.reshape(1)
+        dist.all_reduce(total)
+        losses[step] = float(total)
+        if zero:
+            assert 0 < len(optimizer.optim.state) < len(list(pipeline.parameters())), "each replica has its share"
+        if step == end_at:
+            saving.os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+        saving.save(folder, pipeline, optimizer, step + 1)
+    return losses
