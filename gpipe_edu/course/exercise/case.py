@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from gpipe_edu.course.findings import Chart, Finding, Success, Unwritten
+from gpipe_edu.course.in_place import InPlace
 from gpipe_edu.course.sandbox import STOPPED, Reply, Sandbox, Trouble
 from gpipe_edu.process.lines import Line
 from gpipe_edu.words import shortened
@@ -74,7 +75,7 @@ class Wrong(Exception):
 class Exam:
     """One check: asks the learner's process for answers, and knows the sentences of the exercise."""
 
-    def __init__(self, exercise: Exercise, sandbox: Sandbox) -> None:
+    def __init__(self, exercise: Exercise, sandbox: Sandbox | InPlace) -> None:
         self.exercise, self._sandbox = exercise, sandbox
         self.calls = 0
 
