@@ -19,7 +19,7 @@ from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.sizing.plan import SCHEDULES, STATES
 from gpipe_edu.sizing.presets import presets
 
-from .command import environment, exercises, lab, plan, puzzle, schedule, train, watch
+from .command import environment, exercises, grade, lab, plan, puzzle, schedule, train, watch
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
@@ -217,6 +217,28 @@ def reset_command(
 ) -> None:
     """Start one exercise anew; what was written is kept in a dated copy."""
     raise typer.Exit(exercises.reset(key))
+
+
+@app.command("grade")
+def grade_command(
+    place: Annotated[Path, typer.Argument(metavar="HAND-INS", help="A folder of hand-ins, or a zip archive of one.")],
+    out: Annotated[Path, typer.Option(help="Where the marks go; the same again judges only what is new.")] = Path(
+        "marks"
+    ),
+    one: Annotated[bool, typer.Option("--one", help="HAND-INS is one notebook: show its report.")] = False,
+    tasks: Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all.")] = "",
+    roster: Annotated[Path | None, typer.Option(help="A CSV of participants, whose columns come back.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=20, help="How often each answer is judged; the worst counts.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="How many answers at once.")] = 2,
+    student: Annotated[str, typer.Option(help="A regular expression: its first group in a path is the student.")] = "",
+    all_or_nothing: Annotated[
+        bool, typer.Option("--all-or-nothing", help="No points for what is partly right.")
+    ] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Run answers without a cage, as yourself.")] = False,
+) -> None:
+    """Grade a class: cut answers out of notebooks, judge them in a cage. Exit code 2 if some could not be judged."""
+    asked = grade.Request(place, out, one, tasks, roster, seeds, jobs, student, all_or_nothing, trust)
+    raise typer.Exit(grade.run(asked))
 
 
 @app.command("environment")

@@ -18,6 +18,9 @@ from .hover import definitions, with_definitions
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORK: Final = ROOT / "work"
 """Where a learner's copy of the course is: see `workspace.py`."""
+FRESH: Final = ".fresh"
+"""Where a copy of the course without solutions has a fresh notebook of every exercise."""
+
 _OURS: Final = "gpipe_edu"
 
 
@@ -79,17 +82,38 @@ def exercise(stem: str, root: Path = ROOT) -> Path:
 
 
 def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
-    """A fresh notebook for the exercise; what was there is renamed first. Returns the notebook and the copy, if any."""
-    master = next((path for path in masters(root) if path.stem == stem), None)
-    if master is None:
-        raise ValueError(f"there is no exercise {stem!r}; there are {', '.join(path.stem for path in masters(root))}")
+    """A fresh notebook for the exercise; what was there is renamed first. Returns the notebook and the copy, if any.
+
+    Raises ValueError for an exercise that does not exist, FileNotFoundError where nothing is left to make it from.
+    """
     target, copy = exercise(stem, root), None
+    text = fresh(stem, root)
     target.parent.mkdir(exist_ok=True)
     if target.exists() and not untouched(target):
         copy = free_name(target, f"{datetime.now():%Y-%m-%d_%H%M%S}")
         target.rename(copy)
-    target.write_text(notebook_text(master), encoding="utf-8")
+    target.write_text(text, encoding="utf-8")
     return target, copy
+
+
+def fresh(stem: str, root: Path = ROOT) -> str:
+    """The released notebook of an exercise: built from its master, or, where there are none, one nobody has worked in.
+
+    Raises as `reset` does.
+    """
+    if (root / "solutions").is_dir():
+        master = next((path for path in masters(root) if path.stem == stem), None)
+        if master is None:
+            names = ", ".join(path.stem for path in masters(root))
+            raise ValueError(f"there is no exercise {stem!r}; there are {names}")
+        return notebook_text(master)
+    for folder in (FRESH, "exercises"):
+        path = root / folder / f"{stem}.ipynb"
+        if path.is_file() and untouched(path):
+            return path.read_text(encoding="utf-8")
+    raise FileNotFoundError(
+        f"no fresh {stem}.ipynb is left here: get it again from where you had the course, under another name"
+    )
 
 
 def notebook_text(master: Path) -> str:

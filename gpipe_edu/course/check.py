@@ -17,7 +17,7 @@ from gpipe_edu.process.packing import pack
 from . import attempts, page
 from .exercise import find
 from .findings import Report, Unwritten
-from .judging import judge_apart
+from .judging import NotJudged, judge_apart
 from .report import as_markdown, drawings, headline
 
 
@@ -38,7 +38,7 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
 
     The function runs in a process of its own, with inputs drawn anew each time; `seed` draws those of an earlier check.
     Raises NotYet for a wrong answer, NotImplementedError for one that is not written yet, TypeError or ValueError for
-    arguments that make no sense.
+    arguments that make no sense, RuntimeError if nothing could be found out, as on a machine that is too busy.
     """
     exercise = find(key)
     if not callable(function) or isinstance(function, str):
@@ -51,7 +51,13 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
     elif isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"seed is {seed!r}; it must be the whole number that an earlier check has printed")
     packed = pack(function)
-    report = judge_apart(exercise.key, packed, seed, [folder for folder in sys.path if isinstance(folder, str)])
+    path = [folder for folder in sys.path if isinstance(folder, str)]
+    try:
+        report = judge_apart(exercise.key, packed, seed, path)
+    except NotJudged as error:
+        if not error.busy:
+            raise
+        report = judge_apart(exercise.key, packed, seed, path)
     if report.state == "unwritten":
         raise Unwritten(headline(report))
     trouble = attempts.record(report, packed.digest)

@@ -51,7 +51,7 @@ class Success(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a check found. state: "passed", "wrong" or "unwritten"."""
+    """What a check found. state: "passed", "wrong" or "unwritten". passed_over: what was seen and did not end it."""
 
     key: str
     state: str
@@ -60,3 +60,4 @@ class Report(NamedTuple):
     finding: Finding | None = None
     success: Success | None = None
     printed: str = ""
+    passed_over: tuple[Finding, ...] = ()

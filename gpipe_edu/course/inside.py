@@ -5,18 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from time import monotonic
-from typing import Any, Final
+from typing import Any
 
-from gpipe_edu.process import last_words, packing, plain
+from gpipe_edu.process import cage, last_words, packing, plain
 from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.parent import Parent, look_also_in
 
 from .hiding import Hidden
 from .went_wrong import told
-
-_MARGIN: Final = 0.8
-"""Of the time limit: then the process writes down where it is, while it still can."""
 
 
 def main() -> None:
@@ -28,22 +24,26 @@ def main() -> None:
     exercise: Any = importlib.import_module(start["module"])
     limit_memory()
     Hidden(getattr(exercise, "HIDDEN", {})).__enter__()  # as long as this process lives
+    held = None
+    if start["cage"]:
+        held = tuple(cage.enter(start["folder"], start["cpu"], getattr(exercise, "TALKS", False)))
+    parent.listen()
+    _answer(parent, held, None)  # from now on the time that passes is the learner's
+    body = parent.hear()
     try:
-        function = getattr(exercise, "unpack", packing.unpack)(parent.hear())
+        with last_words.ready(start["seconds"]):
+            function = getattr(exercise, "unpack", packing.unpack)(body)
     except BaseException as error:
         _answer(parent, None, told(error, start["sources"], start["missing"]))
         return
     _answer(parent, None, None)
-    left = start["seconds"]
     while True:
         given = plain.decode(parent.hear())
-        started = monotonic()
         try:
-            with last_words.written_after(left * _MARGIN):
+            with last_words.ready(start["seconds"]):
                 value, trouble = exercise.perform(function, **given), None
         except BaseException as error:  # sys.exit and a keyboard interrupt too
             value, trouble = None, told(error, start["sources"], start["missing"])
-        left -= monotonic() - started
         _answer(parent, value, trouble)
 
 

@@ -7,37 +7,68 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
+from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Final
 
-from gpipe_edu.process import plain
+from gpipe_edu.process import orphans, plain
+from gpipe_edu.process.cage import Held
 from gpipe_edu.process.child import command
+from gpipe_edu.process.limits import ENVIRONMENT
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
+from gpipe_edu.process.patience import find as find_process
+from gpipe_edu.process.patience import wall
 
 from .exercise import find
 from .exercise.case import Exam, Sign, Wrong
 from .findings import Chart, Finding, Report, Success, Unwritten
 from .in_place import InPlace
-from .sandbox import Sandbox, Trouble
+from .sandbox import START, Crowded, Sandbox, Trouble
+
+_CROWDED: Final = 3
+"""The exit status of a judge who could not judge because the machine was too busy."""
 
 STRICT = False
 """In tests: an error of the judge's own is raised."""
 
 
-def judge(
-    key: str, packed: Packed, seed: int, path: Sequence[str] = (), asked: type[Sandbox | InPlace] = Sandbox
-) -> Report:
-    """Examine one function with the inputs of `seed`.
+class NotJudged(RuntimeError):
+    """Nothing is known of an answer, for a reason that need not be the answer's. busy: it was the machine's."""
 
-    path: where the learner's own modules are found. asked: what runs the function.
+    def __init__(self, why: str, busy: bool = False) -> None:
+        super().__init__(f"the check itself failed, and your answer was not judged: {why}")
+        self.busy = busy
+
+
+def judge(
+    key: str,
+    packed: Packed,
+    seed: int,
+    path: Sequence[str] = (),
+    caged: bool = False,
+    passing_over: Collection[str] = (),
+    in_place: bool = False,
+) -> Report:
+    """Examine one function with the inputs of `seed`. `path`: where the learner's own modules are found.
+
+    caged: the learner's process gives up every right it does not need. passing_over: slips that do not end the exam;
+    a report that is "passed" may have some. in_place: without a process of its own. Raises Crowded on a machine that is
+    too busy, NotJudged where a cage would stand open.
     """
     exercise = find(key)
+    asked = InPlace if in_place else partial(Sandbox, caged=caged)
     with asked(exercise.module, packed, exercise.seconds, path) as sandbox:
-        exam = Exam(exercise, sandbox)
+        if isinstance(sandbox, Sandbox) and caged:
+            missing = (sandbox.held or Held()).missing(getattr(exercise.check, "TALKS", False))
+            if missing:
+                raise NotJudged(f"the cage does not shut {' and '.join(missing)} here")
+        exam = Exam(exercise, sandbox, passing_over)
         finding, success, state = None, None, "wrong"
         try:
             success, state = exercise.check.examine(exam, Random(seed)), "passed"
@@ -45,31 +76,64 @@ def judge(
             finding = wrong.finding
         except Unwritten:
             state = "unwritten"
+        except Crowded:
+            raise
         except Exception:  # an answer so strange that judging it failed is no right one, and no reason for a traceback
             if STRICT:
                 raise
             finding = exam.case().wrong(Sign("strange")).finding
-    return Report(exercise.key, state, seed, exam.calls, finding, success, sandbox.printed)
+    over = tuple(exam.passed_over)
+    return Report(exercise.key, state, seed, exam.calls, finding, success, sandbox.printed, over)
 
 
 def judge_apart(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Report:
-    """As `judge`, in a process of its own; in a browser, which has none, here."""
+    """As `judge`, in a process of its own; in a browser, which has none, here. Raises NotJudged."""
     if sys.platform == "emscripten":
-        return judge(key, packed, seed, path, InPlace)
+        return judge(key, packed, seed, path, in_place=True)
     body = base64.b64encode(packed.body).decode()
     message = {"key": key, "packed": {**packed._asdict(), "body": body}, "seed": seed, "path": list(path)}
-    done = subprocess.run(command(__name__), input=json.dumps(message).encode(), capture_output=True, check=False)
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise RuntimeError(f"the check itself failed, and your answer was not judged: {' '.join(last)}")
-    return unpack_report(plain.decode(done.stdout))
+    pipe, environment = subprocess.PIPE, {**os.environ, **ENVIRONMENT}
+    with subprocess.Popen(command(__name__), stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process:
+        said, complaints = _waited_for(process, json.dumps(message).encode(), START + wall(find(key).seconds) + START)
+    if process.returncode == _CROWDED:
+        raise NotJudged("this machine is too busy. Try again when it has less to do", busy=True)
+    if process.returncode:
+        last = complaints.decode(errors="replace").strip().splitlines()[-1:]
+        raise NotJudged(" ".join(last) or f"its process was ended by signal {-process.returncode}")
+    return unpack_report(plain.decode(said))
+
+
+def _waited_for(judge: subprocess.Popen[bytes], message: bytes, seconds: float) -> tuple[bytes, bytes]:
+    """What a judge says and complains of; one that is late, or that somebody has stopped, is ended."""
+    deadline, stopped = time.monotonic() + seconds, 0
+    given: bytes | None = message
+    while True:
+        try:
+            return judge.communicate(given, timeout=0.5)
+        except subprocess.TimeoutExpired:
+            given = None
+            process = find_process(judge.pid)
+            stopped = stopped + 1 if process and process.state in "Tt" else 0
+            if time.monotonic() > deadline or stopped > 1:  # once may be the Ctrl-Z of whoever runs us
+                judge.kill()
+                why = "its process was stopped" if stopped else "it did not come to an end"
+                raise NotJudged(why, busy=not stopped) from None
+        except BaseException:
+            judge.kill()
+            raise
 
 
 def main() -> None:
     """The judge's process: a message on standard input, the report on standard output."""
+    orphans.adopt()
     message = json.loads(sys.stdin.buffer.read())
     packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
-    report = judge(message["key"], packed, message["seed"], message["path"])
+    try:
+        report = judge(message["key"], packed, message["seed"], message["path"])
+    except Crowded:
+        sys.exit(_CROWDED)
+    finally:
+        orphans.end()
     sys.stdout.buffer.write(plain.encode(report))
     sys.stdout.flush()
 
@@ -77,15 +141,16 @@ def main() -> None:
 def unpack_report(data: tuple[Any, ...]) -> Report:
     """A report from the tuples that it travelled as."""
     report = Report(*data)
-    finding, success = report.finding, report.success
-    if finding is not None:
-        found = Finding(*finding)
-        trouble = None
-        if found.trouble is not None:
-            trouble = Trouble(*found.trouble)
-            trouble = trouble._replace(where=tuple(Line(*line) for line in trouble.where))
-        finding = found._replace(charts=tuple(Chart(*chart) for chart in found.charts), trouble=trouble)
+    finding, success = report.finding and _finding(report.finding), report.success
     if success is not None:
         words, charts = success
         success = Success(words, tuple(Chart(*chart) for chart in charts))
-    return report._replace(finding=finding, success=success)
+    return report._replace(finding=finding, success=success, passed_over=tuple(map(_finding, report.passed_over)))
+
+
+def _finding(data: tuple[Any, ...]) -> Finding:
+    found, trouble = Finding(*data), None
+    if found.trouble is not None:
+        trouble = Trouble(*found.trouble)
+        trouble = trouble._replace(where=tuple(Line(*line) for line in trouble.where))
+    return found._replace(charts=tuple(Chart(*chart) for chart in found.charts), trouble=trouble)

@@ -11,7 +11,7 @@ from gpipe_edu.timeline.standstill import Standstill, standstill
 from gpipe_edu.words import plural
 
 from .exercise import find
-from .findings import Chart, Report
+from .findings import Chart, Finding, Report
 from .sandbox import STOPPED, Trouble
 
 _PRINTED = 400
@@ -25,7 +25,7 @@ def as_markdown(report: Report) -> str:
     finding = report.finding
     if finding:
         parts[0] += f" {finding.because}"
-        block = "\n".join(_evidence(report))
+        block = "\n".join(evidence(finding))
         if block:
             parts.append(f"```\n{block}\n```")
         if finding.trouble and finding.slip != "arguments" and (lines := _trouble(finding.trouble)):
@@ -78,10 +78,8 @@ def _durations(chart: Chart) -> Any:
     return lambda op: sizes[op.micro_batch] * times[op.kind]
 
 
-def _evidence(report: Report) -> list[str]:
-    finding = report.finding
-    if finding is None:
-        return []
+def evidence(finding: Finding) -> list[str]:
+    """The call, what was expected and what came, line by line."""
     lines = [finding.call] if finding.call else []
     for name, text in (
         ("expected", finding.expected),

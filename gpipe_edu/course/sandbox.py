@@ -7,20 +7,30 @@ late: then it is stopped, with everything that it has started.
 
 from __future__ import annotations
 
+import os
 import queue
+import tempfile
 from collections.abc import Iterable, Sequence
-from time import monotonic
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.process import plain
+from gpipe_edu.process import cage, plain
 from gpipe_edu.process.child import FLOOD, Child
+from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
+from gpipe_edu.process.patience import LOOK, Patience, wall
 
 from . import inside
 
-_START: Final = 60.0
+_MEMORY: Final = 3 * MEMORY
+"""Bytes for all its processes together."""
+
+_WRITTEN: Final = 500_000_000
+"""Bytes of files in its temporary folder."""
+
+START: Final = 60.0
 """Seconds for Python and its packages to load, which is no fault of the learner's."""
 
 
@@ -43,6 +53,10 @@ class Trouble(NamedTuple):
     seconds: float | None = None
 
 
+class Crowded(Exception):
+    """The machine was too busy to let the learner's process have its time: no verdict on anybody's answer."""
+
+
 class Reply(NamedTuple):
     """What a call gave: a value of plain data, or trouble."""
 
@@ -51,45 +65,63 @@ class Reply(NamedTuple):
 
 
 class Sandbox:
-    """`with Sandbox(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together."""
+    """`with Sandbox(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together.
 
-    def __init__(self, module: str, packed: Packed, seconds: float, path: Sequence[str] = ()) -> None:
-        self._packed, self._limit, self._left = packed, seconds, seconds
+    caged: the process gives up what it does not need (see `process.cage`), and `held` says what it was.
+    """
+
+    def __init__(
+        self, module: str, packed: Packed, seconds: float, path: Sequence[str] = (), caged: bool = False
+    ) -> None:
+        self._packed = packed
         self._ended: Trouble | None = None
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._child = Child(inside.__name__, self._replies.put)
+        # Whatever it forgets in a temporary folder goes when it goes.
+        self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
+        self._child = Child(inside.__name__, self._replies.put, TMPDIR=self._folder.name)
+        self._patience = Patience(lambda: [self._child.pid], seconds)
         self._start = {
             "module": module,
             "path": list(path),
             "seconds": seconds,
             "sources": list(packed.sources),
             "missing": packed.missing,
+            "cage": caged,
+            "folder": self._folder.name,
+            "cpu": wall(seconds),
         }
+        self.held: cage.Held | None = None
 
     def __enter__(self) -> Sandbox:
         try:
             self._child.send(plain.encode(self._start))
-            self._child.send(self._packed.body)
-            self._ended = self._receive(_START).trouble
+            first = self._receive(Patience(lambda: [self._child.pid], START))
+            self._ended = first.trouble
+            if self._ended and self._ended.kind == "stopped":
+                raise Crowded
+            self.held = cage.Held(*first.value) if first.value else None
+            if not self._ended:
+                self._child.send(self._packed.body)
+                self._ended = self._receive(self._patience).trouble
         except BaseException:
-            self._child.close()
+            self._close()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._child.close()
+        self._close()
 
     def __call__(self, **given: Any) -> Reply:
         """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake."""
         if self._ended:
             return Reply(trouble=self._ended)
-        started = monotonic()
         self._child.send(plain.encode(given))
-        reply = self._receive(self._left)
-        self._left -= monotonic() - started
-        if reply.trouble and reply.trouble.kind in ("stopped", "printed", "ended", "unreadable"):
+        reply = self._receive(self._patience)
+        if (reply.trouble and reply.trouble.kind in ("stopped", "printed", "ended", "unreadable")) or (
+            reply.trouble and self._child.ended
+        ):
             self._ended = reply.trouble
         return reply
 
@@ -102,13 +134,43 @@ class Sandbox:
         """Those of the lines (file, number, function) that are the learner's own, with their texts."""
         return self._packed.lines(found)
 
-    def _receive(self, seconds: float) -> Reply:
-        try:
-            data = self._replies.get(timeout=max(seconds, 0.001))
-        except queue.Empty:
-            self._child.kill()
-            where = self.lines(self._child.last_words())
-            return Reply(trouble=Trouble("stopped", "", where, seconds=self._limit))
+    def _written(self) -> int:
+        """Bytes in its temporary folder."""
+        found = 0
+        for folder, _, names in os.walk(self._folder.name):
+            for name in names:
+                with suppress(OSError):
+                    found += os.lstat(os.path.join(folder, name)).st_size
+        return found
+
+    def _close(self) -> None:
+        self._child.close()
+        self._folder.cleanup()
+
+    def _receive(self, patience: Patience) -> Reply:
+        """The next answer. Raises Crowded."""
+        patience.begin()
+        while True:
+            ended = self._child.ended  # asked first, so that its last message is not missed
+            try:
+                data = self._replies.get(timeout=LOOK)
+                break
+            except queue.Empty:
+                patience.look()
+            if ended:  # and what it has left behind keeps the pipe open
+                data = None
+                break
+            if patience.over or patience.crowd:
+                where = self.lines(self._child.last_words())
+                self._child.kill()
+                return Reply(trouble=Trouble("stopped", "", where, seconds=patience.seconds))
+            if patience.memory > _MEMORY or self._written() > _WRITTEN:
+                self._child.kill()
+                return Reply(trouble=Trouble("MemoryError", "more than there is for it, in memory or in files"))
+            if patience.kept_waiting:
+                self._child.kill()
+                raise Crowded
+        patience.end()
         if data is None:
             printed = Trouble("printed", f"{FLOOD // 1_000_000} MB")
             return Reply(trouble=printed if self._child.flooded else Trouble("ended", ""))

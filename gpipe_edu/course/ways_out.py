@@ -9,16 +9,17 @@ from .exercise import exercises, find
 def solution(key: str, give_up: bool = False) -> None:
     """Show one way to write the function of an exercise: after it is solved, or when you give up.
 
-    Raises ValueError for a key that does not exist, FileNotFoundError where the course's solutions are not there.
+    Where the course came without its solutions, it says so. Raises ValueError for a key that does not exist.
     """
     exercise = find(key)
     key = exercise.key
     if not attempts.state(key)["passed"] and not give_up:
         page.show(f'Not solved yet. To see a solution all the same: `solution("{key}", give_up=True)`.')
         return
-    master = next((path for path in build.masters() if path.stem == exercise.notebook), None)
-    if master is None:
-        raise FileNotFoundError(f"solutions/{exercise.notebook}.py is not there")
+    master = build.ROOT / "solutions" / f"{exercise.notebook}.py"
+    if not master.is_file():
+        page.show("The solutions are not in this copy of the course: ask whoever gave it to you. There are hints.")
+        return
     for cell in percent.read(master.read_text(encoding="utf-8")):
         if "### BEGIN SOLUTION" in cell.source and f"{exercise.cell}-" in cell.metadata.get("nbgrader", {}).get(
             "grade_id", ""
@@ -32,7 +33,11 @@ def reset(key: str) -> None:
     Raises ValueError for a key that does not exist.
     """
     exercise = find(key)
-    notebook, copy = build.reset(exercise.notebook)
+    try:
+        notebook, copy = build.reset(exercise.notebook)
+    except FileNotFoundError as error:
+        page.show(f"Nothing was changed: {error}.")
+        return
     for other in exercises().values():
         if other.notebook == exercise.notebook:
             attempts.forget(other.key)

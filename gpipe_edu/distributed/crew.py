@@ -24,7 +24,9 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from gpipe_edu.process.child import FLOOD, Child
 from gpipe_edu.process.lines import Line
+from gpipe_edu.process.loopback import LOOPBACK
 from gpipe_edu.process.packing import pack
+from gpipe_edu.process.patience import LOOK, Patience
 from gpipe_edu.validate import whole
 
 from .diary import Entry, hidden, read
@@ -36,9 +38,6 @@ _RANK: Final = f"{__package__}.rank"
 
 _START: Final = 60.0
 """Seconds for Python and PyTorch to load."""
-
-_LOOPBACK: Final = {"linux": "lo", "darwin": "lo0"}
-"""gloo talks through this interface; on Windows it finds it by itself."""
 
 
 class Results(NamedTuple):
@@ -119,12 +118,11 @@ class Crew:
         """Make sure that K processes wait for work; returns their folder."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_")
-        interface = {"GLOO_SOCKET_IFNAME": _LOOPBACK[sys.platform]} if sys.platform in _LOOPBACK else {}
         path = [folder for folder in sys.path if isinstance(folder, str)]
         new = range(len(self._children), K)
         for rank in new:
             # Not in a session of its own: whoever ends us, because our time is over, ends it too.
-            child = Child(_RANK, partial(self._heard, rank, self._crew), session=False, **interface)
+            child = Child(_RANK, partial(self._heard, rank, self._crew), session=False, **LOOPBACK)
             self._children.append(child)
             child.send(pickle.dumps((rank, path)))
         waiting, deadline = set(new), monotonic() + _START
@@ -138,17 +136,19 @@ class Crew:
     def _hear(self, paths: Sequence[Path], seconds: float) -> list[Any]:
         """Wait for a value from every process."""
         values: dict[int, Any] = {}
-        deadline = monotonic() + seconds
+        patience = Patience(lambda: [child.pid for child in self._children], seconds)
+        patience.begin()
         while len(values) < len(paths):
             try:
-                rank, report = self._next(0.1)
+                rank, report = self._next(LOOK)
             except queue.Empty:
+                patience.look()
                 stuck = Traffic([read(path) for path in paths], values).stuck()
                 if stuck:
                     self._note(paths)
                     where = "".join(map(shown, dict.fromkeys(stuck.lines)))
                     raise ProcessError(stuck.reason, stuck.message + where, stuck.lines) from None
-                if monotonic() > deadline:
+                if patience.over or patience.kept_waiting:
                     self._late(paths, seconds, values)
                 continue
             if report is None:
@@ -160,7 +160,7 @@ class Crew:
                 self._failed(paths, rank, *content)
             else:
                 values[rank] = pickle.loads(content[0])
-            if monotonic() > deadline and len(values) < len(paths):
+            if patience.over and len(values) < len(paths):
                 self._late(paths, seconds, values)
         return [values[rank] for rank in range(len(paths))]
 

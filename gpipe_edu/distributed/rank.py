@@ -19,6 +19,7 @@ from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.lines import lines_to
 from gpipe_edu.process.packing import unpack
 from gpipe_edu.process.parent import Parent, look_also_in
+from gpipe_edu.process.patience import wall
 
 _PRINTED: Final = 10_000
 """Characters passed on of what a function prints."""
@@ -30,6 +31,7 @@ _MARGIN: Final = 0.9
 def main() -> None:
     """Run one job after another until the other side hangs up."""
     parent = Parent()
+    parent.listen()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started us is interrupted too, and stops us
     rank, path = pickle.loads(parent.hear())
     look_also_in(path)
@@ -86,13 +88,13 @@ def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
     if dist.is_initialized():  # that of the job before, kept until every process was through
         dist.destroy_process_group()
     store = dist.FileStore(job["store"], job["size"])  # type: ignore[attr-defined]
-    limit = timedelta(seconds=job["seconds"] + 10)  # later than the limit of who waits for us, who knows more
+    limit = timedelta(seconds=wall(job["seconds"]) + 10)  # later than the limit of who waits for us, who knows more
     dist.init_process_group("gloo", store=store, rank=rank, world_size=job["size"], timeout=limit)
     watch.barrier()
     diary = Diary(Path(job["diary"]))
     watch.diary = diary
     try:
-        with last_words.written_after(job["seconds"] * _MARGIN):
+        with last_words.ready(job["seconds"] * _MARGIN):
             return "value", pickle.dumps(unpack(job["body"])())
     except BaseException as error:  # sys.exit too
         return "error", *_error(error)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,24 +24,46 @@ from .lines import Line
 KEPT, _TAIL = 2_000, 20_000
 """Characters kept of what it prints: of its beginning, and of its end."""
 
+_FAREWELL: Final = 0.5
+"""Seconds for last words."""
+
 FLOOD: Final = 50_000_000
 """Bytes: whoever prints more is stopped."""
 
 
 def command(module: str) -> list[str]:
-    """The command line of a fresh Python that calls `main` of one of our modules."""
-    root = str(Path(__file__).resolve().parents[2])
-    code = f"import sys; sys.path.append({root!r}); from {module} import main; main()"
-    # -P: a learner's random.py beside the notebook must not take the place of Python's.
-    return [sys.executable, "-P", "-c", code]
+    """The command line of a fresh Python that calls `main` of one of our modules.
+
+    It is this very package that it loads, whatever else is called so. What PYTHONPATH names comes last, because a
+    sitecustomize.py or a numpy/ of a learner's must not take another's place; packages may still be found only there.
+    """
+    package = Path(__file__).resolve().parents[1]
+    last = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    code = (
+        "import sys, importlib.util as util\n"
+        "for pipe in sys.stdout, sys.stderr: pipe.reconfigure(encoding='utf-8', errors='replace')\n"
+        f"sys.path += {[str(package.parent), *last]!r}\n"
+        f"found = util.spec_from_file_location({package.name!r}, {str(package / '__init__.py')!r})\n"
+        "module = sys.modules[found.name] = util.module_from_spec(found)\n"
+        "found.loader.exec_module(module)\n"
+        f"from {module} import main\n"
+        "main()"
+    )
+    # -P: a learner's random.py beside the notebook must not take the place of Python's. -E: nor what its environment
+    # tells Python to load. -u: a process that is stopped must not take with it what it has printed.
+    return [sys.executable, "-P", "-E", "-u", "-c", code]
 
 
-def start(module: str, environment: Mapping[str, str], session: bool) -> subprocess.Popen[bytes]:
+def fresh(module: str, environment: Mapping[str, str], session: bool) -> subprocess.Popen[bytes]:
     """A fresh process that runs `main` of `module`, with pipes for all it hears and says."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
         command(module), stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=session
     )
+
+
+start: Callable[[str, Mapping[str, str], bool], Any] = fresh
+"""How a process is started; `forked.start` may take its place."""
 
 
 class Child:
@@ -55,7 +78,7 @@ class Child:
         self._hear, self._session = hear, session
         self._head, self._tail = "", ""
         self.flooded = False
-        self._process = start(module, {**os.environ, **ENVIRONMENT, **environment}, session)
+        self._process: subprocess.Popen[bytes] = start(module, {**os.environ, **ENVIRONMENT, **environment}, session)
         # Reading stays in threads: a message that was cut short must keep nobody waiting but them.
         threading.Thread(target=self._listen, daemon=True).start()
         self._drainer = threading.Thread(target=self._drain, daemon=True)
@@ -65,6 +88,16 @@ class Child:
         """Send a message; if it has ended, `hear` is told so."""
         with suppress(OSError):
             frames.write(self._process.stdin, data)  # type: ignore[arg-type]  # it is a pipe
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended; what it has started may live on, and hold its pipes open."""
+        return self._process.poll() is not None
 
     def kill(self) -> None:
         """End it at once. It holds nothing that needs a farewell."""
@@ -100,7 +133,14 @@ class Child:
         return (self._tail.strip().splitlines() or ["it said nothing"])[-1]
 
     def last_words(self) -> list[Line]:
-        """Where it was just before its time was over, outermost first."""
+        """Where it is, now that its time is over, outermost first. To be asked before it is ended."""
+        until = time.monotonic() + (_FAREWELL if last_words.ask(self.pid) else 0)
+        found = last_words.read(self._tail)
+        while time.monotonic() < until and not found:
+            time.sleep(0.02)
+            found = last_words.read(self._tail)
+        if found:
+            time.sleep(0.02)  # it may be in the middle of it
         return last_words.read(self._tail)
 
     def _listen(self) -> None:

@@ -7,8 +7,6 @@ from typing import Final
 ENVIRONMENT: Final = {
     "OMP_NUM_THREADS": "1",
     "MPLBACKEND": "agg",
-    "PYTHONIOENCODING": "utf-8:replace",
-    "PYTHONUNBUFFERED": "1",  # or a process that is stopped takes with it what it has printed
 }
 """For every process: no threads that fight for few cores, and no window that nobody closes."""
 

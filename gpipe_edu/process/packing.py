@@ -162,8 +162,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         """How to pack what pickle packs by name only."""
         if isinstance(obj, types.ModuleType) and obj.__name__ in sys.modules:
             return importlib.import_module, (obj.__name__,)
-        if isinstance(obj, types.FunctionType) and not _has_a_home(obj):
-            return self._function(obj)
+        if isinstance(obj, types.FunctionType):
+            if (original := _original(obj)) is not None:
+                return getattr, (importlib.import_module(original.__module__), original.__qualname__)
+            if not _has_a_home(obj):
+                return self._function(obj)
         if isinstance(obj, type) and not _has_a_home(obj):
             return self._class(obj)
         if isinstance(obj, functools._lru_cache_wrapper) and not _has_a_home(obj):
@@ -196,7 +199,8 @@ def _has_a_home(thing: Any) -> bool:
     name = getattr(thing, "__module__", None) or ""
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names and top != "__main__":
-        return True
+        # A decorator of a learner's may have said with functools.wraps that its function is Python's.
+        return not isinstance(thing, types.FunctionType) or thing.__globals__.get("__name__") != "__main__"
     module = sys.modules.get(name)
     if module is None or top == "__main__":
         return False
@@ -207,6 +211,15 @@ def _has_a_home(thing: Any) -> bool:
         return False
     file = getattr(module, "__file__", None)
     return file is None or top in _OURS or any(part in _INSTALLED for part in Path(file).parts)
+
+
+def _original(function: types.FunctionType) -> Any:
+    """What a function of a library stands in for, as IPython's `open` does for Python's; None for any other."""
+    wrapped = getattr(function, "__wrapped__", None)
+    if wrapped is None or not any(part in _INSTALLED for part in Path(function.__code__.co_filename).parts):
+        return None
+    home = sys.modules.get(getattr(wrapped, "__module__", None) or "")
+    return wrapped if getattr(home, getattr(wrapped, "__qualname__", ""), None) is wrapped is not function else None
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

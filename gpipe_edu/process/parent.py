@@ -12,37 +12,48 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import BinaryIO
 
 from . import frames
 
 
 class Parent:
-    """Made once, first of all. Its questions are taken from then on, whatever else this process does."""
+    """Made once, first of all. From `listen` on questions are taken whatever else this process does.
+
+    Before, there is only one thread: what a process forbids itself holds for threads that it starts afterwards.
+    """
 
     def __init__(self) -> None:
         self._questions: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._answers, self._lock = os.fdopen(os.dup(1), "wb"), threading.Lock()
-        pipe = os.fdopen(os.dup(0), "rb", buffering=0)
+        self._pipe = os.fdopen(os.dup(0), "rb", buffering=0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
         sys.dont_write_bytecode = True
-        threading.Thread(target=self._listen, args=(pipe,), daemon=True).start()
+        self._listening = False
+
+    def listen(self) -> None:
+        """Take questions as they come, and end this process when nobody can ask any more, even in an endless loop."""
+        self._listening = True
+        threading.Thread(target=self._listen, daemon=True).start()
 
     def hear(self) -> bytes:
         """Wait for the next message."""
-        return self._questions.get()
+        if self._listening:
+            return self._questions.get()
+        try:
+            return frames.read(self._pipe)
+        except (EOFError, OSError):
+            os._exit(0)
 
     def say(self, data: bytes) -> None:
         """Send a message, from any thread."""
         with self._lock:
             frames.write(self._answers, data)
 
-    def _listen(self, pipe: BinaryIO) -> None:
-        """Take questions, and end this process when nobody can ask any more, even in the middle of an endless loop."""
+    def _listen(self) -> None:
         with suppress(EOFError, OSError):
             while True:
-                self._questions.put(frames.read(pipe))
+                self._questions.put(frames.read(self._pipe))
         os._exit(0)
 
 

@@ -40,7 +40,6 @@ def ranks(size, *programs, port=None, started=None):
                     LOCAL_WORLD_SIZE=str(size),
                     MASTER_ADDR="127.0.0.1",
                     MASTER_PORT=str(port),
-                    GLOO_SOCKET_IFNAME="lo",
                 ),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -65,7 +64,7 @@ def torchrun(*arguments, size=2):
     ]
     process = subprocess.Popen(
         [*command, *arguments],
-        env=environment(GLOO_SOCKET_IFNAME="lo"),
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -3,7 +3,6 @@
 import queue
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +21,7 @@ def started(monkeypatch, tmp_path, body, **environment):
     indented = "".join(f"    {line}\n" for line in body.splitlines())
     (tmp_path / "child_program.py").write_text(
         "import os, sys, time\nfrom gpipe_edu.process.parent import Parent\n"
-        f"def main():\n    parent = Parent()\n{indented}"
+        f"def main():\n    parent = Parent()\n    parent.listen()\n{indented}"
     )
     heard = queue.SimpleQueue()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -81,16 +80,15 @@ def test_it_has_one_thread_and_what_it_is_told(monkeypatch, tmp_path):
 
 
 LAST_WORDS = """
-import time
+import os, signal
 from gpipe_edu.process import last_words
 
 def inner():
-    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGUSR1)
 
-with last_words.written_after(0.2):
+with last_words.ready(60):
     inner()
-with last_words.written_after(60):
-    pass
+os.kill(os.getpid(), signal.SIGUSR1)  # a question that comes late
 """
 
 
@@ -100,9 +98,3 @@ def test_last_words_are_read_outermost_first():
     assert last_words.read(dump) == [Line("<string>", 9, "<module>"), Line("<string>", 6, "inner")]
     assert last_words.without("Before.\n" + dump) == "Before.\n"
     assert last_words.read("nothing of the kind") == []
-
-
-def test_a_limit_that_is_over_already_is_none():
-    started = time.monotonic()
-    with last_words.written_after(-1):
-        assert time.monotonic() - started < 60

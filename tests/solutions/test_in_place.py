@@ -2,7 +2,6 @@
 
 import pytest
 
-from gpipe_edu.course.in_place import InPlace
 from gpipe_edu.course.judging import judge
 from gpipe_edu.process.packing import pack
 
@@ -24,6 +23,6 @@ ENTRIES = [entry for key in NUMPY for entry in bank(key)]
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.key} {entry.name}")
 def test_an_answer_gets_its_verdict(entry):
-    report = judge(entry.key, pack(entry.function), SEED, asked=InPlace)
+    report = judge(entry.key, pack(entry.function), SEED, in_place=True)
     slip = report.finding.slip if report.finding else ""
     assert (report.state, slip) == ("wrong" if entry.slip else "passed", entry.slip), report.finding

@@ -61,9 +61,15 @@ class Forked:
                 os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, timeout=None):
+        return self._asked(0)
+
+    def poll(self):
+        return self._asked(os.WNOHANG)
+
+    def _asked(self, how):
         with self.warm.turn:
             if self.status is None:
-                self.status = self.warm.ask({"wait": self.pid})["status"]
+                self.status = self.warm.ask({"wait": self.pid, "how": how})["status"]
         return self.status
 
 
@@ -89,7 +95,8 @@ def serve(descriptor):
 
 def _obey(question, ends):
     if "wait" in question:
-        return {"status": os.waitstatus_to_exitcode(os.waitpid(question["wait"], 0)[1])}
+        pid, status = os.waitpid(question["wait"], question["how"])
+        return {"status": os.waitstatus_to_exitcode(status) if pid else None}
     pid = os.fork()
     if pid == 0:
         _be(ends, **question)

@@ -13,7 +13,7 @@ shown. The sentence of a slip stands in the exercise's `said.toml`; no judge but
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
@@ -73,11 +73,23 @@ class Wrong(Exception):
 
 
 class Exam:
-    """One check: asks the learner's process for answers, and knows the sentences of the exercise."""
+    """One check: asks the learner's process for answers, and knows the sentences of the exercise.
 
-    def __init__(self, exercise: Exercise, sandbox: Sandbox | InPlace) -> None:
+    passing_over: slips that do not end it. What showed of them is in `passed_over`, and the answer is judged further.
+    """
+
+    def __init__(self, exercise: Exercise, sandbox: Sandbox | InPlace, passing_over: Collection[str] = ()) -> None:
         self.exercise, self._sandbox = exercise, sandbox
         self.calls = 0
+        self._passing_over = passing_over
+        self.passed_over: list[Finding] = []
+
+    def object_to(self, wrong: Wrong) -> None:
+        """Raise `wrong`, if its slip is not one to pass over."""
+        if wrong.finding.slip not in self._passing_over:
+            raise wrong
+        if wrong.finding.slip not in [finding.slip for finding in self.passed_over]:
+            self.passed_over.append(wrong.finding)
 
     def case(self, call: str = "", expected: str = "") -> Case:
         """A call to be judged, as a learner would write it, and what is expected of it."""
@@ -112,7 +124,7 @@ class Exam:
             if trouble is not None and trouble.kind in ("stopped", "printed"):
                 raise
             because = self.exercise.sentence(slip, words)
-            raise Wrong(wrong.finding._replace(slip=slip, because=because)) from None
+            self.object_to(Wrong(wrong.finding._replace(slip=slip, because=because)))
 
     def is_the_stub(self, trouble: Trouble) -> bool:
         """Whether the error is the stub's own `raise NotImplementedError`, and no other error of that type."""
@@ -161,7 +173,7 @@ class Case:
         """Raise Wrong for the first sign that shows."""
         for sign in signs:
             if sign.shows:
-                raise self.wrong(sign)
+                self.exam.object_to(self.wrong(sign))
 
     def fail(self, trouble: Trouble, traps: Traps | None = None) -> NoReturn:
         """Raise Wrong for an error of the learner's code, Unwritten for that of the stub."""

@@ -33,6 +33,9 @@ from .run import Run
 
 unpack = Forwarded
 
+TALKS: Final = True
+"""Its processes reach each other by TCP."""
+
 _LIMIT: Final = 5.0
 """Seconds for one call, on top of starting the processes."""
 

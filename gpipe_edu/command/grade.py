@@ -1,0 +1,77 @@
+"""`grade`: marks for a class, or what one student would read, from a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from gpipe_edu.course.page import plain
+from gpipe_edu.course.report import as_markdown
+from gpipe_edu.grading import grade, submissions, tables
+from gpipe_edu.grading.marks import Mark, points
+from gpipe_edu.words import plural
+
+from .common import bad_arguments
+
+
+class Request(NamedTuple):
+    """What was typed."""
+
+    place: Path
+    out: Path
+    one: bool = False
+    tasks: str = ""
+    roster: Path | None = None
+    seeds: int = 1
+    jobs: int = 1
+    student: str = ""
+    all_or_nothing: bool = False
+    trust: bool = False
+
+
+def run(request: Request) -> int:
+    """Grade; returns 2 if something could not be judged, else 0."""
+    with bad_arguments():
+        keys = grade.tasks_of(request.tasks)
+        wish = grade.Wish(keys, request.seeds, request.jobs, request.all_or_nothing, request.trust)
+        if request.one:
+            return _one(request.place, wish)
+        handed_in = submissions.find(request.place, request.student)
+        who = tables.roster(request.roster, list(handed_in.students)) if request.roster else None
+        print(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.", flush=True)
+        for note in handed_in.notes:
+            print(f"  {note}")
+        graded = grade.grade(handed_in, request.out, wish, lambda words: print(words, flush=True))
+        tables.write(request.out, graded, who)
+        from gpipe_edu.grading import pages
+
+        pages.write(request.out, graded)
+    print(f"Marks are in {request.out}: marks.csv, answers.csv, class.html, feedback/, marks.json, junit.xml.")
+    if graded.complete:
+        return 0
+    print("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")
+    return 2
+
+
+def _one(path: Path, wish: grade.Wish) -> int:
+    if not path.is_file():
+        raise ValueError(f"--one takes one notebook; {path} is none")
+    marks = grade.one(path, wish, range(1, wish.seeds + 1))
+    if not marks:
+        print(f"There is no answer to a task in {path.name}.")
+    for mark in marks.values():
+        print(_told(mark))
+    return 0 if all(mark.points is not None for mark in marks.values()) else 2
+
+
+def _told(mark: Mark) -> str:
+    worth = "no mark" if mark.points is None else f"{tables.number(mark.points)} of {points(mark.key)}"
+    report = mark.report
+    if report is None:
+        body = mark.why
+    elif report.state == "passed" and report.passed_over:
+        body = plain(as_markdown(report._replace(state="wrong", finding=report.passed_over[0], success=None)))
+    else:
+        body = plain(as_markdown(report))
+    notes = "".join(f"\n({note})" for note in mark.notes)
+    return f"\n--- {mark.key}: {mark.state}, {worth} ---\n{body}{notes}"

@@ -1,0 +1,277 @@
+"""An answer, cut out of a notebook without running it.
+
+What is taken is what a kernel would have had at the check cell for this one function: its definition, and the imports,
+definitions and assignments that it needs, down to the helpers of helpers, in their order. What a loop or a call made of
+a name is not taken along; that is said, by name. Line numbers stay those of the cells.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import hashlib
+import json
+import pickle
+import re
+import symtable
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from gpipe_edu.course.exercise import Exercise
+from gpipe_edu.process.packing import Packed
+
+from .notebook import Cell
+
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_TAKEN: Final = (*_DEFINITIONS, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AugAssign)
+_FUTURE: Final = __future__.annotations.compiler_flag
+_TIMERS: Final = ("%%time", "%%timeit", "%%capture", "%%prun")
+"""Magics that run the cell as it is."""
+
+
+class Answer(NamedTuple):
+    """One answer as it was found. state: "cut", "unwritten", "broken" (its cell is no Python) or "missing".
+
+    parts: cell and text of each statement that was taken, with the line it begins in. notes: what a person should know.
+    sources: the texts of the cells.
+    """
+
+    state: str
+    function: str
+    parts: tuple[tuple[str, int, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The same for answers that need be judged only once."""
+        return hashlib.sha256(json.dumps([self.function, self.parts]).encode()).hexdigest()[:20]
+
+    def packed(self) -> Packed:
+        """As a function on its way to another process, where it is made."""
+        body = pickle.dumps(_Made(self.parts, self.function))
+        return Packed(self.function, body, dict(self.sources), {}, self.digest)
+
+
+class _Made:
+    """Becomes the function where it is unpickled."""
+
+    def __init__(self, parts: Sequence[tuple[str, int, str]], function: str) -> None:
+        self._how = (parts, function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make, self._how
+
+
+def make(parts: Sequence[tuple[str, int, str]], function: str) -> Callable[..., Any]:
+    """Run the statements of an answer, as a notebook's, and return its function. For a process that may run them."""
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    flags = 0
+    for name, line, text in parts:
+        code = compile("\n" * (line - 1) + text, name, "exec", flags, dont_inherit=True)
+        flags |= code.co_flags & _FUTURE
+        exec(code, vars(module))
+    made: Callable[..., Any] = getattr(module, function)
+    return made
+
+
+class _Statement(NamedTuple):
+    """binds: the names that it gives a value, or changes. uses: the names that it needs."""
+
+    cell: Cell
+    node: ast.stmt
+    text: str
+    taken: bool
+    binds: frozenset[str]
+    uses: frozenset[str]
+
+    @property
+    def place(self) -> str:
+        return f"{self.cell.name}, line {self.node.lineno}"
+
+
+def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
+    """The answer to a task from the cells of a notebook."""
+    code = [cell for cell in cells if cell.kind == "code"]
+    sources = tuple((cell.name, cell.source) for cell in code)
+    check = next((i for i, cell in enumerate(code) if _checks(cell, exercise)), len(code))
+    notes, statements, broken = [], [], []
+    for index, cell in enumerate(code):
+        text, note = without_magics(cell.source)
+        if note:
+            notes.append(f"{cell.name}: {note}")
+        try:
+            found = list(_statements(cell, text))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            where = f"{cell.name}, line {getattr(error, 'lineno', None) or 1}: {getattr(error, 'msg', None) or error}"
+            broken.append((cell, where))
+            continue
+        statements += [(index, statement) for statement in found]
+    name = exercise.function
+    defines = [(i, one) for i, one in statements if name in one.binds and one.taken]
+    before = [(i, one) for i, one in defines if i <= check]
+    in_broken = [where for cell, where in broken if cell.grade_id == f"{exercise.cell}-answer" or _defines(cell, name)]
+    if not defines or (in_broken and all(_is_stub(one, name) for _, one in defines)):
+        if in_broken:
+            return Answer("broken", name, (), (*in_broken, *notes), sources)
+        return Answer("missing", name, (), tuple(notes), sources)
+    notes += [f"this cell is no Python and was left out: {where}" for _, where in broken]
+    last = before[-1] if before else defines[-1]
+    if _is_stub(last[1], name):
+        written = [one for one in defines if not _is_stub(one[1], name)]
+        if not written:
+            return Answer("unwritten", name, (), tuple(notes), sources)
+        last = written[-1]
+    end = max(check, last[0])
+    if last[0] > check:
+        notes.append(f"{name} stands behind its check cell, in {last[1].place}")
+    parts, more = _needed(name, [one for i, one in statements if i <= end])
+    return Answer("cut", name, parts, (*notes, *more), sources)
+
+
+def without_magics(source: str) -> tuple[str, str]:
+    """The source as Python, line for line, and a word on what was left out of it, "" if nothing was."""
+    first = source.lstrip().partition("\n")[0].strip()
+    if first.startswith("%%"):
+        if not first.startswith(_TIMERS):
+            return "\n" * source.count("\n"), f"a cell of {first.split()[0]} is no Python, and was left out"
+        source = source.replace(first, "", 1)
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        lines = [
+            re.sub(r"^(\s*)([%!?].*|[\w ,.]+=\s*[%!].*|[\w.]+\?+)$", r"\1pass", line) for line in source.split("\n")
+        ]
+        return "\n".join(lines), ""
+    return source, ""
+
+
+def _checks(cell: Cell, exercise: Exercise) -> bool:
+    called = rf"""^check\(\s*["']({re.escape(exercise.key)}|{re.escape(exercise.key[2:].replace("/", "-"))})["']"""
+    return cell.grade_id == f"{exercise.cell}-check" or re.search(called, cell.source, re.MULTILINE) is not None
+
+
+def _defines(cell: Cell, name: str) -> bool:
+    return re.search(rf"^(def|class|async def) {name}\b|^{name}\s*=", cell.source, re.MULTILINE) is not None
+
+
+def _is_stub(statement: _Statement, name: str) -> bool:
+    """Whether its whole body is the stub's `raise NotImplementedError`, after whatever is only said."""
+    node = statement.node
+    if not isinstance(node, _DEFINITIONS) or node.name != name:
+        return False
+    bodies = [node.body]
+    if isinstance(node, ast.ClassDef):
+        bodies = [part.body for part in node.body if isinstance(part, ast.FunctionDef)]
+    return bool(bodies) and all(map(_only_raises, bodies))
+
+
+def _only_raises(body: list[ast.stmt]) -> bool:
+    body = [one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+    if len(body) != 1 or not isinstance(body[0], ast.Raise):
+        return False
+    raised = body[0].exc
+    raised = raised.func if isinstance(raised, ast.Call) and not raised.args else raised
+    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+
+
+def _statements(cell: Cell, text: str) -> Iterator[_Statement]:
+    tree = ast.parse(text)
+    lines = text.split("\n")
+    for node in tree.body:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        own = _text(lines, node, first)
+        yield _Statement(
+            cell,
+            node,
+            own,
+            _takes(node),
+            frozenset(_bound(node)),
+            frozenset(_used(node, symtable.symtable(own, "", "exec"))),
+        )
+
+
+def _text(lines: list[str], node: ast.stmt, first: int) -> str:
+    """The lines of a statement; of a line with several statements, its own part of it, at its place."""
+    part = lines[first - 1 : node.end_lineno]
+    part[-1] = part[-1].encode()[: node.end_col_offset].decode(errors="ignore")
+    if node.col_offset and first == node.lineno:  # behind a semicolon
+        part[0] = part[0].encode()[node.col_offset :].decode(errors="ignore")
+    return "\n".join(part)
+
+
+def _takes(node: ast.stmt) -> bool:
+    """Whether a statement is taken along: those that define; an `if` or a `try` with nothing else in it, too."""
+    if isinstance(node, ast.If | ast.Try):
+        inside = [*node.body, *node.orelse, *getattr(node, "finalbody", ())]
+        inside += [one for handler in getattr(node, "handlers", ()) for one in handler.body]
+        return all(_takes(one) or isinstance(one, ast.Pass) for one in inside)
+    return isinstance(node, _TAKEN)
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names that a statement binds in its notebook, or whose objects it changes by an assignment or a method."""
+    if isinstance(node, _DEFINITIONS):
+        yield node.name
+        return
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        if getattr(node, "module", "") == "__future__":  # holds for all that follows
+            yield "*"
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        return
+    takes = isinstance(node, ast.stmt) and _takes(node)
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store | ast.Del):
+            yield child.id
+        if isinstance(child, ast.Attribute | ast.Subscript) and isinstance(child.ctx, ast.Store | ast.Del):
+            yield _base(child)
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and not takes:
+            yield _base(child.func)
+        if child is not node and isinstance(child, (*_DEFINITIONS, ast.Import, ast.ImportFrom)):
+            yield from _bound(child)
+
+
+def _base(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _used(node: ast.AST, table: symtable.SymbolTable) -> Iterator[str]:
+    """The names that a statement needs of its notebook."""
+    outermost = table.get_type() == "module"
+    yield from (one.get_name() for one in table.get_symbols() if one.is_global() or (outermost and one.is_referenced()))
+    for inner in table.get_children():
+        yield from _used(ast.Pass(), inner)
+    for child in ast.walk(node):
+        if isinstance(child, ast.Constant) and isinstance(child.value, str) and child.value.isidentifier():
+            yield child.value  # an annotation in quotes
+
+
+def _needed(name: str, statements: list[_Statement]) -> tuple[tuple[tuple[str, int, str], ...], list[str]]:
+    """The statements that `name` needs, in their order, and what is said of those that were not taken."""
+    wanted, size = {name}, 0
+    while size < len(wanted):
+        size = len(wanted)
+        for one in statements:
+            if one.taken and (one.binds & wanted or "*" in one.binds):
+                wanted |= one.uses
+    chosen = [one for one in statements if one.taken and (one.binds & wanted or "*" in one.binds)]
+    imports = (ast.Import, ast.ImportFrom)
+    modules = {n for one in chosen if isinstance(one.node, imports) for n in one.binds}
+    modules -= {n for one in chosen if not isinstance(one.node, imports) for n in one.binds}
+    notes = []
+    for one in statements:
+        made = sorted((one.binds & wanted) - modules - {""})
+        if not one.taken and made:
+            loop = isinstance(one.node, ast.For | ast.While | ast.AsyncFor)
+            what = "loop" if loop else "call" if isinstance(one.node, ast.Expr) else "statement"
+            notes.append(f"what a {what} made of {', '.join(made)} was not taken along ({one.place})")
+    parts = tuple(
+        (one.cell.name, min([one.node.lineno, *(d.lineno for d in getattr(one.node, "decorator_list", ()))]), one.text)
+        for one in chosen
+    )
+    return parts, notes

@@ -1,0 +1,246 @@
+"""Grading a class: find, cut, judge what is not judged yet, and mark.
+
+Whatever comes out depends on the answers and the seeds alone: not on the order of hand-ins, on how many are judged at
+once, or on how often one was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from time import monotonic
+from typing import NamedTuple
+
+from filelock import FileLock, Timeout
+
+from gpipe_edu.course.exercise import Exercise, exercises
+from gpipe_edu.process import cage
+from gpipe_edu.words import plural
+
+from .cut import Answer, cut
+from .journal import Journal, Question, judge_version
+from .judges import Judges, Outcome, Task
+from .marks import Mark, mark, promises
+from .notebook import Cell, Refused, read
+from .submissions import File, HandedIn, newest_first
+
+
+class Wish(NamedTuple):
+    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: without a cage."""
+
+    tasks: tuple[str, ...]
+    seeds: int = 1
+    jobs: int = 1
+    all_or_nothing: bool = False
+    trust: bool = False
+
+
+class Class(NamedTuple):
+    """marks: by student, then by task. seeds: those that everybody was judged with."""
+
+    marks: dict[str, dict[str, Mark]]
+    seeds: tuple[int, ...]
+    handed_in: HandedIn
+
+    @property
+    def complete(self) -> bool:
+        """Whether every answer has been judged."""
+        return all(mark.points is not None for row in self.marks.values() for mark in row.values())
+
+
+def tasks_of(wanted: str) -> tuple[str, ...]:
+    """The keys that "02,07" or "ex02/clock" name, in reading order; all for "". Raises ValueError."""
+    chosen: set[str] = set()
+    for name in filter(None, (part.strip() for part in wanted.split(","))):
+        found = {key for key in exercises() if name in (key, key[2:4], key[:4], str(int(key[2:4])))}
+        if not found:
+            raise ValueError(f"--tasks names {name!r}; there are {', '.join(exercises())}, or numbers such as 02")
+        chosen |= found
+    return tuple(key for key in exercises() if not wanted.strip() or key in chosen)
+
+
+def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None]) -> Class:
+    """The marks of a class. Judges only what the journal in `out` does not know yet.
+
+    Raises ValueError where the cage would stand open, OSError where `out` can't be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(out / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ValueError(f"somebody is grading into {out} just now; wait, or give another --out") from None
+    try:
+        seeds = _seeds(out, wish.seeds)
+        journal = Journal(out / "journal.jsonl")
+        answers = {name: _answers(files, wish.tasks) for name, files in handed_in.students.items()}
+        outcomes = _outcomes(journal, answers, seeds, wish, tell)
+    finally:
+        lock.release()
+    marks = {
+        name: {key: _mark(found, outcomes, seeds, wish) for key, found in row.items()} for name, row in answers.items()
+    }
+    return Class(marks, seeds, handed_in)
+
+
+def one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
+    """The marks for one file, of the tasks that are in it."""
+    data = path.read_bytes()
+    file = File(PurePosixPath(path.name), (0.0,), lambda: data)
+    found = {key: answer for key, answer in _answers([file], wish.tasks).items() if answer_state(answer) != "missing"}
+    outcomes: dict[Question, Outcome] = {}
+    with Judges(1, wish.trust) as judges:
+        shut(judges, wish)
+        for task, outcome in judges.judge(_tasks(found.values(), seeds, lambda question: False)):
+            outcomes[task.name] = outcome
+    return {key: _mark(answer, outcomes, tuple(seeds), wish) for key, answer in found.items()}
+
+
+def shut(judges: Judges, wish: Wish) -> str:
+    """What holds here, in a line. Raises ValueError if that is too little."""
+    held = cage.Held() if wish.trust else judges.held()
+    missing = held.missing()
+    if wish.trust:
+        return "Not shut here, because of --trust: files, network, signals. Answers run as you."
+    if missing:
+        raise ValueError(
+            f"answers would run without a cage here: {', '.join(missing)} would stand open (Landlock of this kernel: "
+            f"version {cage.version() or 'none'}; 6 is needed). Grade on a newer Linux, or in a container that runs on "
+            "one, or with --trust, if you trust everybody whose answers these are"
+        )
+    return f"Shut to answers here: {held}."
+
+
+class Found(NamedTuple):
+    """A task of one student: the answer that counts, or why there is none."""
+
+    exercise: Exercise
+    answer: Answer | None
+    refused: str
+    notes: tuple[str, ...]
+
+
+def answer_state(found: Found) -> str:
+    """What is known before anything is judged."""
+    if found.answer is None:
+        return "refused" if found.refused else "missing"
+    return found.answer.state
+
+
+def _answers(files: Sequence[File], keys: Iterable[str]) -> dict[str, Found]:
+    """The answer of each task: from the newest file that has one."""
+    books: list[tuple[File, list[Cell]]] = []
+    refusals: list[tuple[File, str]] = []
+    for file in newest_first(files):
+        try:
+            books.append((file, read(file.read(), file.path.name)))
+        except Refused as error:
+            refusals.append((file, str(error)))
+    return {key: _found(exercises()[key], books, refusals) for key in keys}
+
+
+def _found(exercise: Exercise, books: list[tuple[File, list[Cell]]], refusals: list[tuple[File, str]]) -> Found:
+    cuts = [(file, cut(exercise, cells)) for file, cells in books]
+    there = [(file, answer) for file, answer in cuts if answer.state != "missing"]
+    number = exercise.notebook.split("_")[1]
+    refused = [why for file, why in refusals if f"_{number}_" in f"_{file.path.name}" or len(refusals) == 1]
+    if not there:
+        return Found(exercise, None, refused[0] if refused else "", ())
+    by_id = [pair for pair in there if _by_id(exercise, books, pair[0])] or there
+    written = [pair for pair in by_id if pair[1].state != "unwritten"] or by_id
+    file, answer = written[0]
+    several = f"of {len(there)} files with {exercise.function} in them, the newest counts: {file.path}"
+    notes = [several] if there[1:] else []
+    return Found(exercise, answer, "", (*notes, *answer.notes))
+
+
+def _by_id(exercise: Exercise, books: list[tuple[File, list[Cell]]], file: File) -> bool:
+    return any(cell.grade_id == f"{exercise.cell}-answer" for book, cells in books if book is file for cell in cells)
+
+
+def _question(found: Found, answer: Answer, seed: int) -> Question:
+    return Question(found.exercise.key, answer.digest, seed, judge_version(found.exercise.key))
+
+
+def _tasks(found: Iterable[Found], seeds: Sequence[int], known: Callable[[Question], bool]) -> list[Task]:
+    """What there is to judge: equal answers once, and the quick exercises first."""
+    tasks = {}
+    for each in found:
+        if each.answer is not None and each.answer.state == "cut":
+            key = each.exercise.key
+            for seed in seeds:
+                question = _question(each, each.answer, seed)
+                if question not in tasks and not known(question):
+                    tasks[question] = Task(question, key, each.answer.packed(), seed, tuple(sorted(promises(key))))
+    return sorted(tasks.values(), key=lambda task: exercises()[task.key].seconds)
+
+
+def _outcomes(
+    journal: Journal,
+    answers: dict[str, dict[str, Found]],
+    seeds: Sequence[int],
+    wish: Wish,
+    tell: Callable[[str], None],
+) -> dict[Question, Outcome]:
+    """The outcome of every answer with every seed, of which those that are new are judged now."""
+    every = [found for row in answers.values() for found in row.values()]
+    tasks = _tasks(every, seeds, lambda question: journal.get(question) is not None)
+    outcomes: dict[Question, Outcome] = {}
+    tell(f"{plural(len(tasks), 'new answer')} to judge.")
+    if tasks:
+        with Judges(max(1, min(wish.jobs, len(tasks))), wish.trust) as judges:
+            tell(shut(judges, wish))
+            begun = told = monotonic()
+            for done, (task, outcome) in enumerate(judges.judge(tasks), start=1):
+                if outcome.report is not None:
+                    journal.put(task.name, outcome.report)
+                outcomes[task.name] = outcome
+                now, left = monotonic(), len(tasks) - done
+                if done == 1 or now - told > 5 or not left:
+                    told, minutes = now, (now - begun) / done * left / 60
+                    tell(f"{done} judged, {left} left" + (f", about {minutes:.1f} minutes" if left else ""))
+    for found in every:
+        if found.answer is not None and found.answer.state == "cut":
+            for seed in seeds:
+                question = _question(found, found.answer, seed)
+                report = journal.get(question)
+                if report is not None:
+                    outcomes[question] = Outcome(report)
+    return outcomes
+
+
+def _mark(found: Found, outcomes: dict[Question, Outcome], seeds: Sequence[int], wish: Wish) -> Mark:
+    key, state = found.exercise.key, answer_state(found)
+    if state != "cut" or found.answer is None:
+        why = {
+            "missing": f"{found.exercise.function} was not handed in.",
+            "unwritten": "The function is still the stub.",
+            "refused": found.refused,
+            "broken": found.answer.notes[0] if found.answer and found.answer.notes else "",
+        }[state]
+        return Mark(key, state, 0.0, why, "", None, found.notes)
+    results = [outcomes[_question(found, found.answer, seed)] for seed in seeds]
+    reports = [one.report for one in results if one.report is not None]
+    if len(reports) < len(results) and not any(report.state == "wrong" for report in reports):
+        why = next(one.why for one in results if one.report is None)
+        return Mark(key, "not judged", None, why, "", None, found.notes)
+    return mark(reports, wish.all_or_nothing, found.notes)
+
+
+def _seeds(out: Path, count: int) -> tuple[int, ...]:
+    """The seeds of this class: drawn once, so that nobody can know them, and kept, so that all have the same."""
+    path = out / "seeds.json"
+    known: list[int] = []
+    if path.exists():
+        try:
+            known = [int(seed) for seed in json.loads(path.read_text(encoding="utf-8"))]
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"{path} is damaged; it is a list of numbers. Delete it, and everybody is judged anew"
+            ) from None
+    if len(known) < count:
+        known += [secrets.randbelow(10**6) for _ in range(count - len(known))]
+        path.write_text(json.dumps(known) + "\n", encoding="utf-8")
+    return tuple(known[:count])

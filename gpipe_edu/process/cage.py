@@ -1,0 +1,175 @@
+"""What code that nobody trusts may touch: it reads Python and this package, writes one folder, and reaches nobody.
+
+Linux's Landlock lets a process give up rights for good, for itself and all it will start, without being root and
+without a container. A process enters before it has a second thread, because threads that are there already stay free.
+Beside Landlock stand a network of its own, where the system allows one, and limits on what it takes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+import sys
+import sysconfig
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+FILE_BYTES: Final = 50_000_000
+"""Of one file that it writes."""
+
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_PATH_BENEATH: Final = 1
+_EXECUTE, _WRITE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
+_FILES: Final = ((1, 13), (2, 14), (3, 15), (5, 16))
+"""From a version of Landlock on: how many kinds of access to files it knows."""
+_TCP: Final = 3
+_SCOPES: Final = 3
+"""Abstract sockets, and signals."""
+
+_NEW_USER, _NEW_IPC, _NEW_NET = 0x10000000, 0x08000000, 0x40000000
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+
+
+class Held(NamedTuple):
+    """What is shut. network: "own" (one of its own, with nobody in it), "TCP" (no TCP, but UDP), or "" for open."""
+
+    files: bool = False
+    signals: bool = False
+    network: str = ""
+
+    def missing(self, talks: bool = False) -> list[str]:
+        """What stands open. talks: its processes must reach each other by TCP, so only a network of its own will do."""
+        shut = {
+            "files": self.files,
+            "signals": self.signals,
+            "network": self.network == "own" or (self.network and not talks),
+        }
+        return [name for name, held in shut.items() if not held]
+
+    def __str__(self) -> str:
+        network = {"own": "the network", "TCP": "TCP (not UDP)", "": ""}[self.network]
+        shut = [name for name, held in (("files", self.files), ("signals and tracing", self.signals)) if held]
+        return ", ".join(filter(None, [*shut, network])) or "nothing"
+
+
+def version() -> int:
+    """Of Landlock; 0 where there is none."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, int(_libc().syscall(_CREATE, None, 0, 1)))
+
+
+def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
+    """Give up, for good, what an answer does not need; returns what is shut now.
+
+    scratch: the one folder to write to, where this process then is. cpu_seconds: after so many it is killed. talks: TCP
+    stays open if there is no network of its own. Raises OSError where the system refuses in the middle, and
+    RuntimeError in a process that has other threads.
+    """
+    if len(os.listdir("/proc/self/task")) > 1:
+        raise RuntimeError("this process has other threads already, which would stay outside")
+    os.chdir(scratch)
+    network = "own" if _leave_the_network() else ""
+    _limit(cpu_seconds)
+    _drop_capabilities()
+    held = _landlock(scratch, tcp=not talks)
+    return held._replace(network=network or held.network)
+
+
+def die_with_parent() -> None:
+    """Have this process killed when the one that has started it ends in whatever way."""
+    if sys.platform == "linux":
+        _libc().prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
+
+
+def readable() -> list[str]:
+    """What a caged process may read: Python, installed packages and this one, what they load from the system."""
+    package = Path(__file__).resolve().parents[1]
+    paths = {str(package), sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.realpath(sys.executable)}
+    paths |= {
+        path for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+    system = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime"]
+    devices = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"]
+    machine = ["/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat"]
+    machine += ["/sys/devices", "/sys/bus/pci", "/sys/class/net"]  # gloo looks for the network's hardware
+    return sorted(path for path in {*paths, *system, *devices, *machine, "/usr/share/zoneinfo"} if os.path.exists(path))
+
+
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _must(result: int, what: str) -> int:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+    return result
+
+
+def _landlock(scratch: str, tcp: bool) -> Held:
+    known = version()
+    if known < 1:
+        return Held()
+    libc = _libc()
+    files = (1 << max(count for since, count in _FILES if known >= since)) - 1
+    network, scopes = _TCP if tcp and known >= 4 else 0, _SCOPES if known >= 6 else 0
+    rules = struct.pack("QQQ", files, network, scopes)[: 24 if known >= 6 else 16 if known >= 4 else 8]
+    ruleset = _must(libc.syscall(_CREATE, rules, len(rules), 0), "Landlock")
+    try:
+        for path, access in [*((path, _READ) for path in readable()), (scratch, files), ("/dev/null", _READ | _WRITE)]:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                # What is no folder knows neither folders' rights nor what stands in them.
+                of_this = access if os.path.isdir(path) else access & (_EXECUTE | _WRITE | _READ_FILE)
+                rule = struct.pack("=Qi", of_this & files, descriptor)
+                _must(libc.syscall(_ADD, ruleset, _PATH_BENEATH, rule, 0), f"Landlock, {path}")
+            finally:
+                os.close(descriptor)
+        _must(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+        _must(libc.syscall(_RESTRICT, ruleset, 0), "Landlock")
+    finally:
+        os.close(ruleset)
+    return Held(True, bool(scopes), "TCP" if network else "")
+
+
+def _leave_the_network() -> bool:
+    """A network with nobody in it, where the system lets everybody have one; also memory that is shared by name."""
+    libc, user, group = _libc(), os.geteuid(), os.getegid()
+    if libc.unshare(_NEW_USER | _NEW_NET | _NEW_IPC) != 0:
+        return False
+    with suppress(OSError):
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        import fcntl
+
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", _IFF_UP))
+    return True
+
+
+def _drop_capabilities() -> None:
+    """What root may do beside files and signals, such as setting the clock."""
+    libc = _libc()
+    for capability in range(64):
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
+    _must(libc.capset(header, nothing), "capabilities")
+
+
+def _limit(cpu_seconds: float) -> None:
+    import resource
+
+    for kind, most in (
+        (resource.RLIMIT_CPU, int(cpu_seconds) + 1),
+        (resource.RLIMIT_FSIZE, FILE_BYTES),
+        (resource.RLIMIT_NOFILE, 256),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with suppress(ValueError):  # less is allowed already
+            resource.setrlimit(kind, (most, most))

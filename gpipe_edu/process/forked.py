@@ -1,0 +1,94 @@
+"""Fresh processes that need load nothing: forked from one that has loaded all libraries and run nobody's code.
+
+Whoever judges hundreds of answers would spend most of the time on importing. `start` takes the place of `child.start`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from time import monotonic, sleep
+
+from . import cage
+
+
+class Forked:
+    """What is used of `subprocess.Popen`."""
+
+    def __init__(self, pid: int, stdin: int, stdout: int, stderr: int) -> None:
+        self.pid, self.returncode = pid, None
+        self.stdin = os.fdopen(stdin, "wb")
+        self.stdout, self.stderr = os.fdopen(stdout, "rb"), os.fdopen(stderr, "rb")
+
+    returncode: int | None
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """Its exit status if it has ended."""
+        if self.returncode is None:
+            with contextlib.suppress(ChildProcessError):
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises subprocess.TimeoutExpired."""
+        until = None if timeout is None else monotonic() + timeout
+        while (status := self.poll()) is None:
+            if until is not None and monotonic() > until:
+                raise subprocess.TimeoutExpired("forked", timeout or 0)
+            sleep(0.002)
+        return status
+
+
+def start(module: str, environment: Mapping[str, str], session: bool) -> Forked:
+    """A process that runs `main` of `module`, with pipes for all it hears and says."""
+    pipes = [os.pipe() for _ in range(3)]  # (read, write) for what it hears, says and prints
+    theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
+    pid = fork()
+    if pid == 0:
+        _be(theirs, module, environment, session)
+    for end in theirs:
+        os.close(end)
+    return Forked(pid, pipes[0][1], pipes[1][0], pipes[2][0])
+
+
+def fork() -> int:
+    """`os.fork`, of which newer Pythons warn wherever there are threads; ours only wait for messages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return os.fork()
+
+
+def _be(ends: tuple[int, int, int], module: str, environment: Mapping[str, str], session: bool) -> None:
+    """In the forked process: what a fresh Python would do."""
+    status = 1
+    try:
+        cage.die_with_parent()
+        if session:
+            os.setsid()
+        for number, end in enumerate(ends):
+            os.dup2(end, number)
+        os.closerange(3, 4096)
+        os.environ.clear()
+        os.environ.update(environment)
+        tempfile.tempdir = None  # it remembers where it has looked
+        importlib.import_module(module).main()
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)

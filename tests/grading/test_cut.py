@@ -1,0 +1,160 @@
+"""An answer is cut out as a kernel would have had it, and nothing is run for that."""
+
+import json
+
+import pytest
+
+from gpipe_edu.course.exercise import exercises, find
+from gpipe_edu.grading.cut import cut, make
+from gpipe_edu.grading.notebook import LARGEST, Cell, Refused, read
+
+from .classroom import CLOCK, answered, code, notebook, solved
+
+CLOCK_TASK = find("ex02/clock")
+
+
+def cells(*texts):
+    """Code cells; the one that defines `clock` is the answer's, as in the exercise."""
+    ids = ["ex02-clock-answer" if "def clock" in text else "" for text in texts]
+    return [Cell("code", text, f"code cell {n}", i) for n, (text, i) in enumerate(zip(texts, ids, strict=True), 1)]
+
+
+def made(*texts):
+    answer = cut(CLOCK_TASK, cells(*texts))
+    assert answer.state == "cut", answer
+    return answer, make(answer.parts, "clock")
+
+
+def test_what_it_needs_comes_along_and_nothing_else():
+    answer, function = made(
+        "import math as m, sys\nimport os",
+        "def helper(x):\n    return other(x) + LIMIT",
+        "def unused():\n    pass\nother = lambda x: m.floor(x)",
+        "LIMIT = 3\nLIMIT += 1",
+        "raise SystemExit('this is run')",
+        "def clock(K, M):\n    return helper(K)",
+    )
+    assert function(2.5, 1) == 6
+    assert [text for _, _, text in answer.parts] == [
+        "import math as m, sys",
+        "def helper(x):\n    return other(x) + LIMIT",
+        "other = lambda x: m.floor(x)",
+        "LIMIT = 3",
+        "LIMIT += 1",
+        "def clock(K, M):\n    return helper(K)",
+    ]
+
+
+def test_it_is_as_a_kernel_had_it_at_the_check():
+    _, function = made("n = 1\ndef clock(K, M):\n    return n", "n = 2", 'check("ex02/clock", clock)', "n = 3")
+    assert function(1, 1) == 2
+    _, function = made("def clock(K, M):\n    return 1", "def clock(K, M):\n    return 2", "check('02-clock', clock)")
+    assert function(1, 1) == 2
+
+
+def test_what_a_loop_or_a_call_made_is_told_by_name():
+    answer, function = made(
+        "import random\ntable = []\nfor i in range(3):\n    table.append(i)",
+        "seen = []\nseen.append(2)\nrandom.seed(1)",
+        "def clock(K, M):\n    i = 1\n    return table + seen + [random]",
+    )
+    assert function(1, 1)[:-1] == []
+    assert answer.notes == (
+        "what a loop made of table was not taken along (code cell 1, line 3)",
+        "what a call made of seen was not taken along (code cell 2, line 2)",
+    )
+
+
+def test_line_numbers_stay_those_of_the_cell():
+    answer, function = made("x = 1", "# a comment\n\n\ndef clock(K, M):\n    return 1 / 0")
+    with pytest.raises(ZeroDivisionError) as caught:
+        function(1, 1)
+    last = caught.traceback[-1]
+    assert (str(last.frame.code.raw.co_filename), last.lineno + 1) == ("code cell 2", 5)
+    assert dict(answer.sources)["code cell 2"].splitlines()[4] == "    return 1 / 0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%matplotlib inline\n!ls\ndef clock(K, M):\n    %time x = 1\n    return 7",
+        "%%time\ndef clock(K, M):\n    return 7",
+        "files = !ls\nclock?\ndef clock(K, M):\n    return 7",
+        "from __future__ import annotations\nx: Unknown = 1\ndef clock(K: Unknown, M):\n    return 7",
+        "if True:\n    def clock(K, M):\n        return 7",
+        "try:\n    import torch_of_mine\nexcept ImportError:\n    pass\nclock = lambda K, M: 7",
+    ],
+)
+def test_notebook_s_own_python(text):
+    _, function = made(text)
+    assert function(1, 1) == 7
+
+
+def test_a_cell_that_is_no_python_spoils_no_other():
+    answer, function = made("if this is", "%%bash\nls", "def clock(K, M):\n    return 7")
+    assert function(1, 1) == 7
+    assert "code cell 1, line 1" in " ".join(answer.notes)
+    assert "a cell of %%bash" in " ".join(answer.notes)
+
+
+def test_an_answer_that_is_no_python_is_broken_at_its_line():
+    answer = cut(CLOCK_TASK, cells("x = 1", "def clock(K, M):\n    return [[(t\n"))
+    assert answer.state == "broken"
+    assert answer.notes[0].startswith("code cell 2, line 2")
+
+
+@pytest.mark.parametrize("key", exercises())
+def test_a_released_notebook_is_unwritten_and_a_solved_one_whole(key):
+    exercise = find(key)
+    unsolved = cut(exercise, read(json.dumps(notebook(exercise.notebook)).encode()))
+    assert unsolved.state == ("cut" if exercise.function[0].isupper() else "unwritten")
+    assert cut(exercise, read(json.dumps(solved(exercise.notebook)).encode())).state == "cut"
+
+
+def test_a_cell_written_below_the_check_counts_and_is_told():
+    book = notebook("exercise_02_clock")
+    book["cells"].append(code(CLOCK))
+    answer = cut(CLOCK_TASK, read(json.dumps(book).encode()))
+    assert answer.state == "cut"
+    assert "behind its check cell" in " ".join(answer.notes)
+
+
+def test_equal_answers_are_one_and_others_are_not():
+    first, second = (cut(CLOCK_TASK, read(json.dumps(answered({"ex02/clock": CLOCK})).encode())) for _ in range(2))
+    other = cut(CLOCK_TASK, read(json.dumps(answered({"ex02/clock": CLOCK.replace("K - 1", "K")})).encode()))
+    assert first.digest == second.digest != other.digest
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["-" * 200_000 + "1", "(" * 5000, "x" + "+x" * 50_000, "\x00", "lambda:" * 20_000 + "1", "f" + ".a" * 50_000],
+)
+def test_sources_that_break_parsers_break_no_teacher_s(text):
+    assert cut(CLOCK_TASK, cells(text)).state == "missing"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"3", b'{"cells": 3}', b"\xff\x00\x01", b"[" * 100_000, b'{"a": 1}']
+)
+def test_what_is_no_notebook_is_refused(data):
+    with pytest.raises(Refused):
+        read(data)
+
+
+def test_what_is_too_large_is_not_parsed():
+    with pytest.raises(Refused, match="20 MB"):
+        read(b" " * (LARGEST + 1))
+    with pytest.raises(Refused, match="characters of code"):
+        read(json.dumps({"cells": [code("x = 1\n" * 200_000)]}).encode())
+
+
+def test_other_encodings_formats_and_damaged_cells_are_read():
+    book = answered({"ex02/clock": CLOCK})
+    text = json.dumps(book)
+    for data in (text.encode("utf-8-sig"), text.encode("utf-16"), text.replace("\\n", "\\r\\n").encode()):
+        assert cut(CLOCK_TASK, read(data)).state == "cut"
+    old = {"nbformat": 3, "worksheets": [{"cells": [{"cell_type": "code", "input": CLOCK}, 3, {"cell_type": "code"}]}]}
+    assert cut(CLOCK_TASK, read(json.dumps(old).encode())).state == "cut"
+    for cell in book["cells"]:  # metadata lost
+        cell["metadata"] = None
+    assert cut(CLOCK_TASK, read(json.dumps(book).encode())).state == "cut"

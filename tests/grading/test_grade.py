@@ -1,0 +1,368 @@
+"""A class is graded: right, wrong and hostile answers, interrupted and again; nothing but the marks is there after."""
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from gpipe_edu.process import cage
+from tests.processes import ROOT
+
+from .classroom import CLOCK, LOOP, SEVEN, answered, code, hand_in, notebook, solved
+
+pytestmark = [
+    pytest.mark.skipif(cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"),
+    pytest.mark.timeout(300),
+]
+
+BOOK = "exercise_02_clock.ipynb"
+
+ROWS = "def f_then_b(K, M):\n    return [[ge.Op(c, m, k) for c in 'FB' for m in range(M)] for k in range(K)]"
+
+SPLIT = """def split(batch, M):
+    if M < 1:
+        raise ValueError("M must be at least 1")
+    if isinstance(batch, tuple):
+        return list(zip(*(split(part, M) for part in batch), strict=True))
+    N = len(batch)
+    return [batch[m * N // M : (m + 1) * N // M] for m in range(M)]"""
+
+PROMISE = SPLIT.replace('    if M < 1:\n        raise ValueError("M must be at least 1")\n', "")
+
+HOSTILE = {
+    "reads the solution": f"""def clock(K, M):
+    space = {{}}
+    text = open({str(Path(ROOT) / "solutions" / "exercise_02_clock.py")!r}).read()
+    exec(text[text.index("def clock"):text.index("### END")], space)
+    return space["clock"](K, M)""",
+    "asks a classmate": """def clock(K, M):
+    import glob, json, os
+    for folder, _, names in os.walk("/tmp"):
+        for name in names:
+            if name.endswith(".ipynb"):
+                space = {}
+                exec("".join(json.load(open(folder + "/" + name))["cells"][6]["source"]), space)
+                return space["clock"](K, M)""",
+    "is equal to all": """class Equal(list):
+    __eq__ = lambda self, other: True
+    __ne__ = lambda self, other: False
+    __len__ = lambda self: 9
+def clock(K, M):
+    return Equal([1])""",
+    "patches the judge": """def clock(K, M):
+    import gpipe_edu.course.exercise.ex02_clock.check as check, gpipe_edu.process.plain as plain
+    check.examine = lambda *a: None
+    plain.encode = lambda value: b'{"tuple": [null, null]}'
+    return []""",
+    "writes the answer itself": """def clock(K, M):
+    import os
+    for number in range(3, 30):
+        try:
+            os.write(number, b'\\x00' * 7 + b'\\x04null')
+        except OSError:
+            pass
+    return []""",
+    "rewrites the package": f"""def clock(K, M):
+    open({str(Path(ROOT) / "gpipe_edu" / "course" / "exercise" / "ex02_clock" / "said.toml")!r}, "a").write("# mine")
+    return []""",
+    "kills the judge": """def clock(K, M):
+    import os
+    os.kill(os.getppid(), 9)
+    os.kill(-1, 9)
+    return []""",
+    "calls home": """def clock(K, M):
+    import socket
+    socket.create_connection(("192.0.2.1", 80), timeout=1)
+    return []""",
+    "leaves something running": """def clock(K, M):
+    import os, time
+    for _ in range(3):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                while True:
+                    time.sleep(0.01)
+            os._exit(0)
+    return []""",
+    "forks without end": """def clock(K, M):
+    import os
+    while True:
+        os.fork()""",
+    "fills the memory that is shared": """def clock(K, M):
+    import mmap
+    kept = []
+    while True:
+        kept.append(mmap.mmap(-1, 2**28))
+        kept[-1].write(b"x" * 2**28)""",
+    "fills the disk": """def clock(K, M):
+    number = 0
+    while True:
+        number += 1
+        open(f"file{number}", "wb").write(b"x" * 40_000_000)""",
+    "sleeps": "def clock(K, M):\n    import time\n    time.sleep(10**6)",
+    "loops on the way": "def slow():\n    while True:\n        pass\nclock = slow()",
+    "ends quietly": "def clock(K, M):\n    import os\n    os._exit(0)",
+    "prints": "def clock(K, M):\n    while True:\n        print('x' * 10**6)",
+    "own check": "def check(*a): pass\ndef clock(K, M):\n    return 7",
+}
+
+
+def run(*arguments, ends=0, **environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "gpipe_edu", "grade", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env={**os.environ, "PYTHONPATH": ROOT, **environment},
+    )
+    assert done.returncode == ends, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def table(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def digests(folder):
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def classroom(tmp_path_factory):
+    """The hand-ins of a class, for tasks 01 and 02."""
+    place = tmp_path_factory.mktemp("class") / "in"
+    hand_in(place / "right" / BOOK, answered({"ex02/clock": CLOCK, "ex02/f-then-b": ROWS}))
+    hand_in(place / "right" / "exercise_01_splitting.ipynb", answered({"ex01/splitting": SPLIT}))
+    hand_in(place / "twin" / BOOK, answered({"ex02/clock": CLOCK, "ex02/f-then-b": ROWS}))
+    hand_in(place / "loop" / BOOK, answered({"ex02/clock": LOOP}))
+    hand_in(place / "seven" / BOOK, answered({"ex02/clock": SEVEN}))
+    hand_in(place / "promise" / "exercise_01_splitting.ipynb", answered({"ex01/splitting": PROMISE}))
+    hand_in(place / "unsolved" / BOOK, notebook("exercise_02_clock"))
+    hand_in(place / "broken" / BOOK, answered({"ex02/clock": "def clock(K, M:\n    return 7"}))
+    hand_in(place / "not json" / BOOK, "this is no notebook")
+    elsewhere = answered({"ex02/clock": CLOCK})
+    elsewhere["cells"].insert(0, code("this is no python"))
+    hand_in(place / "broken elsewhere" / BOOK, elsewhere)
+    doubled = answered({"ex02/clock": SEVEN})
+    doubled["cells"] += [dict(cell) for cell in doubled["cells"]]
+    hand_in(place / "doubled" / BOOK, doubled)
+    old = hand_in(place / "twice" / BOOK, answered({"ex02/clock": SEVEN}))
+    os.utime(old, (1, 1))
+    hand_in(place / "twice" / "exercise_02_clock (1).ipynb", answered({"ex02/clock": CLOCK}))
+    hand_in(place / "=2+5" / "exercise_02_clock.py", "import gpipe_edu as ge\n" + CLOCK)
+    for name, text in HOSTILE.items():
+        hand_in(place / name / BOOK, answered({"ex02/clock": text}))
+    return place
+
+
+@pytest.fixture(scope="module")
+def graded(classroom, tmp_path_factory):
+    """Where the marks are, what was printed, and the class's folder before."""
+    out, home, temporary = (tmp_path_factory.mktemp(name) for name in ("out", "home", "temporary"))
+    before = digests(classroom)
+    package = digests(Path(ROOT) / "gpipe_edu" / "course")
+    (home / "progress.json").write_text("{}")
+    said = run(
+        classroom, "--out", out / "marks", "--tasks", "01,02", "--jobs", "2",
+        GPIPE_EDU_HOME=str(home), TMPDIR=str(temporary), MARK="of-this-class",
+    )  # fmt: skip
+    ended = time.monotonic()
+    left = [name for name in os.listdir("/proc") if name.isdigit() and b"of-this-class" in _environment(name)]
+    assert time.monotonic() - ended < 2
+    assert left == []
+    assert digests(classroom) == before
+    assert digests(Path(ROOT) / "gpipe_edu" / "course") == package
+    assert (home / "progress.json").read_text() == "{}"
+    assert list(temporary.iterdir()) == []
+    return out / "marks", said
+
+
+def _environment(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def states(out):
+    return {(row["student"], row["task"]): (row["state"], row["points"]) for row in table(out / "answers.csv")}
+
+
+def test_every_mark_is_as_it_is_documented(graded):
+    found = states(graded[0])
+    assert found["right", "ex01/splitting"] == ("passed", "3")
+    assert found["right", "ex02/clock"] == ("passed", "2")
+    assert found["twin", "ex02/f-then-b"] == ("passed", "3")
+    assert found["twin", "ex01/splitting"] == ("missing", "0")
+    assert found["promise", "ex01/splitting"] == ("partly", "2.25")
+    assert found["loop", "ex02/clock"] == ("wrong", "0")
+    assert found["seven", "ex02/clock"] == ("wrong", "0")
+    assert found["unsolved", "ex02/clock"] == ("unwritten", "0")
+    assert found["broken", "ex02/clock"] == ("broken", "0")
+    assert found["not json", "ex02/clock"] == ("refused", "0")
+    assert found["broken elsewhere", "ex02/clock"] == ("passed", "2")
+    assert found["doubled", "ex02/clock"] == ("wrong", "0")
+    assert found["twice", "ex02/clock"] == ("passed", "2")
+    assert found["'=2+5", "ex02/clock"] == ("passed", "2")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_answer_gets_nothing(graded, name):
+    state, points = states(graded[0])[name, "ex02/clock"]
+    assert (state, points) == ("missing" if name == "loops on the way" and state == "missing" else "wrong", "0")
+
+
+def test_what_is_printed_says_what_holds(graded):
+    said = graded[1]
+    assert "Hand-ins: a folder for each student" in said
+    assert "Shut to answers here: files, signals and tracing," in said
+    assert " judged, 0 left" in said
+
+
+def test_no_text_in_a_table_is_a_formula(graded):
+    for name in ("marks.csv", "answers.csv"):
+        with (graded[0] / name).open(encoding="utf-8", newline="") as file:
+            assert not [cell for row in csv.reader(file) for cell in row if cell[:1] in ("=", "+", "-", "@")]
+
+
+def test_files_for_other_programs_agree(graded):
+    out, _ = graded
+    rows = {row["student"]: row for row in table(out / "marks.csv")}
+    data = json.loads((out / "marks.json").read_text(encoding="utf-8"))["students"]
+    suites = ElementTree.parse(out / "junit.xml").getroot().findall("testsuite")
+    assert len(rows) == len(data) == len(suites) == len(list((out / "feedback").glob("*.html")))
+    assert (rows["right"]["total"], rows["right"]["of"]) == ("8", "8")
+    assert data["right"]["ex02/clock"]["points"] == 2
+    assert sum(int(suite.get("failures")) for suite in suites) > len(HOSTILE)
+
+
+def test_pages_stay_on_their_machine_and_tell_nobody_of_another(graded):
+    out, _ = graded
+    for path in [out / "class.html", *(out / "feedback").glob("*.html")]:
+        text = path.read_text(encoding="utf-8")
+        assert "default-src 'none'" in text
+        assert "<script" not in text
+        assert "http://" not in text.replace("http://www.w3.org", "")
+    assert "seven" not in (out / "feedback" / "loop.html").read_text(encoding="utf-8")
+    assert "One forward a tick" in (out / "feedback" / "loop.html").read_text(encoding="utf-8")
+    text = (out / "class.html").read_text(encoding="utf-8")
+    for words in ("By task", "One forward a tick", "What to put to the vote next", "<svg"):
+        assert words in text
+
+
+def test_once_more_nothing_is_judged_and_a_late_hand_in_alone_is(graded, classroom, tmp_path):
+    out = tmp_path / "marks"
+    shutil.copytree(graded[0], out)
+    before = (out / "answers.csv").read_bytes()
+    assert "0 new answers" in run(classroom, "--out", out, "--tasks", "01,02", "--jobs", "1")
+    assert (out / "answers.csv").read_bytes() == before
+    late = tmp_path / "in"
+    shutil.copytree(classroom, late)
+    hand_in(late / "late" / BOOK, answered({"ex02/clock": CLOCK.replace("t - k, k", "t  -  k, k")}))
+    assert "1 new answer " in run(late, "--out", out, "--tasks", "01,02")
+    assert states(out)["late", "ex02/clock"] == ("passed", "2")
+
+
+def test_killed_and_begun_again_it_is_the_same_report(tmp_path):
+    place = tmp_path / "in"
+    for number in range(8):
+        text = CLOCK if number % 2 else LOOP
+        hand_in(place / f"s{number}" / BOOK, answered({"ex02/clock": text.replace("(K, M):", f"(K, M, n={number}):")}))
+    command = [sys.executable, "-m", "gpipe_edu", "grade", str(place), "--tasks", "ex02/clock"]
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    for moment, how in ((1.5, signal.SIGKILL), (3.0, signal.SIGINT), (4.0, signal.SIGKILL)):
+        process = subprocess.Popen(
+            [*command, "--out", str(tmp_path / "killed")],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(moment)
+        process.send_signal(how)
+        process.wait(60)
+    journal = tmp_path / "killed" / "journal.jsonl"
+    if journal.exists():
+        journal.write_bytes(journal.read_bytes()[:-20])  # as if the last line had been cut off
+    run(place, "--out", tmp_path / "killed", "--tasks", "ex02/clock")
+    (tmp_path / "whole").mkdir()
+    shutil.copy(tmp_path / "killed" / "seeds.json", tmp_path / "whole")
+    run(place, "--out", tmp_path / "whole", "--tasks", "ex02/clock", "--jobs", "1")
+    for name in ("marks.csv", "answers.csv", "marks.json", "class.html"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_roster_comes_back_with_its_columns(graded, classroom, tmp_path):
+    out = tmp_path / "marks"
+    shutil.copytree(graded[0], out)
+    roster = tmp_path / "roster.csv"
+    roster.write_text(
+        "Identifier;First name;Grade;Last name\n007;Right;;\n8;Nobody;-1;Here\n9;SEVEN;;\n", encoding="utf-8-sig"
+    )
+    run(classroom, "--out", out, "--tasks", "01,02", "--roster", roster)
+    rows = table(out / "marks.csv")
+    assert list(rows[0])[:4] == ["Identifier", "First name", "Grade", "Last name"]
+    assert [(row["Identifier"], row["Grade"], row["total"], row["remark"]) for row in rows[:3]] == [
+        ("007", "", "8", ""),
+        ("8", "-1", "", "nothing handed in"),
+        ("9", "", "0", ""),
+    ]
+    assert any(row["remark"] == "not in the roster: twin" for row in rows)
+    roster.write_text("a,b\n1,2\n")
+    assert "no student of" in run(classroom, "--out", out, "--roster", roster, ends=2)
+
+
+def test_one_notebook_shows_its_own_report(classroom):
+    said = run("--one", classroom / "loop" / BOOK)
+    assert "ex02/clock: wrong, 0 of 2" in said
+    assert "One forward a tick" in said
+    assert "ex02/f-then-b: unwritten" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere"], "does not exist"),
+        (["in", "--tasks", "99"], "--tasks names '99'"),
+        (["in", "--out", "file"], "file"),
+        (["in/ada/x.txt"], "no zip archive"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(tmp_path, monkeypatch, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    hand_in(tmp_path / "in" / "ada" / BOOK, answered({"ex02/clock": CLOCK}))
+    (tmp_path / "in" / "ada" / "x.txt").write_text("")
+    (tmp_path / "file").write_text("")
+    said = run(*arguments, ends=2)
+    assert told in said
+    assert "Traceback" not in said
+
+
+def test_without_a_cage_it_refuses_and_says_what_to_do(monkeypatch):
+    from gpipe_edu.grading import grade
+
+    class Open:
+        def held(self):
+            return cage.Held(files=True, signals=False, network="TCP")
+
+    wish = grade.Wish(("ex02/clock",))
+    with pytest.raises(ValueError, match=r"signals would stand open.*--trust"):
+        grade.shut(Open(), wish)
+    assert "run as you" in grade.shut(Open(), wish._replace(trust=True))
+
+
+def test_all_right_answers_pass_in_the_cage(tmp_path):
+    for path in sorted((Path(ROOT) / "solutions").glob("exercise_*.py")):
+        hand_in(tmp_path / "in" / "ada" / f"{path.stem}.ipynb", solved(path.stem))
+    run(tmp_path / "in", "--out", tmp_path / "marks", "--jobs", "2")
+    assert {state for state, _ in states(tmp_path / "marks").values()} == {"passed"}

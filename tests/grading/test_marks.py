@@ -1,0 +1,62 @@
+"""What an answer is worth, for every slip and every answer of the bank."""
+
+import json
+
+import pytest
+
+from gpipe_edu.course import build, percent
+from gpipe_edu.course.exercise import exercises, find
+from gpipe_edu.course.findings import Finding, Report, Success
+from gpipe_edu.grading.marks import mark, points, promises, share
+from tests.solutions.bank import everything
+
+
+def passed(key, *slips):
+    return Report(key, "passed", 1, 3, None, Success("words"), "", tuple(Finding(slip, slip) for slip in slips))
+
+
+def wrong(key, slip):
+    return Report(key, "wrong", 1, 3, Finding(slip, slip))
+
+
+def test_points_are_those_of_the_masters():
+    for key in exercises():
+        master = build.ROOT / "solutions" / f"{find(key).notebook}.py"
+        cells = [cell.metadata.get("nbgrader", {}) for cell in percent.read(master.read_text(encoding="utf-8"))]
+        assert points(key) == next(
+            cell["points"] for cell in cells if cell.get("grade_id") == f"{find(key).cell}-check"
+        )
+
+
+@pytest.mark.parametrize("key", exercises())
+def test_every_promise_is_a_slip_that_has_a_sentence(key):
+    assert set(promises(key)) <= set(find(key).slips)
+
+
+@pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
+def test_every_answer_of_the_bank_has_its_share(entry):
+    """Nothing for a wrong algorithm, three quarters for one promise, all for a right one."""
+    if not entry.slip:
+        assert share(passed(entry.key)) == 1
+    elif entry.slip in promises(entry.key):
+        assert share(passed(entry.key, entry.slip)) == 0.75
+    else:
+        assert share(wrong(entry.key, entry.slip)) == 0
+
+
+def test_one_promise_is_counted_once_and_all_together_cost_no_more_than_half():
+    key = "ex01/splitting"
+    assert share(passed(key, "no-refusal", "no-refusal-tuple")) == 0.75
+    assert share(passed(key, "no-refusal", "view")) == 0.5
+    assert share(passed(key, "no-refusal", "view", "no-samples", "input-changed")) == 0.5
+
+
+def test_the_worst_seed_counts_whatever_the_order():
+    reports = [passed("ex02/clock"), wrong("ex02/clock", "twice"), passed("ex02/clock", "other-error")]
+    for order in (reports, reports[::-1]):
+        found = mark(order)
+        assert (found.state, found.points, found.slip) == ("wrong", 0, "twice")
+    found = mark([reports[0], reports[2]])
+    assert (found.state, found.points) == ("partly", 1.5)
+    assert mark([reports[0], reports[2]], all_or_nothing=True).points == 0
+    assert json.dumps(found.points) == "1.5"

@@ -1,0 +1,126 @@
+"""Hand-ins are found however they lie, and what is none is told and passed over."""
+
+import io
+import os
+import zipfile
+
+import pytest
+
+from gpipe_edu.grading.notebook import LARGEST, Refused
+from gpipe_edu.grading.submissions import find, newest_first
+
+BOOK = "exercise_02_clock.ipynb"
+
+
+def lay(root, *paths):
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("{}")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("paths", "layout", "students"),
+    [
+        (["ada/" + BOOK, "bob/" + BOOK], "a folder for each student", {"ada", "bob"}),
+        (["ada/" + BOOK], "a folder for each student", {"ada"}),
+        (["ada/week 1/" + BOOK, "bob/" + BOOK], "a folder for each student", {"ada", "bob"}),
+        (["submitted/ada/ps1/" + BOOK, "submitted/bob/ps1/" + BOOK], "nbgrader's", {"ada", "bob"}),
+        (
+            ["Ada L_12_assignsubmission_file/" + BOOK, "Bo_13_assignsubmission_file_/x.ipynb"],
+            "Moodle's",
+            {"Ada L", "Bo"},
+        ),
+        (["lovelaceada_1_2_" + BOOK, "bo_LATE_3_4_exercise_02_clock-1.ipynb"], "Canvas'", {"lovelaceada", "bo"}),
+        (["submission_11/" + BOOK, "submission_12/" + BOOK], "Gradescope's", {"Ada L", "submission_12"}),
+        (["exercise_02_clock_ada.ipynb", "bob_exercise_02_clock (1).ipynb"], "notebooks in one folder", {"ada", "bob"}),
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_layouts(tmp_path, paths, layout, students, zipped):
+    place = lay(tmp_path / "in", *paths)
+    if "submission_11" in paths[0]:
+        (place / "submission_metadata.yml").write_text(
+            "submission_11:\n  :submitters:\n  - :name: Ada L\n    :email: a@b\n"
+        )
+    if zipped:
+        with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+            for path in sorted(place.rglob("*.*")):
+                archive.write(path, path.relative_to(place))
+        place = tmp_path / "all.zip"
+    found = find(place)
+    assert found.layout.startswith(layout)
+    assert set(found.students) == students
+    assert found.notes == []
+
+
+def test_an_expression_says_who(tmp_path):
+    found = find(lay(tmp_path, "a/x-ada.ipynb", "b/x-bob.ipynb", "b/nobody.ipynb"), r"x-(\w+)")
+    assert set(found.students) == {"ada", "bob"}
+    assert "nobody.ipynb" in found.notes[0]
+    for bad, told in (("(", "no regular expression"), ("x", "no group")):
+        with pytest.raises(ValueError, match=told):
+            find(tmp_path, bad)
+
+
+def test_solutions_links_and_foreign_files_are_passed_over(tmp_path):
+    secret = tmp_path / "secret.ipynb"
+    secret.write_text("{}")
+    place = lay(tmp_path / "in", "ada/" + BOOK, "solutions/exercise_02_clock.py", "ada/notes.txt", ".hidden/x.ipynb")
+    os.symlink(secret, place / "ada" / "link.ipynb")
+    os.symlink(tmp_path, place / "bob")
+    found = find(place)
+    assert set(found.students) == {"ada"}
+    assert len(found.notes) == 2
+    link = next(file for file in found.students["ada"] if file.path.name == "link.ipynb")
+    with pytest.raises(Refused, match="link"):
+        link.read()
+
+
+@pytest.mark.parametrize("what", ["nothing", "a file", "empty"])
+def test_places_that_hold_nothing(tmp_path, what):
+    place = tmp_path / what
+    if what == "a file":
+        place.write_text("x")
+    if what == "empty":
+        place.mkdir()
+    with pytest.raises(ValueError, match=r"give the folder|must be a folder"):
+        find(place)
+
+
+def test_archives_with_bombs_tricks_and_archives_in_them(tmp_path):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr(BOOK, "{}")
+    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ada/bomb.ipynb", b" " * (4 * LARGEST))
+        archive.writestr("../../evil.ipynb", "{}")
+        archive.writestr("/etc/evil.ipynb", "{}")
+        archive.writestr("bob/hers.zip", inner.getvalue())
+        archive.writestr("carl/broken.zip", b"PK\x03\x04")
+        link = zipfile.ZipInfo("ada/link.ipynb")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    found = find(tmp_path / "all.zip")
+    assert set(found.students) == {"ada", "bob"}
+    assert sum("leads out" in note for note in found.notes) == 2
+    assert sum("no zip" in note for note in found.notes) == 1
+    bomb, link = sorted(found.students["ada"], key=lambda file: file.path.name)
+    assert len(bomb.read()) == LARGEST + 1
+    with pytest.raises(Refused, match="link"):
+        link.read()
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "all.zip"]
+
+
+def test_the_newest_comes_first_and_of_equals_the_later_version(tmp_path):
+    place = lay(tmp_path, "ada/a (1).ipynb", "ada/a.ipynb", "ada/old.ipynb")
+    for name, when in (("a (1)", 20), ("a", 20), ("old", 10)):
+        os.utime(place / "ada" / f"{name}.ipynb", (when, when))
+    names = [file.path.name for file in newest_first(find(place).students["ada"])]
+    assert names == ["a (1).ipynb", "a.ipynb", "old.ipynb"]
+
+
+def test_odd_names(tmp_path):
+    names = ["=HYPERLINK()", "ünï cødé", "a'b\"c", "-rf", "x" * 120]
+    found = find(lay(tmp_path, *[f"{name}/{BOOK}" for name in names]))
+    assert set(found.students) == set(names)
