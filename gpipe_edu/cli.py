@@ -19,7 +19,7 @@ from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.sizing.plan import SCHEDULES, STATES
 from gpipe_edu.sizing.presets import presets
 
-from .command import environment, exercises, grade, lab, plan, puzzle, schedule, train, watch
+from .command import environment, exercises, grade, lab, lecture, plan, puzzle, schedule, train, watch
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
@@ -228,6 +228,15 @@ def grade_command(
     """Grade a class: cut answers out of notebooks, judge them in a cage. Exit code 2 if some could not be judged."""
     asked = grade.Request(place, out, one, tasks, roster, seeds, jobs, student, all_or_nothing, trust)
     raise typer.Exit(grade.run(asked))
+
+
+@app.command("lecture")
+def lecture_command(
+    number: Annotated[str, typer.Argument(metavar="LESSON", help="Its number, such as 03.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The HTML file to write.")],
+) -> None:
+    """Write the slides for a lesson: one file with live charts and votes, which needs no network."""
+    raise typer.Exit(lecture.run(number, path))
 
 
 @app.command("environment")
