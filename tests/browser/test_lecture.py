@@ -35,7 +35,8 @@ PROBE = """() => {
   sized(here, stage.width / 1280);
   for (const frame of here.querySelectorAll("iframe")) {
     const root = frame.contentDocument.documentElement;
-    const bottom = Math.max(...[...root.querySelectorAll(".ge-gantt > *")].map((e) => e.getBoundingClientRect().bottom));
+    const parts = [...root.querySelectorAll(".ge-gantt > *")];
+    const bottom = Math.max(...parts.map((part) => part.getBoundingClientRect().bottom));
     if (bottom > frame.clientHeight + 1 || root.scrollWidth > frame.clientWidth + 1)
       over.push(`frame ${bottom} of ${frame.clientHeight}, ${root.scrollWidth} of ${frame.clientWidth}`);
     if (!root.querySelector(".ge-base *")) over.push("an empty chart");
@@ -105,6 +106,7 @@ def test_a_vote_hides_its_answer_until_the_second_key(open_page, files):
 def test_printed_it_is_a_handout_with_answers_notes_and_still_charts(open_page, files):
     page = open_page(1280, 720)
     page.goto(Path(files / "03.html").as_uri())
+    page.set_viewport_size({"width": 700, "height": 1000})
     page.emulate_media(media="print")
     assert page.locator(".because").first.is_visible()
     assert page.locator(".notes").first.is_visible()
@@ -112,3 +114,5 @@ def test_printed_it_is_a_handout_with_answers_notes_and_still_charts(open_page, 
     assert not page.locator("iframe").first.is_visible()
     heights = page.evaluate("[...document.querySelectorAll('.slide')].map((slide) => slide.offsetHeight)")
     assert all(heights)
+    cut = "[...document.querySelectorAll('.still svg')].some((svg) => svg.getBoundingClientRect().right > innerWidth)"
+    assert not page.evaluate(cut)
