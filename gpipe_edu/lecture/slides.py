@@ -71,7 +71,8 @@ width: auto; height: auto; overflow: visible; }
 break-inside: avoid; }
 h1 { font-size: 22pt; margin: 0 0 4mm; } h2 { font-size: 15pt; margin: 0 0 2mm; } pre { font-size: 9.5pt; }
 table { font-size: 11pt; } .options b { font-size: 13pt; } .options small { font-size: 10.5pt; }
-iframe, .foot { display: none; } .still { display: block; width: 100%; } svg { max-width: 100%; height: auto; } .shown { display: block; }
+iframe, .foot { display: none; } .still { display: block; width: 100%; }
+svg { max-width: 100%; height: auto; } .shown { display: block; }
 .answer { visibility: visible; } .notes { display: block; font-size: 11pt; color: #333; }
 .options > li.right { border-color: #2E7D4F; }
 }
