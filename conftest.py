@@ -39,6 +39,7 @@ SLOW = (
     "tests/schedule/test_doctor_random.py",
     "tests/solutions/test_edits.py",
     "tests/solutions/test_gates.py",
+    "tests/solutions/test_in_place.py",
     "tests/test_lab.py",
     "tests/view/test_gantt_widget.py",
 )

@@ -57,10 +57,19 @@ def train_command(
         float | None, typer.Option(help="Of SGD with momentum 0.9. Default: 0.4 / layers.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the weights and of the order of the samples.")] = 0,
+    save: Annotated[
+        Path | None, typer.Option(help="With torchrun: keep the training here, and go on with what is here already.")
+    ] = None,
+    zero: Annotated[
+        bool, typer.Option("--zero", help="With torchrun and replicas: each keeps its share of the optimizer (ZeRO-1).")
+    ] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the last step as a Chrome trace (JSON).")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write the last step as a picture (.svg or .png).")] = None,
 ) -> None:
-    """Train on the handwritten digits with a pipeline, and show what happened."""
+    """Train on the handwritten digits with a pipeline, and show what happened.
+
+    Started by torchrun, with a process per device: torchrun --nproc-per-node 2 -m gpipe_edu train --partitions 2
+    """
     training = train.Training(
         engine=engine,
         partitions=partitions,
@@ -74,6 +83,8 @@ def train_command(
         batch=batch,
         learning_rate=learning_rate,
         seed=seed,
+        save=save,
+        zero=zero,
     )
     train.run(training, trace=trace, figure=figure)
 

@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from filelock import FileLock, Timeout
-
 HOME: Final = "GPIPE_EDU_HOME"
 """The environment variable that names another folder for the file."""
 
@@ -65,6 +63,8 @@ def _data_folder() -> Path:
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support"
+    if sys.platform == "emscripten":  # a browser, which keeps nothing but the folder of the notebooks
+        return Path("/drive")
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
 
 
@@ -124,6 +124,11 @@ def _write(file: Path, everything: dict[str, Any]) -> None:
 def _locked(file: Path) -> Iterator[None]:
     """One change at a time, over all notebooks. The system lets go of the lock when a kernel dies."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "emscripten":  # no locks there; two notebooks never write within one millisecond
+        yield
+        return
+    from filelock import FileLock, Timeout  # late, for who only reads and for a browser, which has no use for it
+
     lock = FileLock(file.with_suffix(".lock"), timeout=_PATIENCE, poll_interval=0.01)
     try:
         lock.acquire()

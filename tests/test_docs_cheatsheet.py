@@ -11,6 +11,7 @@ import typer.main
 import gpipe_edu as ge
 from gpipe_edu import store
 from gpipe_edu.cli import app, main
+from gpipe_edu.schedule import with_recompute
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs/cheatsheet.md").read_text(encoding="utf-8")
 EXAMPLE = {"K": 4, "M": 8, "V": 2, "F": 1, "B": 2, "R": 1, "I": 1, "W": 1, "k": 0, "c": [2, 2, 2, 5], "sum": sum}
@@ -117,7 +118,7 @@ def test_a_formula_its_function_and_the_simulator_agree(row):
 @pytest.mark.parametrize("row", table("Schedules side by side"), ids=lambda row: row[0])
 def test_a_schedule_has_the_figures_that_stand_beside_it(row):
     recipe, makespan, bubble, peaks, _ = row
-    schedule = eval(recipe.strip("`"), {"ge": ge})
+    schedule = eval(recipe.strip("`"), {"ge": ge, "with_recompute": with_recompute})
     halves = schedule.stages // schedule.devices  # an op of one of a device's stages takes that part of the time
     timeline = simulated(F=1 / halves, B=2 / halves)(schedule)
     assert timeline.makespan == pytest.approx(float(makespan))

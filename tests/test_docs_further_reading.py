@@ -10,6 +10,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/further_reading.md").read_text(encoding="utf-8")
 SYSTEMS = [
     *("GPipe", "PipeDream", "torchgpipe", "Megatron-LM", "ZeRO", "DualPipe", "DeepSeek-V3", "FSDP", "Llama 3"),
+    *("FlashAttention", "PipeDream-2BW", "ZB-V", "breadth first", "GShard"),
+    *("elective recompute", "equence parallelism", "ontext parallelism", "xpert parallelism", "oss scaling"),
     *("1F1B", "interleaved", "zero bubble", "ZB-H2", "Chimera", "DAPPLE", "Varuna", "Hanayo", "TeraPipe"),
 ]
 
@@ -52,6 +54,6 @@ def test_a_system_that_a_lesson_names_has_its_source():
 
 
 def test_the_first_and_the_last_lesson_on_papers_lead_there():
-    for name in ("00_start_here", "09_beyond_gpipe", "11_reading_the_paper"):
+    for name in ("00_start_here", "09_beyond_gpipe", "11_reading_the_paper", "13_without_a_flush"):
         assert "docs/further_reading.md" in (ROOT / f"notebooks/{name}.ipynb").read_text(encoding="utf-8")
     assert "docs/further_reading.md" in (ROOT / "README.md").read_text(encoding="utf-8")

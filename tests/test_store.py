@@ -69,6 +69,8 @@ def test_it_lies_in_the_users_data_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_DATA_HOME")
     assert store.path() == Path.home() / ".local/share/gpipe_edu/progress.json"
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    assert store.path() == Path("/drive/gpipe_edu/progress.json"), "where JupyterLite keeps the notebooks, too"
     monkeypatch.setattr(sys, "platform", "darwin")
     assert store.path() == Path.home() / "Library/Application Support/gpipe_edu/progress.json"
     monkeypatch.setattr(sys, "platform", "win32")
@@ -91,6 +93,13 @@ for number in range(25):
     assert [writer.wait(60) for writer in writers] == [0] * 4
     assert set(store.read("predictions")) == {f"{name}/{number}" for name in range(4) for number in range(25)}
     assert sorted(file.name for file in home.iterdir()) == ["progress.json", "progress.lock"]
+
+
+def test_a_browser_has_no_locks_and_keeps_it_all_the_same(home, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    keep("B")
+    assert store.read("predictions") == {"03/a": "B"}
+    assert [file.name for file in home.iterdir()] == ["progress.json"]
 
 
 def test_a_change_that_fails_leaves_the_file_as_it_was():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -39,6 +40,8 @@ class Training(NamedTuple):
     batch: int
     learning_rate: float | None
     seed: int
+    save: Path | None = None
+    zero: bool = False
 
     @property
     def rate(self) -> float:
@@ -47,10 +50,12 @@ class Training(NamedTuple):
 
 
 class Trainer(Protocol):
-    """One engine with a model on it."""
+    """One engine with a model on it. With several ranks, each has one, and all call the same methods in turn."""
 
     schedule: Schedule
     balance: tuple[int, ...]
+    done: int
+    """Steps that an earlier run has made, whose training goes on."""
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss."""
@@ -66,12 +71,29 @@ class Trainer(Protocol):
 
 
 def run(training: Training, *, trace: Path | None, figure: Path | None) -> None:
-    """Train, print a chart of the last step and a table of figures, and write the files asked for."""
-    console = Console(highlight=False)
-    data = digits()
+    """Train, print a chart of the last step and a table of figures, and write the files asked for.
+
+    Started by torchrun, this is one of several ranks, of which the first prints and writes.
+    """
     with bad_arguments():
         check_targets(trace, figure)
-        trainer = _trainer(training)
+    if "WORLD_SIZE" not in os.environ:
+        with bad_arguments():
+            if training.save or training.zero:
+                raise ValueError("--save and --zero are for several processes: start this with torchrun")
+            trainer = _trainer(training)
+        _show(training, trainer, Console(highlight=False), trace, figure)
+        return
+    from .train_ranks import joined
+
+    with joined(training, _schedule(training)) as (trainer, rank):
+        if rank > 0:
+            trace = figure = None
+        _show(training, trainer, Console(highlight=False, quiet=rank > 0), trace, figure)
+
+
+def _show(training: Training, trainer: Trainer, console: Console, trace: Path | None, figure: Path | None) -> None:
+    data = digits()
     console.print(
         f"Digits: {len(data.x_train)} images to train, {len(data.x_test)} to test. {sum(trainer.balance)} layers on "
         f"{trainer.schedule.devices} devices as {', '.join(map(str, trainer.balance))}; {trainer.schedule!r}."
@@ -88,9 +110,13 @@ def run(training: Training, *, trace: Path | None, figure: Path | None) -> None:
         console.print(f"wrote {path}", markup=False)
 
 
-def _trainer(training: Training) -> Trainer:
+def _schedule(training: Training) -> Schedule:
     schedule = find_schedule(training.schedule, training.partitions, training.micro_batches).check()
-    schedule = with_recompute(schedule, training.checkpoint)
+    return with_recompute(schedule, training.checkpoint)
+
+
+def _trainer(training: Training) -> Trainer:
+    schedule = _schedule(training)
     if training.engine == "numpy":
         from .train_numpy import NumpyTrainer
 
@@ -112,10 +138,15 @@ def _train(training: Training, data: Digits, trainer: Trainer, console: Console)
         for epoch in range(training.epochs):
             task = progress.add_task(f"epoch {epoch + 1} of {training.epochs}", total=steps)
             losses: list[float] = []
-            for x, y in minibatches(data.x_train, data.y_train, training.batch, seed=training.seed + epoch):
-                losses.append(trainer.step(x, y, epoch * steps + len(losses)))
+            batches = minibatches(data.x_train, data.y_train, training.batch, seed=training.seed + epoch)
+            for number, (x, y) in enumerate(batches, start=epoch * steps):
+                if number >= trainer.done:
+                    losses.append(trainer.step(x, y, number))
                 progress.advance(task)
             progress.remove_task(task)
+            if not losses:
+                console.print(f"epoch {epoch + 1}: made by an earlier run")
+                continue
             accuracy = trainer.accuracy(data.x_test, data.y_test)
             console.print(f"epoch {epoch + 1}: loss {np.mean(losses):.3f}, test accuracy {accuracy:.1%}")
     return next(minibatches(data.x_train, data.y_train, training.batch, seed=training.seed))

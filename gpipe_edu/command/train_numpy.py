@@ -18,6 +18,8 @@ RUNS = 5
 class NumpyTrainer:
     """An MLP on the NumPy pipeline; see `train.Trainer`."""
 
+    done = 0
+
     def __init__(self, training: Training, schedule: Schedule) -> None:
         if training.device not in ("auto", "cpu"):
             raise ValueError(f"device is {training.device!r}; the NumPy engine runs on the CPU only")

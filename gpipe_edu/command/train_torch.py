@@ -28,17 +28,12 @@ ROUNDS = 7
 class TorchTrainer:
     """An MLP on the PyTorch pipeline; see `train.Trainer`."""
 
+    done = 0
+
     def __init__(self, training: Training, schedule: Schedule) -> None:
         self.schedule = schedule
         self.devices = devices_called(training.device)
-        torch.manual_seed(training.seed)
-        sizes = [64, *[training.hidden_dim] * (training.layers - 1), 10]
-        layers: list[nn.Module] = []
-        for inputs, outputs in pairwise(sizes):
-            linear = nn.Linear(inputs, outputs)
-            nn.init.xavier_normal_(linear.weight)
-            layers += [linear, nn.Tanh()]
-        net = nn.Sequential(*layers[:-1])
+        net = network(training)
         self.balance = balance_uniform(len(net), schedule.stages)
         self.pipe = self._pipe(net, schedule)
         self.optimizer = torch.optim.SGD(net.parameters(), lr=training.rate, momentum=0.9)
@@ -47,25 +42,25 @@ class TorchTrainer:
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss."""
         self.optimizer.zero_grad()
-        loss = self.pipe.step(*_tensors(x, y), self.loss)
+        loss = self.pipe.step(*tensors(x, y), self.loss)
         self.optimizer.step()
         return loss.item()
 
     def accuracy(self, x: Array, y: Labels) -> float:
         """The share of samples that the model reads right."""
-        inputs, labels = _tensors(x, y)
+        inputs, labels = tensors(x, y)
         with torch.no_grad():
             guesses = self.pipe(inputs).cpu().argmax(dim=1)
         return float((guesses == labels).double().mean())
 
     def measure(self, x: Array, y: Labels) -> Timeline:
         """Run the mini-batch once more, without an update; returns when its ops ran."""
-        self.pipe.step(*_tensors(x, y), self.loss)
+        self.pipe.step(*tensors(x, y), self.loss)
         return self.pipe.timeline
 
     def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
         """Time, bubble, memory and equality."""
-        inputs, labels = _tensors(x, y)
+        inputs, labels = tensors(x, y)
         single, M = self._single(), min(self.schedule.micro_batches, len(x))
 
         def one_device() -> None:
@@ -134,6 +129,18 @@ class TorchTrainer:
         return gradient_difference(ours, theirs)
 
 
+def network(training: Training) -> nn.Sequential:
+    """The model: linear layers with tanh between them, the same ones for the same seed."""
+    torch.manual_seed(training.seed)
+    sizes = [64, *[training.hidden_dim] * (training.layers - 1), 10]
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        linear = nn.Linear(inputs, outputs)
+        nn.init.xavier_normal_(linear.weight)
+        layers += [linear, nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
 def devices_called(name: str) -> list[str]:
     """What "auto", "cpu" and "cuda" mean here. Raises ValueError for another name, or "cuda" without a GPU."""
     gpus = [f"cuda:{index}" for index in range(usable_gpus())]
@@ -145,7 +152,8 @@ def devices_called(name: str) -> list[str]:
     return choices[name]
 
 
-def _tensors(x: Array, y: Labels) -> tuple[Tensor, Tensor]:
+def tensors(x: Array, y: Labels) -> tuple[Tensor, Tensor]:
+    """A mini-batch as PyTorch takes it."""
     return torch.from_numpy(x).float(), torch.from_numpy(y)
 
 

@@ -2,7 +2,7 @@
 
 [what-is-stored]
 question = "..."                  # Markdown, one or two sentences
-options = ["...", "...", "..."]   # shown as A, B, C
+options = ["...", "...", "..."]   # A, B, C here; each learner sees them in an order of his or her own
 answer = "B"
 wrong = { A = "...", C = "..." }  # Markdown; shown to those who chose that option
 because = "..."                   # Markdown; shown to all, after the commit
@@ -11,54 +11,77 @@ because = "..."                   # Markdown; shown to all, after the commit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import ascii_uppercase
 from typing import Any, ClassVar
 
+from . import learner
 from .kind import Question, texts
 
 
 @dataclass(frozen=True)
 class Choice(Question):
-    """Options by letter, the letter of the right one, and for every other letter what is wrong with it."""
+    """Options by the letter of the file, the letter of the right one, and for every other what is wrong with it.
+
+    What is kept of an answer is the letter of the file, so that it stays true in every order. `order` has these
+    letters as they are shown: as A, B, C, from the first.
+    """
 
     options: Mapping[str, str] = field(default_factory=dict)
     answer: str = "A"
     wrong: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "choice"
 
+    def shuffled(self) -> Choice:
+        """The options in this learner's order."""
+        return replace(self, order=tuple(learner.shuffled(self.key, self.options)))
+
+    def shown(self, kept: Any) -> str:
+        """The letter under which this learner sees an option."""
+        return ascii_uppercase[self._order.index(kept)]
+
     def read(self, answer: object) -> str:
-        """The letter of an option, a small one being as good."""
+        """The option of a letter as it is shown, a small one being as good."""
         if not isinstance(answer, str):
             raise TypeError(f"answer is {answer!r}; it must be {_either(self.options)}, as text")
         given = answer.strip().upper()
         if given not in self.options:
             raise ValueError(f"answer is {answer!r}; {self.key} allows {_either(self.options)}")
-        return given
+        return self._order[ascii_uppercase.index(given)]
+
+    def knows(self, kept: object) -> bool:
+        """Whether it is the letter of an option in the file."""
+        return isinstance(kept, str) and kept in self.options
 
     def right(self, kept: Any) -> bool:
-        """Whether it is the right letter."""
+        """Whether it is the right option."""
         return bool(kept == self.answer)
 
     def told(self, kept: Any) -> str:
         """Both letters, and what is wrong with a wrong one."""
+        said, right = self.shown(kept), self.solution()
         if self.right(kept):
-            return f"You said {kept}, and {kept} it is."
-        return f"You said {kept}. It is {self.answer}. {self.wrong[kept]}"
+            return f"You said {said}, and {right} it is."
+        return f"You said {said}. It is {right}. {self.wrong[kept]}"
 
     def offered(self) -> str:
         """The options, one a line."""
-        options = "\n".join(f"- {name}. {text}" for name, text in self.options.items())
+        options = "\n".join(f"- {letter}. {text}" for letter, text in self.page()["options"])
         return f'{options}\n\nCommit with predict("{self.key}", "A"), or another letter.'
 
     def page(self) -> dict[str, Any]:
-        """The options; their texts are Markdown."""
-        return {"options": [[name, text] for name, text in self.options.items()]}
+        """The options by the letters shown; their texts are Markdown."""
+        return {"options": [[self.shown(name), self.options[name]] for name in self._order]}
 
     def solution(self) -> str:
-        """The right letter."""
-        return self.answer
+        """The letter under which the right option is shown."""
+        return self.shown(self.answer)
+
+    @property
+    def _order(self) -> tuple[str, ...]:
+        return self.order or tuple(self.options)
 
 
 def choice(key: str, entry: Mapping[str, Any]) -> Choice:

@@ -21,7 +21,7 @@ _PACKAGES: Final = [
     ("cloudpickle", "3.1", True, "exercises"),
     ("filelock", "4", True, "your answers and results"),
     ("packaging", "24", True, "this check"),
-    ("matplotlib", "3.8", True, "pictures"),
+    ("matplotlib", "3.10", True, "pictures"),
     ("jupyterlab", "4.2", True, "notebooks"),
     ("ipykernel", "6.29", True, "notebooks"),
     ("ipywidgets", "8.1", True, "interactive charts"),
@@ -30,6 +30,10 @@ _PACKAGES: Final = [
     ("markdown-it-py", "3", True, "questions"),
     ("torch", "2.11", False, "the PyTorch engine"),
 ]
+
+
+_NOT_IN_A_BROWSER: Final = {"rich", "typer", "filelock", "jupyterlab", "ipykernel", "torch"}
+"""What a browser's own Jupyter does without: a command line, locks, servers, and PyTorch, which does not run there."""
 
 
 class Requirement(NamedTuple):
@@ -44,16 +48,21 @@ class Requirement(NamedTuple):
 
 
 def look() -> list[Requirement]:
-    """Every requirement of the course and whether this machine meets it. Takes milliseconds."""
+    """Every requirement of the course and whether this machine, or this browser, meets it. Takes milliseconds."""
     python = ".".join(map(str, sys.version_info[:3]))
     requirements = [
         Requirement("Python >= 3.11", python, sys.version_info >= (3, 11), True, "everything", "install Python 3.11")
     ]
+    browser = sys.platform == "emscripten"
     for name, oldest, required, purpose in _PACKAGES:
+        if browser and name in _NOT_IN_A_BROWSER:
+            continue
         found = _installed(name)
         ok = _new_enough(found, oldest)
         cure = f'python -m pip install "{name}>={oldest}"'
         requirements.append(Requirement(f"{name} >= {oldest}", found, ok, required, purpose, cure))
+    if browser:
+        return requirements
     gpu = "nvidia-smi" if shutil.which("nvidia-smi") else ""
     cure = "not needed: all lessons run on a CPU"
     requirements.append(Requirement("NVIDIA GPU", gpu, bool(gpu), False, "CUDA runs", cure))

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from gpipe_edu.process.patience import wall
 from .exercise import find
 from .exercise.case import Exam, Sign, Wrong
 from .findings import Chart, Finding, Report, Success, Unwritten
+from .in_place import InPlace
 from .sandbox import START, Crowded, Sandbox, Trouble
 
 _CROWDED: Final = 3
@@ -51,16 +53,18 @@ def judge(
     path: Sequence[str] = (),
     caged: bool = False,
     passing_over: Collection[str] = (),
+    in_place: bool = False,
 ) -> Report:
     """Examine one function with the inputs of `seed`. `path`: where the learner's own modules are found.
 
     caged: the learner's process gives up every right it does not need. passing_over: slips that do not end the exam;
-    a report that is "passed" may have some. Raises Crowded on a machine that is too busy, NotJudged where a cage would
-    stand open.
+    a report that is "passed" may have some. in_place: without a process of its own. Raises Crowded on a machine that is
+    too busy, NotJudged where a cage would stand open.
     """
     exercise = find(key)
-    with Sandbox(exercise.module, packed, exercise.seconds, path, caged) as sandbox:
-        if caged:
+    asked = InPlace if in_place else partial(Sandbox, caged=caged)
+    with asked(exercise.module, packed, exercise.seconds, path) as sandbox:
+        if isinstance(sandbox, Sandbox) and caged:
             missing = (sandbox.held or Held()).missing(getattr(exercise.check, "TALKS", False))
             if missing:
                 raise NotJudged(f"the cage does not shut {' and '.join(missing)} here")
@@ -83,17 +87,19 @@ def judge(
 
 
 def judge_apart(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Report:
-    """As `judge`, in a process of its own. Raises NotJudged."""
+    """As `judge`, in a process of its own; in a browser, which has none, here. Raises NotJudged."""
+    if sys.platform == "emscripten":
+        return judge(key, packed, seed, path, in_place=True)
     body = base64.b64encode(packed.body).decode()
     message = {"key": key, "packed": {**packed._asdict(), "body": body}, "seed": seed, "path": list(path)}
     pipe, environment = subprocess.PIPE, {**os.environ, **ENVIRONMENT}
-    with subprocess.Popen(command(__name__), stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as judge:
-        said, complaints = _waited_for(judge, json.dumps(message).encode(), START + wall(find(key).seconds) + START)
-    if judge.returncode == _CROWDED:
+    with subprocess.Popen(command(__name__), stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process:
+        said, complaints = _waited_for(process, json.dumps(message).encode(), START + wall(find(key).seconds) + START)
+    if process.returncode == _CROWDED:
         raise NotJudged("this machine is too busy. Try again when it has less to do", busy=True)
-    if judge.returncode:
+    if process.returncode:
         last = complaints.decode(errors="replace").strip().splitlines()[-1:]
-        raise NotJudged(" ".join(last) or f"its process was ended by signal {-judge.returncode}")
+        raise NotJudged(" ".join(last) or f"its process was ended by signal {-process.returncode}")
     return unpack_report(plain.decode(said))
 
 

@@ -32,6 +32,14 @@ class Question(ABC):
         allowed.
         """
 
+    def shown(self, kept: Any) -> Any:
+        """What was kept, as a page shows it and `read` takes it: they differ where options are shuffled."""
+        return kept
+
+    def shuffled(self) -> Question:
+        """The question in this learner's order, for those kinds that have one."""
+        return self
+
     @abstractmethod
     def right(self, kept: Any) -> bool:
         """Whether the answer is right, or near enough."""
@@ -50,7 +58,7 @@ class Question(ABC):
 
     @abstractmethod
     def solution(self) -> Any:
-        """The right answer, as the widget draws it after a commit."""
+        """The right answer, as the widget draws it after a commit: as `shown`."""
 
     def knows(self, kept: object) -> bool:
         """Whether `kept`, found in a learner's file, is an answer to this question as it is asked today."""

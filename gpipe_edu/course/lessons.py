@@ -29,6 +29,8 @@ LESSONS: Final = tuple(
         ("10_skip_connections", "Skip connections"),
         ("11_reading_the_paper", "Reading the paper"),
         ("12_capstone_transformer", "Capstone"),
+        ("13_without_a_flush", "Without a flush"),
+        ("14_pipelines_among_other_ways", "Pipelines among other ways"),
     )
 )
 

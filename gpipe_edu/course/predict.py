@@ -13,7 +13,7 @@ from gpipe_edu import store
 
 from . import lined_up, page
 from .kind import Question
-from .question import find
+from .question import find, formerly
 
 _SECTION = "predictions"
 
@@ -32,7 +32,7 @@ def predict(key: str, answer: object = None) -> None:
     `forget(key)` lets you try again. Cells that *Run All* has lined up behind an open question wait: run them when you
     have committed. Raises ValueError for a key or an answer that does not exist, naming those that do.
     """
-    question = find(key)
+    question = find(key).shuffled()
     if answer is not None:
         outcome = commit(question, question.read(answer))
         page.show(verdict(question, outcome))
@@ -46,15 +46,18 @@ def forget(key: str) -> None:
     """Let a question be answered again, as if it had never been. Raises ValueError for a key that does not exist."""
     question = find(key)
     with store.change(_SECTION) as kept:
+        _move(kept, question)
         kept.pop(question.key, None)
 
 
 def recall(question: Question) -> Outcome | None:
     """What was committed earlier; None if nothing was, or an option that a new edition no longer has."""
     try:
-        chosen = store.read(_SECTION).get(question.key)
+        kept = store.read(_SECTION)
     except OSError:  # a folder one may not read holds no answers of ours
         return None
+    _move(kept, question)
+    chosen = kept.get(question.key)
     return Outcome(chosen) if question.knows(chosen) else None
 
 
@@ -62,6 +65,7 @@ def commit(question: Question, chosen: Any) -> Outcome:
     """Keep `chosen`, unless an answer is kept already: then that one counts."""
     try:
         with store.change(_SECTION) as kept:
+            _move(kept, question)
             if not question.knows(kept.get(question.key)):
                 kept[question.key] = chosen
             return Outcome(kept[question.key], "" if kept[question.key] == chosen else _earlier(question, chosen))
@@ -81,8 +85,15 @@ def as_text(question: Question, outcome: Outcome | None) -> str:
     return f"Predict. {question.text}\n\n{verdict(question, outcome) if outcome else question.offered()}"
 
 
+def _move(kept: store.Section, question: Question) -> None:
+    """An answer given when the question stood in another lesson counts where it stands now."""
+    before = kept.pop(formerly(question), None)
+    if before is not None:
+        kept.setdefault(question.key, before)
+
+
 def _earlier(question: Question, chosen: Any) -> str:
-    return f'(Not {chosen}: the first answer counts. To answer anew: forget("{question.key}").)'
+    return f'(Not {question.shown(chosen)}: the first answer counts. To answer anew: forget("{question.key}").)'
 
 
 def _display(question: Question, outcome: Outcome | None) -> None:

@@ -23,13 +23,14 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _SCRIPTS = ("parts", "choice", "bar", "click", "curve", "prediction")
 
 
-def _asset(name: str) -> str:
-    return files("gpipe_edu.course").joinpath(name).read_text(encoding="utf-8")
+def _asset(name: str, room: str = "course") -> str:
+    return files("gpipe_edu").joinpath(room, name).read_text(encoding="utf-8")
 
 
 def _module() -> str:
     """The scripts as the one module that anywidget loads, so without imports and exports between them."""
-    lines = "\n".join(_asset(f"js/{name}.js") for name in _SCRIPTS).splitlines()
+    scripts = [_asset("js/kept.js", "view"), *(_asset(f"js/{name}.js") for name in _SCRIPTS)]
+    lines = "\n".join(scripts).splitlines()
     return "\n".join(line.removeprefix("export ") for line in lines if not line.startswith("import ")) + (
         "\nexport default { render };\n"
     )
@@ -62,7 +63,7 @@ class Prediction(anywidget.AnyWidget):
 
     def _reply(self, outcome: Outcome) -> dict[str, Any]:
         return {
-            "chosen": outcome.chosen,
+            "chosen": self._asked.shown(outcome.chosen),
             "solution": self._asked.solution(),
             "right": self._asked.right(outcome.chosen),
             "words": _MARKDOWN.render(verdict(self._asked, outcome)),

@@ -132,12 +132,7 @@ class Sandbox:
 
     def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
         """Those of the lines (file, number, function) that are the learner's own, with their texts."""
-        return tuple(self._with_text(Line(*line)) for line in found if line[0] in self._packed.sources)
-
-    def _with_text(self, line: Line) -> Line:
-        texts, number = self._packed.sources[line.file].splitlines(), int(line.number)
-        text = texts[number - 1].strip() if 0 < number <= len(texts) else ""
-        return Line(line.file, number, str(line.function), text)
+        return self._packed.lines(found)
 
     def _written(self) -> int:
         """Bytes in its temporary folder."""

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from gpipe_edu.process.child import FLOOD, Child
 from gpipe_edu.process.lines import Line
+from gpipe_edu.process.loopback import LOOPBACK
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.patience import LOOK, Patience
 from gpipe_edu.validate import whole
@@ -37,9 +38,6 @@ _RANK: Final = f"{__package__}.rank"
 
 _START: Final = 60.0
 """Seconds for Python and PyTorch to load."""
-
-_LOOPBACK: Final = {"linux": "lo", "darwin": "lo0"}
-"""gloo talks through this interface; on Windows it finds it by itself."""
 
 
 class Results(NamedTuple):
@@ -120,12 +118,11 @@ class Crew:
         """Make sure that K processes wait for work; returns their folder."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_")
-        interface = {"GLOO_SOCKET_IFNAME": _LOOPBACK[sys.platform]} if sys.platform in _LOOPBACK else {}
         path = [folder for folder in sys.path if isinstance(folder, str)]
         new = range(len(self._children), K)
         for rank in new:
             # Not in a session of its own: whoever ends us, because our time is over, ends it too.
-            child = Child(_RANK, partial(self._heard, rank, self._crew), session=False, **interface)
+            child = Child(_RANK, partial(self._heard, rank, self._crew), session=False, **LOOPBACK)
             self._children.append(child)
             child.send(pickle.dumps((rank, path)))
         waiting, deadline = set(new), monotonic() + _START

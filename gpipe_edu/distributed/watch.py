@@ -94,7 +94,11 @@ class Watch:
         def post(
             tensor: Any, peer: Any = None, group: Any = None, tag: int = 0, group_peer: Any = None, **kw: Any
         ) -> Any:
-            peer = kw.get(peer_name, kw.get(f"group_{peer_name}", group_peer if peer is None else peer))
+            # PyTorch passes on all names that a peer can have, those that were not given as None.
+            peer = kw.get(peer_name) if peer is None else peer
+            inside = kw.get(f"group_{peer_name}") if group_peer is None else group_peer
+            if peer is None and inside is not None:
+                peer = inside if group is None else dist.get_global_rank(group, inside)
             diary = self.diary
             if diary is not None and isinstance(peer, int):
                 _check_peer(peer)  # first: who has no neighbour there has no tensor for it either

@@ -21,8 +21,8 @@ from . import frames, last_words
 from .limits import ENVIRONMENT
 from .lines import Line
 
-_HEAD, _TAIL = 2_000, 20_000
-"""Characters kept of what it prints."""
+KEPT, _TAIL = 2_000, 20_000
+"""Characters kept of what it prints: of its beginning, and of its end."""
 
 _FAREWELL: Final = 0.5
 """Seconds for last words."""
@@ -160,5 +160,5 @@ class Child:
                     self.kill()
                     return
                 text = data.decode(errors="replace")
-                self._head = (self._head + text)[:_HEAD] if len(self._head) < _HEAD else self._head
+                self._head = (self._head + text)[:KEPT] if len(self._head) < KEPT else self._head
                 self._tail = (self._tail + text)[-_TAIL:]

@@ -20,12 +20,15 @@ import linecache
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import cloudpickle
 from cloudpickle.cloudpickle import _dynamic_class_reduce
+
+from .lines import Line
 
 _OURS: Final = ("gpipe_edu", "cloudpickle")  # wherever they lie
 _INSTALLED: Final = ("site-packages", "dist-packages")
@@ -44,6 +47,15 @@ class Packed(NamedTuple):
     sources: dict[str, str]
     missing: dict[str, str]
     digest: str
+
+    def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
+        """Those of the lines (file, number, function) that are the learner's own, with their texts."""
+        return tuple(self._with_text(Line(*line)) for line in found if line[0] in self.sources)
+
+    def _with_text(self, line: Line) -> Line:
+        texts, number = self.sources[line.file].splitlines(), int(line.number)
+        text = texts[number - 1].strip() if 0 < number <= len(texts) else ""
+        return Line(line.file, number, str(line.function), text)
 
 
 def pack(function: Callable[..., Any]) -> Packed:
@@ -69,6 +81,20 @@ def unpack(body: bytes) -> Callable[..., Any]:
     """The inverse of `pack`, in another process of the same Python. It runs code of the learner's."""
     function: Callable[..., Any] = pickle.loads(body)
     return function
+
+
+def unpack_a_copy(body: bytes) -> Callable[..., Any]:
+    """As `unpack`, in the very process that has packed the function: its classes become copies, too.
+
+    cloudpickle knows a class that it has met before, gives it back and sets its attributes anew: then the notebook's
+    own class would be changed.
+    """
+    known = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID
+    cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID = weakref.WeakValueDictionary()
+    try:
+        return unpack(body)
+    finally:
+        cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID = known
 
 
 class Forwarded:

@@ -6,6 +6,7 @@ from .costs import Costs
 from .diagram import contradictions, read_diagram
 from .handing_out import handed_out
 from .memory import peak_memory
+from .profiled import read_profiles
 from .simulate import replay, simulate, undisturbed
 from .timeline import Message, Span, Timeline
 
@@ -20,6 +21,7 @@ __all__ = [
     "handed_out",
     "peak_memory",
     "read_diagram",
+    "read_profiles",
     "replay",
     "simulate",
     "undisturbed",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-__all__ = ["memory_curve", "plot_bars", "plot_lines", "plot_points"]
+__all__ = ["memory_curve", "panels", "plot_bars", "plot_images", "plot_lines", "plot_points", "plot_traffic"]
 
 
 def __getattr__(name: str) -> Any:
@@ -11,7 +11,7 @@ def __getattr__(name: str) -> Any:
         from .curves import memory_curve
 
         return memory_curve
-    if name in ("plot_bars", "plot_lines", "plot_points"):
+    if name in ("panels", "plot_bars", "plot_images", "plot_lines", "plot_points", "plot_traffic"):
         from . import plots
 
         return getattr(plots, name)

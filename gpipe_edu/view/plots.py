@@ -1,14 +1,14 @@
-"""Curves, bars and points for lessons: three lines of a lesson's own, and the look is the same everywhere.
+"""Curves, bars, points and images for lessons: three lines of a lesson's own, and the look is the same everywhere.
 
-Whoever wants to add to one gives the axes to draw on. Colours and markers differ, so print and colour blindness lose
-nothing.
+Whoever wants to add to one gives the axes to draw on; `panels` makes some side by side. Colours and markers differ, so
+print and colour blindness lose nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .palette import GROUNDS, PAINTS
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 _COLOURS: Final = (PAINTS["B"].fill, "#2B7BB9", "#5B5B5B", PAINTS["W"].fill, "#1B6E2E", "#B58900")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+_FEW_POWERS: Final = 300
+"""Up to this ratio of highest and lowest, the powers of ten alone would be too few marks."""
 _NAMED: Final = 12
 """Up to so many places on an axis are named one by one."""
 _DENSE: Final = 40
-"""From so many points on a line has no markers."""
+"""From so many points on a line has a marker at every tenth part only."""
 
 
 def plot_lines(
@@ -31,30 +33,48 @@ def plot_lines(
     up: str,
     title: str = "",
     doubling: bool = False,
+    tenfold: bool = False,
     limits: Mapping[str, float] | None = None,
     dots: Mapping[str, float] | None = None,
+    against: Mapping[str, Sequence[float]] | None = None,
+    under: Sequence[str] = (),
     ax: Axes | None = None,
 ) -> None:
     """A line for each name, over `x`.
 
-    across, up: what the axes show. doubling: x doubles from step to step. limits: a dashed line for a name, in the
-    colour of its curve. dots: an x for a name, where its curve gets a large dot. Raises ValueError for a line that is
-    not as long as x, or a limit or dot of a name that has no line.
+    across, up: what the axes show. doubling: x doubles from step to step. tenfold: the upright axis shows powers of
+    ten. limits: a dashed line for a name, in the colour of its curve. dots: an x for a name, where its curve gets a
+    large dot. against: other values for a name, shown as markers without a line, as what was measured beside what was
+    planned. under: names whose curves are wide and pale, because others lie on them. Raises ValueError for a line that
+    is not as long as x, or a limit, dot or marker of a name that has no line.
     """
+    against = against or {}
     _fit(len(x), lines)
-    for name in {**(limits or {}), **(dots or {})}:
+    _fit(len(x), against)
+    for name in {**(limits or {}), **(dots or {}), **against, **dict.fromkeys(under)}:
         if name not in lines:
-            raise ValueError(f"{name!r} has a limit or a dot but no line; the lines are {', '.join(lines)}")
+            raise ValueError(f"{name!r} is to be marked but has no line; the lines are {', '.join(lines)}")
     ax = ax or _axes(height=3.6)
-    for (name, values), colour, marker in zip(lines.items(), cycle(_COLOURS), cycle(_MARKERS), strict=False):
-        ax.plot(x, values, color=colour, marker=marker if len(x) < _DENSE else "", label=name, linewidth=2)
+    colours, markers = cycle(_COLOURS), cycle(_MARKERS)
+    for name, values in lines.items():
+        if name in under:
+            ax.plot(x, values, color=PAINTS["F"].fill, linewidth=7, label=name)
+            continue
+        colour, marker = next(colours), next(markers)
+        # Of a line that has markers beside it only the legend shows which are its own.
+        every: int | list[int] = [] if name in against else len(x) // 10 if len(x) >= _DENSE else 1
+        ax.plot(x, values, color=colour, linewidth=2, marker=marker, markevery=every, label=name)
+        if name in against:
+            ax.plot(x, against[name], color=colour, marker=marker, markersize=9, linestyle="")
         if limits and name in limits:
             ax.axhline(limits[name], color=colour, linestyle="--")
         if dots and name in dots:
             ax.plot(dots[name], values[list(x).index(dots[name])], "o", color=colour, markersize=9)
     if doubling:
         ax.set_xscale("log", base=2)
-        ax.minorticks_off()
+    if tenfold:
+        _powers_of_ten(ax)
+    ax.minorticks_off()
     if len(x) <= _NAMED:
         ax.set_xticks(list(x), [f"{value:g}" for value in x])
     _finish(ax, across, up, title, legend="inside" if len(lines) > 1 else "")
@@ -66,13 +86,16 @@ def plot_bars(
     *,
     up: str,
     across: str = "",
+    title: str = "",
     stacked: bool = False,
     limit: float | None = None,
+    numbers: str = "",
     ax: Axes | None = None,
 ) -> None:
     """For each label a group of bars, one for each name, side by side or `stacked`.
 
-    limit: a dashed line over all, such as a device's memory. Raises ValueError for bars that are not as many as labels.
+    limit: a dashed line over all, such as a device's memory. numbers: how to write each bar's value at it, such as
+    "{:.1f}". Raises ValueError for bars that are not as many as labels.
     """
     _fit(len(labels), bars)
     ax = ax or _axes(height=3.0)
@@ -81,13 +104,15 @@ def plot_bars(
     for number, ((name, values), colour) in enumerate(zip(bars.items(), _fills(len(bars)), strict=False)):
         shift = 0.0 if stacked else (number - (len(bars) - 1) / 2) * width
         at = [place + shift for place in range(len(labels))]
-        ax.bar(at, values, width, bottom=bottom, color=colour, edgecolor="black", linewidth=0.6, label=name)
+        drawn = ax.bar(at, values, width, bottom=bottom, color=colour, edgecolor="black", linewidth=0.6, label=name)
+        if numbers:
+            ax.bar_label(drawn, fmt=numbers, fontsize=11, **_label_look(stacked, colour))
         if stacked:
             bottom = [low + value for low, value in zip(bottom, values, strict=True)]
     if limit is not None:
         ax.axhline(limit, color="black", linestyle="--")
     ax.set_xticks(range(len(labels)), [str(label) for label in labels])
-    _finish(ax, across, up, "", legend="above" if len(bars) > 1 else "")
+    _finish(ax, across, up, title, legend="above" if len(bars) > 1 else "")
 
 
 def plot_points(
@@ -97,9 +122,12 @@ def plot_points(
     up: str,
     title: str = "",
     named: Sequence[str] = (),
+    doubling: bool = False,
     ax: Axes | None = None,
 ) -> None:
     """A dot for each name, at its (x, y), with the names of those in `named` beside them.
+
+    doubling: x doubles from step to step.
 
     Raises ValueError for a name that is no point.
     """
@@ -109,9 +137,77 @@ def plot_points(
     ax = ax or _axes(height=3.6)
     across_all, up_all = zip(*points.values(), strict=True)
     ax.scatter(across_all, up_all, color=PAINTS["F"].fill, edgecolor="black", s=60)
+    if doubling:
+        ax.set_xscale("log", base=2)
+        ax.minorticks_off()
+        ax.set_xticks(places := sorted(set(across_all)), [f"{place:g}" for place in places])
     for name in named:
         ax.annotate(name, points[name], xytext=(6, 6), textcoords="offset points", fontsize=11)
     _finish(ax, across, up, title, legend="")
+
+
+def plot_images(rows: Mapping[str, Sequence[Any]], *, title: str = "", across: str = "") -> None:
+    """For each name a row of images: two-dimensional arrays of numbers, 0 white and 1 black.
+
+    Raises ValueError for rows that are not equally long.
+    """
+    from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
+
+    count = len(next(iter(rows.values())))
+    _fit(count, rows)
+    figure = pyplot.figure(figsize=(10, 0.3 + 1.1 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), count, squeeze=False)
+    for axes, (name, images) in zip(grid, rows.items(), strict=True):
+        axes[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=12)
+        for ax, image in zip(axes, images, strict=True):
+            ax.imshow(image, cmap="gray_r", vmin=0, vmax=1, aspect="auto")
+            ax.set(xticks=[], yticks=[])
+    figure.suptitle(title, fontsize=12)
+    figure.supxlabel(across, fontsize=12)
+
+
+def plot_traffic(sent: Sequence[tuple[str, int, int, int]], *, title: str = "", ax: Axes | None = None) -> None:
+    """Stages from left to right, and an arrow for all that one sends another: (name, from, to, size).
+
+    What has no name goes from layer to layer, in black; named ways are skips, in bows over the stages that they pass.
+    Raises ValueError if nothing is sent.
+    """
+    if not sent:
+        raise ValueError("nothing is sent, so there is nothing to draw; a single stage sends nothing")
+    stages = range(max(target for _, _, target, _ in sent) + 1)
+    farthest = max((target - source for name, source, target, _ in sent if name), default=1)
+    ax = ax or _axes(height=1.5 + 0.3 * farthest)
+    most = max(size for *_, size in sent)
+    for name, source, target, size in sent:
+        colour = PAINTS["B"].fill if name else "black"
+        high = 0.42 * (target - source) if name else 0.0
+        look = {"arrowstyle": "->", "color": colour, "linewidth": 1 + 3 * size / most, "shrinkA": 24, "shrinkB": 24}
+        # An arc of this kind is half as high as the point that bends it.
+        look["connectionstyle"] = f"arc3,rad={-0.42 if name else 0}"
+        ax.annotate("", (target, 0), (source, 0), arrowprops=look)
+        words = f"{name}: {size:,}" if name else f"{size:,}"
+        ax.text((source + target) / 2, high / 2 + 0.07, words, ha="center", va="bottom", color=colour, fontsize=11)
+    for k in stages:
+        box = {"boxstyle": "round", "facecolor": PAINTS["F"].fill}
+        ax.text(k, 0, f"stage {k}", ha="center", va="center", fontsize=11, bbox=box)
+    ax.set(xlim=(-0.4, len(stages) - 0.6), ylim=(-0.2, 0.21 * farthest + 0.3), frame_on=False, xticks=[], yticks=[])
+    ax.set_aspect("equal")  # so that a bow is as high as its words expect
+    ax.set_title(title, fontsize=12, loc="left")
+
+
+def panels(count: int) -> list[Axes]:
+    """So many axes side by side, on one scale, for plots to be compared."""
+    from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
+
+    figure = pyplot.figure(figsize=(8.5 if count == 1 else 11, 3.8), layout="constrained")
+    return list(figure.subplots(1, count, sharex=True, sharey=True, squeeze=False)[0])
+
+
+def _label_look(stacked: bool, fill: str) -> dict[str, Any]:
+    """Where a bar's number stands: over the bar, or within it if another one may stand on top."""
+    if not stacked:
+        return {"padding": 2}
+    return {"label_type": "center", "color": "white" if fill == PAINTS["B"].fill else "black"}
 
 
 def _fills(count: int) -> list[str]:
@@ -130,13 +226,24 @@ def _axes(height: float) -> Axes:
     return pyplot.figure(figsize=(8.5, height), layout="constrained").add_subplot()
 
 
+def _powers_of_ten(ax: Axes) -> None:
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    if high < _FEW_POWERS * low:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
 def _finish(ax: Axes, across: str, up: str, title: str, *, legend: str) -> None:
     ax.set_xlabel(across, fontsize=12)
     ax.set_ylabel(up, fontsize=12)
     ax.set_title(title, fontsize=12, loc="left")
-    ax.tick_params(labelsize=11 if len(ax.get_xticks()) <= _NAMED else 8)
-    if ax.get_yscale() == "linear":
-        ax.set_ylim(bottom=0)
+    ax.tick_params(labelsize=11)
+    ax.tick_params(axis="x", labelsize=11 if len(ax.get_xticks()) <= _NAMED else 9)
+    if ax.get_yscale() == "linear" and ax.dataLim.y0 >= 0:
+        ax.set_ylim(bottom=0, auto=None)  # what another panel on this scale draws must still fit
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     if legend == "above":  # where bars stand, there is no room inside

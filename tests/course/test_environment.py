@@ -20,9 +20,18 @@ def test_a_missing_or_old_package_is_named_with_the_way_to_get_it(monkeypatch):
     versions = {"numpy": "1.25.9", "matplotlib": ""}
     monkeypatch.setattr(environment, "_installed", lambda name: versions.get(name, "99.0"))
     bad = {finding.name: finding for finding in environment.look() if finding.required and not finding.ok}
-    assert set(bad) == {"numpy >= 1.26", "matplotlib >= 3.8"}
+    assert set(bad) == {"numpy >= 1.26", "matplotlib >= 3.10"}
     assert bad["numpy >= 1.26"].found == "1.25.9"
-    assert bad["matplotlib >= 3.8"].cure == 'python -m pip install "matplotlib>=3.8"'
+    assert bad["matplotlib >= 3.10"].cure == 'python -m pip install "matplotlib>=3.10"'
+
+
+def test_a_browser_is_asked_for_what_it_can_have(monkeypatch):
+    monkeypatch.setattr(environment.sys, "platform", "emscripten")
+    names = {finding.name.partition(" ")[0] for finding in environment.look()}
+    assert names == {
+        "Python", "numpy", "threadpoolctl", "cloudpickle", "packaging", "matplotlib", "ipywidgets", "anywidget",
+        "traitlets", "markdown-it-py",
+    }  # fmt: skip
 
 
 def test_versions_compare_as_numbers(monkeypatch):

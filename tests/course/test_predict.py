@@ -3,7 +3,7 @@
 import pytest
 
 from gpipe_edu import store
-from gpipe_edu.course import forget, predict, question
+from gpipe_edu.course import forget, learner, predict, question
 from tests import processes
 
 KEY = "77/first"
@@ -23,6 +23,12 @@ def asked(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "77.toml").write_text(ENTRY, encoding="utf-8")
     monkeypatch.setattr(question, "_folder", lambda: folder)
+    return folder
+
+
+@pytest.fixture
+def as_written(monkeypatch):
+    monkeypatch.setattr(learner, "shuffled", lambda key, items: list(items))
 
 
 def printed(capsys, *arguments):
@@ -30,7 +36,7 @@ def printed(capsys, *arguments):
     return capsys.readouterr().out
 
 
-def test_the_question_is_shown_without_its_answer(capsys):
+def test_the_question_is_shown_without_its_answer(capsys, as_written):
     text = printed(capsys, KEY)
     assert text == printed(capsys, KEY)
     assert all(
@@ -40,13 +46,13 @@ def test_the_question_is_shown_without_its_answer(capsys):
     assert "It is" not in text
 
 
-def test_a_wrong_and_a_right_answer_are_told_apart_and_explained(capsys):
+def test_a_wrong_and_a_right_answer_are_told_apart_and_explained(capsys, as_written):
     assert printed(capsys, KEY, "A") == "You said A. It is B. One is too few. The reason is secret.\n"
     forget(KEY)
     assert printed(capsys, KEY, "b") == "You said B, and B it is. The reason is secret.\n"
 
 
-def test_the_first_answer_counts_until_it_is_forgotten(capsys):
+def test_the_first_answer_counts_until_it_is_forgotten(capsys, as_written):
     printed(capsys, KEY, "A")
     again = printed(capsys, KEY, "B")
     assert again.startswith("You said A. It is B.")
@@ -58,20 +64,20 @@ def test_the_first_answer_counts_until_it_is_forgotten(capsys):
     forget(KEY)
 
 
-def test_it_is_kept_in_the_learners_file(capsys):
+def test_it_is_kept_in_the_learners_file(capsys, as_written):
     printed(capsys, KEY, "A")
     assert store.read("predictions") == {KEY: "A"}
 
 
 @pytest.mark.parametrize("kept", ["D", 3, None, ["A"], {"A": 1}])
-def test_an_answer_that_a_new_edition_does_not_know_may_be_given_again(capsys, kept):
+def test_an_answer_that_a_new_edition_does_not_know_may_be_given_again(capsys, as_written, kept):
     with store.change("predictions") as answers:
         answers[KEY] = kept
     assert "secret" not in printed(capsys, KEY)
     assert printed(capsys, KEY, "B").startswith("You said B, and B it is.")
 
 
-def test_where_nothing_can_be_kept_the_answer_is_shown_all_the_same(capsys, monkeypatch, tmp_path):
+def test_where_nothing_can_be_kept_the_answer_is_shown_all_the_same(capsys, as_written, monkeypatch, tmp_path):
     file = tmp_path / "a file, no folder"
     file.write_text("", encoding="utf-8")
     monkeypatch.setenv(store.HOME, str(file))
@@ -99,9 +105,68 @@ def test_in_a_terminal_it_needs_no_notebook_library():
 import sys
 from gpipe_edu.course import predict
 predict("03/deadlock")
-predict("03/deadlock", "A")
+predict("03/deadlock", "C")
 print([name for name in ("IPython", "anywidget", "ipywidgets", "markdown_it", "torch") if name in sys.modules])
 """
     lines = processes.printed(program).splitlines()
-    assert any("You said A. It is C." in line for line in lines)
+    assert any(line.startswith("You said C") for line in lines)
     assert lines[-1] == "[]"
+
+
+def test_each_learner_has_an_order_of_options_that_stays(home, capsys):
+    orders = set()
+    for number in range(20):
+        with store.change("learner") as kept:
+            kept["seed"] = str(number)
+        text = printed(capsys, KEY)
+        assert text == printed(capsys, KEY)
+        orders.add(tuple(text.index(option) for option in ("one\n", "two\n", "three\n")))
+    assert len(orders) > 3
+
+
+def test_a_letter_means_the_option_that_the_learner_sees(capsys, monkeypatch):
+    monkeypatch.setattr(learner, "shuffled", lambda key, items: ["C", "A", "B"])
+    assert "- A. three\n- B. one\n- C. two\n" in printed(capsys, KEY)
+    assert printed(capsys, KEY, "A") == "You said A. It is C. Three is too many. The reason is secret.\n"
+    assert store.read("predictions") == {KEY: "C"}, "kept is the letter of the file, which no other order changes"
+    assert "(Not B: the first answer counts." in printed(capsys, KEY, "B")
+    forget(KEY)
+    assert printed(capsys, KEY, "c") == "You said C, and C it is. The reason is secret.\n"
+
+
+def test_the_order_is_drawn_once_and_kept(home, capsys):
+    text = printed(capsys, KEY)
+    assert set(store.read("learner")) == {"seed"}
+    assert text == printed(capsys, KEY)
+
+
+MOVED = ENTRY.replace("[first]", "[second]\nformerly = '76/old'")
+
+
+@pytest.fixture
+def moved(asked, monkeypatch):
+    monkeypatch.setattr(learner, "shuffled", lambda key, items: list(items))
+    with (asked / "77.toml").open("a", encoding="utf-8") as file:
+        file.write(MOVED)
+    (asked / "76.toml").write_text("", encoding="utf-8")
+    with store.change("predictions") as answers:
+        answers["76/old"] = "A"
+
+
+def test_an_answer_given_before_a_question_moved_still_counts(moved, capsys):
+    assert "You said A. It is B." in printed(capsys, "77/second")
+    assert "You said A. It is B." in printed(capsys, "77/second", "B"), "the first answer counts"
+    assert store.read("predictions") == {"77/second": "A"}
+
+
+def test_a_question_that_moved_is_found_and_forgotten_by_its_old_key(moved, capsys):
+    assert "You said A. It is B." in printed(capsys, "76/old")
+    forget("76/old")
+    assert store.read("predictions") == {}
+    assert "secret" not in printed(capsys, "77/second")
+
+
+def test_an_answer_given_to_a_moved_question_anew_is_not_replaced_by_the_old_one(moved, capsys):
+    with store.change("predictions") as answers:
+        answers["77/second"] = "C"
+    assert "You said C. It is B." in printed(capsys, "77/second")

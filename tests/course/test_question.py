@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import gpipe_edu as ge
+from gpipe_edu import store
 from gpipe_edu.course import question
 from gpipe_edu.course.choice import Choice
 
@@ -229,3 +230,31 @@ def test_the_charts_of_pictured_questions_say_what_the_simulator_says():
     assert question.find("03/first-backward").answer == str(backwards[0].op)
     drawn = question.find("03/bubble-over-m")
     assert list(drawn.answer) == [round(ge.simulate(ge.gpipe(4, M)).bubble_fraction, 3) for M in drawn.at]
+
+
+CHOICES = [
+    asked
+    for lesson in question.lessons()
+    for asked in map(question.find, question.keys(lesson))
+    if isinstance(asked, Choice)
+]
+CHANCE = sum(1 / len(asked.options) for asked in CHOICES)
+
+
+@pytest.mark.parametrize("letter", "ABC")
+def test_who_always_says_the_same_letter_is_right_as_often_as_by_chance(home, letter):
+    learners = 50
+    hits = 0
+    for number in range(learners):
+        with store.change("learner") as kept:
+            kept["seed"] = str(number)
+        hits += sum(asked.shuffled().solution() == letter for asked in CHOICES)
+    chance = sum(1 / len(asked.options) for asked in CHOICES if letter in asked.options)  # with two options, none is C
+    spread = (chance / learners) ** 0.5  # of the mean over learners; options are drawn for each anew
+    assert abs(hits / learners - chance) < 3 * spread
+
+
+@pytest.mark.parametrize("pick", [min, max])
+def test_the_length_of_an_option_gives_no_answer_away(pick):
+    hits = sum(pick(asked.options, key=lambda name: len(asked.options[name])) == asked.answer for asked in CHOICES)
+    assert hits < CHANCE + 2 * CHANCE**0.5

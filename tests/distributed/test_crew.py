@@ -58,6 +58,21 @@ def test_values_and_prints_come_back_in_order(capsys):
     assert capsys.readouterr().out.splitlines() == [f"process {k}: I am {k}" for k in range(3)]
 
 
+def test_a_neighbour_may_be_named_by_its_place_in_a_group():
+    def work(k):
+        group, value = dist.new_group([1, 0]), torch.full((1,), float(k))
+        if k == 0:
+            dist.send(value, group=group, group_dst=dist.get_group_rank(group, 1))
+            dist.isend(value + 5, group=group, group_dst=dist.get_group_rank(group, 1)).wait()
+            return None
+        dist.recv(value, group=group, group_src=dist.get_group_rank(group, 0))
+        other = torch.zeros(1)
+        dist.irecv(other, group=group, group_src=dist.get_group_rank(group, 0)).wait()
+        return [float(value), float(other)]
+
+    assert run_processes(work, 2) == [None, [0.0, 5.0]]
+
+
 def test_a_function_can_be_handed_on_unopened():
     def opened():
         return os.getpid()

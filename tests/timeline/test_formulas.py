@@ -6,6 +6,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu import Costs, formulas
+from gpipe_edu.schedule import with_recompute
 from gpipe_edu.timeline.memory import peak_memory
 
 SIZES = [(K, M) for K in range(1, 8) for M in range(1, 13)]
@@ -38,6 +39,8 @@ def test_late_and_early_recompute_take_what_the_simulation_says(R):
         assert formulas.makespan_late(K, M, F, B, R) == late.makespan
         assert formulas.makespan_early(K, M, F, B, R) == early.makespan
         assert formulas.bubble_fraction_early(K, M, F, B, R) == pytest.approx(early.bubble_fraction, rel=1e-12)
+        pair = ge.simulate(with_recompute(ge.one_f_one_b(K, M), "always"), Costs(F=F, B=B, R=R))
+        assert pair.makespan == early.makespan
 
 
 @pytest.mark.parametrize("unit", [1, 2, 5])

@@ -5,8 +5,9 @@ import itertools
 import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 
-from gpipe_edu.view import plot_bars, plot_lines, plot_points
+from gpipe_edu.view import panels, plot_bars, plot_images, plot_lines, plot_points, plot_traffic
 
 
 @pytest.fixture
@@ -44,10 +45,104 @@ def test_points_are_where_they_belong_and_those_asked_for_have_names(ax):
     assert [(text.get_text(), text.xy) for text in ax.texts] == [("b", (3, 4))]
 
 
+def test_what_was_measured_stands_as_markers_on_the_planned_line(ax):
+    plot_lines([1, 2], {"a": [3, 4]}, across="x", up="y", against={"a": [3.5, 4.5]}, ax=ax)
+    planned, measured = ax.get_lines()
+    assert (planned.get_markevery(), measured.get_linestyle()) == ([], "None")
+    assert planned.get_marker() == measured.get_marker(), "by which the legend names both"
+    assert list(measured.get_ydata()) == [3.5, 4.5]
+    assert planned.get_color() == measured.get_color()
+    assert len(ax.get_lines()) == 2
+
+
+def test_a_curve_that_others_lie_on_is_wide_and_first_in_the_legend(ax):
+    plot_lines([1, 2], {"a": [3, 4], "b": [3, 4]}, across="x", up="y", under=["a"], ax=ax)
+    a, b = ax.get_lines()
+    alone = Figure().add_subplot()
+    plot_lines([1, 2], {"b": [3, 4]}, across="x", up="y", ax=alone)
+    assert b.get_color() == alone.get_lines()[0].get_color()
+    assert a.get_linewidth() > 2 * b.get_linewidth()
+    assert a.get_zorder() <= b.get_zorder()
+
+
+def test_curves_of_many_points_are_told_apart_by_a_few_markers(ax):
+    plot_lines(range(200), {"a": range(200), "b": range(200)}, across="x", up="y", ax=ax)
+    a, b = ax.get_lines()
+    assert a.get_marker() != b.get_marker()
+    assert a.get_markevery() == b.get_markevery() == 20
+
+
+def test_powers_of_ten_do_not_begin_at_zero(ax):
+    plot_lines([1, 2], {"a": [1e-9, 4]}, across="x", up="y", tenfold=True, ax=ax)
+    assert ax.get_yscale() == "log"
+    assert ax.get_ylim()[0] > 0
+    near = Figure().add_subplot()
+    plot_lines([1, 2], {"a": [0.03, 0.5]}, across="x", up="y", tenfold=True, ax=near)
+    labels = [label.get_text() for label in near.get_yticklabels()]
+    assert {"0.05", "0.1", "0.2"} <= set(labels), "one power of ten alone tells little"
+
+
+def test_what_is_below_zero_is_shown(ax):
+    plot_points({"a": (1, -2), "b": (2, 4)}, across="x", up="y", ax=ax)
+    assert ax.get_ylim()[0] < -2
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_bar_has_its_number(ax, stacked):
+    plot_bars(["a", "b"], {"low": [1, 2], "high": [3, 4]}, up="MB", stacked=stacked, numbers="{:.1f}", ax=ax)
+    assert [text.get_text() for text in ax.texts] == ["1.0", "2.0", "3.0", "4.0"]
+
+
+def test_places_that_double_are_named(ax):
+    plot_points({"a": (1, 2), "b": (32, 4)}, across="M", up="y", doubling=True, ax=ax)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "32"]
+
+
+@pytest.fixture
+def pyplot():
+    with mpl.rc_context({"backend": "agg"}):
+        from matplotlib import pyplot
+
+        yield pyplot
+        pyplot.close("all")
+
+
+def test_images_stand_in_rows_with_their_names(pyplot):
+    plot_images({"noisy": [[[0, 1]], [[1, 0]]], "clean": [[[1, 1]], [[0, 0]]]}, title="digits")
+    axes = pyplot.gcf().axes
+    assert [ax.get_ylabel() for ax in axes] == ["noisy", "", "clean", ""]
+    assert [ax.get_images()[0].get_array().tolist() for ax in axes] == [[[0, 1]], [[1, 0]], [[1, 1]], [[0, 0]]]
+    with pytest.raises(ValueError, match="'b' has 1 values, and there are 2 places"):
+        plot_images({"a": [[[0]], [[1]]], "b": [[[0]]]})
+
+
+def test_traffic_goes_from_stage_to_stage_and_skips_in_bows_over_them(ax):
+    plot_traffic([("", 0, 1, 100), ("", 1, 2, 50), ("8x8", 0, 2, 1024)], title="sent", ax=ax)
+    arrows = [text for text in ax.texts if isinstance(text, Annotation)]
+    assert [(text.xyann, text.xy) for text in arrows] == [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((0, 0), (2, 0))]
+    widths = [text.arrow_patch.get_linewidth() for text in arrows]
+    assert widths[1] < widths[0] < widths[2]
+    words = {text.get_text(): text.get_position() for text in ax.texts if not isinstance(text, Annotation)}
+    assert set(words) == {"100", "50", "8x8: 1,024", "stage 0", "stage 1", "stage 2"}
+    assert words["8x8: 1,024"][1] > words["100"][1]
+    with pytest.raises(ValueError, match="nothing is sent"):
+        plot_traffic([], ax=ax)
+
+
+def test_panels_share_their_scale(pyplot):
+    left, right = panels(2)
+    plot_lines([1, 2], {"a": [1, 2]}, across="x", up="y", ax=left)
+    plot_lines([1, 2], {"a": [5, 9]}, across="x", up="y", ax=right)
+    assert left.get_ylim() == right.get_ylim()
+    assert left.get_ylim()[0] == 0
+    assert left.get_ylim()[1] >= 9
+    assert len(panels(1)) == 1
+
+
 def test_what_does_not_fit_is_refused(ax):
     with pytest.raises(ValueError, match="'one' has 2 values, and there are 3 places"):
         plot_lines([1, 2, 3], {"one": [1, 2]}, across="x", up="y", ax=ax)
-    with pytest.raises(ValueError, match="'two' has a limit or a dot but no line"):
+    with pytest.raises(ValueError, match="'two' is to be marked but has no line"):
         plot_lines([1], {"one": [1]}, across="x", up="y", dots={"two": 1}, ax=ax)
     with pytest.raises(ValueError, match="'one' has 1 values"):
         plot_bars(["a", "b"], {"one": [1]}, up="y", ax=ax)

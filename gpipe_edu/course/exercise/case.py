@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from gpipe_edu.course.findings import Chart, Finding, Success, Unwritten
+from gpipe_edu.course.in_place import InPlace
 from gpipe_edu.course.sandbox import STOPPED, Reply, Sandbox, Trouble
 from gpipe_edu.process.lines import Line
 from gpipe_edu.words import shortened
@@ -77,7 +78,7 @@ class Exam:
     passing_over: slips that do not end it. What showed of them is in `passed_over`, and the answer is judged further.
     """
 
-    def __init__(self, exercise: Exercise, sandbox: Sandbox, passing_over: Collection[str] = ()) -> None:
+    def __init__(self, exercise: Exercise, sandbox: Sandbox | InPlace, passing_over: Collection[str] = ()) -> None:
         self.exercise, self._sandbox = exercise, sandbox
         self.calls = 0
         self._passing_over = passing_over

@@ -4,8 +4,8 @@ import { choice } from "./choice.js";
 import { click } from "./click.js";
 import { curve } from "./curve.js";
 import { html, make, ours } from "./parts.js";
+import { LOST, PATIENCE, SILENT } from "../../view/js/kept.js";
 
-const PATIENCE = 3000; // ms after which we tell why nothing happens: the kernel runs another cell
 const KINDS = { bar, choice, click, curve };
 
 export function render({ model, el }) {
@@ -36,11 +36,11 @@ export function render({ model, el }) {
     try {
       model.send({ commit: chosen });
     } catch {
-      tell("The kernel has stopped. Start it again, then run this cell again.");
+      tell(LOST);
       return;
     }
     clearTimeout(timer);
-    timer = setTimeout(() => tell("No reply from the kernel yet. Does another cell run? The answer comes when it is done."), PATIENCE);
+    timer = setTimeout(() => tell(SILENT), PATIENCE);
   });
 
   function show() {

@@ -1,15 +1,18 @@
-"""For studying the PyTorch engine, no part of it: stages that do chores, a stopwatch, profiles, traffic, a wait."""
+"""For studying the PyTorch engine, no part of it: stages that do chores, a stopwatch, profiles, traffic, attention."""
 
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.place import wait_for_gpus
 from gpipe_edu.pytorch.worker import Workers
 
+from .attention import Attention, Block
 from .chores import Chore, count, nap
 from .profile import LayerProfile, profile
 from .stopwatch import Calls, watch
 from .traffic import Sent, traffic
 
 __all__ = [
+    "Attention",
+    "Block",
     "Calls",
     "Chore",
     "LayerProfile",

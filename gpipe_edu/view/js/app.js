@@ -287,7 +287,8 @@ export function createApp(host, data, tell) {
     /** State that was set from outside, by name. */
     state(name, value) {
       if (name === "theme") host.dataset.theme = value;
-      if (name === "cursor" && value !== null && value !== chart.cursor) {
+      // JupyterLite hands a trait that is None over as undefined.
+      if (name === "cursor" && value != null && value !== chart.cursor) {
         chart.moveCursor(value, true);
         transport.tell();
       }

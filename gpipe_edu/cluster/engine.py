@@ -1,0 +1,60 @@
+"""PyTorch's runtime with the loss of a mini-batch, in which each micro-batch counts as many samples as it has.
+
+PyTorch takes the loss of a micro-batch by its place in the order in which the last stage ran them, and a schedule may
+run them in any order; so losses are kept here by their number. Scaling by the engine would scale what is in `.grad`
+already, so the loss is scaled instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpipe_edu.schedule import Schedule
+
+from .clock import Clock
+from .lowering import lower
+from .names import Runtime
+
+
+class Engine(Runtime):  # type: ignore[misc]
+    """Runs `schedule` with `stages`, those of this rank."""
+
+    def __init__(self, stages: list[Any], schedule: Schedule, loss_fn: Callable[..., Tensor], clock: Clock) -> None:
+        super().__init__(stages, schedule.micro_batches, loss_fn=loss_fn, scale_grads=False)
+        self._clock = clock
+        self._sizes: tuple[int, ...] = ()
+        self._of = 0
+        self._losses: dict[int, Tensor] = {}
+        self._prepare_schedule_with_comms(lower(schedule))
+
+    def run(self, x: Tensor | None, y: Tensor | None, sizes: Sequence[int], of: int) -> Tensor | None:
+        """One mini-batch, padded to equal micro-batches of which the first `sizes` samples count.
+
+        Returns their share of the mean over `of` samples where the last stage is, else None.
+        """
+        self._sizes, self._of = tuple(sizes), of
+        self._losses = {}
+        self.step(*(() if x is None else (x,)), target=y, return_outputs=False)
+        if not self._losses:
+            return None
+        return torch.stack([loss.detach() for loss in self._losses.values()]).sum()
+
+    def _maybe_compute_loss(
+        self, stage: Any, output: Any, target_mbs: Any, mb_index: int, *others: Any, **named: Any
+    ) -> None:
+        if not stage.is_last:
+            return
+        size = self._sizes[mb_index]
+        loss = self._loss_fn(output[:size], target_mbs[mb_index][:size])
+        self._losses[mb_index] = loss * (size / self._of)
+        self._clock.longer()
+
+    def _maybe_get_loss(self, stage: Any, mb_index: int) -> Tensor | None:
+        return self._losses[mb_index] if stage.is_last else None
+
+    def _update_losses(self, stages: Any, losses: Any) -> None:
+        """Nothing: `run` gives the loss back."""

@@ -1,0 +1,71 @@
+"""What PyTorch keeps private and a schedule of ours needs, in one place, so that a release that changes it is noticed.
+
+`torch.distributed.pipelining` runs schedules of its own by public names. One that somebody has written by hand goes
+through its runtime, whose names begin with an underscore: a release may change them without a word. So they are asked
+for here and nowhere else, and `missing()` says which are gone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+import torch
+from torch.distributed.pipelining import PipelineStage, schedules
+
+TESTED: Final = ("2.11", "2.12", "2.13")
+"""Releases of PyTorch on which this ran with gradients equal to those of one device."""
+
+_NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    "_Action": ("from_str",),
+    "_PipelineScheduleRuntime": (
+        "_prepare_schedule_with_comms",
+        "_step_microbatches",
+        "_maybe_compute_loss",
+        "_maybe_get_loss",
+        "_update_losses",
+    ),
+}
+_STAGE: Final = ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk", "clear_runtime_states")
+
+_ARGUMENTS: Final = {
+    "_maybe_compute_loss": ("stage", "output", "target_mbs", "mb_index"),
+    "_maybe_get_loss": ("stage", "mb_index"),
+    "_update_losses": ("stages", "losses"),
+    "_step_microbatches": ("arg_mbs", "kwarg_mbs", "target_mbs", "losses"),
+}
+"""What those methods take that we write anew or call, in this order; a release may add more behind."""
+
+
+def missing(found: Any = schedules) -> list[str]:
+    """What this PyTorch lacks, as names a reader can search for; [] if our schedules can run on it."""
+    lacking = []
+    for name, methods in _NEEDED.items():
+        kind = getattr(found, name, None)
+        if kind is None:
+            lacking.append(name)
+            continue
+        for method in methods:
+            if not hasattr(kind, method):
+                lacking.append(f"{name}.{method}")
+            elif method in _ARGUMENTS:
+                given = tuple(inspect.signature(getattr(kind, method)).parameters)[1:]
+                if given[: len(_ARGUMENTS[method])] != _ARGUMENTS[method]:
+                    lacking.append(f"{name}.{method}({', '.join(_ARGUMENTS[method])})")
+    lacking += [f"PipelineStage.{method}" for method in _STAGE if not hasattr(PipelineStage, method)]
+    return lacking
+
+
+def check() -> None:
+    """Raises ImportError, naming what is gone, if this PyTorch can't run schedules of ours."""
+    if lacking := missing():
+        raise ImportError(
+            f"PyTorch {torch.__version__} has changed what our schedules need of torch.distributed.pipelining: "
+            f"{', '.join(lacking)}. Tested are {', '.join(TESTED)}; take one of these, or run on one machine."
+        )
+
+
+check()
+
+Action: Any = schedules._Action
+Runtime: Any = schedules._PipelineScheduleRuntime

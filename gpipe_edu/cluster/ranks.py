@@ -1,0 +1,270 @@
+"""The ranks of one job: they find each other, agree on the job, and none outlives another's end.
+
+A rank that has failed leaves its neighbours blocked inside a receive, which no exception reaches. So each rank has a
+thread that gives a sign of life, reads those of the others, and ends its process, with a sentence, when one is gone:
+
+    store:   here/RANK    host and process, once it has joined
+             job/RANK     what it is about to do, to be compared
+             life/RANK    a count that grows, and the op that runs
+             failed       the first failure that a rank could tell of
+             done/RANK    it ended well
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Any, Final, NoReturn
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from gpipe_edu.process.loopback import talk_by_loopback
+
+_BEAT: Final = 0.5
+"""Seconds between two signs of life."""
+
+_SILENCE: Final = 6.0
+"""Seconds without one after which a rank counts as gone: a busy machine may well skip a few."""
+
+_GROUP: Final = timedelta(minutes=30)
+"""The end of every wait inside PyTorch; who waits in vain is usually ended by the signs of life, long before."""
+
+_ECHO: Final = ("onnection", "peer", "imed out", "closed", "reset", "Broken pipe")
+"""In the words of an error that a neighbour's end causes here."""
+
+
+class RanksError(RuntimeError):
+    """The ranks can't work together; the sentence says which one, why, and what to do."""
+
+
+class Ranks:
+    """`with Ranks(patience) as ranks:` this process joins the others; whatever ends one of them then ends all.
+
+    Who starts the processes says who is who by the environment, as `torchrun` does: RANK, WORLD_SIZE, LOCAL_RANK,
+    MASTER_ADDR, MASTER_PORT. patience: seconds to wait for the others to start. now: the op that runs, to be told.
+
+    Raises RanksError for what is missing there, ranks that do not come, or a port that is taken.
+    """
+
+    def __init__(self, patience: float = 20, backend: str = "gloo") -> None:
+        names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        if lacking := [name for name in names if name not in os.environ]:
+            raise RanksError(
+                f"{', '.join(lacking)} not set: start this with torchrun, which sets them, such as "
+                "torchrun --nproc-per-node 2 -m gpipe_edu train --partitions 2"
+            )
+        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.now: Callable[[], object] = lambda: None
+        self._patience = patience
+        if os.environ["MASTER_ADDR"] in ("127.0.0.1", "localhost"):  # so all ranks are on this machine
+            talk_by_loopback()
+        self._over = threading.Event()
+        self._store = self._find()
+        self._store.set(f"here/{self.rank}", f"{socket.gethostname()}, process {os.getpid()}")
+        self._wait_for("here", "has not started")
+        if hasattr(signal, "pthread_sigmask"):  # the thread below hears it: the main one may be inside a receive
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        self._guard = threading.Thread(target=self._watch, name="ranks", daemon=True)
+        self._guard.start()
+        try:
+            dist.init_process_group(
+                backend,
+                store=c10d.PrefixStore("group", self._store),
+                rank=self.rank,
+                world_size=self.size,
+                timeout=_GROUP,
+            )
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            self._leave()
+            return
+        if isinstance(error, RuntimeError) and not isinstance(error, RanksError) and _echoes(error):
+            self._guard.join(_SILENCE + 4 * _BEAT)  # it may know who is gone, and then ends this process
+        with suppress(Exception):
+            self._store.compare_set("failed", "", json.dumps([self.rank, self._where(), _words(error)]))
+        if isinstance(error, RanksError):
+            self._end(str(error))
+        traceback.print_exception(error)
+        self._end(f"rank {self.rank} failed{self._where()}: {_words(error)}")
+
+    def agree(self, job: Mapping[str, object]) -> None:
+        """Compare `job`, such as {"schedule": text}, with that of the others.
+
+        Raises RanksError, on every rank, naming the first rank whose job is another one, and where.
+        """
+        self._store.set(f"job/{self.rank}", json.dumps({name: str(value) for name, value in job.items()}))
+        self._wait_for("job", "has joined, but not said what it is about to run,")
+        jobs = [json.loads(self._store.get(f"job/{rank}")) for rank in range(self.size)]
+        for rank, theirs in enumerate(jobs):
+            for name in dict.fromkeys([*jobs[0], *theirs]):
+                ours, found = jobs[0].get(name, "none"), theirs.get(name, "none")
+                if ours != found:
+                    raise RanksError(
+                        f"rank {rank} has another {name} than rank 0. Rank 0:\n{ours}\nRank {rank}:\n{found}\n"
+                        "Start every rank with the same command."
+                    )
+
+    def _find(self) -> Any:
+        """The store where ranks meet: torchrun's own, or rank 0's."""
+        where = _address()
+        agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        try:
+            store = dist.TCPStore(  # type: ignore[attr-defined]
+                os.environ["MASTER_ADDR"],
+                int(os.environ["MASTER_PORT"]),
+                is_master=self.rank == 0 and not agent,
+                timeout=timedelta(seconds=self._patience),
+                wait_for_workers=False,  # we wait ourselves, and say for whom
+            )
+        except (RuntimeError, ValueError) as error:
+            if "EADDRINUSE" in str(error) or "in use" in str(error):
+                raise RanksError(
+                    f"port {where} is in use, perhaps by a job that still runs; give another one, such as "
+                    "--master-port 29501"
+                ) from error
+            raise RanksError(
+                f"rank {self.rank} reached nobody at {where} within {self._patience:g} s ({_words(error)}): is rank 0 "
+                "started, is this its address, and may this port be reached from here?"
+            ) from error
+        return c10d.PrefixStore(os.environ.get("TORCHELASTIC_RUN_ID", "job"), store)
+
+    def _wait_for(self, what: str, lacks: str) -> None:
+        """Until every rank has said `what`."""
+        end = monotonic() + self._patience
+        while True:
+            try:
+                silent = [rank for rank in range(self.size) if not self._store.check([f"{what}/{rank}"])]
+            except RuntimeError as error:
+                raise RanksError(
+                    f"the store at {_address()} is gone, so rank 0 or the torchrun that holds it has ended, while rank "
+                    f"{self.rank} waited for the others: look at what that one printed"
+                ) from error
+            if not silent:
+                return
+            if monotonic() > end:
+                who = ", ".join(map(str, silent))
+                raise RanksError(
+                    f"rank {who} {lacks} within {self._patience:g} s, so rank {self.rank} ends: {self.size} ranks were "
+                    "announced. Start all of them with the same --nnodes and --nproc-per-node; look at what that one "
+                    "printed"
+                )
+            sleep(0.05)
+
+    def _leave(self) -> None:
+        """End well, together: rank 0 may hold the store."""
+        self._store.set(f"done/{self.rank}", "")
+        self._wait_for("done", "is not through")
+        self._over.set()
+        self._guard.join()
+        dist.destroy_process_group()
+
+    def _watch(self) -> None:
+        """Give signs of life and read the others', until the end."""
+        store = self._store.clone()  # a connection of its own: the other one may be inside a wait
+        lives: dict[int, tuple[str, float]] = {}
+        count, asked_to_end = 0, 0.0
+        while not self._over.is_set():
+            count += 1
+            try:
+                store.set(f"life/{self.rank}", f"{count} {self._where()}")
+                if store.check(["failed"]):
+                    rank, where, words = json.loads(store.get("failed"))
+                    if rank != self.rank:
+                        self._end(f"rank {rank} failed{where}: {words}\nso rank {self.rank} ends too{self._where()}")
+                for rank in range(self.size):
+                    if rank == self.rank or store.check([f"done/{rank}"]):
+                        continue
+                    sign = store.get(f"life/{rank}").decode() if store.check([f"life/{rank}"]) else ""
+                    if lives.get(rank, ("", 0.0))[0] != sign or rank not in lives:
+                        lives[rank] = sign, monotonic()
+                    elif monotonic() - lives[rank][1] > _SILENCE:
+                        last, who = sign.partition(" ")[2], store.get(f"here/{rank}").decode()
+                        self._end(
+                            f"rank {rank} ({who}) gave no sign of life for {_SILENCE:g} s. "
+                            f"It was killed, or its machine is gone; it was last seen{last or ' before its first op'}."
+                            f"\nSo rank {self.rank} ends too{self._where()}"
+                        )
+            except RuntimeError as error:
+                if not self._over.is_set():
+                    self._end(
+                        f"the store at {_address()} is gone, so rank 0 or the torchrun that holds it has ended "
+                        f"({_words(error)}); rank {self.rank} ends too{self._where()}"
+                    )
+            if asked_to_end and monotonic() - asked_to_end > _SILENCE + 2:
+                self._end(f"rank {self.rank} was told to end (SIGTERM){self._where()}")
+            if _told_to_end(_BEAT) and not asked_to_end:
+                asked_to_end = monotonic()
+
+    def _where(self) -> str:
+        """What this rank does, as the end of a sentence."""
+        op: Any = self.now()
+        return "" if op is None else f" at {op.label} of stage {op.stage}, micro-batch {op.micro_batch}"
+
+    def _end(self, sentence: str) -> NoReturn:
+        """End this process at once: its main thread may be inside a receive that nothing interrupts."""
+        print(f"\n{sentence}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(1)
+
+
+def _address() -> str:
+    return f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+
+
+def _echoes(error: BaseException) -> bool:
+    return any(word in str(error) for word in _ECHO)
+
+
+def _told_to_end(seconds: float) -> bool:
+    """Wait so long; True if the system asks this process to end meanwhile."""
+    if hasattr(signal, "sigtimedwait"):
+        return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
+    sleep(seconds)
+    return False
+
+
+def _words(error: BaseException) -> str:
+    """The error that was first, in one line: PyTorch wraps those of a layer."""
+    while isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:500]
+
+
+def device_of(local_rank: int, wish: str) -> torch.device:
+    """The device of a rank: "cpu", "cuda", or "auto", a GPU where each rank of this machine can have one.
+
+    Raises ValueError for another wish, or "cuda" without enough GPUs.
+    """
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if wish not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device is {wish!r}; it must be one of auto, cpu, cuda")
+    if wish == "cuda" and count < here:
+        raise ValueError(f"device is 'cuda', but this machine has {count} GPUs for {here} ranks; use --device cpu")
+    if wish == "cpu" or count < here:
+        return torch.device("cpu")
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)

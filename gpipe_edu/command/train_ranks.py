@@ -1,0 +1,209 @@
+"""`torchrun -m gpipe_edu train`: the same job as on one machine, with a process for each device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socket import gethostname
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import typer
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+
+from gpipe_edu.cluster import Pipeline
+from gpipe_edu.cluster.ranks import Ranks, RanksError, device_of
+from gpipe_edu.cluster.saving import load, save
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.split import split_batch
+from gpipe_edu.timeline import Timeline
+from gpipe_edu.words import plural
+
+from .train import Array, Labels, Training, same
+from .train_torch import ROUNDS, network, tensors
+
+SAVED_EVERY = 4
+"""Steps from one saving to the next."""
+
+
+@contextmanager
+def joined(training: Training, schedule: Schedule) -> Iterator[tuple[RanksTrainer, int]]:
+    """This rank's trainer and its number, among ranks that all do the same."""
+    try:
+        ranks = Ranks()
+    except RanksError as error:
+        raise typer.TyperException(str(error)) from error
+    with ranks:
+        try:
+            device = device_of(ranks.local_rank, training.device)
+            ranks.agree({"schedule": f"{schedule.name}\n{schedule}", **_plain(training)})
+            trainer = RanksTrainer(training, schedule, device, ranks.size)
+        except ValueError as error:  # the same on every rank, and the user's to mend
+            raise RanksError(str(error)) from error
+        ranks.now = lambda: trainer.pipeline.now
+        yield trainer, ranks.rank
+
+
+class RanksTrainer:
+    """One rank's part of an MLP on a pipeline of processes, or of several such pipelines; see `train.Trainer`."""
+
+    def __init__(self, training: Training, schedule: Schedule, device: torch.device, ranks: int) -> None:
+        if ranks % schedule.devices:
+            raise ValueError(
+                f"{ranks} ranks can't hold replicas of a pipeline of {schedule.devices}: start {schedule.devices} "
+                "processes, or a multiple of that"
+            )
+        self.schedule, self.device = schedule, device
+        mesh = init_device_mesh(
+            device.type, (ranks // schedule.devices, schedule.devices), mesh_dim_names=("replica", "stage")
+        )
+        self._replica, self._replicas = mesh.get_local_rank("replica"), mesh.size(0)
+        self.net, self.loss = network(training), nn.CrossEntropyLoss()
+        self._groups = (mesh.get_group("stage"), mesh.get_group("replica"))
+        self.pipeline = self._pipeline(copy.deepcopy(self.net), torch.zeros(1, 64))
+        self.balance = self.pipeline.balance
+        self.optimizer = self._optimizer(training)
+        self._folder = training.save
+        self.done = load(training.save, self.pipeline, self.optimizer) if training.save else 0
+
+    def step(self, x: Array, y: Labels, number: int) -> float:
+        """Train on one mini-batch; returns its loss, the same on all ranks."""
+        self.pipeline.zero_grad()
+        loss = self._step(*tensors(x, y))
+        self.optimizer.step()
+        if self._folder and (number + 1) % SAVED_EVERY == 0:
+            save(self._folder, self.pipeline, self.optimizer, number + 1)
+        return self._of_all(loss)
+
+    def accuracy(self, x: Array, y: Labels) -> float:
+        """The share of samples that the model reads right, the same on all ranks."""
+        inputs, labels = tensors(x, y)
+        outputs = self.pipeline.predict(inputs)
+        right = None if outputs is None else (outputs.cpu().argmax(dim=1) == labels).double().mean()
+        return self._of_all(right) / self._replicas
+
+    def measure(self, x: Array, y: Labels) -> Timeline:
+        """Run the mini-batch once more, without an update; returns when the ops of this rank's pipeline ran."""
+        self.pipeline.zero_grad()
+        self._step(*tensors(x, y))
+        return self.pipeline.timeline()
+
+    def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
+        """Time, bubble, links and equality."""
+        inputs, labels = tensors(x, y)
+        single = copy.deepcopy(self.net).to(self.device)
+        M = min(self.schedule.micro_batches, len(x))
+
+        def one_device() -> None:
+            if dist.get_rank() > 0:
+                return
+            for piece, target in zip(split_batch(inputs, M), split_batch(labels, M), strict=True):
+                loss = self.loss(single(piece.to(self.device)), target.to(self.device)) * (len(piece) / len(inputs))
+                loss.backward()
+
+        def pipeline() -> None:
+            self.pipeline.zero_grad()
+            self._step(inputs, labels)
+
+        piped, alone = self._in_turn([pipeline, one_device])
+        timeline, link, doubt = self.pipeline.timeline(), self.pipeline.links(), self.pipeline.doubt()
+        plan = self.pipeline.plan(timeline, link, len(self._mine(inputs)))
+        hosts = len(set(self._everywhere(gethostname())))
+        pipelines = f"{self._replicas} pipelines are" if self._replicas > 1 else "the pipeline is"
+        shape = f"{plural(self._replicas, 'replica')} of {plural(self.schedule.devices, 'device')}"
+        return [
+            ("ranks", f"{dist.get_world_size()} on {plural(hosts, 'host')}: {shape}"),
+            ("step", f"{piped * 1e3:.1f} ms, {len(x) / piped:,.0f} samples/s, measured (median of {ROUNDS})"),
+            ("one device", f"{alone * 1e3:.1f} ms: {pipelines} {alone / piped:.2f} times as fast, measured"),
+            ("bubble, planned", f"{plan.bubble_fraction:.1%}, with this step's mean times and the links below"),
+            ("bubble, measured", f"{timeline.bubble_fraction:.1%} of all device time is idle"),
+            ("step, planned", f"{plan.makespan / timeline.makespan - 1:+.1%} against the measured step"),
+            ("links", f"{link.latency * 1e6:.0f} us and {link.bandwidth / 1e9:.2f} GB/s, the slowest, measured"),
+            ("clocks", f"of two ranks agree to within {doubt * 1e6:.0f} us"),
+            same(self._difference(inputs, labels)),
+        ]
+
+    def _pipeline(self, net: nn.Sequential, example: Tensor) -> Pipeline:
+        stages, replicas = self._groups
+        return Pipeline(
+            net,
+            self.schedule,
+            self.loss,
+            example,
+            device=self.device,
+            group=stages,
+            replicas=replicas if self._replicas > 1 else None,
+        )
+
+    def _optimizer(self, training: Training) -> torch.optim.Optimizer:
+        settings: dict[str, Any] = {"lr": training.rate, "momentum": 0.9}
+        if not training.zero:
+            return torch.optim.SGD(self.pipeline.parameters(), **settings)
+        if self._replicas == 1:
+            raise ValueError("--zero shares the optimizer among replicas, but there is one: start more processes")
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        group = self._groups[1]
+        weights = self.pipeline.parameters()
+        return ZeroRedundancyOptimizer(weights, torch.optim.SGD, process_group=group, **settings)
+
+    def _mine(self, values: Tensor) -> Tensor:
+        """This replica's samples."""
+        piece: Tensor = split_batch(values, self._replicas)[self._replica]
+        return piece
+
+    def _step(self, x: Tensor, y: Tensor) -> Tensor | None:
+        return self.pipeline.step(self._mine(x), self._mine(y), of=len(x))
+
+    def _of_all(self, share: Tensor | None) -> float:
+        """The sum of what the ranks have, of whom some have nothing."""
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        if share is not None:
+            total += share.detach().to(self.device)
+        dist.all_reduce(total)
+        return float(total)
+
+    def _difference(self, x: Tensor, y: Tensor) -> float:
+        """The largest difference of any gradient value from one device's, as a share of the largest; in float64."""
+        single = copy.deepcopy(self.net).double()
+        self.loss(single(x.double()), y).backward()
+        expected = {name: weight.grad for name, weight in single.named_parameters()}
+        pipeline = self._pipeline(copy.deepcopy(self.net).double(), x[:1].double())
+        pipeline.step(self._mine(x.double()), self._mine(y), of=len(x))
+        apart = size = 0.0
+        for name, weight in pipeline.named_parameters():
+            theirs, ours = expected[name], weight.grad
+            if theirs is not None and ours is not None:
+                apart = max(apart, float((ours.cpu() - theirs).abs().max()))
+                size = max(size, float(theirs.abs().max()))
+        found = self._everywhere((apart, size))
+        return float(max(one[0] for one in found) / max(one[1] for one in found))
+
+    def _everywhere(self, value: Any) -> list[Any]:
+        """What each rank has."""
+        values: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(values, value)
+        return values
+
+    def _in_turn(self, jobs: list[Callable[[], None]]) -> list[float]:
+        """Median seconds of each job, until the last rank is through; they take turns, as in `train_torch`."""
+        seconds: list[list[float]] = [[] for _ in jobs]
+        for _ in range(ROUNDS + 1):
+            for job, times in zip(jobs, seconds, strict=True):
+                dist.barrier()
+                started = perf_counter()
+                job()
+                if self.device.type == "cuda":
+                    torch.cuda.synchronize()
+                dist.barrier()
+                times.append(perf_counter() - started)
+        return [median(times[1:]) for times in seconds]
+
+
+def _plain(training: Training) -> dict[str, object]:
+    return {name: value for name, value in training._asdict().items() if name not in ("device", "schedule")}

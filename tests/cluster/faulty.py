@@ -1,0 +1,51 @@
+"""A rank that trains for long, and what goes wrong with it: `python -m tests.cluster.faulty FOLDER WHAT`."""
+
+import os
+import sys
+from pathlib import Path
+from time import sleep
+
+import torch
+from torch import nn
+
+import gpipe_edu as ge
+from gpipe_edu.cluster import Pipeline
+from gpipe_edu.cluster.ranks import Ranks
+
+
+class Trap(nn.Module):
+    """Does `what` at the third step's second micro-batch."""
+
+    def __init__(self, what, folder):
+        super().__init__()
+        self.what, self.folder, self.calls = what, folder, 0
+
+    def forward(self, x):
+        if x.device.type != "meta":
+            self.calls += 1
+        if self.calls == 10:
+            (self.folder / "there").touch()
+            if self.what == "raise":
+                raise ValueError("a layer went wrong")
+            sleep(300)
+        return x
+
+
+def main(folder, what):
+    rank = int(os.environ["RANK"])
+    (folder / f"rank {rank}").write_text(str(os.getpid()))
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2), Trap(what, folder))
+    x, y = torch.randn(8, 4), torch.randint(0, 2, (8,))
+    schedule = ge.gpipe(2, 4) if what == "other schedule" and rank == 1 else ge.one_f_one_b(2, 4)
+    with Ranks(patience=float(os.environ.get("PATIENCE", "60"))) as ranks:
+        ranks.agree({"schedule": schedule})
+        pipeline = Pipeline(net, schedule, nn.CrossEntropyLoss(), x)
+        ranks.now = lambda: pipeline.now
+        for _ in range(5):
+            pipeline.step(x, y)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).mkdir(exist_ok=True)
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,106 @@
+"""Gradients of processes driven by PyTorch's engine equal those of one device, for every schedule it can be given."""
+
+from functools import partial
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu.distributed import Crew
+
+from . import jobs
+
+ONE_STAGE_EACH = {
+    "naive": lambda K, M: ge.Schedule(
+        [[ge.Op(kind, m, k) for m in range(M) for kind in "FB"] for k in range(K)], name="naive"
+    ),
+    "gpipe": ge.gpipe,
+    "gpipe, late recompute": lambda K, M: ge.gpipe(K, M, recompute="late"),
+    "1f1b": ge.one_f_one_b,
+    "zero bubble": ge.zero_bubble,
+}
+SEVERAL_STAGES_EACH = {
+    "interleaved": lambda K, M: ge.interleaved(K, M, 2),
+    "breadth first": lambda K, M: ge.breadth_first(K, M, 2),
+    "zero bubble V": ge.zero_bubble_v,
+}
+RECIPES = ONE_STAGE_EACH | SEVERAL_STAGES_EACH
+
+
+@pytest.fixture(scope="module")
+def crew():
+    with Crew() as found:
+        yield found
+
+
+def run(crew, K, function, *arguments):
+    return crew.run([partial(function, *arguments) for _ in range(K)], seconds=90).values
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 4])
+def test_gradients_of_every_schedule_equal_one_devices(crew, K):
+    """Two steps each, so that gradients add up: 13 samples cut unevenly, and 3, fewer than most M."""
+    schedules = {
+        f"{name}, M={M}": RECIPES[name](K, M) for name in RECIPES for M in (range(1, 10) if K == 2 else (1, 4, 9))
+    }
+    for told in run(crew, K, jobs.differences, list(schedules.values())):
+        found = dict(zip(schedules, told, strict=True))
+        assert {name: apart for name, apart in found.items() if apart > 1e-10} == {}
+
+
+def test_a_schedule_written_by_hand_may_run_micro_batches_in_any_order(crew):
+    """PyTorch's engine takes losses by the order in which they came; ours by their number."""
+    schedule = ge.Schedule.parse("F2 F0 F1 B1 B2 B0\nF2 F0 F1 B1 B2 B0").check()
+    assert all(max(told) < 1e-10 for told in run(crew, 2, jobs.differences, [schedule]))
+
+
+def test_batchnorm_counts_each_micro_batch_once(crew):
+    for told in run(crew, 2, jobs.batchnorm):
+        assert told["apart"] < 1e-10
+        assert set(told["counts"]) <= {4}
+        assert "drop_last=True" in told["refused"]
+
+
+def test_gradients_are_clipped_by_the_norm_of_all_stages(crew):
+    for told in run(crew, 2, jobs.clipped):
+        assert told["norm"] == pytest.approx(told["expected norm"], rel=1e-12)
+        assert told["apart"] < 1e-10
+
+
+def test_recomputed_micro_batches_run_forward_twice_and_others_once(crew):
+    """The schedule says which: C recomputes, B does not."""
+    assert run(crew, 2, jobs.recomputed) == [3 + 1, 3 + 2]
+
+
+def test_predictions_are_those_of_one_device(crew):
+    first, last = run(crew, 2, jobs.predicted)
+    assert first is None
+    assert last < 1e-12
+
+
+def test_replicas_add_up_to_one_device(crew):
+    """2 x 2 processes; the replicas have 7 and 6 samples, and two steps are accumulated."""
+    for told in run(crew, 4, jobs.replicas, ge.one_f_one_b(2, 3)):
+        assert told["apart"] < 1e-10
+        assert told["messages"] == 1, "the gradients travel once, after the last micro-batch"
+        assert "reduce=False" in told["refused"]
+
+
+def test_a_timeline_holds_every_op_of_all_ranks_in_the_order_of_the_schedule(crew):
+    for timeline, schedule in run(crew, 2, jobs.timeline):
+        assert timeline.source == "measured"
+        for device, row in enumerate(schedule.rows):
+            assert [span.op for span in timeline.row(device)] == list(row)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "told"),
+    [
+        (lambda: ge.gpipe(2, 2, recompute="early"), "recomputes when the gradient is there"),
+        (lambda: ge.Schedule.parse("F0 B0\n-"), "device 1 has no ops"),
+        (lambda: ge.Schedule.parse("F0 B0\nB0 F0"), "B0@1"),
+        (lambda: ge.gpipe(3, 2), "start 3 processes"),
+    ],
+)
+def test_what_the_engine_cannot_run_is_refused_before_anything_is_sent(crew, schedule, told):
+    for said in run(crew, 2, jobs.refusal, schedule()):
+        assert told in said

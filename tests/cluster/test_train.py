@@ -1,0 +1,59 @@
+"""`torchrun ... -m gpipe_edu train`: one command, the same table, one timeline of all ranks, and it goes on."""
+
+import json
+
+import pytest
+
+from gpipe_edu.cluster.saving import saved
+from gpipe_edu.timeline import Timeline
+
+from . import starting
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def trained(*arguments, size=2):
+    with starting.torchrun(*starting.JOB, *arguments, size=size) as process:
+        told = process.communicate(timeout=150)[0]
+        assert process.returncode == 0, told
+    return told
+
+
+def test_two_ranks_print_one_table_and_write_one_timeline(tmp_path):
+    file = tmp_path / "run.json"
+    told = trained("--schedule", "1f1b", "--trace", str(file))
+    assert told.count("epoch 1: loss") == 1
+    rows = ("ranks", "step", "one device", "bubble, planned", "bubble, measured", "links", "clocks", "gradients")
+    assert all(any(line.startswith(row) for line in told.splitlines()) for row in rows), told
+    assert "2 on 1 host: 1 replica of 2 devices" in told
+    difference = next(line for line in told.splitlines() if line.startswith("gradients")).split("by ")[1].split()[0]
+    assert float(difference) < 1e-10
+    timeline = Timeline.load_trace(file)
+    assert (timeline.devices, len(timeline.spans), timeline.source) == (2, 16, "measured")
+    assert json.loads(file.read_text())
+
+
+def test_replicas_with_zero_1_go_on_from_what_was_saved(tmp_path):
+    replicas = ("--partitions", "1", "--zero")
+    whole = trained(*replicas, "--epochs", "2")
+    assert "2 on 1 host: 2 replicas of 1 device" in whole
+    trained(*replicas, "--save", str(tmp_path))
+    assert saved(tmp_path)
+    again = trained(*replicas, "--save", str(tmp_path), "--epochs", "2")
+    line = [line for line in whole.splitlines() if line.startswith("epoch 2")]
+    assert line == [line for line in again.splitlines() if line.startswith("epoch 2")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--partitions", "3"), "2 ranks can't hold replicas of a pipeline of 3: start 3 processes"),
+        (("--zero",), "--zero shares the optimizer among replicas, but there is one"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(arguments, told):
+    with starting.torchrun(*starting.JOB, *arguments) as process:
+        said = process.communicate(timeout=100)[0]
+        assert process.returncode != 0
+    assert told in said
+    assert "Traceback" not in said.split(told)[0]
