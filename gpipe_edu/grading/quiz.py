@@ -24,7 +24,7 @@ INVENTORY: Final = (
     "05/what-is-stored",
     "07/recompute-dropout",
     "08/eighty-percent",
-    "09/copies-or-stages",
+    "14/copies-or-stages",
 )
 """The concept inventory: the same twelve before and after the unit."""
 
