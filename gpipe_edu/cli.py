@@ -263,6 +263,12 @@ def personal_command(
     raise typer.Exit(done)
 
 
+@app.command("kit")
+def kit_command(path: Annotated[Path, typer.Argument(metavar="FILE", help="The zip archive to write.")]) -> None:
+    """Write the course without its solutions, for students."""
+    raise typer.Exit(personal.write_kit(path))
+
+
 @app.command("quiz")
 def quiz_command(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The GIFT file to write.")],

@@ -1,4 +1,4 @@
-"""`personal` and `quiz`: what a teacher hands out beside code."""
+"""`personal`, `quiz` and `kit`: what a teacher hands out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import csv
 import io
 from pathlib import Path
 
+from gpipe_edu.grading import kit, quiz, tables
 from gpipe_edu.grading import personal as own
-from gpipe_edu.grading import quiz, tables
 from gpipe_edu.grading.submissions import file_name
 from gpipe_edu.words import plural
 
@@ -65,6 +65,14 @@ def write_quiz(items: str, path: Path) -> int:
         keys = quiz.keys(items)
         tables.put(path, quiz.gift(keys, f"gpipe_edu, {items}"))
     print(f"{path}: {plural(len(keys), 'question')}. Have the platform shuffle the options.")
+    return 0
+
+
+def write_kit(path: Path) -> int:
+    """Write the course without solutions."""
+    with bad_arguments():
+        count = kit.write(path)
+    print(f"{path}: {plural(count, 'file')}. Unpacked, `make lab` opens the course.")
     return 0
 
 

@@ -124,7 +124,7 @@ def sheet(student: str, asked: Sequence[Puzzle]) -> str:
         "pre{background:#F2F0EB;padding:.8rem;overflow-x:auto;font-size:14px}"
         f"</style></head><body>\n<h1>Puzzles for {escape(student)}</h1>"
         "<p>Write a schedule for each: a line per device, ops in running order, such as <code>F0 F1 B0 B1</code>. "
-        "Device k holds stage k. A device holds a micro-batch from its F to its B, and never more than the table allows. "
+        "Device k holds stage k. A device holds a micro-batch from its F to its B, and no more than the table allows. "
         "Shorter is better: your share is the best makespan there is over yours. naive, GPipe and 1F1B are not the "
         "best.</p>"
         "<p>Hand in one text file with your answers in this order, and a blank line between them.</p>"
