@@ -19,7 +19,7 @@ from gpipe_edu.course.exercise import Exercise, exercises
 from gpipe_edu.process import cage
 from gpipe_edu.words import plural
 
-from .cut import Answer, cut
+from .cut import Answer, cut, may_have
 from .journal import Journal, Question, judge_version
 from .judges import Judges, Outcome, Task
 from .marks import Mark, mark, promises
@@ -142,7 +142,7 @@ def _answers(files: Sequence[File], keys: Iterable[str]) -> dict[str, Found]:
 
 
 def _found(exercise: Exercise, books: list[tuple[File, list[Cell]]], refusals: list[tuple[File, str]]) -> Found:
-    cuts = [(file, cut(exercise, cells)) for file, cells in books]
+    cuts = [(file, cut(exercise, cells)) for file, cells in books if may_have(exercise, cells)]
     there = [(file, answer) for file, answer in cuts if answer.state != "missing"]
     number = exercise.notebook.split("_")[1]
     refused = [why for file, why in refusals if f"_{number}_" in f"_{file.path.name}" or len(refusals) == 1]
