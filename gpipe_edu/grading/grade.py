@@ -107,8 +107,8 @@ def shut(judges: Judges, wish: Wish) -> str:
     if missing:
         raise ValueError(
             f"answers would run without a cage here: {', '.join(missing)} would stand open (Landlock of this kernel: "
-            f"version {cage.version() or 'none'}; 6 is needed). Grade on a newer Linux, or in a container that runs on "
-            "one, or with --trust, if you trust everybody whose answers these are"
+            f"version {cage.version() or 'none'}; 6 is needed). Grade on a newer Linux, a virtual machine will do, "
+            "or with --trust, if you trust everybody whose answers these are"
         )
     return f"Shut to answers here: {held}."
 
