@@ -65,6 +65,8 @@ class Ranks:
                 f"{', '.join(lacking)} not set: start this with torchrun, which sets them, such as "
                 "torchrun --nproc-per-node 2 -m gpipe_edu train --partitions 2"
             )
+        if os.environ["MASTER_PORT"] == "0":
+            raise RanksError("MASTER_PORT is 0; give a port that all ranks know, or, on one machine, --standalone")
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.now: Callable[[], object] = lambda: None

@@ -31,6 +31,7 @@ LESSONS: Final = tuple(
         ("12_capstone_transformer", "Capstone"),
         ("13_without_a_flush", "Without a flush"),
         ("14_pipelines_among_other_ways", "Pipelines among other ways"),
+        ("15_beyond_one_machine", "Beyond one machine"),
     )
 )
 

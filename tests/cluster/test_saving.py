@@ -18,7 +18,7 @@ def crew():
 
 
 def train(crew, schedule, folder, steps, **how):
-    work = partial(jobs.training, schedule, str(folder), steps, **how)
+    work = partial(jobs.unwatched, jobs.training, schedule, str(folder), steps, **how)
     return crew.run([work] * (schedule.devices * how.get("copies", 1)), seconds=90).values[0]
 
 

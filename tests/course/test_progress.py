@@ -70,8 +70,8 @@ def test_the_recap_of_a_lesson_counts_and_names_what_to_look_at_again():
     asked = question.find("01/double").shuffled()
     predict("01/double", next(letter for letter in "ABC" if letter != asked.solution()))
     said = repr(progress("01"))
-    assert said.startswith("0 of 11 predictions right. Look again at 01/double:")
-    assert "Still open: 01/largest-part, 01/activations-in-total" in said
+    assert said.startswith("0 of 12 predictions right. Look again at 01/double:")
+    assert "Still open: 01/real-bill, 01/largest-part" in said
 
 
 def test_a_lesson_that_does_not_exist_is_told():

@@ -70,6 +70,7 @@ FREE = {
     ("01/activations-in-total", "4 times as much as on one device"): "an option that is wrong for any r",
     ("01/traffic", "The same bytes in four times as many messages"): "messages",
     ("01/traffic", "Four times the bytes"): "messages",
+    ("15/bytes", "twice as many bytes"): "messages",
     ("02/", "each cut is crossed twice"): "messages",
     ("05/remat-last-read", "At M = 1 the recompute brings back everything"): "boundary + r layers, with or without",
     ("08/", "Memory is right within 3 %"): "a plan held against a measurement",

@@ -1,0 +1,49 @@
+"""What docs/cluster.md says runs, and what it plans is what the planner says today."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from .cluster import starting
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "cluster.md"
+
+
+def test_the_program_runs_as_it_stands(tmp_path):
+    pytest.importorskip("torch", reason="the program of this page trains with PyTorch")
+    text = PAGE.read_text(encoding="utf-8")
+    block = next(found for found in re.split(r"\n\n(?=\S)", text) if "with Ranks() as ranks" in found)
+    program = tmp_path / "program.py"
+    lines = [line.removeprefix("    ") for line in block.splitlines()]
+    program.write_text("\n".join([*lines, "    if ranks.rank == 0:", "        print(len(timeline.spans), 'spans')"]))
+    with starting.torchrun(str(program)) as process:
+        told = process.communicate(timeout=100)[0]
+        assert process.returncode == 0, told
+    assert "32 spans" in told
+
+
+def rows():
+    text = PAGE.read_text(encoding="utf-8").partition("<!-- plans -->")[2]
+    [head, _, *found] = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    before = re.search(r"`python -m gpipe_edu plan (.*)`", head[0])[1]
+    return [(f"{before} {row[0].strip('`')}", *row[1:]) for row in found]
+
+
+@pytest.mark.parametrize(("command", "best", "step", "bubble", "memory"), rows())
+def test_the_plans_are_the_planner_s(command, best, step, bubble, memory):
+    import subprocess
+    import sys
+
+    said = subprocess.run(
+        [sys.executable, "-m", "gpipe_edu", "plan", *shlex.split(command)],
+        capture_output=True,
+        text=True,
+        env=starting.environment(),
+        timeout=100,
+        check=True,
+    ).stdout
+    assert f"Best: {best};" in " ".join(said.split())
+    [line] = [line for line in said.splitlines() if line.startswith("*")]
+    assert all(part.replace(" %", "%") in line for part in (step, bubble, memory)), line
