@@ -19,7 +19,7 @@ from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.sizing.plan import SCHEDULES, STATES
 from gpipe_edu.sizing.presets import presets
 
-from .command import environment, exercises, grade, lab, plan, puzzle, schedule, train, watch
+from .command import environment, exercises, grade, lab, lecture, personal, plan, puzzle, schedule, train, watch
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
@@ -239,6 +239,45 @@ def grade_command(
     """Grade a class: cut answers out of notebooks, judge them in a cage. Exit code 2 if some could not be judged."""
     asked = grade.Request(place, out, one, tasks, roster, seeds, jobs, student, all_or_nothing, trust)
     raise typer.Exit(grade.run(asked))
+
+
+@app.command("lecture")
+def lecture_command(
+    number: Annotated[str, typer.Argument(metavar="LESSON", help="Its number, such as 03.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The HTML file to write.")],
+) -> None:
+    """Write the slides for a lesson: one file with live charts and votes, which needs no network."""
+    raise typer.Exit(lecture.run(number, path))
+
+
+@app.command("personal")
+def personal_command(
+    roster: Annotated[Path, typer.Argument(metavar="ROSTER", help="A CSV of participants.")],
+    sheets: Annotated[Path, typer.Argument(metavar="SHEETS", help="The folder for a page for each of them.")],
+    secret: Annotated[Path, typer.Option(help="A file with a word that nobody else knows.")],
+    count: Annotated[int, typer.Option(min=1, max=6, help="Puzzles on a sheet.")] = 3,
+    answers: Annotated[Path | None, typer.Option(help="Mark the answers in this folder instead.")] = None,
+) -> None:
+    """Write a sheet of puzzles for each student, with a proven best that no textbook schedule reaches; or mark them."""
+    done = personal.mark(sheets, answers) if answers else personal.sheets(roster, sheets, secret, count)
+    raise typer.Exit(done)
+
+
+@app.command("kit")
+def kit_command(path: Annotated[Path, typer.Argument(metavar="FILE", help="The zip archive to write.")]) -> None:
+    """Write the course without its solutions, for students."""
+    raise typer.Exit(personal.write_kit(path))
+
+
+@app.command("quiz")
+def quiz_command(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The GIFT file to write.")],
+    items: Annotated[str, typer.Option(help="inventory, a lesson such as 03, or predictions' keys with commas.")] = (
+        "inventory"
+    ),
+) -> None:
+    """Write predictions as a quiz that Moodle reads (GIFT); inventory are twelve for before and after a unit."""
+    raise typer.Exit(personal.write_quiz(items, path))
 
 
 @app.command("environment")

@@ -9,6 +9,7 @@ from gpipe_edu.course.page import plain
 from gpipe_edu.course.report import as_markdown
 from gpipe_edu.grading import grade, submissions, tables
 from gpipe_edu.grading.marks import Mark, points
+from gpipe_edu.process import orphans
 from gpipe_edu.words import plural
 
 from .common import bad_arguments
@@ -31,6 +32,14 @@ class Request(NamedTuple):
 
 def run(request: Request) -> int:
     """Grade; returns 2 if something could not be judged, else 0."""
+    orphans.adopt()
+    try:
+        return _graded(request)
+    finally:
+        orphans.end()
+
+
+def _graded(request: Request) -> int:
     with bad_arguments():
         keys = grade.tasks_of(request.tasks)
         wish = grade.Wish(keys, request.seeds, request.jobs, request.all_or_nothing, request.trust)

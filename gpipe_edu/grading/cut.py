@@ -17,6 +17,7 @@ import symtable
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu.course.exercise import Exercise
@@ -100,15 +101,11 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
     check = next((i for i, cell in enumerate(code) if _checks(cell, exercise)), len(code))
     notes, statements, broken = [], [], []
     for index, cell in enumerate(code):
-        text, note = without_magics(cell.source)
+        found, note, where = _parsed(cell)
         if note:
             notes.append(f"{cell.name}: {note}")
-        try:
-            found = list(_statements(cell, text))
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            where = f"{cell.name}, line {getattr(error, 'lineno', None) or 1}: {getattr(error, 'msg', None) or error}"
+        if where:
             broken.append((cell, where))
-            continue
         statements += [(index, statement) for statement in found]
     name = exercise.function
     defines = [(i, one) for i, one in statements if name in one.binds and one.taken]
@@ -130,6 +127,23 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
         notes.append(f"{name} stands behind its check cell, in {last[1].place}")
     parts, more = _needed(name, [one for i, one in statements if i <= end])
     return Answer("cut", name, parts, (*notes, *more), sources)
+
+
+def may_have(exercise: Exercise, cells: Sequence[Cell]) -> bool:
+    """Whether it is worth while to look for an answer in these cells."""
+    wanted = f"{exercise.cell}-answer"
+    return any(cell.grade_id == wanted or _defines(cell, exercise.function) for cell in cells)
+
+
+@lru_cache(maxsize=10_000)  # most cells are the course's own, and the same for everybody
+def _parsed(cell: Cell) -> tuple[tuple[_Statement, ...], str, str]:
+    """Its statements, what was left out of it, and, if it is no Python, where not."""
+    text, note = without_magics(cell.source)
+    try:
+        return tuple(_statements(cell, text)), note, ""
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        where = f"{cell.name}, line {getattr(error, 'lineno', None) or 1}: {getattr(error, 'msg', None) or error}"
+        return (), note, where
 
 
 def without_magics(source: str) -> tuple[str, str]:
@@ -155,7 +169,7 @@ def _checks(cell: Cell, exercise: Exercise) -> bool:
 
 
 def _defines(cell: Cell, name: str) -> bool:
-    return re.search(rf"^(def|class|async def) {name}\b|^{name}\s*=", cell.source, re.MULTILINE) is not None
+    return re.search(rf"^\s*(def|class|async def) {name}\b|^\s*{name}\b.*=", cell.source, re.MULTILINE) is not None
 
 
 def _is_stub(statement: _Statement, name: str) -> bool:

@@ -19,7 +19,7 @@ from gpipe_edu.course.exercise import Exercise, exercises
 from gpipe_edu.process import cage
 from gpipe_edu.words import plural
 
-from .cut import Answer, cut
+from .cut import Answer, cut, may_have
 from .journal import Journal, Question, judge_version
 from .judges import Judges, Outcome, Task
 from .marks import Mark, mark, promises
@@ -107,8 +107,8 @@ def shut(judges: Judges, wish: Wish) -> str:
     if missing:
         raise ValueError(
             f"answers would run without a cage here: {', '.join(missing)} would stand open (Landlock of this kernel: "
-            f"version {cage.version() or 'none'}; 6 is needed). Grade on a newer Linux, or in a container that runs on "
-            "one, or with --trust, if you trust everybody whose answers these are"
+            f"version {cage.version() or 'none'}; 6 is needed). Grade on a newer Linux, a virtual machine will do, "
+            "or with --trust, if you trust everybody whose answers these are"
         )
     return f"Shut to answers here: {held}."
 
@@ -142,7 +142,7 @@ def _answers(files: Sequence[File], keys: Iterable[str]) -> dict[str, Found]:
 
 
 def _found(exercise: Exercise, books: list[tuple[File, list[Cell]]], refusals: list[tuple[File, str]]) -> Found:
-    cuts = [(file, cut(exercise, cells)) for file, cells in books]
+    cuts = [(file, cut(exercise, cells)) for file, cells in books if may_have(exercise, cells)]
     there = [(file, answer) for file, answer in cuts if answer.state != "missing"]
     number = exercise.notebook.split("_")[1]
     refused = [why for file, why in refusals if f"_{number}_" in f"_{file.path.name}" or len(refusals) == 1]

@@ -60,7 +60,7 @@ class Judges:
 
     def __exit__(self, *error: object) -> None:
         for one in self._workers:
-            one.close()
+            one.close(for_good=True)
         self._folder.cleanup()
 
     def held(self) -> cage.Held:
@@ -120,7 +120,7 @@ class _Worker:
     """A worker's process, and a new one if it has ended."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self._folder, self._over = folder, False
         self._process = self._started()
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -134,11 +134,13 @@ class _Worker:
         except (OSError, EOFError, ValueError):
             pass
         self.close()
-        self._process = self._started()
+        if not self._over:
+            self._process = self._started()
         return {"why": "the judge's process has ended", "busy": True}
 
-    def close(self) -> None:
-        """End it; whatever it has started ends with it."""
+    def close(self, for_good: bool = False) -> None:
+        """End it; whatever it has started ends with it. for_good: no other takes its place."""
+        self._over = self._over or for_good
         with suppress(OSError):
             self._process.stdin.close()  # type: ignore[union-attr]
         with suppress(subprocess.TimeoutExpired):
@@ -161,7 +163,13 @@ class _Worker:
         }
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            command(worker.__name__), stdin=pipe, stdout=pipe, stderr=sys.stderr, env=environment, cwd=self._folder
+            command(worker.__name__),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=sys.stderr,
+            env=environment,
+            cwd=self._folder,
+            start_new_session=True,  # Ctrl-C is for us, who end it
         )
 
     def _read(self, deadline: float) -> bytes:

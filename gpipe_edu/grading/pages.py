@@ -22,6 +22,7 @@ from gpipe_edu.words import plural
 
 from .grade import Class
 from .marks import STATES, Mark, points
+from .submissions import file_name
 from .tables import number, put, total
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -67,7 +68,7 @@ def write(out: Path, graded: Class) -> None:
     folder.mkdir(exist_ok=True)
     taken: set[str] = set()
     for student, row in graded.marks.items():
-        put(folder / f"{_file_name(student, taken)}.html", student_page(student, row))
+        put(folder / f"{file_name(student, taken)}.html", student_page(student, row))
 
 
 def class_page(graded: Class) -> str:
@@ -230,14 +231,3 @@ def _page(title: str, parts: Iterable[str]) -> str:
         + "\n".join(parts)
         + "\n</body></html>\n"
     )
-
-
-def _file_name(student: str, taken: set[str]) -> str:
-    """A name that any disk takes, and that nobody else has."""
-    name = re.sub(r"[^\w .@-]", "_", student).strip(" .")[:80] or "student"
-    found, count = name, 1
-    while found.casefold() in taken:
-        count += 1
-        found = f"{name}-{count}"
-    taken.add(found.casefold())
-    return found

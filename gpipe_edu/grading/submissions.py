@@ -252,3 +252,14 @@ def _submitters(files: list[File]) -> dict[str, str]:
                 elif head and head not in names and (found := _SUBMITTER.search(line)):
                     names[head] = (found[1] or found[2]).strip("\"' ")
     return names
+
+
+def file_name(student: str, taken: set[str]) -> str:
+    """A name that any disk takes, and that nobody else has."""
+    name = re.sub(r"[^\w .@-]", "_", student).strip(" .")[:80] or "student"
+    found, count = name, 1
+    while found.casefold() in taken:
+        count += 1
+        found = f"{name}-{count}"
+    taken.add(found.casefold())
+    return found

@@ -17,7 +17,7 @@ import pytest
 from gpipe_edu.process import cage
 from tests.processes import ROOT
 
-from .classroom import CLOCK, LOOP, SEVEN, answered, code, hand_in, notebook, solved
+from .classroom import CLOCK, LOOP, SEVEN, answer_cell, answered, code, hand_in, notebook, solved
 
 pytestmark = [
     pytest.mark.skipif(cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"),
@@ -366,3 +366,15 @@ def test_all_right_answers_pass_in_the_cage(tmp_path):
         hand_in(tmp_path / "in" / "ada" / f"{path.stem}.ipynb", solved(path.stem))
     run(tmp_path / "in", "--out", tmp_path / "marks", "--jobs", "2")
     assert {state for state, _ in states(tmp_path / "marks").values()} == {"passed"}
+
+
+def test_right_answers_side_by_side_are_never_called_endless(tmp_path):
+    """Six at once on however few CPUs: on the clock each takes many times as long as alone."""
+    for number in range(6):
+        book = solved("exercise_05_wrapper")
+        cell = answer_cell(book, "ex05/wrapper")
+        cell["source"] = cell["source"].replace("(nn.Module):", f"(nn.Module):\n    number = {number}\n", 1)
+        assert f"number = {number}" in cell["source"]
+        hand_in(tmp_path / "in" / f"s{number}" / "exercise_05_wrapper.ipynb", book)
+    run(tmp_path / "in", "--out", tmp_path / "marks", "--tasks", "ex05/wrapper", "--jobs", "6")
+    assert set(states(tmp_path / "marks").values()) == {("passed", "6")}

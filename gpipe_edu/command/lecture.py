@@ -1,0 +1,22 @@
+"""`lecture`: the slides for one lesson, as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpipe_edu.lecture import plan
+
+from .common import bad_arguments
+
+
+def run(number: str, path: Path) -> int:
+    """Write the slides of a lesson to `path`."""
+    with bad_arguments():
+        found = plan.read(number)
+        if not path.parent.is_dir():
+            raise ValueError(f"the folder of {str(path)!r} does not exist; create it first")
+        from gpipe_edu.lecture.slides import html  # draws, so it loads late
+
+        path.write_text(html(found), encoding="utf-8")
+    print(f"{path}: {len(found.slides) + 1} slides. Open it in a browser; printed, it is a handout with the answers.")
+    return 0

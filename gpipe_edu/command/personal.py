@@ -1,0 +1,88 @@
+"""`personal`, `quiz` and `kit`: what a teacher hands out."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from gpipe_edu.grading import kit, quiz, tables
+from gpipe_edu.grading import personal as own
+from gpipe_edu.grading.submissions import file_name
+from gpipe_edu.words import plural
+
+from .common import bad_arguments
+
+
+def sheets(roster: Path, folder: Path, secret: Path, count: int) -> int:
+    """Write a sheet for everybody in the roster who has none yet."""
+    with bad_arguments():
+        word = secret.read_text(encoding="utf-8").strip()
+        if len(word) < 8:
+            raise ValueError(f"{secret} holds {len(word)} characters; a secret has 8 or more, and stays with you")
+        students = _students(roster)
+        folder.mkdir(parents=True, exist_ok=True)
+        asked = own.read(folder / own.FILE)
+        new = [name for name in students if name not in asked]
+        for done, name in enumerate(new, 1):
+            asked[name] = own.puzzles(word, name, count)
+            tables.put(folder / own.FILE, own.as_json(asked))
+            print(f"{done} of {len(new)} sheets", flush=True)
+        taken: set[str] = set()
+        for name in sorted(asked):
+            tables.put(folder / f"{file_name(name, taken)}.html", own.sheet(name, asked[name]))
+    print(f"{plural(len(asked), 'sheet')} in {folder}. Keep {own.FILE} and the secret; hand out the pages.")
+    return 0
+
+
+def mark(folder: Path, answers: Path) -> int:
+    """Mark the answers, text files named as the sheets are, and write personal.csv beside the sheets."""
+    with bad_arguments():
+        asked = own.read(folder / own.FILE)
+        if not asked:
+            raise ValueError(f"there is no {own.FILE} in {folder}; it is written with the sheets")
+        if not answers.is_dir():
+            raise ValueError(f"{answers} is no folder; it holds a text file for each student, named as the sheet is")
+        rows, taken = [["student", "share", "remark"]], set[str]()
+        for name in sorted(asked):
+            path = answers / f"{file_name(name, taken)}.txt"
+            given = own.answers(path.read_bytes()[:100_000].decode(errors="replace")) if path.is_file() else []
+            given += [""] * len(asked[name])
+            found = [own.earned(one, text) for one, text in zip(asked[name], given, strict=False)]
+            share = sum(part for part, _ in found) / len(found)
+            told = " ".join(f"{number}: {words}" for number, (_, words) in enumerate(found, 1))
+            rows.append([name, f"{share:.3f}", told])
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows([tables.safe(cell) for cell in row] for row in rows)
+        tables.put(folder / "personal.csv", text.getvalue())
+    print(f"{folder / 'personal.csv'}: {plural(len(rows) - 1, 'student')}.")
+    return 0
+
+
+def write_quiz(items: str, path: Path) -> int:
+    """Write predictions as a GIFT file."""
+    with bad_arguments():
+        keys = quiz.keys(items)
+        tables.put(path, quiz.gift(keys, f"gpipe_edu, {items}"))
+    print(f"{path}: {plural(len(keys), 'question')}. Have the platform shuffle the options.")
+    return 0
+
+
+def write_kit(path: Path) -> int:
+    """Write the course without solutions."""
+    with bad_arguments():
+        count = kit.write(path)
+    print(f"{path}: {plural(count, 'file')}. Unpacked, `make lab` opens the course.")
+    return 0
+
+
+def _students(roster: Path) -> list[str]:
+    """The names in a roster: its first column, or first and last name where it has those."""
+    reader = csv.DictReader(io.StringIO(roster.read_bytes().decode("utf-8-sig", errors="replace"), newline=""))
+    columns = [name for name in reader.fieldnames or [] if name]
+    if not columns:
+        raise ValueError(f"{roster} is empty; it is a CSV whose first line names the columns")
+    both = [name for name in columns if name.casefold() in ("first name", "last name", "surname")]
+    chosen = both if len(both) == 2 else columns[:1]
+    names = [" ".join((row[name] or "").strip() for name in chosen).strip() for row in reader]
+    return list(dict.fromkeys(filter(None, names)))

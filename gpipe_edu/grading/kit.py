@@ -1,0 +1,72 @@
+"""The course for students, without its solutions: an archive in which everything else works as it does here.
+
+Solutions are public all the same; this only keeps them out of the way. `reset` finds a fresh notebook of each exercise
+in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from gpipe_edu.course.build import FRESH, ROOT
+
+_FILES: Final = ("README.md", "LICENSE", "Makefile", "pyproject.toml", "requirements.txt")
+_FOLDERS: Final = ("gpipe_edu", "notebooks", "exercises", "docs")
+_LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def write(path: Path, root: Path = ROOT) -> int:
+    """Write the archive; returns how many files are in it. Raises FileNotFoundError outside of the repository."""
+    if not (root / "exercises").is_dir():
+        raise FileNotFoundError(
+            2, "the folder exercises/ is not here; a kit is made in the course's repository", str(root)
+        )
+    names = sorted(_names(root), key=str)
+    known = {str(name) for name in names} | {str(parent) for name in names for parent in name.parents}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            data = (root / name).read_bytes()
+            if name.suffix == ".md":
+                data = without_dead_links(data.decode(), name, known).encode()
+            archive.writestr(_entry(f"gpipe_edu_course/{name}"), data)
+            if name.parts[0] == "exercises":
+                archive.writestr(_entry(f"gpipe_edu_course/{FRESH}/{name.name}"), data)
+    return len(names)
+
+
+def without_dead_links(text: str, name: PurePosixPath, known: set[str]) -> str:
+    """A page in which a link to what is not in the kit is only its words."""
+
+    def kept(link: re.Match[str]) -> str:
+        if re.match(r"\w+:", link[2]):
+            return link[0]
+        target: list[str] = list(name.parent.parts)
+        for part in PurePosixPath(link[2]).parts:
+            if part == "..":
+                target[-1:] = []
+            elif part != ".":
+                target.append(part)
+        return link[0] if "/".join(target) in known else f"{link[1]} (not in this copy)"
+
+    return _LINK.sub(kept, text)
+
+
+def _names(root: Path) -> Iterator[PurePosixPath]:
+    yield from (PurePosixPath(name) for name in _FILES if (root / name).is_file())
+    for folder in _FOLDERS:
+        for path in (root / folder).rglob("*"):
+            short = PurePosixPath(path.relative_to(root).as_posix())
+            hidden = any(part.startswith((".", "__pycache__")) for part in short.parts)
+            if path.is_file() and not path.is_symlink() and not hidden and path.suffix != ".pyc":
+                yield short
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """The same archive for the same course, whenever it is written."""
+    entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+    entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+    return entry

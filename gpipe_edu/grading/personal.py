@@ -1,0 +1,177 @@
+"""A puzzle of one's own: because every solution of the course is public, a part of the mark rests on these.
+
+Sizes, uneven costs and caps are drawn from a secret and the student's name. A puzzle is kept only if its best makespan
+is proven and no textbook schedule reaches it. The answer is a schedule as text, so no code of a student's runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Collection, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from gpipe_edu.puzzles.level import Level
+from gpipe_edu.puzzles.par import prove
+from gpipe_edu.puzzles.position import Position
+from gpipe_edu.puzzles.score import NOISE, score
+from gpipe_edu.schedule import Schedule, ScheduleError
+from gpipe_edu.schedule.recipes import RECIPES
+from gpipe_edu.timeline import Costs
+
+FILE: Final = "personal.json"
+"""In the folder of sheets: what everybody was asked, for whoever marks. It holds the pars, so it is not handed out."""
+
+_SECONDS: Final = 4.0
+"""For a proof. One that takes longer is another puzzle's turn."""
+
+_SIZES: Final = tuple((K, M) for K in (2, 3, 4, 5) for M in (3, 4, 5, 6) if K * M <= 20)
+"""Many, because an answer for one size is none for another."""
+
+_LONGEST: Final = 5_000
+"""Characters of an answer."""
+
+
+class Puzzle(NamedTuple):
+    """One puzzle: F and B of each stage, how many micro-batches each device may hold, and its proven best makespan."""
+
+    K: int
+    M: int
+    F: tuple[int, ...]
+    B: tuple[int, ...]
+    cap: tuple[int, ...]
+    par: float
+
+    @property
+    def level(self) -> Level:
+        """The same for the puzzle's own judge."""
+        return Level("personal", "Your own puzzle", "", self.K, self.M, costs=Costs(F=self.F, B=self.B), cap=self.cap)
+
+
+def puzzles(secret: str, student: str, count: int) -> list[Puzzle]:
+    """The puzzles of a student, no two of one size."""
+    found: list[Puzzle] = []
+    for number in range(count):
+        found.append(_puzzle(f"{secret}\n{student}\n{number}", {(one.K, one.M) for one in found}))
+    return found
+
+
+def earned(puzzle: Puzzle, text: str) -> tuple[float, str]:
+    """The share from 0 to 1 that an answer earns, par over makespan, and a sentence for its writer."""
+    if not text.strip():
+        return 0.0, "There is no answer."
+    if len(text) > _LONGEST:
+        return 0.0, "This is too long to be a schedule."
+    try:
+        position = Position(puzzle.level, Schedule.parse(text).rows)
+    except (ScheduleError, ValueError, TypeError) as error:
+        return 0.0, str(error)
+    found = score(position)
+    if not found.complete or not found.solved:
+        return 0.0, found.reasons[0] if found.reasons else "The schedule is not whole."
+    share = min(1.0, puzzle.par / found.makespan)
+    if found.makespan <= puzzle.par + NOISE:
+        return 1.0, f"Makespan {found.makespan:g}: nothing is quicker."
+    return share, f"Makespan {found.makespan:g}; {puzzle.par:g} can be done."
+
+
+def read(path: Path) -> dict[str, list[Puzzle]]:
+    """The puzzles that were handed out, {} if none were. Raises ValueError for a file that is damaged."""
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {name: [_from(entry) for entry in entries] for name, entries in found.items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ValueError(f"{path} is damaged. Without it nobody's sheet can be marked: take it from a copy") from None
+
+
+def as_json(sheets: dict[str, list[Puzzle]]) -> str:
+    """What `read` reads."""
+    return json.dumps({name: [one._asdict() for one in found] for name, found in sheets.items()}, indent=1) + "\n"
+
+
+def answers(text: str) -> list[str]:
+    """The answers in a student's file: blocks of rows, with blank lines between them."""
+    blocks: list[list[str]] = [[]]
+    for line in text.replace("\r\n", "\n").split("\n"):
+        line = line.partition("#")[0].rstrip()
+        if line:
+            blocks[-1].append(line)
+        elif blocks[-1]:
+            blocks.append([])
+    return ["\n".join(block) for block in blocks if block]
+
+
+def sheet(student: str, asked: Sequence[Puzzle]) -> str:
+    """A page for one student, to print or to mail."""
+    parts = []
+    for number, one in enumerate(asked, 1):
+        rows = "".join(
+            f"<tr><td>{k}</td><td>{one.F[k]}</td><td>{one.B[k]}</td><td>{one.cap[k]}</td></tr>" for k in range(one.K)
+        )
+        parts.append(
+            f"<h2>Puzzle {number}: {one.K} devices, {one.M} micro-batches</h2><table><tr><th>device</th><th>F</th>"
+            f"<th>B</th><th>holds at most</th></tr>{rows}</table><p>To try an answer:</p><pre>{escape(_try(one))}</pre>"
+        )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Your own puzzles</title><style>'
+        "body{margin:0 auto;max-width:50rem;padding:1.5rem;font:16px/1.5 Helvetica,Arial,sans-serif}"
+        "td,th{padding:.2rem 1.2rem .2rem 0;text-align:left}"
+        "pre{background:#F2F0EB;padding:.8rem;overflow-x:auto;font-size:14px}"
+        f"</style></head><body>\n<h1>Puzzles for {escape(student)}</h1>"
+        "<p>Write a schedule for each: a line per device, ops in running order, such as <code>F0 F1 B0 B1</code>. "
+        "Device k holds stage k. A device holds a micro-batch from its F to its B, and no more than the table allows. "
+        "Shorter is better: your share is the best makespan there is over yours. naive, GPipe and 1F1B are not the "
+        "best.</p>"
+        "<p>Hand in one text file with your answers in this order, and a blank line between them.</p>"
+        + "\n".join(parts)
+        + "\n</body></html>\n"
+    )
+
+
+def _try(one: Puzzle) -> str:
+    return (
+        "import gpipe_edu as ge\n\n"
+        f'mine = ge.Schedule.parse("""\n{chr(10).join("..." for _ in range(one.K))}\n""")\n'
+        f"plan = ge.simulate(mine, ge.Costs(F={list(one.F)}, B={list(one.B)}))\n"
+        f"print(plan.makespan, plan.peak_in_flight, '<=', {one.cap})\nplan"
+    )
+
+
+def _puzzle(seed: str, taken: Collection[tuple[int, int]]) -> Puzzle:
+    rng = random.Random(hashlib.sha256(seed.encode()).digest())
+    while True:
+        drawn = _drawn(rng)
+        if (drawn.K, drawn.M) in taken:
+            continue
+        proof = prove(drawn.level, _SECONDS)
+        if proof.proved and proof.makespan is not None and proof.makespan < min(_textbook(drawn)) - NOISE:
+            return drawn._replace(par=proof.makespan)
+
+
+def _drawn(rng: random.Random) -> Puzzle:
+    K, M = rng.choice(_SIZES)
+    F = tuple(rng.randint(1, 4) for _ in range(K))
+    B = tuple(rng.randint(1, 6) for _ in range(K))
+    cap = tuple(max(1, min(M, K - k + rng.choice((-1, 0, 0, 1)))) for k in range(K))
+    return Puzzle(K, M, F, B, cap, 0.0)
+
+
+def _textbook(one: Puzzle) -> list[float]:
+    """The makespans of schedules with a name that keep within the caps, as naive always does."""
+    found = []
+    for name in ("naive", "gpipe", "1f1b"):
+        result = score(Position(one.level, RECIPES[name](one.K, one.M).rows))
+        if result.solved:
+            found.append(result.makespan)
+    return found
+
+
+def _from(entry: dict[str, Any]) -> Puzzle:
+    return Puzzle(
+        entry["K"], entry["M"], tuple(entry["F"]), tuple(entry["B"]), tuple(entry["cap"]), float(entry["par"])
+    )

@@ -1,0 +1,98 @@
+"""Everybody has puzzles of their own, with a best that is proven, and nobody else's answer is worth much there."""
+
+import csv
+
+import pytest
+
+from gpipe_edu.cli import main
+from gpipe_edu.grading.personal import FILE, answers, earned, puzzles, read
+from gpipe_edu.puzzles.par import prove
+from gpipe_edu.schedule.recipes import RECIPES
+
+STUDENTS = [f"student {number}" for number in range(6)]
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return {name: puzzles("a secret word", name, 3) for name in STUDENTS}
+
+
+@pytest.fixture(scope="module")
+def best(drawn):
+    return {name: [str(prove(one.level, 60).schedule) for one in found] for name, found in drawn.items()}
+
+
+def test_they_are_distinct_and_follow_from_secret_and_name(drawn):
+    assert len({tuple(found) for found in drawn.values()}) == len(STUDENTS)
+    assert puzzles("a secret word", STUDENTS[0], 1) == drawn[STUDENTS[0]][:1]
+    assert puzzles("another secret", STUDENTS[0], 1) != drawn[STUDENTS[0]][:1]
+
+
+def test_the_best_earns_everything_and_no_schedule_with_a_name_does(drawn, best):
+    for name, found in drawn.items():
+        for one, text in zip(found, best[name], strict=True):
+            assert earned(one, text)[0] == 1
+            for recipe in ("naive", "gpipe", "1f1b"):
+                assert earned(one, str(RECIPES[recipe](one.K, one.M)))[0] < 1
+
+
+def test_a_neighbour_s_answers_earn_under_a_tenth(drawn, best):
+    shares = [
+        earned(one, text)[0]
+        for name in STUDENTS
+        for other in STUDENTS
+        if name != other
+        for one, text in zip(drawn[name], best[other], strict=True)
+    ]
+    assert sum(shares) / len(shares) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no answer"),
+        ("F0 " * 5000, "too long"),
+        ("nonsense", "nonsense"),
+        ("F0\nF0\nF0\nF0\nF0\nF0", "device"),
+        ("import os", ""),
+    ],
+)
+def test_what_is_no_schedule_earns_nothing_and_is_told_why(drawn, text, told):
+    share, said = earned(drawn[STUDENTS[0]][0], text)
+    assert share == 0
+    assert told in said
+    assert said
+
+
+def test_answers_stand_apart_by_blank_lines():
+    assert answers("# mine\nF0 B0\nF0 B0\n\n\n F1 \r\n") == ["F0 B0\nF0 B0", " F1"]
+
+
+def test_sheets_are_written_once_and_marked(tmp_path, capsys):
+    roster = tmp_path / "roster.csv"
+    roster.write_text("First name,Last name\nAda,L\n../x,=1+1\n")
+    (tmp_path / "secret").write_text("a secret word")
+    command = ["personal", str(roster), str(tmp_path / "sheets"), "--secret", str(tmp_path / "secret"), "--count", "1"]
+
+    def run(*more, ends=0):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, *more])
+        assert ended.value.code == ends
+        return capsys.readouterr()
+
+    run()
+    kept = (tmp_path / "sheets" / FILE).read_text()
+    roster.write_text("First name,Last name\nAda,L\n../x,=1+1\nBob,B\n")
+    assert "1 of 1 sheets" in run().out
+    asked = read(tmp_path / "sheets" / FILE)
+    assert kept.splitlines()[1] in (tmp_path / "sheets" / FILE).read_text()
+    assert len(list((tmp_path / "sheets").glob("*.html"))) == 3
+    assert "par" not in (tmp_path / "sheets" / "Ada L.html").read_text().replace("parse", "")
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "Ada L.txt").write_text(str(prove(asked["Ada L"][0].level, 60).schedule))
+    run("--answers", str(tmp_path / "answers"))
+    with (tmp_path / "sheets" / "personal.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["student"]: row["share"] for row in rows} == {"Ada L": "1.000", "../x =1+1": "0.000", "Bob B": "0.000"}
+    (tmp_path / "secret").write_text("short")
+    assert "8 or more" in run(ends=2).err
