@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo exercises test test-quick lint clean
+.PHONY: lab demo exercises test test-quick test-floors lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -42,11 +42,27 @@ test: $(VENV)/developer  ## every test and every notebook
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
 	$(BIN)/python -m pytest -n 2 --dist loadfile --quick tests
 
+test-floors:  ## the quick tests with the oldest releases that pyproject.toml allows, in .venv-floors
+	PYTHON=$(PYTHON) .ci/floors
+
 lint: $(VENV)/developer  ## style, formatting, types, and which room may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+$(VENV)/site: requirements-site.txt $(VENV)/developer
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --upgrade --target $(VENV)/jupyterlite -r requirements-site.txt
+	@touch $@
+
+site: $(VENV)/site  ## the course as pages and as a lab in a browser, in _site/
+	$(BIN)/python -m website build
+
+site-serve:  ## hand out _site/ on this machine
+	$(BIN)/python -m website serve
+
+site-test: $(VENV)/site  ## every page and every NumPy lesson in a real browser
+	$(BIN)/python -m pytest tests/website --whole-site --durations=0 -rA
 
 clean:  ## remove what make installed
 	rm -rf $(VENV)

@@ -42,6 +42,7 @@ SLOW = (
     "tests/solutions/test_in_place.py",
     "tests/test_lab.py",
     "tests/view/test_gantt_widget.py",
+    "tests/website/",
 )
 """What `--quick` leaves out: a browser, processes that start others, notebooks that run, sweeps and searches."""
 
@@ -50,6 +51,7 @@ SAMPLE = 1
 
 
 def pytest_addoption(parser):
+    parser.addoption("--whole-site", action="store_true", help="build and test all pages and the lab in a browser")
     parser.addoption("--quick", action="store_true", help="leave out what takes long, for everyday work")
 
 

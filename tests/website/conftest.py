@@ -1,0 +1,105 @@
+"""The site as its readers get it, built once; a browser that can reach this machine alone and hears every error."""
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.browser import chrome
+from website import __main__, lab, pages, serve
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ["00_start_here", "03_scheduling", "schedule_puzzles", "exercise_01_splitting"]
+"""What is run and looked at in everyday tests; all of it with --whole-site."""
+
+ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+
+
+@pytest.fixture(scope="session")
+def whole(pytestconfig):
+    return pytestconfig.getoption("whole_site")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory, whole):
+    """The folder of the site: all of it, or the sample without the lab. GPIPE_EDU_SITE names one that is built."""
+    if os.environ.get("GPIPE_EDU_SITE"):
+        yield Path(os.environ["GPIPE_EDU_SITE"])
+        return
+    out = tmp_path_factory.mktemp("site")
+    if whole:
+        __main__.build(out)
+    else:
+        pages.build(ROOT, out, SAMPLE, with_lab=False)
+    yield out
+    shutil.rmtree(out, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def address(site):
+    """Where a server hands the site out, under a sub-path."""
+    server = serve.server(site)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}{serve.PREFIX}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def lab_address(address, whole):
+    if not whole:
+        pytest.skip("the lab takes minutes to build and to start: `make site-test` tests it")
+    assert lab.BUILDER.exists()
+    return f"{address}lab/lab/index.html"
+
+
+@pytest.fixture
+def open_page(tmp_path):
+    """`open_page(width, height, scheme)`: a page; `.problems` are the errors of its scripts and its console.
+
+    At the end no request may have left this machine.
+    """
+    pytest.importorskip("playwright", reason="the browser tests need playwright: pip install -r requirements-dev.txt")
+    if chrome.path() is None:
+        pytest.skip("the browser tests need Chromium: apt-get install chromium")
+    asked = []
+    with chrome.browser(tmp_path / "profile", ALONE) as open_one:
+
+        def opened(*size):
+            page = open_one(*size)
+            page.set_default_timeout(60_000)
+            page.context.on("request", lambda request: asked.append(request.url))
+            page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
+            return page
+
+        yield opened
+    near = ("file:", "blob:", "data:", "chrome-extension:", "about:", "http://127.0.0.1:")
+    assert [url for url in asked if not url.startswith(near)] == []
+
+
+def pytest_terminal_summary(terminalreporter):
+    for name, seconds in sorted(TIMES.items()):
+        terminalreporter.write_line(f"{name}: {seconds}")
+
+
+TIMES = {}
+"""What took how long, for the end of the run."""
+
+
+def processor_seconds():
+    """What this process and all that it has started have used, the browser first of all; 0 where that is not known."""
+    spent, parent = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        pid = int(path.parent.name)
+        parent[pid], spent[pid] = int(fields[1]), int(fields[11]) + int(fields[12])
+    ours = {os.getpid()}
+    while more := {pid for pid in parent if parent[pid] in ours} - ours:
+        ours |= more
+    return sum(spent.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,165 @@
+"""The lab in a real browser with nothing behind it but a server of files: lessons run, checks judge, answers stay."""
+
+import json
+import time
+
+import nbformat
+import pytest
+
+from tests.website.conftest import ROOT, TIMES, processor_seconds
+from website.lab import runs_in_a_browser
+
+pytestmark = pytest.mark.timeout(1500)
+
+PATIENCE = 240_000
+FILES = [path for part in ("notebooks", "exercises") for path in sorted((ROOT / part).glob("*.ipynb"))]
+LESSONS = [name for name in (path.relative_to(ROOT).as_posix() for path in FILES) if runs_in_a_browser(name)]
+
+READY = """(name) => {
+  const context = window.jupyterapp?.shell?.currentWidget?.context;
+  return context?.path === name && context.sessionContext.session?.kernel?.status === "idle";
+}"""
+RUN = """async () => {
+  const panel = jupyterapp.shell.currentWidget;
+  await panel.context.ready;
+  await panel.sessionContext.ready;
+  return await jupyterapp.commands.execute('notebook:run-all-cells');
+}"""
+OUTPUTS = """() => jupyterapp.shell.currentWidget.content.widgets
+  .filter((cell) => cell.model.type === 'code')
+  .map((cell) => [cell.model.id, cell.model.outputs.toJSON()])"""
+
+RIGHT = """
+def split(batch, M):
+    if M < 1:
+        raise ValueError(M)
+    if isinstance(batch, tuple):
+        return list(zip(*(split(each, M) for each in batch)))
+    return [batch[k * len(batch) // M : (k + 1) * len(batch) // M] for k in range(M)]
+"""
+CHECK = """
+try:
+    check("ex01/splitting", split)
+    print("PASSED")
+except AssertionError as error:
+    print("REFUSED", error.report.finding.slip)
+"""
+PROBE = {
+    "chart": "import gpipe_edu as ge\nge.gantt(ge.gpipe(4, 8))",
+    "question": 'from gpipe_edu.course import check, predict\npredict("03/loop")',
+    "wrong": f"def split(batch, M):\n    return [batch] * M\n{CHECK}",
+    "right": f"{RIGHT}{CHECK}",
+    "endless": f"def split(batch, M):\n    while True: pass\n{CHECK}",
+    "kept": "from gpipe_edu import store\nprint(store.path())",
+}
+AGAIN = {
+    "tries": "from gpipe_edu import store\nprint(store.read('exercises')['ex01/splitting']['tries'])",
+    "answers": "print(store.read('predictions'))",
+}
+SAVE = """([name, content]) =>
+  jupyterapp.serviceManager.contents.save(name, { type: "notebook", format: "json", content })"""
+
+
+def open_notebook(page, address, name):
+    """Open a notebook of the lab and wait for its kernel; returns how long that took, in words."""
+    began, spent = time.monotonic(), processor_seconds()
+    page.goto(f"{address}?path={name}")
+    page.wait_for_function(READY, arg=name, timeout=PATIENCE)
+    return f"{time.monotonic() - began:.1f}, of the processor {processor_seconds() - spent:.1f}"
+
+
+def put(page, name, cells):
+    """A notebook with these cells, where the browser keeps what one has changed."""
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source, id=name) for name, source in cells.items()]
+    )
+    notebook.metadata.kernelspec = {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
+    document = json.loads(nbformat.writes(notebook))
+    page.evaluate(SAVE, [name, document])
+
+
+def run(page):
+    """Run all cells; their outputs by the id of the cell."""
+    page.evaluate(RUN)
+    return dict(page.evaluate(OUTPUTS))
+
+
+def text(outputs):
+    return "".join(output.get("text", "") for output in outputs)
+
+
+def errors(found):
+    return {name: o["evalue"] for name, outputs in found.items() for o in outputs if o["output_type"] == "error"}
+
+
+def ours(page):
+    """Problems but for what JupyterLab asks a server that is not there, which it takes for no."""
+    return [problem for problem in page.problems if "404" not in problem]
+
+
+def test_the_probe(lab_address, open_page):
+    page = open_page(1366, 768)
+    open_notebook(page, lab_address, "notebooks/00_start_here.ipynb")
+    put(page, "notebooks/probe.ipynb", PROBE)
+    open_notebook(page, lab_address, "notebooks/probe.ipynb")
+    found = run(page)
+    assert errors(found) == {}
+    assert text(found["wrong"]) == "REFUSED doubled\n"
+    assert text(found["right"]) == "PASSED\n"
+    assert text(found["endless"]) == "REFUSED endless\n"
+    assert text(found["kept"]) == "/drive/gpipe_edu/progress.json\n"
+
+    assert "33" in page.inner_text(".ge-figures")
+    page.focus('.ge-controls input[type="range"][data-name="M"]')
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.querySelector('.ge-figures').innerText.includes('36')")
+    page.check('.ge-prediction input[value="A"]')
+    page.click(".ge-prediction button")
+    page.wait_for_selector(".ge-prediction-words > p")
+    assert "NaN" not in page.inner_text("body")
+
+    put(page, "notebooks/again.ipynb", AGAIN)
+    open_notebook(page, lab_address, "notebooks/again.ipynb")
+    again = run(page)
+    assert text(again["tries"]) == "3\n"
+    assert "'03/loop': 'A'" in text(again["answers"])
+    assert ours(page) == []
+
+
+def test_the_puzzle_refuses_and_accepts(lab_address, open_page):
+    page = open_page(1366, 768)
+    open_notebook(page, lab_address, "notebooks/schedule_puzzles.ipynb")
+    assert errors(run(page)) == {}
+    page.wait_for_selector("[class^=gp-]", state="attached")
+    assert ours(page) == []
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_notebook_runs_to_its_end(lab_address, open_page, name):
+    page = open_page(1366, 768)
+    TIMES[f"{name}: seconds until its kernel is ready"] = open_notebook(page, lab_address, name)
+    began = time.monotonic()
+    found = run(page)
+    TIMES[f"{name}: seconds until all cells have run"] = f"{time.monotonic() - began:.1f}"
+    expected = {"not yet", "not written"} if name.startswith("exercises") else set()
+    wrong = {cell: said for cell, said in errors(found).items() if not any(each in said for each in expected)}
+    assert wrong == {}
+    assert ours(page) == []
+
+
+def test_the_second_visit_fetches_nothing_large(lab_address, open_page, site):
+    """Sizes as they travel, with gzip."""
+    page = open_page(1366, 768)
+    sizes = {}
+    for visit in ("first", "second"):
+        received = []
+        page.context.on("response", lambda answer, received=received: received.append(answer))
+        open_notebook(page, lab_address, "notebooks/00_start_here.ipynb")
+        sizes[visit] = sum(
+            answer.request.sizes()["responseBodySize"]
+            for answer in received
+            if answer.status == 200 and not answer.from_service_worker
+        )
+        TIMES[f"{visit} visit, MB"] = f"{sizes[visit] / 1e6:.1f}"
+    assert 5e6 < sizes["first"] < 35e6
+    assert sizes["second"] < 1e6

@@ -1,0 +1,159 @@
+"""Each page opened by double click: charts that live, questions closed until answered, links that lead somewhere."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+import pytest
+
+from tests.website.conftest import ROOT, SAMPLE
+
+pytestmark = pytest.mark.timeout(1500)  # the site is built by the first test that wants it
+
+
+class Links(HTMLParser):
+    """The addresses and the anchors of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.anchors = [], set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if "id" in found:
+            self.anchors.add(found["id"])
+        if tag in ("a", "img", "iframe", "script", "link"):
+            self.links += [found[name] for name in ("href", "src") if found.get(name)]
+
+
+def written(site):
+    """Every page, without the live charts in frames and the lab."""
+    return [path for path in sorted(site.rglob("*.html")) if path.relative_to(site).parts[0] not in ("live", "lab")]
+
+
+def test_every_lesson_exercise_and_doc_has_a_page(site, whole):
+    names = {path.relative_to(site).as_posix() for path in written(site)}
+    for folder, suffix in (("notebooks", ".ipynb"), ("exercises", ".ipynb"), ("docs", ".md")):
+        for path in (ROOT / folder).glob(f"*{suffix}"):
+            if whole or suffix == ".md" or path.stem in SAMPLE:
+                assert f"{folder}/{path.stem}.html" in names
+    assert {"index.html", "explorer.html"} <= names
+
+
+def test_links_lead_somewhere(site, whole):
+    made = {path: Links(path) for path in written(site)}
+    lost = []
+    for path, page in made.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or link in ("#",):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            inside = target.relative_to(site.resolve()).parts
+            if not whole and (inside[0] == "lab" or (target.suffix == ".html" and target.stem not in SAMPLE)):
+                continue
+            lacks = target in made and parts.fragment and parts.fragment not in made[target].anchors
+            if lacks or not target.exists():
+                lost.append((path.name, link))
+    assert lost == []
+
+
+def test_every_page_opens_by_double_click_with_as_many_live_charts_as_widgets(site, open_page):
+    page = open_page(1366, 768)
+    for path in written(site):
+        page.goto(path.as_uri())
+        page.wait_for_load_state()
+        while page.locator(".unfold").count():
+            page.locator(".unfold").first.click()
+        frames = page.locator("iframe.live")
+        for number in range(frames.count()):
+            frames.nth(number).scroll_into_view_if_needed()
+            chart = page.frame_locator("iframe.live").nth(number)
+            chart.locator(".ge-base rect, .ge-base path").first.wait_for(state="attached")
+        assert page.problems == [], path.name
+        source = ROOT / path.relative_to(site).with_suffix(".ipynb")
+        if source.exists():
+            assert frames.count() == widgets(source), path.name
+            assert page.locator("form.ge-prediction").count() == questions(source), path.name
+
+
+def widgets(path):
+    """How many interactive charts a notebook shows, whatever its reader has done."""
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    return sum(len(re.findall(r"^ge\.gantt\((?!.* if )", source, re.MULTILINE)) for source in cells)
+
+
+def questions(path):
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    return sum(len(re.findall(r"^predict\(", source, re.MULTILINE)) for source in cells)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1366, "light"), (390, "dark")])
+def test_nothing_hangs_over_the_edge(site, open_page, width, scheme):
+    page = open_page(width, 800, scheme)
+    for path in written(site):
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path.name
+
+
+def test_the_explorer_is_moved_without_a_kernel(site, open_page):
+    page = open_page()
+    page.goto((site / "index.html").as_uri())
+    chart = page.frame_locator("iframe.live").first
+    assert "33" in chart.locator(".ge-figures").inner_text()
+    chart.locator('[data-name="schedule"]').select_option("1f1b")
+    chart.locator(".ge-title", has_text="1f1b").wait_for()
+    assert page.problems == []
+
+
+def test_an_answer_stays_hidden_until_one_has_committed_and_is_kept(site, open_page):
+    page = open_page()
+    address = (site / "notebooks" / "00_start_here.html").as_uri()
+    page.goto(address)
+    text = (site / "notebooks" / "00_start_here.html").read_text(encoding="utf-8")
+    form = page.locator("form.ge-prediction").nth(1)
+    after = page.locator(".after").nth(1)
+    assert after.is_hidden()
+    form.locator("input").first.check()
+    form.locator("button").click()
+    form.locator(".ge-prediction-words", has_text="approximation").wait_for()
+    said = form.locator(".ge-prediction-words").inner_text()
+    assert said.split(".")[0] not in text, "the verdict is packed"
+    assert after.is_visible()
+    page.reload()
+    page.locator("form.ge-prediction").nth(1).locator(".ge-prediction-words", has_text="approximation").wait_for()
+    assert page.locator(".after").nth(1).is_visible()
+    assert page.locator(".after").nth(0).is_hidden()
+    page.locator(".unfold").first.click()
+    assert page.locator(".after").nth(0).is_visible()
+    assert page.problems == []
+
+
+def test_a_bar_is_dragged_and_judged(site, open_page):
+    page = open_page()
+    page.goto((site / "notebooks" / "00_start_here.html").as_uri())
+    form = page.locator("form.ge-prediction").first
+    form.locator('[role="slider"]').focus()
+    page.keyboard.press("ArrowRight")
+    form.locator("button").click()
+    form.locator(".ge-prediction-words", has_text="21").wait_for()
+    assert "You said" in form.locator(".ge-prediction-words").inner_text()
+
+
+def test_search_finds_a_term_and_leads_to_it(site, open_page):
+    page = open_page()
+    page.goto((site / "docs" / "cheatsheet.html").as_uri())
+    page.locator("header input").fill("bubble")
+    page.locator("#found a", has_text="bubble").first.click()
+    page.wait_for_url("**/glossary.html#bubble")
+    assert page.problems == []
+
+
+def test_without_scripts_everything_can_be_read(site):
+    text = (site / "notebooks" / "00_start_here.html").read_text(encoding="utf-8")
+    assert 'class="after"' in text
+    assert "folded" not in text
+    assert Path(site / "assets" / "site.css").read_text(encoding="utf-8").count(".folded")

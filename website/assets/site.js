@@ -1,0 +1,150 @@
+// What a page does: questions that answer, charts of their own height, search. Works from a server and by double click.
+(() => {
+  const { up, lab } = document.body.dataset;
+
+  // A chart lives in a frame of its own, and says how high it is.
+  addEventListener("message", ({ data, source }) => {
+    if (!(data?.geHeight > 0)) return;
+    for (const frame of document.querySelectorAll("iframe.live")) {
+      if (frame.contentWindow === source) frame.height = Math.ceil(data.geHeight) + 4;
+    }
+  });
+
+  for (const link of document.querySelectorAll(".in-lab")) link.href = lab || `${up}index.html#start`;
+
+  async function unpack(packed) {
+    const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  }
+
+  function reply(answers, kind, given) {
+    if (kind !== "curve") return answers[JSON.stringify(typeof given === "number" ? Math.round(given * 1e9) / 1e9 : given)];
+    const truth = answers.right.solution;
+    const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+    const off = mean(given.map((value, i) => Math.abs(value - truth[i])));
+    const said = off <= answers.near ? answers.right : mean(given) < mean(truth) ? answers.low : answers.high;
+    return { ...said, chosen: given };
+  }
+
+  const kept = {
+    get(key) {
+      try {
+        return JSON.parse(localStorage.getItem(`gpipe_edu ${key}`));
+      } catch {
+        return null;
+      }
+    },
+    set(key, value) {
+      try {
+        localStorage.setItem(`gpipe_edu ${key}`, JSON.stringify(value));
+      } catch {
+        // a browser that keeps nothing: the answer stands until the page is left
+      }
+    },
+  };
+
+  for (const script of document.querySelectorAll("script.ask")) {
+    const asked = JSON.parse(script.textContent);
+    const state = { kind: asked.kind, question: asked.question, asked: asked.asked, outcome: {} };
+    let heard = () => {};
+    const after = script.closest("section").nextElementSibling;
+    const fold = fold_away(after?.classList.contains("after") ? after : null);
+    const answer = async (given) => {
+      state.outcome = reply(await unpack(asked.answers), asked.kind, given);
+      heard();
+      fold();
+    };
+    const model = {
+      get: (name) => state[name],
+      on: (name, handler) => (heard = handler),
+      off() {},
+      send({ commit }) {
+        kept.set(asked.key, commit);
+        answer(commit);
+      },
+    };
+    const place = document.createElement("div");
+    script.after(place);
+    gpipePrediction({ model, el: place });
+    const before = kept.get(asked.key);
+    if (before !== null) answer(before).catch(() => {});
+  }
+
+  /** Fold `part` away, with a button to open it; returns what opens it. */
+  function fold_away(part) {
+    if (!part) return () => {};
+    const button = document.createElement("button");
+    button.className = "unfold";
+    button.textContent = "Show what follows without answering";
+    const open = () => {
+      part.classList.remove("folded");
+      button.remove();
+    };
+    button.addEventListener("click", open);
+    part.classList.add("folded");
+    part.before(button);
+    part.open_it = open;
+    return open;
+  }
+
+  function show_target() {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const part = target && target.closest(".folded");
+    if (!part) return;
+    part.open_it();
+    target.scrollIntoView();
+  }
+  addEventListener("hashchange", show_target);
+  show_target();
+
+  // Search: the list of sections comes with the first letter that is typed.
+  const box = document.querySelector("header input");
+  const found = document.getElementById("found");
+  let sections = null;
+  box.form.addEventListener("submit", (event) => event.preventDefault());
+  box.addEventListener("input", () => {
+    if (sections) return look();
+    sections = [];
+    const script = document.createElement("script");
+    script.src = `${up}assets/search.js`;
+    script.onload = () => {
+      sections = window.gpipeSections;
+      look();
+    };
+    document.head.append(script);
+  });
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      box.value = "";
+      look();
+    }
+    if (event.key === "Enter") found.querySelector("a")?.click();
+  });
+
+  function look() {
+    const words = box.value.toLowerCase().split(/\s+/).filter((word) => word.length > 1);
+    found.hidden = !words.length;
+    if (!words.length) return;
+    const hits = sections
+      .map(([page, anchor, title, heading, text]) => {
+        const [high, low] = [heading.toLowerCase(), text.toLowerCase()];
+        if (!words.every((word) => high.includes(word) || low.includes(word))) return null;
+        const score = words.reduce((sum, word) => sum + (high === word ? 50 : high.includes(word) ? 10 : 0) + Math.min(5, low.split(word).length - 1), 0);
+        const from = Math.max(0, low.indexOf(words[0]) - 60);
+        return { score, page, anchor, title, heading, piece: text.slice(from, from + 150) };
+      })
+      .filter(Boolean)
+      .sort((a, b) => b.score - a.score)
+      .slice(0, 10);
+    const list = document.createElement("ol");
+    for (const hit of hits) {
+      const item = document.createElement("li");
+      const link = document.createElement("a");
+      link.href = `${up}${hit.page}${hit.anchor ? `#${hit.anchor}` : ""}`;
+      link.textContent = hit.heading === hit.title ? hit.title : `${hit.title}: ${hit.heading}`;
+      item.append(link, ` ${hit.piece}`);
+      list.append(item);
+    }
+    found.replaceChildren(hits.length ? list : "Nothing found.");
+  }
+})();

@@ -1,0 +1,184 @@
+"""The lab: JupyterLab in a browser without any server behind it, with Python and all packages from the same folder.
+
+JupyterLite is the lab, Pyodide is Python. Pyodide gets a lock file of our own, which lists gpipe_edu and everything it
+needs, so that the kernel asks for exactly those files, all at once, and nothing is asked of another host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from . import wheel
+from .fetched import fetch, listed
+
+KERNEL = "@jupyterlite/pyodide-kernel-extension"
+EXTENSIONS = (KERNEL, "@jupyter-widgets/jupyterlab-manager", "anywidget")
+PRELOADED = ["micropip", "piplite", "ipykernel", "comm", "pyodide-kernel", "jedi", "ipython", "gpipe-edu"]
+"""What the kernel wants at its start, in one go, instead of one after another."""
+
+BUILDER = Path(sys.prefix) / "jupyterlite"
+"""Where requirements-site.txt is installed: beside the other packages, because a JupyterLab with a server must not load
+JupyterLite's extension."""
+
+NEEDED = [
+    "numpy",
+    "threadpoolctl",
+    "cloudpickle",
+    "packaging",
+    "matplotlib",
+    "anywidget",
+    "ipywidgets",
+    "markdown-it-py",
+]
+
+_NUMPY_ALONE = re.compile(r"notebooks/(0[01235]|09|11|schedule)|exercises/exercise_0[126789]")
+
+
+def runs_in_a_browser(name: str) -> bool:
+    """Whether a notebook, such as "notebooks/00_start_here.ipynb", needs no PyTorch."""
+    return _NUMPY_ALONE.match(name) is not None
+
+
+def build(root: Path, out: Path, work: Path) -> None:
+    """Build the lab of the course in `root` into `out`, which is then the folder `lab` of the site."""
+    if not BUILDER.exists():
+        raise FileNotFoundError(f"{BUILDER} is not there: `make site` installs what builds the lab")
+    files = fetch()
+    _contents(root, work / "contents")
+    _lite(work, out)
+    _pyodide(root, out, files)
+    _say_what_goes_on(out)
+    _slim(out)
+
+
+def _contents(root: Path, folder: Path) -> None:
+    """The course as it lies in the repository, so that links between its parts hold."""
+    for part in ("notebooks", "exercises"):
+        (folder / part).mkdir(parents=True)
+        for path in sorted((root / part).glob("*.ipynb")):
+            notebook = nbformat.read(path, as_version=4)
+            name = f"{part}/{path.name}"
+            notebook.metadata.kernelspec = {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
+            if not runs_in_a_browser(name):
+                notebook.cells.insert(0, _needs_pytorch(name))
+            nbformat.write(notebook, folder / name)
+    shutil.copytree(root / "docs", folder / "docs")
+
+
+def _needs_pytorch(name: str) -> Any:
+    page = f"../../{name.removesuffix('.ipynb')}.html"
+    text = (
+        "> **This one needs PyTorch**, which does not run in a browser. "
+        f'<a href="{page}" target="_top">Read it with its outputs</a>, or run it on your machine with `make lab`.'
+    )
+    return nbformat.v4.new_markdown_cell(text, id="needs-pytorch")
+
+
+def _lite(work: Path, out: Path) -> None:
+    """JupyterLite's own build, with the extensions that the course uses and no others of this environment."""
+    chosen = work / "labextensions"
+    for name in EXTENSIONS:
+        places = [folder / "share" / "jupyter" / "labextensions" / name for folder in (BUILDER, Path(sys.prefix))]
+        shutil.copytree(next(place for place in places if place.exists()), chosen / name)
+    settings = {
+        "LiteBuildConfig": {
+            "ignore_sys_prefix": ["federated_extensions"],
+            "contents": [str(work / "contents")],
+            "apps": ["lab"],
+            "output_dir": str(out),
+            "cache_dir": str(work / "cache"),
+            "no_sourcemaps": True,
+            "no_unused_shared_packages": True,
+        },
+        "FederatedExtensionAddon": {"extra_labextensions_path": [str(chosen)]},
+    }
+    (work / "jupyter_lite_config.json").write_text(json.dumps(settings))
+    overrides = {
+        "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+        "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}},
+        "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+    }
+    (work / "overrides.json").write_text(json.dumps(overrides))
+    shown = {
+        "jupyter-lite-schema-version": 0,
+        "jupyter-config-data": {
+            "appName": "gpipe_edu",
+            "enableServiceWorkerCache": "true",
+            "exposeAppInBrowser": True,
+            "faviconUrl": "./lab/favicon.ico",
+            "litePluginSettings": {
+                f"{KERNEL}:kernel": {
+                    "pyodideUrl": "./static/pyodide/pyodide.mjs",
+                    "disablePyPIFallback": True,
+                    "loadPyodideOptions": {"packages": PRELOADED},
+                }
+            },
+        },
+    }
+    (work / "jupyter-lite.json").write_text(json.dumps(shown))
+    command = [sys.executable, "-m", "jupyterlite_core", "build", "--lite-dir", str(work)]
+    environment = {**os.environ, "PYTHONPATH": str(BUILDER)}
+    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"JupyterLite could not be built:\n{(done.stdout + done.stderr)[-3000:]}")
+
+
+def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> None:
+    """Python and its packages, with the lock file that lists them."""
+    folder = out / "static" / "pyodide"
+    folder.mkdir(parents=True)
+    for name, path in files.items():
+        shutil.copy(path, folder / name)
+    lock = listed()["lock"]
+    packages = lock["packages"]
+    pypi = out / "extensions" / KERNEL / "static" / "pypi"
+    for name, imports, depends in (
+        ("piplite", ["piplite"], ["micropip"]),
+        ("pyodide-kernel", ["pyodide_kernel"], ["ipykernel", "ipython", "comm"]),
+        ("ipykernel", ["ipykernel"], ["comm", "ipython"]),
+        ("widgetsnbextension", ["widgetsnbextension"], []),
+    ):
+        path = sorted(pypi.glob(f"{name.replace('-', '_')}-*.whl"))[-1]
+        shutil.copy(path, folder)
+        packages[name] = _entry(name, path, imports, depends)
+    path = wheel.build(root, folder)
+    packages["gpipe-edu"] = _entry("gpipe-edu", path, ["gpipe_edu"], NEEDED)
+    (folder / "pyodide-lock.json").write_text(json.dumps(lock, indent=1), encoding="utf-8")
+
+
+def _entry(name: str, path: Path, imports: list[str], depends: list[str]) -> dict[str, Any]:
+    return {
+        "depends": depends,
+        "file_name": path.name,
+        "imports": imports,
+        "install_dir": "site",
+        "name": name,
+        "package_type": "package",
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "unvendored_tests": False,
+        "version": path.name.split("-")[1],
+    }
+
+
+def _say_what_goes_on(out: Path) -> None:
+    """Until the kernel is ready, which takes seconds, or minutes where the net is slow."""
+    shutil.copy(Path(__file__).parent / "assets" / "starting.js", out / "lab" / "starting.js")
+    page = out / "lab" / "index.html"
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("</head>", '<script src="starting.js"></script></head>', 1), encoding="utf-8")
+
+
+def _slim(out: Path) -> None:
+    """Without what no reader's browser ever asks for."""
+    for path in out.rglob("*.map"):
+        path.unlink()

@@ -1,0 +1,93 @@
+"""In the kernel that runs a lesson for its page: charts and questions become what works without a kernel.
+
+An interactive chart becomes the page that it saves of itself, in a file beside the lesson's page. A question takes
+along what would be said to each answer, packed, so that nobody reads it by accident.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from gpipe_edu.course.prediction_widget import Prediction
+from gpipe_edu.view.gantt.widget import Gantt
+from gpipe_edu.view.layout import layout
+from gpipe_edu.view.puzzle.widget import Puzzle
+from gpipe_edu.view.svg import paint
+
+
+def begin(name: str, folder: str) -> None:
+    """From now on widgets show themselves as HTML for the page `name`; charts are written into `folder`."""
+    count = iter(range(1, 10_000))
+
+    def chart(widget: Gantt, **_: Any) -> Any:
+        file = f"{name}-{next(count)}.html"
+        widget.to_html(Path(folder) / file)
+        title = escape(repr(widget))
+        # Its first height is a guess; the chart says how high it is when it has drawn itself.
+        frame = f'<iframe class="live" src="../live/{file}" title="{title}" loading="lazy" height="480"></iframe>'
+        return {"text/html": frame, "text/plain": repr(widget)}, {}
+
+    def question(widget: Prediction, **_: Any) -> Any:
+        return {"text/html": _question(widget), "text/plain": repr(widget)}, {}
+
+    def puzzle(widget: Puzzle, **_: Any) -> Any:
+        drawn = widget.board.timeline
+        still = paint(layout(drawn), "light") if drawn else ""
+        level = widget.board.level
+        text = (
+            f'<div class="puzzle">{still}<p>Here stands the puzzle <b>{escape(level.title)}</b>: {level.K} devices, '
+            f"{level.M} micro-batches, judged move by move. It needs Python, so it does not run on this page: "
+            '<a class="in-lab" href="#">play it in your browser</a>.</p></div>'
+        )
+        return {"text/html": text, "text/plain": repr(widget)}, {}
+
+    Gantt._repr_mimebundle_ = chart  # type: ignore[method-assign]
+    Prediction._repr_mimebundle_ = question  # type: ignore[method-assign]
+    Puzzle._repr_mimebundle_ = puzzle  # type: ignore[method-assign]
+
+
+def _question(widget: Prediction) -> str:
+    asked = widget._asked
+    data = {
+        "key": asked.key,
+        "kind": widget.kind,
+        "question": widget.question,
+        "asked": widget.asked,
+        "answers": pack(_answers(widget)),
+    }
+    return f'<script type="application/json" class="ask">{json.dumps(data).replace("<", chr(92) + "u003c")}</script>'
+
+
+def _answers(widget: Prediction) -> Any:
+    """What is said to each answer; to a curve, of which there are too many, to one of each sort."""
+    asked: Any = widget._asked
+    if widget.kind == "curve":
+        right = asked.solution()
+        replies = {
+            name: _reply(widget, given) for name, given in (("low", [0.0] * len(right)), ("high", [1.0] * len(right)))
+        }
+        return {"right": _reply(widget, right), "near": asked.near, **replies}
+    if widget.kind == "choice":
+        given: list[Any] = [letter for letter, _ in widget.asked["options"]]
+    elif widget.kind == "click":
+        given = [op["op"] for row in widget.asked["rows"] for op in row if op["open"]]
+    else:
+        steps = round(asked.longest / asked.step)
+        given = [round(step * asked.step, 9) for step in range(steps + 1)]
+    return {json.dumps(round(each, 9) if isinstance(each, float) else each): _reply(widget, each) for each in given}
+
+
+def _reply(widget: Prediction, given: Any) -> dict[str, Any]:
+    from gpipe_edu.course.predict import Outcome
+
+    return widget._reply(Outcome(given))
+
+
+def pack(data: Any) -> str:
+    """Deflated JSON in base64."""
+    return base64.b64encode(zlib.compress(json.dumps(data).encode(), 9)).decode("ascii")

@@ -1,0 +1,184 @@
+"""The pages: README as the front, one for each lesson, exercise and doc, the explorer, and what search finds."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from html import escape, unescape
+from os.path import normpath
+from pathlib import Path
+from typing import Any
+
+import gpipe_edu as ge
+from gpipe_edu.course.prediction_widget import Prediction
+
+from . import cells, words
+from .executed import executed
+from .lab import runs_in_a_browser
+
+HERE = Path(__file__).parent
+LAB = "lab/lab/index.html?path={name}"
+
+FRONT = """<section class="banner"><p>Nothing to install. Play with the chart below: change K, M and the schedule, press
+<b>Play</b>, point at a hatched part.</p>
+<p><a class="button" href="notebooks/00_start_here.html">Start with lesson 00</a>
+<a class="button quiet" href="{lab}">Run lesson 00 in your browser</a>
+<a class="button quiet" href="{puzzle}">Build a schedule: the puzzle</a></p></section>
+<iframe class="live" src="live/explorer.html" title="The explorer" height="670"></iframe>"""
+
+EXPLORER = """<h1>The explorer</h1><section class="text"><p>A schedule, drawn and timed. Change K, M and
+the schedule, scrub through time, ask any box what it waited for and any hatched part why the device idles. All times
+are planned.</p></section>
+<iframe class="live" src="live/explorer.html" title="The explorer" height="670"></iframe>"""
+
+HEIGHT = """<script>
+const tell = () => parent.postMessage({ geHeight: document.body.getBoundingClientRect().height + 24 }, "*");
+new ResizeObserver(tell).observe(document.body);
+</script>
+"""
+"""Added to a chart's page, so that its frame can be as high as it is."""
+
+
+def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
+    """Write all pages into `out`. only: names of notebooks, where a few are enough, as for a test."""
+    sources = _sources(root)
+    pages = {at: _page_of(at) for at in sources}
+    for folder in ("live", "assets", "notebooks", "exercises", "docs", "benchmarks"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    template = (HERE / "template.html").read_text(encoding="utf-8")
+    found: list[list[str]] = []
+    notebooks = [at for at in sources if at.endswith(".ipynb")]
+    for at in sources:
+        if only and at in notebooks and Path(at).stem not in only:
+            continue
+        print(f"page {pages[at]}", flush=True)
+        up = "../" * pages[at].count("/")
+        lab = up + LAB.format(name=at) if with_lab and at in notebooks and runs_in_a_browser(at) else ""
+        if at in notebooks:
+            notebook = executed(root, root / at, out / "live")
+            body = cells.html(notebook, at, pages)
+        else:
+            body = words.html((root / at).read_text(encoding="utf-8"), at, pages)
+            body = f'<section class="text">{body}</section>'
+        title = _title(body)
+        banner = _banner(at, lab, at in notebooks)
+        if at == "README.md":
+            puzzle = (
+                LAB.format(name="notebooks/schedule_puzzles.ipynb") if with_lab else "notebooks/schedule_puzzles.html"
+            )
+            start = LAB.format(name="notebooks/00_start_here.ipynb") if with_lab else "notebooks/00_start_here.html"
+            banner, body = "", body.replace("</h1>", "</h1>" + FRONT.format(lab=start, puzzle=puzzle), 1)
+        text = template.format(
+            title=escape(title), up=up, lab=lab, banner=banner, body=body, next=_next(at, notebooks, pages)
+        )
+        (out / pages[at]).write_text(text, encoding="utf-8")
+        found += _sections(pages[at], title, body)
+    explorer = template.format(title="The explorer", up="", lab="", banner="", body=EXPLORER, next="")
+    (out / "explorer.html").write_text(explorer, encoding="utf-8")
+    ge.gantt(ge.gpipe(4, 8)).to_html(out / "live" / "explorer.html")
+    for live in (out / "live").glob("*.html"):
+        page = live.read_text(encoding="utf-8")
+        if HEIGHT not in page:
+            live.write_text(page.replace("</body>", HEIGHT + "</body>"), encoding="utf-8")
+    _assets(out / "assets", found)
+    _copy_what_is_linked(root, out, [out / page for page in pages.values()])
+
+
+def _copy_what_is_linked(root: Path, out: Path, written: Sequence[Path]) -> None:
+    """Pictures, sources and whatever else of the repository a page leads to and that is no page itself."""
+    for page in written:
+        if not page.exists():
+            continue
+        for link in re.findall(r'(?:href|src)="([^"#?:]+)"', page.read_text(encoding="utf-8")):
+            target = Path(normpath(page.parent / link))
+            source = root / target.relative_to(out)
+            if not target.exists() and source.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, target)
+
+
+def _sources(root: Path) -> list[str]:
+    """Every file that gets a page, lessons in order."""
+    patterns = (
+        "README.md",
+        "notebooks/*.ipynb",
+        "exercises/*.ipynb",
+        "docs/*.md",
+        "benchmarks/README.md",
+        "CONTRIBUTING.md",
+    )
+    return [path.relative_to(root).as_posix() for pattern in patterns for path in sorted(root.glob(pattern))]
+
+
+def _page_of(at: str) -> str:
+    return "index.html" if at == "README.md" else str(Path(at).with_suffix(".html").as_posix())
+
+
+def _title(body: str) -> str:
+    found = re.search(r"<h1[^>]*>(.*?)</h1>", body, re.DOTALL)
+    return unescape(re.sub(r"<[^>]+>", "", found[1])) if found else "gpipe_edu"
+
+
+def _banner(at: str, lab: str, notebook: bool) -> str:
+    if not notebook:
+        return ""
+    if lab:
+        return (
+            f'<p class="banner"><a class="button" href="{lab}" target="lab">Run it in your browser</a> Nothing to '
+            "install: Python starts in a tab of its own, which takes a while, at first with some 30 MB to fetch. "
+            "Read on here meanwhile; charts and questions on this page work at once.</p>"
+        )
+    return (
+        '<p class="banner">This is the notebook with its outputs; its charts and questions work here. To change its '
+        "code, run it on your machine with <code>make lab</code>.</p>"
+    )
+
+
+def _next(at: str, notebooks: list[str], pages: dict[str, str]) -> str:
+    """Links to the neighbours in the same folder."""
+    around = [each for each in notebooks if Path(each).parent == Path(at).parent]
+    if at not in around:
+        return ""
+    place = around.index(at)
+    links = []
+    for each, words_, edge in ((place - 1, "Before", place > 0), (place + 1, "Next", place + 1 < len(around))):
+        if edge:
+            name = Path(around[each]).stem.replace("_", " ")
+            links.append(f'<a href="{Path(pages[around[each]]).name}">{words_}: {escape(name)}</a>')
+    return f'<nav class="next" aria-label="Neighbours">{" ".join(links)}</nav>'
+
+
+def _sections(page: str, title: str, body: str) -> list[list[str]]:
+    """[page, anchor, title, heading, text] for each heading."""
+    body = re.sub(r"<(script|style|svg|pre)\b.*?</\1>", " ", body, flags=re.DOTALL)
+    body = re.sub(r'<div class="after">', " ", body)
+    parts = re.split(r'<h[1-3] id="([^"]*)">(.*?)</h[1-3]>', body, flags=re.DOTALL)
+    rows = []
+    for anchor, heading, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        rows.append([page, anchor, title, _bare(heading), _bare(text)[:1500]])
+    return rows
+
+
+def _bare(text: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+def _assets(folder: Path, found: list[Any]) -> None:
+    """Scripts are plain ones: a browser loads no modules from a page that was opened by double click."""
+    shutil.copy(HERE / "assets" / "site.js", folder)
+    style = (HERE / "assets" / "site.css").read_text(encoding="utf-8")
+    (folder / "site.css").write_text(f"{style}\n{Prediction._css}\n{DARK}", encoding="utf-8")
+    module = str(Prediction._esm).replace("export default { render };", "window.gpipePrediction = render;")
+    (folder / "prediction.js").write_text(f"(() => {{\n{module}\n}})();\n", encoding="utf-8")
+    (folder / "search.js").write_text(
+        f"window.gpipeSections = {json.dumps(found, ensure_ascii=False)};\n", encoding="utf-8"
+    )
+
+
+DARK = """@media (prefers-color-scheme: dark) {
+.ge-prediction { --ge-accent: #6fb7ff; --ge-won: #7fd694; --ge-lost: #ff8a80; }
+}
+"""
+"""A notebook tells its theme by an attribute, a page by what its reader prefers."""

@@ -1,0 +1,82 @@
+"""A server of files for the site, which does what code hosts do: a sub-path, gzip, and a cache that asks again."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+from email.utils import formatdate
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+PREFIX = "/gpipe_edu/"
+"""The site does not stand at the root of its host."""
+
+MINUTES_IN_CACHE = 10
+"""As on GitHub Pages."""
+
+_SMALLER = (".html", ".js", ".mjs", ".css", ".json", ".svg", ".wasm", ".txt", ".ipynb", ".md")
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Hands out `directory` below PREFIX."""
+
+    extensions_map: ClassVar[dict[str, str]] = {
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".mjs": "text/javascript",
+        ".wasm": "application/wasm",
+        ".whl": "application/zip",
+    }
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """One file, packed if the browser can unpack it; 304 if it has it already."""
+        place = self.path.partition("?")[0]
+        if place == "/":
+            self._say(302, {"Location": PREFIX})
+            return
+        path = Path(self.translate_path("/" + place.removeprefix(PREFIX)))
+        if path.is_dir():
+            if not place.endswith("/"):
+                self._say(301, {"Location": place + "/"})
+                return
+            path /= "index.html"
+        if not place.startswith(PREFIX) or not path.is_file():
+            self._say(404, {}, b"not here")
+            return
+        changed = formatdate(path.stat().st_mtime, usegmt=True)
+        headers = {"Last-Modified": changed, "Cache-Control": f"max-age={60 * MINUTES_IN_CACHE}"}
+        if self.headers.get("If-Modified-Since") == changed:
+            self._say(304, headers)
+            return
+        headers["Content-Type"] = self.guess_type(str(path))
+        packs = path.suffix in _SMALLER and "gzip" in self.headers.get("Accept-Encoding", "")
+        if packs:
+            headers["Content-Encoding"] = "gzip"
+        self._say(200, headers, _content(path, path.stat().st_mtime, packs))
+
+    def _say(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nobody reads it."""
+
+
+@lru_cache(maxsize=2000)
+def _content(path: Path, changed: float, packed: bool) -> bytes:
+    content = path.read_bytes()
+    return gzip.compress(content, 6, mtime=0) if packed else content
+
+
+def server(folder: Path, port: int = 0) -> http.server.ThreadingHTTPServer:
+    """A server of `folder`, ready for `serve_forever`; port 0 takes a free one."""
+
+    def handler(*arguments: Any) -> Handler:
+        return Handler(*arguments, directory=str(folder))
+
+    return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)

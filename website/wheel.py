@@ -1,0 +1,42 @@
+"""This package as a wheel for the lab, with the masters beside it that `solution(...)` shows."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import gpipe_edu
+
+LEFT_OUT = ("data/austen.txt", "py.typed")
+"""The novel is for a lesson that needs PyTorch, which does not run in a browser."""
+
+
+def build(root: Path, folder: Path) -> Path:
+    """Write the wheel into `folder`."""
+    version = gpipe_edu.__version__
+    path = folder / f"gpipe_edu-{version}-py3-none-any.whl"
+    files = [file for file in sorted((root / "gpipe_edu").rglob("*")) if file.is_file() and _wanted(file)]
+    files += sorted((root / "solutions").glob("exercise_*.py"))
+    about = f"gpipe_edu-{version}.dist-info"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for file in files:
+            _add(wheel, file.relative_to(root).as_posix(), file.read_bytes())
+        _add(wheel, f"{about}/METADATA", f"Metadata-Version: 2.1\nName: gpipe_edu\nVersion: {version}\n".encode())
+        _add(
+            wheel,
+            f"{about}/WHEEL",
+            b"Wheel-Version: 1.0\nGenerator: website\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        _add(wheel, f"{about}/RECORD", b"")
+    return path
+
+
+def _wanted(file: Path) -> bool:
+    return "__pycache__" not in file.parts and not file.as_posix().endswith(LEFT_OUT)
+
+
+def _add(wheel: zipfile.ZipFile, name: str, content: bytes) -> None:
+    """Without a date, so that the same files make the same wheel, which a browser then has already."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    wheel.writestr(entry, content)
