@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 from time import monotonic, sleep
 
@@ -82,11 +83,9 @@ def test_a_port_in_use(tmp_path):
     assert "--master-port" in told[0]
 
 
-def test_the_names_of_the_ranks_are_missing():
-    import subprocess
-
+def test_the_names_of_the_ranks_are_missing(tmp_path):
     found = subprocess.run(
-        [sys.executable, *job("nowhere", "sleep")],
+        [sys.executable, *job(tmp_path, "sleep")],
         env={**starting.environment(RANK="0"), "WORLD_SIZE": "2"},
         capture_output=True,
         text=True,
