@@ -16,7 +16,7 @@ _PACKAGES: Final = [
     # (name, oldest that works, required, what for); pyproject.toml states the same ranges, and a test compares them.
     ("numpy", "1.26", True, "the reference engine"),
     ("threadpoolctl", "3.5", True, "the reference engine"),
-    ("rich", "13", True, "the command line"),
+    ("rich", "13.8", True, "the command line"),
     ("typer", "0.29", True, "the command line"),
     ("cloudpickle", "3.1", True, "exercises"),
     ("filelock", "4", True, "your answers and results"),
