@@ -170,7 +170,9 @@ def plot_images(
     from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
 
     count = len(next(iter(rows.values())))
-    _fit(count, {**rows, **({"names": names} if names else {})})
+    _fit(count, rows)
+    if names:
+        _fit(count, {"names": names})
     figure = pyplot.figure(figsize=(10, 0.3 + 1.1 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), count, squeeze=False)
     for axes, (name, images) in zip(grid, rows.items(), strict=True):
@@ -178,8 +180,8 @@ def plot_images(
         for ax, image in zip(axes, images, strict=True):
             ax.imshow(image, cmap="gray_r", vmin=0, vmax=1, aspect="auto")
             ax.set(xticks=[], yticks=[])
-    for ax, name in zip(grid[0], names, strict=False):
-        ax.set_title(str(name), fontsize=12)
+    for ax, above in zip(grid[0], names, strict=False):
+        ax.set_title(str(above), fontsize=12)
     figure.suptitle(title, fontsize=12)
     figure.supxlabel(across, fontsize=12)
 
@@ -232,7 +234,7 @@ def _fills(count: int) -> list[str]:
     return [PAINTS["F"].fill, PAINTS["B"].fill, GROUNDS["light"].hatch, PAINTS["W"].fill, *_COLOURS][:count]
 
 
-def _fit(count: int, series: Mapping[str, Sequence[float]]) -> None:
+def _fit(count: int, series: Mapping[str, Sequence[Any]]) -> None:
     for name, values in series.items():
         if len(values) != count:
             raise ValueError(f"{name!r} has {len(values)} values, and there are {count} places for them")
