@@ -1,7 +1,7 @@
 """Your turn: a learner types a schedule, a cut or a number, and what comes of it is shown; once solved, it is kept.
 
-What is asked for stands in `challenges.toml`: how large, and what it must reach. Judged are results, never a text, so
-any way there is right.
+What is asked for stands in `challenges.toml`: how large, and what it must reach. The sentence that says so is made from
+it, and shown before an attempt and after one that misses. Judged are results, never a text, so any way there is right.
 """
 
 from __future__ import annotations
@@ -16,11 +16,20 @@ from typing import Any, Final, NamedTuple
 
 from gpipe_edu import store
 from gpipe_edu.schedule import Schedule, ScheduleError
+from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, simulate
+from gpipe_edu.words import plural
 
 from . import page
 
 _SECTION: Final = "challenges"
+
+
+class Kind(NamedTuple):
+    """Of challenges that are judged alike: the sentence that says what is wanted and in which form, and the judge."""
+
+    wanted: Callable[[Mapping[str, Any]], str]
+    judge: Callable[[Mapping[str, Any], object], Judged]
 
 
 class Judged(NamedTuple):
@@ -31,16 +40,22 @@ class Judged(NamedTuple):
     chart: Timeline | None = None
 
 
-def attempt(key: str, answer: object) -> None:
-    """Judge `answer` to the challenge `key`, such as "03/lean", and show what came of it.
+def attempt(key: str, answer: object = None) -> None:
+    """Judge `answer` to the challenge `key`, such as "03/lean", and show what came of it; without one, what is wanted.
 
     answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, or a number, whatever the lesson asks
     for. Raises ValueError for a key that does not exist, TypeError for an answer of another kind.
     """
-    judge, wish = _find(key)
-    judged = judge(wish, answer)
-    trouble = _keep(key) if judged.solved else ""
-    page.show(" ".join(filter(None, ["**Solved.**" if judged.solved else "**Not yet.**", judged.words, trouble])))
+    kind, wish = _find(key)
+    wanted = f"**Wanted:** {kind.wanted(wish)}"
+    if answer is None:
+        page.show(wanted)
+        return
+    judged = kind.judge(wish, answer)
+    if judged.solved:
+        page.show(" ".join(filter(None, ["**Solved.**", judged.words, _keep(key)])))
+    else:
+        page.show(f"**Not yet.** {judged.words}\n\n{wanted}")
     if judged.chart is None:
         return
     if page.in_a_notebook():
@@ -65,6 +80,16 @@ def solved() -> list[str]:
     return [key for key in _wishes() if kept.get(key) == "solved"]
 
 
+def _schedule_wanted(wish: Mapping[str, Any]) -> str:
+    K, M = wish["K"], wish["M"]
+    words = f"a schedule that can run, as text: {K} lines, one for each device, with the ops of all {M} micro-batches"
+    if "makespan" in wish:
+        words += f"; its step takes at most {wish['makespan']:g} units"
+    if "in_flight" in wish:
+        words += f"; the devices, from 0 on, hold at most {_list(wish['in_flight'])} micro-batches"
+    return f"{words}."
+
+
 def _schedule(wish: Mapping[str, Any], answer: object) -> Judged:
     if not isinstance(answer, (str, Schedule)):
         raise TypeError(f"answer is {answer!r}; it must be a schedule as text, a line per device, or a Schedule")
@@ -76,8 +101,11 @@ def _schedule(wish: Mapping[str, Any], answer: object) -> Judged:
     plan = simulate(schedule)
     size = (wish["K"], wish["K"], wish["M"])
     if (schedule.devices, schedule.stages, schedule.micro_batches) != size:
+        came = [plural(schedule.devices, "device"), plural(schedule.micro_batches, "micro-batch")]
+        if schedule.stages != schedule.devices:
+            came.insert(1, plural(schedule.stages, "stage"))
         wanted = f"{wish['K']} devices with a stage each and {wish['M']} micro-batches"
-        return Judged(False, f"It runs, but it needs {wanted}.", plan)
+        return Judged(False, f"It runs, but it has {', '.join(came)}, and needs {wanted}.", plan)
     missed = []
     if plan.makespan > wish.get("makespan", plan.makespan):
         missed.append(f"it takes {plan.makespan:g} units and may take {wish['makespan']:g}")
@@ -89,17 +117,36 @@ def _schedule(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"It takes {plan.makespan:g} units, the devices hold {_list(plan.peak_in_flight)}.", plan)
 
 
+def _cut_wanted(wish: Mapping[str, Any]) -> str:
+    layers, K = len(wish["costs"]), wish["K"]
+    example = ", ".join(map(str, balance_uniform(layers, K)))
+    return (
+        f"how many layers each stage gets, {K} numbers such as ({example}) whose sum is {layers}, so that no stage "
+        f"costs more than {wish['largest']}. The layers cost {_list(wish['costs'])}."
+    )
+
+
 def _cut(wish: Mapping[str, Any], answer: object) -> Judged:
     whole = isinstance(answer, (tuple, list)) and all(type(count) is int for count in answer)
     if not whole:
         raise TypeError(f"answer is {answer!r}; it must be the layers of each stage, such as (3, 3, 3)")
     counts: list[int] = list(answer)  # type: ignore[call-overload]
     costs = wish["costs"]
-    if len(counts) != wish["K"] or sum(counts) != len(costs) or min(counts) < 1:
-        return Judged(False, f"{_list(counts)} does not place {len(costs)} layers on {wish['K']} stages.")
+    if len(counts) != wish["K"]:
+        return Judged(False, f"There are {wish['K']} stages, and you gave {plural(len(counts), 'number')}.")
+    if min(counts) < 1:
+        return Judged(False, f"Stage {counts.index(min(counts))} gets no layer; each needs one.")
+    if sum(counts) != len(costs):
+        return Judged(False, f"There are {len(costs)} layers, and yours are {sum(counts)}.")
     stages = [sum(costs[start:end]) for start, end in pairwise([0, *accumulate(counts)])]
-    words = f"The stages cost {_list(stages)}; the largest may cost {wish['largest']}."
-    return Judged(max(stages) <= wish["largest"], words)
+    words = f"The stages cost {_list(stages)}"
+    if max(stages) > wish["largest"]:
+        return Judged(False, f"{words}: stage {stages.index(max(stages))} is over {wish['largest']}.")
+    return Judged(True, f"{words}; none is over {wish['largest']}.")
+
+
+def _batch_wanted(wish: Mapping[str, Any]) -> str:
+    return f"the largest mini-batch that fits into {wish['room'] / 1e6:g} MB, as a whole number of samples."
 
 
 def _batch(wish: Mapping[str, Any], answer: object) -> Judged:
@@ -116,10 +163,10 @@ def _batch(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}, and one sample more would not fit.")
 
 
-_JUDGES: Final[dict[str, Callable[[Mapping[str, Any], object], Judged]]] = {
-    "schedule": _schedule,
-    "cut": _cut,
-    "batch": _batch,
+_KINDS: Final = {
+    "schedule": Kind(_schedule_wanted, _schedule),
+    "cut": Kind(_cut_wanted, _cut),
+    "batch": Kind(_batch_wanted, _batch),
 }
 
 
@@ -128,11 +175,11 @@ def _wishes() -> dict[str, dict[str, Any]]:
     return tomllib.loads(files("gpipe_edu.course").joinpath("challenges.toml").read_text(encoding="utf-8"))
 
 
-def _find(key: str) -> tuple[Callable[[Mapping[str, Any], object], Judged], dict[str, Any]]:
+def _find(key: str) -> tuple[Kind, dict[str, Any]]:
     if key not in _wishes():
         raise ValueError(f"there is no challenge {key!r}; there are {', '.join(_wishes())}")
     wish = _wishes()[key]
-    return _JUDGES[wish["kind"]], wish
+    return _KINDS[wish["kind"]], wish
 
 
 def _keep(key: str) -> str:

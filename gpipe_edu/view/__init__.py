@@ -2,7 +2,16 @@
 
 from typing import Any
 
-__all__ = ["memory_curve", "panels", "plot_bars", "plot_images", "plot_lines", "plot_points", "plot_traffic"]
+__all__ = [
+    "memory_curve",
+    "panels",
+    "plot_bars",
+    "plot_images",
+    "plot_lines",
+    "plot_pieces",
+    "plot_points",
+    "plot_traffic",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -11,7 +20,7 @@ def __getattr__(name: str) -> Any:
         from .curves import memory_curve
 
         return memory_curve
-    if name in ("panels", "plot_bars", "plot_images", "plot_lines", "plot_points", "plot_traffic"):
+    if name in ("panels", "plot_bars", "plot_images", "plot_lines", "plot_pieces", "plot_points", "plot_traffic"):
         from . import plots
 
         return getattr(plots, name)

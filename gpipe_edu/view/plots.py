@@ -146,15 +146,33 @@ def plot_points(
     _finish(ax, across, up, title, legend="")
 
 
-def plot_images(rows: Mapping[str, Sequence[Any]], *, title: str = "", across: str = "") -> None:
+def plot_pieces(
+    rows: Mapping[object, Sequence[float]], *, across: str, up: str, title: str = "", ax: Axes | None = None
+) -> None:
+    """For each name a row of boxes, end to end, as long as its sizes say; a size of 0 is no box."""
+    ax = ax or _axes(height=0.9 + 0.22 * len(rows))
+    for row, sizes in enumerate(rows.values()):
+        starts = [sum(sizes[:place]) for place in range(len(sizes))]
+        boxes = [(start, size) for start, size in zip(starts, sizes, strict=True) if size]
+        ax.broken_barh(boxes, (row - 0.4, 0.8), facecolor=PAINTS["F"].fill, edgecolor="black")
+    ax.set_yticks(range(len(rows)), [str(name) for name in rows])
+    _finish(ax, across, up, title, legend="")
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+
+
+def plot_images(
+    rows: Mapping[str, Sequence[Any]], *, names: Sequence[object] = (), title: str = "", across: str = ""
+) -> None:
     """For each name a row of images: two-dimensional arrays of numbers, 0 white and 1 black.
 
-    Raises ValueError for rows that are not equally long.
+    names: one for each column, above it. Raises ValueError for rows that are not equally long, or as names are.
     """
     from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
 
     count = len(next(iter(rows.values())))
     _fit(count, rows)
+    if names:
+        _fit(count, {"names": names})
     figure = pyplot.figure(figsize=(10, 0.3 + 1.1 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), count, squeeze=False)
     for axes, (name, images) in zip(grid, rows.items(), strict=True):
@@ -162,6 +180,8 @@ def plot_images(rows: Mapping[str, Sequence[Any]], *, title: str = "", across: s
         for ax, image in zip(axes, images, strict=True):
             ax.imshow(image, cmap="gray_r", vmin=0, vmax=1, aspect="auto")
             ax.set(xticks=[], yticks=[])
+    for ax, above in zip(grid[0], names, strict=False):
+        ax.set_title(str(above), fontsize=12)
     figure.suptitle(title, fontsize=12)
     figure.supxlabel(across, fontsize=12)
 
@@ -214,7 +234,7 @@ def _fills(count: int) -> list[str]:
     return [PAINTS["F"].fill, PAINTS["B"].fill, GROUNDS["light"].hatch, PAINTS["W"].fill, *_COLOURS][:count]
 
 
-def _fit(count: int, series: Mapping[str, Sequence[float]]) -> None:
+def _fit(count: int, series: Mapping[str, Sequence[Any]]) -> None:
     for name, values in series.items():
         if len(values) != count:
             raise ValueError(f"{name!r} has {len(values)} values, and there are {count} places for them")

@@ -54,7 +54,9 @@ def test_the_button_asks_for_a_file_and_the_trace_is_drawn_below_on_the_same_axi
         page.get_by_role("button", name="open trace").click()
     chooser.value.set_files(saved / "plan.json")
     page.wait_for_selector(".ge-panel:nth-of-type(2) .ge-base rect", state="attached")
-    assert page.locator(".ge-title").nth(1).inner_text().startswith("1f1b planned, time in cost units")
+    assert page.inner_text(".ge-title >> nth=0").startswith("gpipe planned, time in cost units")
+    assert page.inner_text(".ge-title >> nth=1") == "1f1b", "what holds for both is said above"
+    assert page.get_attribute(".ge-lanes >> nth=1", "aria-label").startswith("1f1b, planned, time in cost units")
     assert "3 micro-batches" in page.locator(".ge-figures").nth(1).inner_text()
     assert page.locator(".ge-axis").count() == 1
     assert 'ge.Timeline.load_trace("plan.json")' in page.inner_text(".ge-opened")

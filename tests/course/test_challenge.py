@@ -13,9 +13,19 @@ from gpipe_edu.data import digits
 LEAN = "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 B0 F2 B1 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3"
 
 
+WANTED = {
+    "00/repair": "a schedule that can run, as text: 2 lines, one for each device, with the ops of all 2 micro-batches.",
+    "01/largest-batch": "the largest mini-batch that fits into 8 MB, as a whole number of samples.",
+    "02/cut": "3 numbers such as (3, 3, 3) whose sum is 9, so that no stage costs more than 6. "
+    "The layers cost 6, 1, 1, 1, 2, 1, 2, 2, 2.",
+    "03/by-hand": "3 lines, one for each device, with the ops of all 4 micro-batches; its step takes at most 18 units.",
+    "03/lean": "its step takes at most 18 units; the devices, from 0 on, hold at most 3, 2, 1 micro-batches.",
+}
+
+
 def said(capsys, key, answer):
     assert attempt(key, answer) is None
-    return capsys.readouterr().out
+    return " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
@@ -43,14 +53,19 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
     [
         ("00/repair", "F0 B0 F1 B1\nF0 F1 B0 B1", "It cannot run: "),
         ("00/repair", "F0 B0 Q", "It cannot run: "),
-        ("00/repair", ge.gpipe(3, 3), "needs 2 devices with a stage each and 2 micro-batches"),
+        (
+            "00/repair",
+            ge.gpipe(3, 3),
+            "has 3 devices, 3 micro-batches, and needs 2 devices with a stage each and 2 micro-batches",
+        ),
         ("01/largest-batch", 109, "it does not fit"),
         ("01/largest-batch", 107, "a larger one fits, too"),
         ("01/largest-batch", 0, "at least one sample"),
         ("03/by-hand", ge.naive(3, 4), "it takes 36 units and may take 18"),
-        ("02/cut", (3, 3, 3), "The stages cost 8, 4, 6; the largest may cost 6."),
-        ("02/cut", (3, 3, 4), "does not place 9 layers on 3 stages"),
-        ("02/cut", (0, 6, 3), "does not place"),
+        ("02/cut", (3, 3, 3), "The stages cost 8, 4, 6: stage 0 is over 6."),
+        ("02/cut", (3, 3, 4), "There are 9 layers, and yours are 10."),
+        ("02/cut", (3, 6), "There are 3 stages, and you gave 2 numbers."),
+        ("02/cut", (0, 6, 3), "Stage 0 gets no layer"),
         ("03/lean", ge.gpipe(3, 4), "the devices hold 4, 4, 4 micro-batches and may hold 3, 2, 1"),
         ("03/lean", ge.naive(3, 4), "it takes 36 units"),
     ],
@@ -59,6 +74,16 @@ def test_what_is_missing_is_said(capsys, key, answer, told):
     text = said(capsys, key, answer)
     assert text.startswith("Not yet.")
     assert told in text
+    assert WANTED[key] in text, "what is wanted is said again"
+    assert challenge.solved() == []
+
+
+@pytest.mark.parametrize("key", challenge.challenges())
+def test_without_an_answer_it_says_what_is_wanted_and_in_which_form(capsys, key):
+    attempt(key)
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("Wanted: ")
+    assert text.endswith(WANTED[key])
     assert challenge.solved() == []
 
 

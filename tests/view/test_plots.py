@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from gpipe_edu.view import panels, plot_bars, plot_images, plot_lines, plot_points, plot_traffic
+from gpipe_edu.view import panels, plot_bars, plot_images, plot_lines, plot_pieces, plot_points, plot_traffic
 
 
 @pytest.fixture
@@ -112,8 +112,23 @@ def test_images_stand_in_rows_with_their_names(pyplot):
     axes = pyplot.gcf().axes
     assert [ax.get_ylabel() for ax in axes] == ["noisy", "", "clean", ""]
     assert [ax.get_images()[0].get_array().tolist() for ax in axes] == [[[0, 1]], [[1, 0]], [[1, 1]], [[0, 0]]]
+    assert [ax.get_title() for ax in axes] == [""] * 4
+    plot_images({"": [[[0, 1]], [[1, 0]]]}, names=[3, 7])
+    assert [ax.get_title() for ax in pyplot.gcf().axes] == ["3", "7"]
+    with pytest.raises(ValueError, match="'names' has 1 values, and there are 2 places"):
+        plot_images({"": [[[0, 1]], [[1, 0]]]}, names=[3])
     with pytest.raises(ValueError, match="'b' has 1 values, and there are 2 places"):
         plot_images({"a": [[[0]], [[1]]], "b": [[[0]]]})
+
+
+def test_pieces_stand_end_to_end_and_the_first_row_is_on_top(ax):
+    plot_pieces({1: [3], 2: [2, 1], 3: [2, 1, 0]}, across="sample", up="M", ax=ax)
+    boxes = [[tuple(path.get_extents().bounds) for path in row.get_paths()] for row in ax.collections]
+    assert [[(x, width) for x, _, width, _ in row] for row in boxes] == [[(0, 3)], [(0, 2), (2, 1)], [(0, 2), (2, 1)]]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "2", "3"]
+    assert [y + height / 2 for row in boxes for _, y, _, height in row[:1]] == pytest.approx([0, 1, 2])
+    bottom, top = ax.get_ylim()
+    assert top < 0 < 2 < bottom
 
 
 def test_traffic_goes_from_stage_to_stage_and_skips_in_bows_over_them(ax):

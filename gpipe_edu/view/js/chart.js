@@ -66,7 +66,7 @@ export function createChart(host, { mark, names, on = {} }) {
     panels.forEach((panel, number) => {
       const { spec, height } = panel;
       const part = parts[number];
-      part.title.innerHTML = titleMarkup(spec.heading);
+      part.title.innerHTML = titleMarkup(spec.heading, specs[number - 1]?.heading);
       part.figures.innerHTML = spec.figures.map(figureMarkup).join("");
       part.lanes.setAttribute("aria-label", [...spec.heading, ...spec.figures].join(", "));
       part.lanes.style.height = `${height}px`;

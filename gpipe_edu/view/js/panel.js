@@ -15,9 +15,10 @@ export function panelMarkup(number) {
   );
 }
 
-/** The name large, the rest small. */
-export function titleMarkup([name, ...rest]) {
-  return `${escape(name)} <small>${escape(rest.join(" · "))}</small>`;
+/** The name large, the rest small; what the chart above says as well is not said again, so the figures fit beside it. */
+export function titleMarkup([name, ...rest], above = []) {
+  const small = rest.join(" · ");
+  return escape(name) + (small === above.slice(1).join(" · ") ? "" : ` <small>${escape(small)}</small>`);
 }
 
 /** The axis under all panels, with the mark of the cursor. */
