@@ -30,7 +30,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from gpipe_edu.process.loopback import talk_by_loopback
+from .interface import choose
 
 _BEAT: Final = 0.5
 """Seconds between two signs of life."""
@@ -71,8 +71,7 @@ class Ranks:
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.now: Callable[[], object] = lambda: None
         self._patience = patience
-        if os.environ["MASTER_ADDR"] in ("127.0.0.1", "localhost"):  # so all ranks are on this machine
-            talk_by_loopback()
+        choose(os.environ["MASTER_ADDR"])
         self._over = threading.Event()
         self._store = self._find()
         self._store.set(f"here/{self.rank}", f"{socket.gethostname()}, process {os.getpid()}")
@@ -89,6 +88,14 @@ class Ranks:
                 world_size=self.size,
                 timeout=_GROUP,
             )
+        except RuntimeError as error:
+            self._guard.join(_SILENCE + 4 * _BEAT)  # it may know who is gone, and then ends this process
+            unreached = RanksError(
+                f"rank {self.rank} can't open a connection to the others ({_words(error)}). Ports between the machines "
+                "must be open; if a machine has several networks, say which one to take, such as "
+                "GLOO_SOCKET_IFNAME=eth0 before torchrun (ip address lists them)"
+            )
+            self.__exit__(RanksError, unreached, None)
         except BaseException as error:
             self.__exit__(type(error), error, error.__traceback__)
             raise
