@@ -79,7 +79,9 @@ class Ranks:
         if hasattr(signal, "pthread_sigmask"):  # the thread below hears it: the main one may be inside a receive
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self._guard = threading.Thread(target=self._watch, name="ranks", daemon=True)
+        self._beat = monotonic()
         self._guard.start()
+        threading.Thread(target=self._watch_the_watch, name="ranks' watch", daemon=True).start()
         try:
             dist.init_process_group(
                 backend,
@@ -196,6 +198,7 @@ class Ranks:
         count, asked_to_end = 0, 0.0
         while not self._over.is_set():
             count += 1
+            self._beat = monotonic()
             try:
                 store.set(f"life/{self.rank}", f"{count} {self._where()}")
                 if store.check(["failed"]):
@@ -225,6 +228,15 @@ class Ranks:
                 self._end(f"rank {self.rank} was told to end (SIGTERM){self._where()}")
             if _told_to_end(_BEAT) and not asked_to_end:
                 asked_to_end = monotonic()
+
+    def _watch_the_watch(self) -> None:
+        """A machine that loses power says nothing, and a question to its store has no end: this thread asks nothing."""
+        while not self._over.wait(_BEAT):
+            if monotonic() - self._beat > 2 * _SILENCE:
+                self._end(
+                    f"the store at {_address()} has not answered for {2 * _SILENCE:g} s: the machine of rank 0 or the "
+                    f"network to it is gone; rank {self.rank} ends too{self._where()}"
+                )
 
     def _where(self) -> str:
         """What this rank does, as the end of a sentence."""

@@ -108,6 +108,34 @@ def test_one_is_killed_and_the_other_says_so(hosts, tmp_path, victim):
         assert "so rank 0 or the torchrun that holds it has ended" in told
 
 
+def test_the_cable_is_pulled_and_both_say_so(hosts, tmp_path):
+    """No connection is closed then: a question to the other machine just stays without an answer."""
+    with torchruns("-m", "tests.cluster.faulty", str(tmp_path), "sleep") as processes:
+        starting.wait_for(tmp_path / "there", 120)
+        sleep(1.5)
+        ranks = [int((tmp_path / f"rank {k}").read_text()) for k in range(2)]
+        pulled = monotonic()
+        ip("-n", HOSTS[0], "link", "set", CABLE[0], "down")
+        try:
+            while any(alive(rank) for rank in ranks) and monotonic() - pulled < 40:
+                sleep(0.1)
+            took = monotonic() - pulled
+        finally:
+            ip("-n", HOSTS[0], "link", "set", CABLE[0], "up")
+        for process in processes:
+            end(process)
+        told = [process.communicate(timeout=60)[0] for process in processes]
+    assert took < 20, told
+    assert f"rank 1 ({HOSTS[1]}, process " in told[0]
+    assert "the store at 10.0.0.1:29500 has not answered for 12 s" in told[1]
+
+
+def alive(pid):
+    """Whether it runs: one that has ended but was not waited for does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, timeout=10).stdout
+    return bool(state) and not state.startswith("Z")
+
+
 def test_the_way_to_this_machine_itself_names_no_interface():
     assert towards("127.0.0.1") is None
     assert towards("127.0.1.1") is None
