@@ -30,7 +30,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from gpipe_edu.process.loopback import talk_by_loopback
+from .interface import choose
 
 _BEAT: Final = 0.5
 """Seconds between two signs of life."""
@@ -71,8 +71,7 @@ class Ranks:
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.now: Callable[[], object] = lambda: None
         self._patience = patience
-        if os.environ["MASTER_ADDR"] in ("127.0.0.1", "localhost"):  # so all ranks are on this machine
-            talk_by_loopback()
+        choose(os.environ["MASTER_ADDR"])
         self._over = threading.Event()
         self._store = self._find()
         self._store.set(f"here/{self.rank}", f"{socket.gethostname()}, process {os.getpid()}")
@@ -80,7 +79,9 @@ class Ranks:
         if hasattr(signal, "pthread_sigmask"):  # the thread below hears it: the main one may be inside a receive
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self._guard = threading.Thread(target=self._watch, name="ranks", daemon=True)
+        self._beat = monotonic()
         self._guard.start()
+        threading.Thread(target=self._watch_the_watch, name="ranks' watch", daemon=True).start()
         try:
             dist.init_process_group(
                 backend,
@@ -89,6 +90,14 @@ class Ranks:
                 world_size=self.size,
                 timeout=_GROUP,
             )
+        except RuntimeError as error:
+            self._guard.join(_SILENCE + 4 * _BEAT)  # it may know who is gone, and then ends this process
+            unreached = RanksError(
+                f"rank {self.rank} can't open a connection to the others ({_words(error)}). Ports between the machines "
+                "must be open; if a machine has several networks, say which one to take, such as "
+                "GLOO_SOCKET_IFNAME=eth0 before torchrun (ip address lists them)"
+            )
+            self.__exit__(RanksError, unreached, None)
         except BaseException as error:
             self.__exit__(type(error), error, error.__traceback__)
             raise
@@ -189,6 +198,7 @@ class Ranks:
         count, asked_to_end = 0, 0.0
         while not self._over.is_set():
             count += 1
+            self._beat = monotonic()
             try:
                 store.set(f"life/{self.rank}", f"{count} {self._where()}")
                 if store.check(["failed"]):
@@ -218,6 +228,15 @@ class Ranks:
                 self._end(f"rank {self.rank} was told to end (SIGTERM){self._where()}")
             if _told_to_end(_BEAT) and not asked_to_end:
                 asked_to_end = monotonic()
+
+    def _watch_the_watch(self) -> None:
+        """A machine that loses power says nothing, and a question to its store has no end: this thread asks nothing."""
+        while not self._over.wait(_BEAT):
+            if monotonic() - self._beat > 2 * _SILENCE:
+                self._end(
+                    f"the store at {_address()} has not answered for {2 * _SILENCE:g} s: the machine of rank 0 or the "
+                    f"network to it is gone; rank {self.rank} ends too{self._where()}"
+                )
 
     def _where(self) -> str:
         """What this rank does, as the end of a sentence."""

@@ -63,3 +63,7 @@ class Stage(PipelineStage):
         """PyTorch's, noted as W."""
         with self._clock.op(Op("W", bwd_chunk_id, self.stage_index)):
             super().backward_weight_one_chunk(bwd_chunk_id, *args, **kwargs)
+
+    def _get_init_p2p_neighbors_ops(self) -> list[Any]:
+        """PyTorch's greetings to its neighbours, without those to its own rank: in 2.11 gloo can't send these."""
+        return [op for op in super()._get_init_p2p_neighbors_ops() if op.group_peer != self.group_rank]

@@ -1,0 +1,142 @@
+"""Two machines as docs/cluster.md has them: two network namespaces with a cable between, a torchrun in each.
+
+Each is told a host name that leads nowhere, as on many machines, so the ranks must find the way to each other.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager, suppress
+from time import monotonic, sleep
+
+import pytest
+
+from gpipe_edu.cluster.interface import towards
+
+from . import starting
+
+pytestmark = pytest.mark.timeout(180)
+
+HOSTS = tuple(f"gpipe{os.getpid()}{letter}" for letter in "ab")
+CABLE = tuple(f"v{os.getpid()}{letter}" for letter in "ab")
+ADDRESSES = ("10.0.0.1", "10.0.0.2")
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=10)
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    try:
+        for name in HOSTS:
+            ip("netns", "add", name)
+        ip("link", "add", CABLE[0], "type", "veth", "peer", "name", CABLE[1])
+        for name, end, address in zip(HOSTS, CABLE, ADDRESSES, strict=True):
+            ip("link", "set", end, "netns", name)
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", end)
+            ip("-n", name, "link", "set", end, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield HOSTS
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"two network namespaces can't be made here: {getattr(error, 'stderr', '') or error}")
+    finally:
+        for name in HOSTS:  # the cable goes with them
+            with suppress(OSError):
+                subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=10)
+
+
+@contextmanager
+def torchruns(*arguments):
+    """The page's two lines, one on each host."""
+    with ExitStack() as stack:
+        processes = []
+        for number, name in enumerate(HOSTS):
+            command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", f"--node-rank={number}"]
+            command += ["--nproc-per-node=1", "--master-addr=10.0.0.1", "--master-port=29500", *arguments]
+            named = ["unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"', "sh", *command]
+            process = subprocess.Popen(
+                ["ip", "netns", "exec", name, *named],
+                env=starting.environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+            stack.callback(process.communicate)
+            stack.callback(end, process)
+            processes.append(process)
+        yield processes
+
+
+def end(process):
+    """It and all that it has started: torchrun's ranks are sessions of their own."""
+    for parent in (*children(process.pid), process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(parent, signal.SIGKILL)
+
+
+def children(pid):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, timeout=10)
+    below = [int(line) for line in found.stdout.split()]
+    return [*below, *(far for child in below for far in children(child))]
+
+
+def test_the_lines_of_the_page_train_on_both(hosts):
+    with torchruns(*starting.JOB) as processes:
+        told = [process.communicate(timeout=150)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], told
+    assert "2 on 2 hosts: 1 replica of 2 devices" in told[0]
+    assert "epoch 1" not in told[1]
+
+
+@pytest.mark.parametrize("victim", [1, 0])
+def test_one_is_killed_and_the_other_says_so(hosts, tmp_path, victim):
+    with torchruns("-m", "tests.cluster.faulty", str(tmp_path), "sleep") as processes:
+        starting.wait_for(tmp_path / "there", 120)
+        sleep(1.5)  # time for a sign of life that says where it is
+        killed = monotonic()
+        end(processes[victim])
+        told = processes[1 - victim].communicate(timeout=60)[0]
+        assert monotonic() - killed < 20, told
+        assert processes[1 - victim].returncode != 0
+    if victim == 1:
+        assert f"rank 1 ({HOSTS[1]}, process " in told
+        assert "gave no sign of life" in told
+    else:
+        assert "so rank 0 or the torchrun that holds it has ended" in told
+
+
+def test_the_cable_is_pulled_and_both_say_so(hosts, tmp_path):
+    """No connection is closed then: a question to the other machine just stays without an answer."""
+    with torchruns("-m", "tests.cluster.faulty", str(tmp_path), "sleep") as processes:
+        starting.wait_for(tmp_path / "there", 120)
+        sleep(1.5)
+        ranks = [int((tmp_path / f"rank {k}").read_text()) for k in range(2)]
+        pulled = monotonic()
+        ip("-n", HOSTS[0], "link", "set", CABLE[0], "down")
+        try:
+            while any(alive(rank) for rank in ranks) and monotonic() - pulled < 40:
+                sleep(0.1)
+            took = monotonic() - pulled
+        finally:
+            ip("-n", HOSTS[0], "link", "set", CABLE[0], "up")
+        for process in processes:
+            end(process)
+        told = [process.communicate(timeout=60)[0] for process in processes]
+    assert took < 20, told
+    assert f"rank 1 ({HOSTS[1]}, process " in told[0]
+    assert "the store at 10.0.0.1:29500 has not answered for 12 s" in told[1]
+
+
+def alive(pid):
+    """Whether it runs: one that has ended but was not waited for does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, timeout=10).stdout
+    return bool(state) and not state.startswith("Z")
+
+
+def test_the_way_to_this_machine_itself_names_no_interface():
+    assert towards("127.0.0.1") is None
+    assert towards("127.0.1.1") is None
+    assert towards("no.such.host.invalid") is None
