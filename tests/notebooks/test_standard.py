@@ -98,6 +98,16 @@ def test_claims_are_asserted_and_no_line_hides_its_result(path):
 
 
 @every_notebook
+def test_a_chart_is_the_last_line_of_its_cell_or_nobody_sees_it(path):
+    charts = {"gantt", "compare", "puzzle", "simulate"}
+    for cell in cells(path, "code"):
+        for line in ast.parse(cell.source).body[:-1]:
+            match line:
+                case ast.Expr(ast.Call(func=ast.Attribute(attr=name))):
+                    assert name not in charts, f"{cell.id}: {ast.unparse(line)}"
+
+
+@every_notebook
 def test_links_and_images_are_local_and_lead_somewhere(path):
     for cell in cells(path, "markdown"):
         for mark, text, target in re.findall(r'(!?)\[([^\]]*)\]\(([^)\s]+)(?: "[^"]*")?\)', cell.source):
