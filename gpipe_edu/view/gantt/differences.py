@@ -53,6 +53,11 @@ def _against(base: Timeline, other: Timeline, base_name: str, name: str, shown: 
             f"A stage costs the same in both, and {name} has {_stages(other)} of them, {base_name} {_stages(base)}: "
             f"that is a larger model. For the same one, F and B are {_stages(base)}/{_stages(other)} of that size."
         )
+    elif _micro_batches(other) > _micro_batches(base) and _same_op_times(base, other):
+        lines.append(
+            f"A micro-batch takes as long in both, and {name} has {_micro_batches(other)} of them, {base_name} "
+            f"{_micro_batches(base)}: that is a larger mini-batch."
+        )
     elif longer and base.bubble_fraction - other.bubble_fraction > NOISE:
         lines.append(f"A smaller bubble, and yet slower: {name} fills time with recompute or with slower ops.")
     if other.source != base.source:
@@ -66,7 +71,16 @@ def _stages(timeline: Timeline) -> int:
 
 def _costs_of_a_larger_model(base: Timeline, other: Timeline) -> bool:
     """Whether more stages came with the costs of fewer, the usual slip when an interleaved schedule is compared."""
-    if _stages(other) <= _stages(base) or "measured" in (base.source, other.source):
+    return _stages(other) > _stages(base) and _same_op_times(base, other)
+
+
+def _micro_batches(timeline: Timeline) -> int:
+    return len({span.op.micro_batch for span in timeline.spans})
+
+
+def _same_op_times(base: Timeline, other: Timeline) -> bool:
+    """Whether ops of a kind take as long in both, as plans say; runs never agree so well."""
+    if "measured" in (base.source, other.source):
         return False
     a, b = ({span.op.kind: _length(span) for span in timeline.spans} for timeline in (base, other))
     return all(abs(a[kind] - b[kind]) <= NOISE * base.makespan for kind in a.keys() & b.keys())
