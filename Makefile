@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo exercises test test-quick test-floors lint site site-serve site-test clean
+.PHONY: lab demo exercises test test-quick test-floors test-releases lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -44,6 +44,23 @@ test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a 
 
 test-floors:  ## the quick tests with the oldest releases that pyproject.toml allows, in .venv-floors
 	PYTHON=$(PYTHON) .ci/floors
+
+# The lists in names.py, read without importing torch. Each environment stands on .venv, but has a PyTorch of its own.
+RELEASES = $(shell sed -n 's/^TESTED: Final = (\(.*\))$$/\1/p' gpipe_edu/cluster/names.py | tr -d '",')
+
+test-releases: $(VENV)/developer  ## several processes, with each release of PyTorch that they are promised for
+	@test -n "$(RELEASES)" || { echo "TESTED was not found in gpipe_edu/cluster/names.py"; exit 1; }
+	@for release in $(RELEASES); do \
+		there=$(VENV)-torch-$$release; \
+		test -x $$there/bin/python || $(BIN)/python -m venv $$there || exit 1; \
+		if [ "$(TORCH)" = cpu ] && [ "$$(uname)" = Linux ]; then from="--extra-index-url https://download.pytorch.org/whl/cpu"; fi; \
+		$$there/bin/python -m pip install -q --disable-pip-version-check $$from "torch==$$release.*" || exit 1; \
+		$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+			> "$$($$there/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/behind.pth"; \
+		echo "PyTorch $$release:"; \
+		OMP_NUM_THREADS=1 PYTHONPATH=. $$there/bin/python -m pytest -q tests/cluster/test_pipeline.py \
+			tests/cluster/test_saving.py tests/cluster/test_names.py || exit 1; \
+	done
 
 lint: $(VENV)/developer  ## style, formatting, types, and which room may import which
 	$(BIN)/ruff check .

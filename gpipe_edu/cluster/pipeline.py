@@ -155,8 +155,10 @@ class Pipeline:
         reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps, say
         reduce=False for all but the last.
 
-        Raises ValueError for a mini-batch that would be padded under BatchNorm, or a reduction of what is reduced.
+        Raises ValueError for samples unlike the example's, for x and y of different length, for a mini-batch that would
+        be padded under BatchNorm, or a reduction of what is reduced.
         """
+        self._fitting(x, y)
         batch = self._cut(x)
         engine = self._engine(batch)
         if self._reduced and any(w.grad is not None and bool(w.grad.any()) for w in self.parameters()):
@@ -259,6 +261,17 @@ class Pipeline:
         worst = torch.tensor(self._offset.doubt, dtype=torch.float64, device=self.device)
         dist.all_reduce(worst, dist.ReduceOp.MAX, group=self.group)
         return float(worst)
+
+    def _fitting(self, x: Tensor, y: Tensor) -> None:
+        """Asked on every rank, also those that read neither: one that refuses alone leaves the others waiting."""
+        expected = self._boundaries[0]
+        if tuple(x.shape[1:]) != expected.shape or x.dtype != expected.dtype:
+            raise ValueError(
+                f"x has samples of shape {tuple(x.shape[1:])} and type {x.dtype}; this pipeline's example has "
+                f"shape {expected.shape} and type {expected.dtype}. Make another Pipeline for other samples"
+            )
+        if len(x) != len(y) or len(x) == 0:
+            raise ValueError(f"x has {len(x)} samples and y {len(y)}; both must have the same number, at least 1")
 
     def _cut(self, x: Tensor) -> _Batch:
         M = min(self.schedule.micro_batches, len(x))

@@ -13,12 +13,12 @@ from gpipe_edu.cluster import Pipeline
 LOSS = nn.CrossEntropyLoss()
 
 
-def unwatched(function, *arguments):
+def unwatched(function, *arguments, **named):
     """PyTorch's messages are no learner's: some releases greet their own rank, which the watch would object to."""
     from gpipe_edu.distributed.rank import this_watch
 
     this_watch().diary = None
-    return function(*arguments)
+    return function(*arguments, **named)
 
 
 def data(N=13):
@@ -143,6 +143,32 @@ def timeline():
     pipeline = Pipeline(network(), schedule, LOSS, x)
     pipeline.step(x, y)
     return pipeline.timeline(), schedule
+
+
+def frozen(part):
+    """Layers 0 to 4 are stage 0, the others stage 1."""
+    (x, y), net = data(), network()
+    for weight in net[part].parameters():
+        weight.requires_grad_(False)
+    single, pipeline = copy.deepcopy(net), Pipeline(copy.deepcopy(net), ge.zero_bubble(2, 4), LOSS, x)
+    LOSS(single(x), y).backward()
+    pipeline.step(x, y)
+    expected = dict(single.named_parameters())
+    assert all((w.grad is None) == (expected[name].grad is None) for name, w in pipeline.named_parameters())
+    trained = {name: w.grad for name, w in pipeline.named_parameters() if w.requires_grad}
+    return max((float((grad - expected[name].grad).abs().max()) for name, grad in trained.items()), default=0.0)
+
+
+def unfitting():
+    """What a step says to each mini-batch that doesn't fit, on this rank."""
+    (x, y), said = data(), []
+    pipeline = Pipeline(network(), ge.gpipe(2, 4), LOSS, x)
+    for inputs, labels in [(x[:, :4], y), (x.float(), y), (x, y[:5]), (x[:0], y[:0])]:
+        try:
+            pipeline.step(inputs, labels)
+        except ValueError as error:
+            said.append(str(error))
+    return said
 
 
 def refusal(schedule):

@@ -71,6 +71,19 @@ def test_recomputed_micro_batches_run_forward_twice_and_others_once(crew):
     assert run(crew, 2, jobs.recomputed) == [3 + 1, 3 + 2]
 
 
+@pytest.mark.parametrize("part", [slice(0, 5), slice(5, None)])
+def test_a_frozen_stage_hands_gradients_on_and_gets_none(crew, part):
+    assert max(run(crew, 2, jobs.frozen, part)) < 1e-10
+
+
+def test_a_mini_batch_that_does_not_fit_is_refused_on_every_rank(crew):
+    for shape, kind, labels, nothing in run(crew, 2, jobs.unfitting):
+        assert "samples of shape (4,)" in shape
+        assert "torch.float32" in kind
+        assert "x has 13 samples and y 5" in labels
+        assert "x has 0 samples and y 0" in nothing
+
+
 def test_predictions_are_those_of_one_device(crew):
     first, last = run(crew, 2, jobs.predicted)
     assert first is None
