@@ -70,12 +70,11 @@ class Ranks:
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.now: Callable[[], object] = lambda: None
-        self._patience = patience
         choose(os.environ["MASTER_ADDR"])
         self._over = threading.Event()
-        self._store = self._find()
+        self._store = self._find(patience)
         self._store.set(f"here/{self.rank}", f"{socket.gethostname()}, process {os.getpid()}")
-        self._wait_for("here", "has not started")
+        self._wait_for("here", "has not started", patience)
         if hasattr(signal, "pthread_sigmask"):  # the thread below hears it: the main one may be inside a receive
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self._guard = threading.Thread(target=self._watch, name="ranks", daemon=True)
@@ -126,7 +125,7 @@ class Ranks:
         Raises RanksError, on every rank, naming the first rank whose job is another one, and where.
         """
         self._store.set(f"job/{self.rank}", json.dumps({name: str(value) for name, value in job.items()}))
-        self._wait_for("job", "has joined, but not said what it is about to run,")
+        self._wait_for("job", "has joined, but not said what it is about to run,", _GROUP.total_seconds())
         jobs = [json.loads(self._store.get(f"job/{rank}")) for rank in range(self.size)]
         for rank, theirs in enumerate(jobs):
             for name in dict.fromkeys([*jobs[0], *theirs]):
@@ -137,7 +136,7 @@ class Ranks:
                         "Start every rank with the same command."
                     )
 
-    def _find(self) -> Any:
+    def _find(self, patience: float) -> Any:
         """The store where ranks meet: torchrun's own, or rank 0's."""
         where = _address()
         agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -146,7 +145,7 @@ class Ranks:
                 os.environ["MASTER_ADDR"],
                 int(os.environ["MASTER_PORT"]),
                 is_master=self.rank == 0 and not agent,
-                timeout=timedelta(seconds=self._patience),
+                timeout=timedelta(seconds=patience),
                 wait_for_workers=False,  # we wait ourselves, and say for whom
             )
         except (RuntimeError, ValueError) as error:
@@ -156,14 +155,14 @@ class Ranks:
                     "--master-port 29501"
                 ) from error
             raise RanksError(
-                f"rank {self.rank} reached nobody at {where} within {self._patience:g} s ({_words(error)}): is rank 0 "
+                f"rank {self.rank} reached nobody at {where} within {patience:g} s ({_words(error)}): is rank 0 "
                 "started, is this its address, and may this port be reached from here?"
             ) from error
         return c10d.PrefixStore(os.environ.get("TORCHELASTIC_RUN_ID", "job"), store)
 
-    def _wait_for(self, what: str, lacks: str) -> None:
+    def _wait_for(self, what: str, lacks: str, patience: float) -> None:
         """Until every rank has said `what`."""
-        end = monotonic() + self._patience
+        end = monotonic() + patience
         while True:
             try:
                 silent = [rank for rank in range(self.size) if not self._store.check([f"{what}/{rank}"])]
@@ -177,7 +176,7 @@ class Ranks:
             if monotonic() > end:
                 who = ", ".join(map(str, silent))
                 raise RanksError(
-                    f"rank {who} {lacks} within {self._patience:g} s, so rank {self.rank} ends: {self.size} ranks were "
+                    f"rank {who} {lacks} within {patience:g} s, so rank {self.rank} ends: {self.size} ranks were "
                     "announced. Start all of them with the same --nnodes and --nproc-per-node; look at what that one "
                     "printed"
                 )
@@ -186,7 +185,7 @@ class Ranks:
     def _leave(self) -> None:
         """End well, together: rank 0 may hold the store."""
         self._store.set(f"done/{self.rank}", "")
-        self._wait_for("done", "is not through")
+        self._wait_for("done", "is not through", _GROUP.total_seconds())
         self._over.set()
         self._guard.join()
         dist.destroy_process_group()

@@ -35,12 +35,19 @@ def main(folder, what):
     rank = int(os.environ["RANK"])
     (folder / f"rank {rank}").write_text(str(os.getpid()))
     torch.manual_seed(0)
+
+    def loss(output, target):
+        if what == "raise in the loss":
+            (folder / "there").touch()
+            raise ValueError("the loss went wrong")
+        return nn.functional.cross_entropy(output, target)
+
     net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2), Trap(what, folder))
     x, y = torch.randn(8, 4), torch.randint(0, 2, (8,))
     schedule = ge.gpipe(2, 4) if what == "other schedule" and rank == 1 else ge.one_f_one_b(2, 4)
     with Ranks(patience=float(os.environ.get("PATIENCE", "60"))) as ranks:
         ranks.agree({"schedule": schedule})
-        pipeline = Pipeline(net, schedule, nn.CrossEntropyLoss(), x)
+        pipeline = Pipeline(net, schedule, loss, x)
         ranks.now = lambda: pipeline.now
         for _ in range(5):
             pipeline.step(x, y)

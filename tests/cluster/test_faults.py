@@ -40,6 +40,14 @@ def test_a_rank_that_raises(tmp_path):
     assert "rank 0 ends too" in told[0]
 
 
+def test_a_loss_that_raises(tmp_path):
+    with starting.ranks(2, job(tmp_path, "raise in the loss")) as processes:
+        starting.wait_for(tmp_path / "there")
+        told = ended(processes)
+    for text in told.values():
+        assert "rank 1 failed at F0 of stage 1, micro-batch 0: ValueError: the loss went wrong" in text
+
+
 @pytest.mark.parametrize("victim", [1, 0])
 def test_a_rank_that_is_killed(tmp_path, victim):
     with starting.ranks(2, job(tmp_path, "sleep")) as processes:
