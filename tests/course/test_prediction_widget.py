@@ -14,7 +14,7 @@ from gpipe_edu.course.prediction_widget import Prediction
 from gpipe_edu.course.question import find
 
 ASKED = Choice(
-    "77/first",
+    "03/loop",
     "Which `<b>`?\n\n```\nF0 B0\n```",
     "The *secret*.",
     {"A": "*one*", "B": "<i>two"},
@@ -58,7 +58,7 @@ def test_a_second_page_with_the_same_question_cannot_change_the_answer():
     click(second, "B")
     assert second.outcome["chosen"] == "A"
     assert "the first answer counts" in second.outcome["words"]
-    assert store.read("predictions") == {"77/first": "A"}
+    assert store.read("predictions") == {"03/loop": "A"}
 
 
 def test_a_new_widget_shows_what_was_committed():
