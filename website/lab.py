@@ -41,7 +41,7 @@ NEEDED = [
     "markdown-it-py",
 ]
 
-_NUMPY_ALONE = re.compile(r"notebooks/(0[01235]|09|11|schedule)|exercises/exercise_0[126789]")
+_NUMPY_ALONE = re.compile(r"notebooks/(0[01235]|09|11|13|schedule)|exercises/exercise_0[126789]")
 
 
 def runs_in_a_browser(name: str) -> bool:

@@ -90,7 +90,13 @@ def text(outputs):
 
 
 def errors(found):
-    return {name: o["evalue"] for name, outputs in found.items() for o in outputs if o["output_type"] == "error"}
+    """What each failed cell has said: an error of ours says it in place of the traceback."""
+    return {
+        name: "\n".join([o["evalue"], *o["traceback"]])
+        for name, outputs in found.items()
+        for o in outputs
+        if o["output_type"] == "error"
+    }
 
 
 def ours(page):
