@@ -82,7 +82,7 @@ def offset(group: Any) -> Offset:
     """This rank's, within `group`; all ranks of it call this at the same time."""
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     value = torch.zeros(1, dtype=torch.float64, device=_device(group))
-    best = Offset(0.0, 0.0)
+    found = [Offset(0.0, 0.0)] if rank == 0 else []
     for other in range(1, size):
         for _ in range(_QUESTIONS):
             if rank == 0:
@@ -94,9 +94,8 @@ def offset(group: Any) -> Offset:
                 dist.send(value, group=group, group_dst=0)
                 dist.recv(value, group=group, group_src=0)
                 heard = perf_counter()
-                found = Offset(value.item() - (asked + heard) / 2, (heard - asked) / 2)
-                best = min(best, found, key=lambda one: one.doubt or 1e9)
-    return best
+                found.append(Offset(value.item() - (asked + heard) / 2, (heard - asked) / 2))
+    return min(found, key=lambda one: one.doubt)
 
 
 def _event() -> Any:

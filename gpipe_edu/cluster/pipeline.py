@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -28,14 +29,8 @@ from .stage import Stage
 Loss = Callable[[Any, Any], Tensor]
 
 
-class _Batch(NamedTuple):
-    """A mini-batch as it is cut: how many samples each micro-batch has."""
-
-    sizes: tuple[int, ...]
-
-    @property
-    def widest(self) -> int:
-        return max(self.sizes)
+Sizes = tuple[int, ...]
+"""A mini-batch as it is cut: how many samples each micro-batch has."""
 
 
 class Pipeline:
@@ -89,9 +84,8 @@ class Pipeline:
         }
         self._pieces: dict[int, nn.Sequential] = {k: pieces[k] for k in mine}
         self._clock = Clock(self.device)
-        self._engines: dict[_Batch, Engine] = {}
+        self._engines: dict[Sizes, Engine] = {}
         self._ran: list[Ran] = []
-        self._offset: Offset | None = None
         self._reduced = False
 
     @property
@@ -159,8 +153,8 @@ class Pipeline:
         be padded under BatchNorm, or a reduction of what is reduced.
         """
         self._fitting(x, y)
-        batch = self._cut(x)
-        engine = self._engine(batch)
+        sizes = self._cut(x)
+        engine = self._engine(sizes)
         if self._reduced and any(w.grad is not None and bool(w.grad.any()) for w in self.parameters()):
             raise ValueError(
                 "there are gradients that were added up over the replicas already; adding them up again would count "
@@ -168,9 +162,9 @@ class Pipeline:
             )
         self._clock.begin()
         loss = engine.run(
-            _padded(x.to(self.device), batch) if self.first else None,
-            _padded(y.to(self.device), batch) if self.last else None,
-            batch.sizes,
+            _padded(x.to(self.device), sizes) if self.first else None,
+            _padded(y.to(self.device), sizes) if self.last else None,
+            sizes,
             len(x) * self.copies if of is None else of,
         )
         self._ran = self._clock.ran()
@@ -214,8 +208,6 @@ class Pipeline:
 
     def timeline(self) -> Timeline:
         """When the ops of the last step ran on all ranks, on rank 0's clock. All ranks must call this."""
-        if self._offset is None:
-            self._offset = offset(self.group)
         everything: list[Any] = [None] * dist.get_world_size(self.group)
         dist.all_gather_object(everything, (self._ran, self._offset), group=self.group)
         spans = [
@@ -256,11 +248,14 @@ class Pipeline:
 
     def doubt(self) -> float:
         """By how many seconds the clocks of two ranks in `timeline` may disagree. All ranks must call this."""
-        if self._offset is None:
-            self._offset = offset(self.group)
         worst = torch.tensor(self._offset.doubt, dtype=torch.float64, device=self.device)
         dist.all_reduce(worst, dist.ReduceOp.MAX, group=self.group)
         return float(worst)
+
+    @cached_property
+    def _offset(self) -> Offset:
+        """Measured once, together: all ranks need it at the same time."""
+        return offset(self.group)
 
     def _fitting(self, x: Tensor, y: Tensor) -> None:
         """Asked on every rank, also those that read neither: one that refuses alone leaves the others waiting."""
@@ -273,21 +268,21 @@ class Pipeline:
         if len(x) != len(y) or len(x) == 0:
             raise ValueError(f"x has {len(x)} samples and y {len(y)}; both must have the same number, at least 1")
 
-    def _cut(self, x: Tensor) -> _Batch:
+    def _cut(self, x: Tensor) -> Sizes:
         M = min(self.schedule.micro_batches, len(x))
-        batch = _Batch(tuple(len(piece) for piece in split_batch(torch.arange(len(x)), M)))
-        if self._norms and len(set(batch.sizes)) > 1:
+        sizes = tuple(len(piece) for piece in split_batch(torch.arange(len(x)), M))
+        if self._norms and len(set(sizes)) > 1:
             raise ValueError(
-                f"{len(x)} samples make {M} micro-batches of {min(batch.sizes)} or {batch.widest}. PyTorch's engine "
+                f"{len(x)} samples make {M} micro-batches of {min(sizes)} or {max(sizes)}. PyTorch's engine "
                 "needs equal ones, and padding would go into BatchNorm's statistics: take a mini-batch that M divides, "
                 "drop_last=True in a loader for instance"
             )
-        return batch
+        return sizes
 
-    def _engine(self, batch: _Batch) -> Engine:
+    def _engine(self, sizes: Sizes) -> Engine:
         """PyTorch's engine for mini-batches of this size: it wants to know shapes before it runs."""
-        if batch not in self._engines:
-            schedule = self.schedule.first(len(batch.sizes))
+        if sizes not in self._engines:
+            schedule = self.schedule.first(len(sizes))
             recomputed = defaultdict(set)
             for op in schedule.rows[self.rank]:
                 if op.kind == "C":
@@ -298,16 +293,16 @@ class Pipeline:
                     k,
                     schedule.stages,
                     self.device,
-                    self._boundaries[k].empty(batch.widest, self.device, grad=k > 0),
-                    self._boundaries[k + 1].empty(batch.widest, self.device, grad=True),
+                    self._boundaries[k].empty(max(sizes), self.device, grad=k > 0),
+                    self._boundaries[k + 1].empty(max(sizes), self.device, grad=True),
                     self.group,
                     frozenset(recomputed[k]),
                     self._clock,
                 )
                 for k, piece in self._pieces.items()
             ]
-            self._engines[batch] = Engine(stages, schedule, self._loss_fn, self._clock)
-        return self._engines[batch]
+            self._engines[sizes] = Engine(stages, schedule, self._loss_fn, self._clock)
+        return self._engines[sizes]
 
     def _add_up(self) -> None:
         """One message for all gradients, after the last micro-batch: each of M would carry as much."""
@@ -321,12 +316,12 @@ class Pipeline:
             grad.copy_(total.view_as(grad))
 
 
-def _padded(values: Tensor, batch: _Batch) -> Tensor:
+def _padded(values: Tensor, sizes: Sizes) -> Tensor:
     """The micro-batches one behind the other, each as long as the longest; what is added counts for nothing."""
-    if len(set(batch.sizes)) == 1:
+    if len(set(sizes)) == 1:
         return values
-    rows, start = [], 0
-    for size in batch.sizes:
-        rows += [*range(start, start + size), *[start + size - 1] * (batch.widest - size)]
+    rows, start, widest = [], 0, max(sizes)
+    for size in sizes:
+        rows += [*range(start, start + size), *[start + size - 1] * (widest - size)]
         start += size
     return values[rows]

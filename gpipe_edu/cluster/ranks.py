@@ -90,16 +90,15 @@ class Ranks:
                 timeout=_GROUP,
             )
         except RuntimeError as error:
-            self._guard.join(_SILENCE + 4 * _BEAT)  # it may know who is gone, and then ends this process
+            self._let_the_guard_tell()
             unreached = RanksError(
                 f"rank {self.rank} can't open a connection to the others ({_words(error)}). Ports between the machines "
                 "must be open; if a machine has several networks, say which one to take, such as "
                 "GLOO_SOCKET_IFNAME=eth0 before torchrun (ip address lists them)"
             )
-            self.__exit__(RanksError, unreached, None)
+            self._fail(unreached)
         except BaseException as error:
-            self.__exit__(type(error), error, error.__traceback__)
-            raise
+            self._fail(error)
 
     def __enter__(self) -> Ranks:
         return self
@@ -109,15 +108,23 @@ class Ranks:
     ) -> None:
         if error is None or (isinstance(error, SystemExit) and not error.code):
             self._leave()
-            return
+        else:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Tell the others of `error`, say it, and end this process."""
         if isinstance(error, RuntimeError) and not isinstance(error, RanksError) and _echoes(error):
-            self._guard.join(_SILENCE + 4 * _BEAT)  # it may know who is gone, and then ends this process
+            self._let_the_guard_tell()
         with suppress(Exception):
             self._store.compare_set("failed", "", json.dumps([self.rank, self._where(), _words(error)]))
         if isinstance(error, RanksError):
             self._end(str(error))
         traceback.print_exception(error)
         self._end(f"rank {self.rank} failed{self._where()}: {_words(error)}")
+
+    def _let_the_guard_tell(self) -> None:
+        """It may know who is gone, and then ends this process with a better sentence."""
+        self._guard.join(_SILENCE + 4 * _BEAT)
 
     def agree(self, job: Mapping[str, object]) -> None:
         """Compare `job`, such as {"schedule": text}, with that of the others.

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from time import monotonic, sleep
+from typing import NoReturn
 
 from . import cage
 
@@ -60,7 +61,7 @@ def start(module: str, environment: Mapping[str, str], session: bool) -> Forked:
     theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
     pid = fork()
     if pid == 0:
-        _be(theirs, module, environment, session)
+        become(theirs, module, environment, session)
     for end in theirs:
         os.close(end)
     return Forked(pid, pipes[0][1], pipes[1][0], pipes[2][0])
@@ -73,8 +74,8 @@ def fork() -> int:
         return os.fork()
 
 
-def _be(ends: tuple[int, int, int], module: str, environment: Mapping[str, str], session: bool) -> None:
-    """In the forked process: what a fresh Python would do."""
+def become(ends: Iterable[int], module: str, environment: Mapping[str, str], session: bool) -> NoReturn:
+    """In the forked process: what a fresh Python would do, with `ends` for what it hears, says and prints."""
     status = 1
     try:
         cage.die_with_parent()

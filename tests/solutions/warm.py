@@ -4,15 +4,14 @@ What such a process has not loaded, a fresh one has not either: nothing of the a
 has never trained. That `check` itself starts fresh ones is what tests/course is for.
 """
 
-import contextlib
-import importlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import threading
+
+from gpipe_edu.process import forked
 
 
 class Warm:
@@ -47,18 +46,12 @@ class Warm:
             return json.loads(self.socket.recv(1000))
 
 
-class Forked:
-    """What is used of subprocess.Popen."""
+class Forked(forked.Forked):
+    """One that another process has forked, which alone may wait for it."""
 
     def __init__(self, warm, pid, stdin, stdout, stderr):
-        self.warm, self.pid, self.status = warm, pid, None
-        self.stdin = os.fdopen(stdin, "wb")
-        self.stdout, self.stderr = os.fdopen(stdout, "rb"), os.fdopen(stderr, "rb")
-
-    def kill(self):
-        if self.status is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+        super().__init__(pid, stdin, stdout, stderr)
+        self.warm = warm
 
     def wait(self, timeout=None):
         return self._asked(0)
@@ -68,9 +61,9 @@ class Forked:
 
     def _asked(self, how):
         with self.warm.turn:
-            if self.status is None:
-                self.status = self.warm.ask({"wait": self.pid, "how": how})["status"]
-        return self.status
+            if self.returncode is None:
+                self.returncode = self.warm.ask({"wait": self.pid, "how": how})["status"]
+        return self.returncode
 
 
 def serve(descriptor):
@@ -99,22 +92,7 @@ def _obey(question, ends):
         return {"status": os.waitstatus_to_exitcode(status) if pid else None}
     pid = os.fork()
     if pid == 0:
-        _be(ends, **question)
+        forked.become(ends, **question)
     for end in ends:
         os.close(end)
     return {"pid": pid}
-
-
-def _be(ends, module, environment, session):
-    """In the forked process: what a fresh Python would do."""
-    if session:
-        os.setsid()
-    for number, end in enumerate(ends):
-        os.dup2(end, number)
-    os.closerange(3, 1000)
-    os.environ.clear()
-    os.environ.update(environment)
-    try:
-        importlib.import_module(module).main()
-    finally:
-        os._exit(0)
