@@ -248,7 +248,8 @@ BANK.changed(
     "unreceived",
     "last_sends_its_result",
     WAIT,
-    "    if k == K - 1:\n        handles.append(dist.isend(torch.tensor(losses), 0))\n",
+    # Its handle is kept: one thrown away while the others still receive would be a slip of its own, seen by luck.
+    f"{WAIT}    if k == K - 1:\n        stage.told = dist.isend(torch.tensor(losses), 0)\n",
 )
 BANK.changed("detached", "keeps_what_it_sends", FORTH, f"out = out.detach()\n                {FORTH}")
 BANK.changed("loss-of-the-last", "returns_the_last_loss", END, "return losses[-1] if losses else None")
