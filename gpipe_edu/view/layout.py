@@ -274,8 +274,9 @@ def _peaks_title(width: float) -> str:
 def _route(sheet: Sheet, timeline: Timeline) -> tuple[Point, ...]:
     """The critical path runs near the lower edge of its boxes, under their labels."""
     box_of: dict[Op, Box] = {box.op: box for box in sheet.boxes[-len(timeline.spans) :]}
+    up = 2 if sheet.thin else 5
     boxes = [box_of[span.op] for span in timeline.critical_path()]
-    return tuple(point for b in boxes for point in ((b.x, b.y + b.height - 5), (b.x + b.width, b.y + b.height - 5)))
+    return tuple(point for b in boxes for point in ((b.x, b.y + b.height - up), (b.x + b.width, b.y + b.height - up)))
 
 
 def _axis(sheet: Sheet, longest: float, shown: TimeUnit) -> tuple[tuple[Point, Point], tuple[float, ...]]:
