@@ -119,6 +119,8 @@ class Ranks:
             self._store.compare_set("failed", "", json.dumps([self.rank, self._where(), _words(error)]))
         if isinstance(error, RanksError):
             self._end(str(error))
+        if isinstance(error, KeyboardInterrupt):
+            self._end(f"rank {self.rank} was interrupted{self._where()}")
         traceback.print_exception(error)
         self._end(f"rank {self.rank} failed{self._where()}: {_words(error)}")
 
@@ -277,7 +279,7 @@ def _words(error: BaseException) -> str:
     while isinstance(error.__cause__, Exception):
         error = error.__cause__
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:500]
+    return ": ".join([type(error).__name__, *lines[:1]])[:500]
 
 
 def device_of(local_rank: int, wish: str) -> torch.device:
