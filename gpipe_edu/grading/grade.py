@@ -110,7 +110,12 @@ def shut(judges: Judges, wish: Wish) -> str:
             f"version {cage.version() or 'none'}; 6 is needed). Grade on a newer Linux, a virtual machine will do, "
             "or with --trust, if you trust everybody whose answers these are"
         )
-    return f"Shut to answers here: {held}."
+    ends = (
+        "what they start ends with the grader, however that ends (a process namespace)"
+        if held.processes
+        else "what they start is found by parentage, as no process namespace is to be had"
+    )
+    return f"Shut to answers here: {held}; {ends}."
 
 
 class Found(NamedTuple):

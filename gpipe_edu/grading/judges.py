@@ -51,7 +51,7 @@ class Judges:
     """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without a cage."""
 
     def __init__(self, jobs: int, trust: bool = False) -> None:
-        self._jobs, self._trust = jobs, trust
+        self._trust, self._held = trust, cage.Held()
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_grade_", ignore_cleanup_errors=True)
         self._workers = [_Worker(self._folder.name) for _ in range(jobs)]
 
@@ -64,9 +64,10 @@ class Judges:
         self._folder.cleanup()
 
     def held(self) -> cage.Held:
-        """What the cage shuts here."""
+        """What the cage shuts here; to be asked before answers are judged in one."""
         answer = self._workers[0].ask({"probe": True}, START)
-        return cage.Held(*answer["held"]) if "held" in answer else cage.Held()
+        self._held = cage.Held(*answer["held"]) if "held" in answer else cage.Held()
+        return self._held
 
     def judge(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
         """The outcomes as they come."""
@@ -107,6 +108,7 @@ class Judges:
             "packed": {**task.packed._asdict(), "body": body},
             "seed": task.seed,
             "caged": not self._trust,
+            "apart": self._held.processes,
             "passing_over": list(task.passing_over),
         }
         answer = one.ask(message, wall(find(task.key).seconds) + _LIMIT)
