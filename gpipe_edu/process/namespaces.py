@@ -27,6 +27,12 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
+def outlive_parent() -> None:
+    """Have this process told of its parent's end by nothing but its pipes, and so able to end what it has started."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+
 def own_network() -> bool:
     """Have a network with nobody in it, and memory that is shared by name with nobody; whether the system allows it."""
     if not _unshare(_NEW_NET | _NEW_IPC):

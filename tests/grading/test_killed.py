@@ -6,12 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from gpipe_edu.process import cage
-from tests.processes import PATIENCE, ROOT
+from tests.processes import PATIENCE, ROOT, running
 
 from .classroom import answered, hand_in
 
@@ -47,19 +46,6 @@ def allowed(command):
     if shutil.which(command[0]) is None:
         return False
     return subprocess.run([*command, "sh", "true"], capture_output=True, timeout=PATIENCE).returncode == 0
-
-
-def running(mark):
-    """The processes whose environment names `mark`, which no fork can lose."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            stat, environment = (Path(f"/proc/{name}/{part}").read_bytes() for part in ("stat", "environ"))
-        except OSError:
-            continue
-        if os.fsencode(mark) in environment and stat.rpartition(b")")[2].split()[0] != b"Z":
-            found.append(int(name))
-    return found
 
 
 def until(true, seconds=PATIENCE):
