@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import socket
 import struct
 import sys
 import sysconfig
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from . import namespaces
 
 FILE_BYTES: Final = 50_000_000
 """Of one file that it writes."""
@@ -30,17 +31,19 @@ _TCP: Final = 3
 _SCOPES: Final = 3
 """Abstract sockets, and signals."""
 
-_NEW_USER, _NEW_IPC, _NEW_NET = 0x10000000, 0x08000000, 0x40000000
-_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
-_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 
 
 class Held(NamedTuple):
-    """What is shut. network: "own" (one of its own, with nobody in it), "TCP" (no TCP, but UDP), or "" for open."""
+    """What is shut. network: "own" (one of its own, with nobody in it), "TCP" (no TCP, but UDP), or "" for open.
+
+    processes: whether the system itself ends what is started there, in a namespace of process numbers.
+    """
 
     files: bool = False
     signals: bool = False
     network: str = ""
+    processes: bool = False
 
     def missing(self, talks: bool = False) -> list[str]:
         """What stands open. talks: its processes must reach each other by TCP, so only a network of its own will do."""
@@ -74,17 +77,11 @@ def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
     if len(os.listdir("/proc/self/task")) > 1:
         raise RuntimeError("this process has other threads already, which would stay outside")
     os.chdir(scratch)
-    network = "own" if _leave_the_network() else ""
+    network = "own" if namespaces.own_network() else ""
     _limit(cpu_seconds)
     _drop_capabilities()
     held = _landlock(scratch, tcp=not talks)
     return held._replace(network=network or held.network)
-
-
-def die_with_parent() -> None:
-    """Have this process killed when the one that has started it ends in whatever way."""
-    if sys.platform == "linux":
-        _libc().prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
 def readable() -> list[str]:
@@ -135,22 +132,6 @@ def _landlock(scratch: str, tcp: bool) -> Held:
     finally:
         os.close(ruleset)
     return Held(True, bool(scopes), "TCP" if network else "")
-
-
-def _leave_the_network() -> bool:
-    """A network with nobody in it, where the system lets everybody have one; also memory that is shared by name."""
-    libc, user, group = _libc(), os.geteuid(), os.getegid()
-    if libc.unshare(_NEW_USER | _NEW_NET | _NEW_IPC) != 0:
-        return False
-    with suppress(OSError):
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        import fcntl
-
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", _IFF_UP))
-    return True
 
 
 def _drop_capabilities() -> None:
