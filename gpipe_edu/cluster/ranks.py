@@ -310,5 +310,6 @@ def _kind(wish: str) -> str:
     if wish not in ("auto", "cpu", "cuda"):
         return f"device is {wish!r}; it must be one of auto, cpu, cuda"
     if wish == "cuda" and count < here:
-        return f"device is 'cuda', but its machine has {plural(count, 'GPU')} for {plural(here, 'rank')}; use --device cpu"
+        found = f"{plural(count, 'GPU')} for {plural(here, 'rank')}"
+        return f"device is 'cuda', but its machine has {found}; use --device cpu"
     return "cpu" if wish == "cpu" or count < here else "cuda"
