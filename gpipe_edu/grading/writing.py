@@ -1,0 +1,22 @@
+"""A file is written whole or not at all: a full disk must not leave half a table, or half the seeds of a class."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file anew, all of it or nothing. Raises OSError."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.stem[:40]}.", dir=path.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
