@@ -24,6 +24,7 @@ SLOW = (
     "tests/course/test_sandbox.py",
     "tests/grading/test_class.py",
     "tests/grading/test_container.py",
+    "tests/grading/test_disk.py",
     "tests/grading/test_grade.py",
     "tests/grading/test_killed.py",
     "tests/process/test_packing.py",

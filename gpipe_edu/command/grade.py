@@ -54,16 +54,28 @@ def _graded(request: Request) -> int:
         _say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
         for note in handed_in.notes:
             print(f"  {note}")
-        graded = grade.grade(handed_in, request.out, wish, _say)
-        tables.write(request.out, graded, who)
-        from gpipe_edu.grading import pages
-
-        pages.write(request.out, graded)
+        graded = _written(handed_in, request.out, wish, who)
     print(f"Marks are in {request.out}: marks.csv, answers.csv, class.html, feedback/, marks.json, junit.xml.")
     if graded.complete:
         return 0
     print("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")
     return 2
+
+
+def _written(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who: tables.Roster | None) -> grade.Class:
+    """Grade, and write all that is written. Raises ValueError if the disk does not take it."""
+    from gpipe_edu.grading import pages  # loads the charts
+
+    try:
+        graded = grade.grade(handed_in, out, wish, _say)
+        tables.write(out, graded, who)
+        pages.write(out, graded)
+    except OSError as error:
+        raise ValueError(
+            f"{error.filename or out} can't be written: {error.strerror}. What has been judged is kept in {out}; "
+            "make room, or allow it to be written, and give the same command again"
+        ) from error
+    return graded
 
 
 def _say(words: str) -> None:

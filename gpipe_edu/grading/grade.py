@@ -26,6 +26,7 @@ from .judges import Judges, Outcome, Task
 from .marks import Mark, mark, promises
 from .notebook import Cell, Refused, read
 from .submissions import File, HandedIn, newest_first
+from .writing import put
 
 
 class Wish(NamedTuple):
@@ -280,5 +281,5 @@ def _seeds(out: Path, count: int) -> tuple[int, ...]:
             ) from None
     if len(known) < count:
         known += [secrets.randbelow(10**6) for _ in range(count - len(known))]
-        path.write_text(json.dumps(known) + "\n", encoding="utf-8")
+        put(path, json.dumps(known) + "\n")
     return tuple(known[:count])
