@@ -23,6 +23,8 @@ SLOW = (
     "tests/course/test_prediction_widget.py",
     "tests/course/test_sandbox.py",
     "tests/grading/test_class.py",
+    "tests/grading/test_container.py",
+    "tests/grading/test_disk.py",
     "tests/grading/test_grade.py",
     "tests/grading/test_killed.py",
     "tests/grading/test_nbgrader.py",

@@ -4,8 +4,7 @@ Why: a teacher waits for it. The class has the course's own solutions, right ans
 the bank of wrong ones, stubs and hostile answers; equal ones are judged once. What others do on this machine counts
 on the clock, so read the seconds of CPU, and the load beside them.
 
-    python -m benchmarks.grading                          # 40 students, all exercises, one seed; those without torch, three
-    python -m benchmarks.grading --students 10
+    python -m benchmarks.grading    # 40 students: all exercises with one seed, and those without torch with three
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ LIGHT: Final = ("01", "02", "06", "07", "09")
 
 
 class Took(NamedTuple):
-    """first, all: seconds on the clock. cpu: seconds of all processes. judged: how many answers, each with each seed."""
+    """first, all: seconds on the clock. cpu: seconds of all processes. judged: how many, each with each seed."""
 
     first: float
     all: float

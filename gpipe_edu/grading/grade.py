@@ -26,16 +26,21 @@ from .judges import Judges, Outcome, Task
 from .marks import Mark, mark, promises
 from .notebook import Cell, Refused, read
 from .submissions import File, HandedIn, newest_first
+from .writing import put
 
 
 class Wish(NamedTuple):
-    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: without a cage."""
+    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: without a cage.
+
+    elsewhere: the command line that runs a worker in a container.
+    """
 
     tasks: tuple[str, ...]
     seeds: int = 1
     jobs: int = 1
     all_or_nothing: bool = False
     trust: bool = False
+    elsewhere: tuple[str, ...] = ()
 
 
 class Class(NamedTuple):
@@ -93,7 +98,7 @@ def one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
     file = File(PurePosixPath(path.name), (0.0,), lambda: data)
     found = {key: answer for key, answer in _answers([file], wish.tasks).items() if answer_state(answer) != "missing"}
     outcomes: dict[Question, Outcome] = {}
-    with Judges(1, wish.trust) as judges:
+    with Judges(1, wish.trust, wish.elsewhere) as judges:
         shut(judges, wish)
         for task, outcome in judges.judge(_tasks([found], seeds, lambda question: False)):
             outcomes[task.name] = outcome
@@ -107,9 +112,10 @@ def shut(judges: Judges, wish: Wish) -> str:
     if wish.trust:
         return "Not shut here, because of --trust: files, network, signals. Answers run as you."
     if missing:
+        held_by = "this container" if wish.elsewhere else f"Landlock of this kernel, version {cage.version() or 'none'}"
         raise ValueError(
-            f"answers would run without a cage here: {', '.join(missing)} would stand open (Landlock of this kernel: "
-            f"version {cage.version() or 'none'}; 6 is needed). Grade on a newer Linux, a virtual machine will do, "
+            f"answers would run without a cage here: {', '.join(missing)} would stand open ({held_by}; version 6 of "
+            "Landlock is needed, or a container that works). Grade with --in podman or --in docker, on a newer Linux, "
             "or with --trust, if you trust everybody whose answers these are"
         )
     ends = (
@@ -117,7 +123,8 @@ def shut(judges: Judges, wish: Wish) -> str:
         if held.processes
         else "what they start is found by parentage, as no process namespace is to be had"
     )
-    return f"Shut to answers here: {held}; {ends}."
+    where = f"in a container of {wish.elsewhere[0]}" if wish.elsewhere else "here"
+    return f"Shut to answers {where}: {held}; {ends}."
 
 
 class Found(NamedTuple):
@@ -217,7 +224,7 @@ def _outcomes(
 
     tasks = found()
     if (first := next(tasks, None)) is not None:
-        with Judges(wish.jobs, wish.trust) as judges:
+        with Judges(wish.jobs, wish.trust, wish.elsewhere) as judges:
             tell(shut(judges, wish))
             begun = told = monotonic()
             for done, (task, outcome) in enumerate(judges.judge(chain([first], tasks)), start=1):
@@ -274,5 +281,5 @@ def _seeds(out: Path, count: int) -> tuple[int, ...]:
             ) from None
     if len(known) < count:
         known += [secrets.randbelow(10**6) for _ in range(count - len(known))]
-        path.write_text(json.dumps(known) + "\n", encoding="utf-8")
+        put(path, json.dumps(known) + "\n")
     return tuple(known[:count])

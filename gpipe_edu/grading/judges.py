@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -51,12 +51,15 @@ class Outcome(NamedTuple):
 
 
 class Judges:
-    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without a cage."""
+    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without a cage.
 
-    def __init__(self, jobs: int, trust: bool = False) -> None:
+    elsewhere: the command line that runs a worker in a container.
+    """
+
+    def __init__(self, jobs: int, trust: bool = False, elsewhere: Sequence[str] = ()) -> None:
         self._trust, self._held = trust, cage.Held()
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_grade_", ignore_cleanup_errors=True)
-        self._workers = [_Worker(self._folder.name) for _ in range(jobs)]
+        self._workers = [_Worker(self._folder.name, elsewhere) for _ in range(jobs)]
 
     def __enter__(self) -> Judges:
         return self
@@ -128,8 +131,8 @@ class Judges:
 class _Worker:
     """A worker's process, which is started when it is first asked, and anew if it has ended."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder, self._over = folder, False
+    def __init__(self, folder: str, elsewhere: Sequence[str]) -> None:
+        self._folder, self._elsewhere, self._over = folder, elsewhere, False
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -173,11 +176,11 @@ class _Worker:
         }
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            command(worker.__name__),
+            self._elsewhere or command(worker.__name__),
             stdin=pipe,
             stdout=pipe,
             stderr=sys.stderr,
-            env=environment,
+            env=None if self._elsewhere else environment,
             cwd=self._folder,
             start_new_session=True,  # Ctrl-C is for us, who end it
         )

@@ -12,6 +12,7 @@ import importlib.util
 import os
 import select
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from functools import cache
@@ -107,9 +108,10 @@ def _do(message: dict[str, Any], writing: int) -> None:
     try:
         namespaces.die_with_parent()
         if "probe" in message:
-            apart = namespaces.own_processes()
-            found: dict[str, Any] = {"held": tuple(cage.enter(os.getcwd(), START)._replace(processes=apart))}
-        elif message["apart"] and not namespaces.own_processes():
+            apart = cage.apart()
+            held = cage.enter(tempfile.mkdtemp(), START, False)
+            found: dict[str, Any] = {"held": tuple(held._replace(processes=apart))}
+        elif message["apart"] and not cage.apart():
             found = {"why": "the system allows no process namespace any more", "busy": True}
         else:
             orphans.adopt()

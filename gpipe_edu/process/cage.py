@@ -12,6 +12,7 @@ import os
 import struct
 import sys
 import sysconfig
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -67,7 +68,7 @@ def version() -> int:
     return max(0, int(_libc().syscall(_CREATE, None, 0, 1)))
 
 
-def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
+def by_landlock(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
     """Give up, for good, what an answer does not need; returns what is shut now.
 
     scratch: the one folder to write to, where this process then is. cpu_seconds: after so many it is killed. talks: TCP
@@ -78,10 +79,17 @@ def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
         raise RuntimeError("this process has other threads already, which would stay outside")
     os.chdir(scratch)
     network = "own" if namespaces.own_network() else ""
-    _limit(cpu_seconds)
+    limit(cpu_seconds)
     _drop_capabilities()
     held = _landlock(scratch, tcp=not talks)
     return held._replace(network=network or held.network)
+
+
+enter: Callable[[str, float, bool], Held] = by_landlock
+"""How a process gives up its rights; `nobody.enter` may take its place."""
+
+apart: Callable[[], bool] = namespaces.own_processes
+"""How a judge begins, if all that it starts shall end with it; in a container of its own nothing is to be done."""
 
 
 def readable() -> list[str]:
@@ -147,7 +155,8 @@ def _drop_capabilities() -> None:
     _must(libc.capset(header, nothing), "capabilities")
 
 
-def _limit(cpu_seconds: float) -> None:
+def limit(cpu_seconds: float) -> None:
+    """What this process may take, and whatever it starts. cpu_seconds: after so many each is killed."""
     import resource
 
     for kind, most in (
