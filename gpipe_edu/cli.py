@@ -19,7 +19,20 @@ from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.sizing.plan import SCHEDULES, STATES
 from gpipe_edu.sizing.presets import presets
 
-from .command import environment, exercises, grade, lab, lecture, personal, plan, puzzle, schedule, train, watch
+from .command import (
+    environment,
+    exercises,
+    grade,
+    lab,
+    lecture,
+    personal,
+    plan,
+    platforms,
+    puzzle,
+    schedule,
+    train,
+    watch,
+)
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
@@ -235,10 +248,22 @@ def grade_command(
         bool, typer.Option("--all-or-nothing", help="No points for what is partly right.")
     ] = False,
     trust: Annotated[bool, typer.Option("--trust", help="Run answers without a cage, as yourself.")] = False,
+    container: Annotated[
+        str, typer.Option("--in", metavar="ENGINE", help="podman or docker: run answers in a container.")
+    ] = "",
 ) -> None:
     """Grade a class: cut answers out of notebooks, judge them in a cage. Exit code 2 if some could not be judged."""
-    asked = grade.Request(place, out, one, tasks, roster, seeds, jobs, student, all_or_nothing, trust)
+    asked = grade.Request(place, out, one, tasks, roster, seeds, jobs, student, all_or_nothing, trust, container)
     raise typer.Exit(grade.run(asked))
+
+
+@app.command("nbgrader")
+def nbgrader_command(
+    course: Annotated[Path, typer.Argument(metavar="COURSE", help="The folder of nbgrader's course, new or not.")],
+    tasks: Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all.")] = "",
+) -> None:
+    """Write a course for nbgrader: the exercises as its sources, and our judge in the place of its own."""
+    raise typer.Exit(platforms.nbgrader(course, tasks))
 
 
 @app.command("lecture")

@@ -62,7 +62,7 @@ def find(place: Path, student: str = "") -> HandedIn:
     Raises ValueError for a place that holds none.
     """
     notes: list[str] = []
-    files = list(_files(place, notes))
+    files = list(files_in(place, notes))
     if not files:
         raise ValueError(f"there is no notebook in {place}; it must be a folder of hand-ins, or a zip archive of them")
     if student:
@@ -85,7 +85,8 @@ def newest_first(files: Iterable[File]) -> list[File]:
     return sorted(files, key=lambda file: (file.time, file.version, str(file.path)), reverse=True)
 
 
-def _files(place: Path, notes: list[str]) -> Iterator[File]:
+def files_in(place: Path, notes: list[str]) -> Iterator[File]:
+    """What may be a hand-in, in a folder or an archive; `notes` gets what was passed over. Raises ValueError."""
     if place.is_file():
         if not zipfile.is_zipfile(place):
             raise ValueError(f"{place} is a file, but no zip archive; give the folder of all hand-ins")

@@ -1,7 +1,7 @@
 """A process that judges one answer after another, each in a process forked from it, so that nobody waits for imports.
 
 It hears a message, and says what was found: the report, or why there is none. All that an answer has started is ended
-before the next one is taken.
+before the next one is taken, and also when whoever asks has gone in the middle.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import importlib.util
 import os
 import select
 import sys
+import tempfile
 import time
 from contextlib import suppress
-from typing import Any, Final
+from functools import cache
+from typing import Any, BinaryIO, Final
 
 from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.course.judging import NotJudged, judge
 from gpipe_edu.course.sandbox import START, Crowded
-from gpipe_edu.process import cage, child, forked, frames, orphans, plain
+from gpipe_edu.process import cage, child, forked, frames, namespaces, orphans, plain
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.patience import wall
 
@@ -32,19 +34,22 @@ _MEMORY: Final = 6 * 2**30
 
 def main() -> None:
     """Judge until nobody asks any more."""
-    cage.die_with_parent()
     orphans.adopt()
-    _load()
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     with suppress(EOFError, OSError):
         while True:
             message = plain.decode(frames.read(questions))
+            if "probe" not in message:
+                namespaces.die_with_parent()  # it takes seconds, and there is nothing yet to be ended
+                _load()
+                namespaces.outlive_parent()
             seconds = 0.0 if "probe" in message else wall(find(message["key"]).seconds)
-            frames.write(answers, plain.encode(_apart(message, seconds + 2 * START)))
+            frames.write(answers, plain.encode(_apart(message, seconds + 2 * START, questions)))
 
 
+@cache
 def _load() -> None:
     """What answers and judges import, once for all."""
     import gpipe_edu.distributed.rank
@@ -61,7 +66,7 @@ def _load() -> None:
         importlib.import_module(exercise.module)
 
 
-def _apart(message: dict[str, Any], seconds: float) -> dict[str, Any]:
+def _apart(message: dict[str, Any], seconds: float, asker: BinaryIO) -> dict[str, Any]:
     """{"report": ...}, {"held": ...}, or {"why": ..., "busy": whether it was the machine's fault}."""
     reading, writing = os.pipe()
     pid = forked.fork()
@@ -70,7 +75,7 @@ def _apart(message: dict[str, Any], seconds: float) -> dict[str, Any]:
         _do(message, writing)
     os.close(writing)
     try:
-        data = _until(reading, seconds)
+        data = _until(reading, seconds, asker)
     finally:
         os.close(reading)
         orphans.end()
@@ -83,11 +88,14 @@ def _apart(message: dict[str, Any], seconds: float) -> dict[str, Any]:
         return {"why": "the judge's own process was ended, perhaps for want of memory", "busy": True}
 
 
-def _until(reading: int, seconds: float) -> bytes | None:
-    """All that is written until it is closed; None if it takes longer, or is too much."""
+def _until(reading: int, seconds: float, asker: BinaryIO) -> bytes | None:
+    """All that is written until it is closed; None if it takes longer, is too much, or nobody wants it any more."""
     deadline, data = time.monotonic() + seconds, b""
     while (left := deadline - time.monotonic()) > 0 and len(data) < _LARGEST:
-        if select.select([reading], [], [], left)[0]:
+        ready = select.select([reading, asker.fileno()], [], [], left)[0]
+        if asker.fileno() in ready:  # who waits for an answer asks nothing: nobody is at the pipe's other end any more
+            return None
+        if ready:
             piece = os.read(reading, 2**16)
             if not piece:
                 return data
@@ -98,9 +106,13 @@ def _until(reading: int, seconds: float) -> bytes | None:
 def _do(message: dict[str, Any], writing: int) -> None:
     """In the forked process: judge, and write down what was found."""
     try:
-        cage.die_with_parent()
+        namespaces.die_with_parent()
         if "probe" in message:
-            found = {"held": tuple(cage.enter(os.getcwd(), START))}
+            apart = cage.apart()
+            held = cage.enter(tempfile.mkdtemp(), START, False)
+            found: dict[str, Any] = {"held": tuple(held._replace(processes=apart))}
+        elif message["apart"] and not cage.apart():
+            found = {"why": "the system allows no process namespace any more", "busy": True}
         else:
             orphans.adopt()
             _limit_memory()

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from time import monotonic, sleep
 from typing import NoReturn
 
-from . import cage
+from . import namespaces
 
 
 class Forked:
@@ -78,7 +78,7 @@ def become(ends: Iterable[int], module: str, environment: Mapping[str, str], ses
     """In the forked process: what a fresh Python would do, with `ends` for what it hears, says and prints."""
     status = 1
     try:
-        cage.die_with_parent()
+        namespaces.die_with_parent()
         if session:
             os.setsid()
         for number, end in enumerate(ends):

@@ -38,7 +38,7 @@ LEAST_WIDTH: Final = 320
 
 _TICK_ROOM: Final = 64
 _ROOMY: Final = 7
-"""Up to so many lanes in a picture each has room for two lines of text; more would outgrow a laptop's screen."""
+"""Up to so many lanes each have room for two lines of text; with more, a picture would outgrow a laptop's screen."""
 _HELD: Final = "activations held, in micro-batches"
 _HELD_IN_PARTS: Final = "held, in micro-batches (all its stages)"
 """Where a device has several stages, a micro-batch that went through one of them is only a part."""

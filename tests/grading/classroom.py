@@ -1,12 +1,20 @@
-"""Hand-ins for tests: the course's own notebooks with answers typed into them."""
+"""Hand-ins for tests: the course's own notebooks with answers typed into them; and what is read of their marks."""
 
+import ast
+import csv
+import hashlib
+import inspect
 import json
+import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 from gpipe_edu.course import percent
 from gpipe_edu.course.exercise import find
-
-ROOT = Path(__file__).resolve().parents[2]
+from gpipe_edu.grading.marks import promises
+from tests.processes import ROOT
 
 CLOCK = "def clock(K, M):\n    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]"
 LOOP = "def clock(K, M):\n    return [[(m, k)] for m in range(M) for k in range(K)]"
@@ -15,7 +23,7 @@ SEVEN = "def clock(K, M):\n    return 7"
 
 def notebook(name):
     """The released notebook, as data."""
-    return json.loads((ROOT / "exercises" / f"{name}.ipynb").read_text(encoding="utf-8"))
+    return json.loads((Path(ROOT) / "exercises" / f"{name}.ipynb").read_text(encoding="utf-8"))
 
 
 def answer_cell(book, key):
@@ -45,7 +53,7 @@ def answered(answers):
 
 def solved(name):
     """The notebook with all of its solutions."""
-    cells = percent.read((ROOT / "solutions" / f"{name}.py").read_text(encoding="utf-8"))
+    cells = percent.read((Path(ROOT) / "solutions" / f"{name}.py").read_text(encoding="utf-8"))
     book = notebook(name)
     for cell, master in zip(book["cells"], cells, strict=True):
         cell["source"] = percent.solution_of(master.source)
@@ -56,3 +64,63 @@ def hand_in(path, book):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(book if isinstance(book, str) else json.dumps(book), encoding="utf-8")
     return path
+
+
+def run(*arguments, ends=0, **environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "gpipe_edu", "grade", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env={**os.environ, "PYTHONPATH": ROOT, **environment},
+    )
+    assert done.returncode == ends, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def table(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def digests(folder):
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def states(out):
+    return {(row["student"], row["task"]): (row["state"], row["points"]) for row in table(out / "answers.csv")}
+
+
+WRONG_BESIDES = {
+    "sorts_it_first": "sorted samples are not in their order either",
+    "NeverFreesWhatLayersSave": "activations are kept, which is what the stage is there to save",
+}
+"""Answers of the bank that break a promise, and whose algorithm is wrong, too."""
+
+
+def share_of(entry):
+    """What an answer of the bank earns: nothing if its algorithm is wrong, three quarters but for one promise."""
+    if not entry.slip:
+        return 1
+    return 0.75 if entry.slip in promises(entry.key) and entry.name not in WRONG_BESIDES else 0
+
+
+def of_the_bank(entry):
+    """The notebook with an answer of the bank, and with all that stands beside it there."""
+    name = find(entry.key).function
+    source = textwrap.dedent(inspect.getsource(entry.function))
+    named = "" if entry.function.__name__ == name else f"\n{name} = {entry.function.__name__}"
+    book = answered({entry.key: _without_decorators(source) + named})
+    module = sys.modules[entry.function.__module__.removesuffix(f".{entry.name}")]
+    book["cells"].insert(0, code(_without_decorators(inspect.getsource(module))))
+    return book
+
+
+def _without_decorators(source):
+    """As it would be typed: the bank's own `@BANK.wrong(...)` is not there."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            node.decorator_list = [one for one in node.decorator_list if "BANK" not in ast.unparse(one)]
+    return ast.unparse(tree)

