@@ -103,7 +103,8 @@ def shut(judges: Judges, wish: Wish) -> str:
     held = cage.Held() if wish.trust else judges.held()
     missing = held.missing()
     if wish.trust:
-        return "Not shut here, because of --trust: files, network, signals. Answers run as you."
+        whom = "the user nobody" if judges.nobody else "you"
+        return f"Not shut here, because of --trust: files, network, signals. Answers run as {whom}."
     if missing:
         raise ValueError(
             f"answers would run without a cage here: {', '.join(missing)} would stand open (Landlock of this kernel: "

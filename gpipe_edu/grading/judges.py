@@ -48,12 +48,17 @@ class Outcome(NamedTuple):
 
 
 class Judges:
-    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without a cage."""
+    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`.
+
+    trust: without a cage; where this is root, answers then run as nobody, if they can (`nobody`).
+    """
 
     def __init__(self, jobs: int, trust: bool = False) -> None:
         self._jobs, self._trust = jobs, trust
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_grade_", ignore_cleanup_errors=True)
+        os.chmod(self._folder.name, 0o711)  # nobody has to get through to a folder of its own
         self._workers = [_Worker(self._folder.name) for _ in range(jobs)]
+        self.nobody = trust and bool(self._workers[0].ask({"probe": "nobody"}, START).get("can"))
 
     def __enter__(self) -> Judges:
         return self
@@ -65,7 +70,7 @@ class Judges:
 
     def held(self) -> cage.Held:
         """What the cage shuts here."""
-        answer = self._workers[0].ask({"probe": True}, START)
+        answer = self._workers[0].ask({"probe": "cage"}, START)
         return cage.Held(*answer["held"]) if "held" in answer else cage.Held()
 
     def judge(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
@@ -107,6 +112,7 @@ class Judges:
             "packed": {**task.packed._asdict(), "body": body},
             "seed": task.seed,
             "caged": not self._trust,
+            "nobody": self.nobody,
             "passing_over": list(task.passing_over),
         }
         answer = one.ask(message, wall(find(task.key).seconds) + _LIMIT)

@@ -12,8 +12,10 @@ import importlib.util
 import os
 import select
 import sys
+import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from gpipe_edu.course.exercise import exercises, find
@@ -62,7 +64,7 @@ def _load() -> None:
 
 
 def _apart(message: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """{"report": ...}, {"held": ...}, or {"why": ..., "busy": whether it was the machine's fault}."""
+    """{"report": ...}, {"held": ...}, {"can": ...}, or {"why": ..., "busy": whether it was the machine's fault}."""
     reading, writing = os.pipe()
     pid = forked.fork()
     if pid == 0:
@@ -100,11 +102,11 @@ def _do(message: dict[str, Any], writing: int) -> None:
     try:
         cage.die_with_parent()
         if "probe" in message:
-            found = {"held": tuple(cage.enter(os.getcwd(), START))}
+            found = _PROBES[message["probe"]]()
         else:
             orphans.adopt()
             _limit_memory()
-            child.start = forked.start
+            child.start = partial(forked.start, nobody=message["nobody"])
             found = _judge(message)
             orphans.end()
         data = plain.encode(found)
@@ -114,6 +116,21 @@ def _do(message: dict[str, Any], writing: int) -> None:
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(0)
+
+
+def _held() -> dict[str, Any]:
+    return {"held": tuple(cage.enter(os.getcwd(), START))}
+
+
+def _nobody() -> dict[str, Any]:
+    """Whether answers can run as nobody here: root can become so, and Python and its packages are there for all."""
+    if os.geteuid() != 0:
+        return {"can": False}
+    cage.become_nobody(tempfile.mkdtemp())  # it goes with the folder of all judges
+    return {"can": all(os.access(path, os.R_OK) for path in cage.readable())}
+
+
+_PROBES: Final = {"cage": _held, "nobody": _nobody}
 
 
 def _judge(message: dict[str, Any]) -> dict[str, Any]:

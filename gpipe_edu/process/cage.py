@@ -33,6 +33,8 @@ _SCOPES: Final = 3
 _NEW_USER, _NEW_IPC, _NEW_NET = 0x10000000, 0x08000000, 0x40000000
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+_NOBODY: Final = 65534
+"""The user and group that every Linux has for who may do nothing."""
 
 
 class Held(NamedTuple):
@@ -85,6 +87,23 @@ def die_with_parent() -> None:
     """Have this process killed when the one that has started it ends in whatever way."""
     if sys.platform == "linux":
         _libc().prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
+
+
+def become_nobody(scratch: str) -> None:
+    """From root to a user who owns nothing but `scratch`, so that processes that stay root are out of reach.
+
+    That is less than a cage: whatever all users may read stays open, and so does the network. For those who are not
+    root it does nothing. Raises OSError where the system refuses.
+    """
+    if os.geteuid() != 0:
+        return
+    os.chown(scratch, _NOBODY, _NOBODY)
+    os.chdir(scratch)
+    os.setgroups([])
+    os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    _must(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    die_with_parent()  # a new user is no longer asked to
 
 
 def readable() -> list[str]:

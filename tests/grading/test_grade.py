@@ -352,6 +352,8 @@ def test_without_a_cage_it_refuses_and_says_what_to_do(monkeypatch):
     from gpipe_edu.grading import grade
 
     class Open:
+        nobody = False
+
         def held(self):
             return cage.Held(files=True, signals=False, network="TCP")
 
