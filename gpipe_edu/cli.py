@@ -248,9 +248,12 @@ def grade_command(
         bool, typer.Option("--all-or-nothing", help="No points for what is partly right.")
     ] = False,
     trust: Annotated[bool, typer.Option("--trust", help="Run answers without a cage, as yourself.")] = False,
+    container: Annotated[
+        str, typer.Option("--in", metavar="ENGINE", help="podman or docker: run answers in a container.")
+    ] = "",
 ) -> None:
     """Grade a class: cut answers out of notebooks, judge them in a cage. Exit code 2 if some could not be judged."""
-    asked = grade.Request(place, out, one, tasks, roster, seeds, jobs, student, all_or_nothing, trust)
+    asked = grade.Request(place, out, one, tasks, roster, seeds, jobs, student, all_or_nothing, trust, container)
     raise typer.Exit(grade.run(asked))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from gpipe_edu.grading import grade, submissions, tables
+from gpipe_edu.grading import container, grade, submissions, tables
 from gpipe_edu.grading.told import as_text, worth
 from gpipe_edu.process import orphans
 from gpipe_edu.words import plural
@@ -26,6 +26,7 @@ class Request(NamedTuple):
     student: str = ""
     all_or_nothing: bool = False
     trust: bool = False
+    container: str = ""
 
 
 def run(request: Request) -> int:
@@ -40,24 +41,43 @@ def run(request: Request) -> int:
 def _graded(request: Request) -> int:
     with bad_arguments():
         keys = grade.tasks_of(request.tasks)
-        wish = grade.Wish(keys, request.seeds, request.jobs, request.all_or_nothing, request.trust)
+        if request.trust and request.container:
+            raise ValueError("--trust means without a cage, and --in in a container; give one of them")
+        elsewhere = container.worker(request.container, _say) if request.container else ()
+        wish = grade.Wish(keys, request.seeds, request.jobs, request.all_or_nothing, request.trust, elsewhere)
         if request.one:
             return _one(request.place, wish)
         handed_in = submissions.find(request.place, request.student)
         who = tables.roster(request.roster, list(handed_in.students)) if request.roster else None
-        print(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.", flush=True)
+        _say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
         for note in handed_in.notes:
             print(f"  {note}")
-        graded = grade.grade(handed_in, request.out, wish, lambda words: print(words, flush=True))
-        tables.write(request.out, graded, who)
-        from gpipe_edu.grading import pages
-
-        pages.write(request.out, graded)
+        graded = _written(handed_in, request.out, wish, who)
     print(f"Marks are in {request.out}: marks.csv, answers.csv, class.html, feedback/, marks.json, junit.xml.")
     if graded.complete:
         return 0
     print("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")
     return 2
+
+
+def _written(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who: tables.Roster | None) -> grade.Class:
+    """Grade, and write all that is written. Raises ValueError if the disk does not take it."""
+    from gpipe_edu.grading import pages  # loads the charts
+
+    try:
+        graded = grade.grade(handed_in, out, wish, _say)
+        tables.write(out, graded, who)
+        pages.write(out, graded)
+    except OSError as error:
+        raise ValueError(
+            f"{error.filename or out} can't be written: {error.strerror}. What has been judged is kept in {out}; "
+            "make room, or allow it to be written, and give the same command again"
+        ) from error
+    return graded
+
+
+def _say(words: str) -> None:
+    print(words, flush=True)
 
 
 def _one(path: Path, wish: grade.Wish) -> int:

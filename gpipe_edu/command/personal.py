@@ -9,6 +9,7 @@ from pathlib import Path
 from gpipe_edu.grading import kit, quiz, tables
 from gpipe_edu.grading import personal as own
 from gpipe_edu.grading.submissions import file_name
+from gpipe_edu.grading.writing import put
 from gpipe_edu.words import plural
 
 from .common import bad_arguments
@@ -26,11 +27,11 @@ def sheets(roster: Path, folder: Path, secret: Path, count: int) -> int:
         new = [name for name in students if name not in asked]
         for done, name in enumerate(new, 1):
             asked[name] = own.puzzles(word, name, count)
-            tables.put(folder / own.FILE, own.as_json(asked))
+            put(folder / own.FILE, own.as_json(asked))
             print(f"{done} of {len(new)} sheets", flush=True)
         taken: set[str] = set()
         for name in sorted(asked):
-            tables.put(folder / f"{file_name(name, taken)}.html", own.sheet(name, asked[name]))
+            put(folder / f"{file_name(name, taken)}.html", own.sheet(name, asked[name]))
     print(f"{plural(len(asked), 'sheet')} in {folder}. Keep {own.FILE} and the secret; hand out the pages.")
     return 0
 
@@ -54,7 +55,7 @@ def mark(folder: Path, answers: Path) -> int:
             rows.append([name, f"{share:.3f}", told])
         text = io.StringIO(newline="")
         csv.writer(text).writerows([tables.safe(cell) for cell in row] for row in rows)
-        tables.put(folder / "personal.csv", text.getvalue())
+        put(folder / "personal.csv", text.getvalue())
     print(f"{folder / 'personal.csv'}: {plural(len(rows) - 1, 'student')}.")
     return 0
 
@@ -63,7 +64,7 @@ def write_quiz(items: str, path: Path) -> int:
     """Write predictions as a GIFT file."""
     with bad_arguments():
         keys = quiz.keys(items)
-        tables.put(path, quiz.gift(keys, f"gpipe_edu, {items}"))
+        put(path, quiz.gift(keys, f"gpipe_edu, {items}"))
     print(f"{path}: {plural(len(keys), 'question')}. Have the platform shuffle the options.")
     return 0
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from gpipe_edu.cluster import Pipeline
-from gpipe_edu.cluster.ranks import Ranks, RanksError, device_of
+from gpipe_edu.cluster.ranks import Ranks, RanksError
 from gpipe_edu.cluster.saving import load, save
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import split_batch
@@ -34,14 +34,13 @@ SAVED_EVERY = 4
 def joined(training: Training, schedule: Schedule) -> Iterator[tuple[RanksTrainer, int]]:
     """This rank's trainer and its number, among ranks that all do the same."""
     try:
-        ranks = Ranks()
+        ranks = Ranks(device=training.device)
     except RanksError as error:
         raise typer.TyperException(str(error)) from error
     with ranks:
         try:
-            device = device_of(ranks.local_rank, training.device)
             ranks.agree({"schedule": f"{schedule.name}\n{schedule}", **_plain(training)})
-            trainer = RanksTrainer(training, schedule, device, ranks.size)
+            trainer = RanksTrainer(training, schedule, ranks.device, ranks.size)
         except ValueError as error:  # the same on every rank, and the user's to mend
             raise RanksError(str(error)) from error
         ranks.now = lambda: trainer.pipeline.now
@@ -194,4 +193,4 @@ class RanksTrainer:
 
 
 def _plain(training: Training) -> dict[str, object]:
-    return {name: value for name, value in training._asdict().items() if name not in ("device", "schedule")}
+    return {name: value for name, value in training._asdict().items() if name != "schedule"}

@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.process import cage, plain
+from gpipe_edu.process import cage, orphans, plain
 from gpipe_edu.process.child import FLOOD, Child
 from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.lines import Line
@@ -79,7 +79,7 @@ class Sandbox:
         # Whatever it forgets in a temporary folder goes when it goes.
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
         self._child = Child(inside.__name__, self._replies.put, TMPDIR=self._folder.name)
-        self._patience = Patience(lambda: [self._child.pid], seconds)
+        self._patience = Patience(self._pids, seconds)
         self._start = {
             "module": module,
             "path": list(path),
@@ -95,7 +95,7 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         try:
             self._child.send(plain.encode(self._start))
-            first = self._receive(Patience(lambda: [self._child.pid], START))
+            first = self._receive(Patience(self._pids, START))
             self._ended = first.trouble
             if self._ended and self._ended.kind == "stopped":
                 raise Crowded
@@ -133,6 +133,10 @@ class Sandbox:
     def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
         """Those of the lines (file, number, function) that are the learner's own, with their texts."""
         return self._packed.lines(found)
+
+    def _pids(self) -> list[int]:
+        """Its number, and those of what it has started and disowned."""
+        return [self._child.pid, *orphans.adopted(self._child.pid)]
 
     def _written(self) -> int:
         """Bytes in its temporary folder."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import NamedTuple
@@ -25,16 +26,21 @@ from .judges import Judges, Outcome, Task
 from .marks import Mark, mark, promises
 from .notebook import Cell, Refused, read
 from .submissions import File, HandedIn, newest_first
+from .writing import put
 
 
 class Wish(NamedTuple):
-    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: without a cage."""
+    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: without a cage.
+
+    elsewhere: the command line that runs a worker in a container.
+    """
 
     tasks: tuple[str, ...]
     seeds: int = 1
     jobs: int = 1
     all_or_nothing: bool = False
     trust: bool = False
+    elsewhere: tuple[str, ...] = ()
 
 
 class Class(NamedTuple):
@@ -75,12 +81,13 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
     try:
         seeds = _seeds(out, wish.seeds)
         journal = Journal(out / "journal.jsonl")
-        answers = {name: _answers(files, wish.tasks) for name, files in handed_in.students.items()}
-        outcomes = _outcomes(journal, answers, seeds, wish, tell)
+        reading = _Reading(handed_in, wish.tasks)
+        outcomes = _outcomes(journal, reading, seeds, wish, tell)
     finally:
         lock.release()
     marks = {
-        name: {key: _mark(found, outcomes, seeds, wish) for key, found in row.items()} for name, row in answers.items()
+        name: {key: _mark(found, outcomes, seeds, wish) for key, found in row.items()}
+        for name, row in reading.answers.items()
     }
     return Class(marks, seeds, handed_in)
 
@@ -91,9 +98,9 @@ def one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
     file = File(PurePosixPath(path.name), (0.0,), lambda: data)
     found = {key: answer for key, answer in _answers([file], wish.tasks).items() if answer_state(answer) != "missing"}
     outcomes: dict[Question, Outcome] = {}
-    with Judges(1, wish.trust) as judges:
+    with Judges(1, wish.trust, wish.elsewhere) as judges:
         shut(judges, wish)
-        for task, outcome in judges.judge(_tasks(found.values(), seeds, lambda question: False)):
+        for task, outcome in judges.judge(_tasks([found], seeds, lambda question: False)):
             outcomes[task.name] = outcome
     return {key: _mark(answer, outcomes, tuple(seeds), wish) for key, answer in found.items()}
 
@@ -103,15 +110,21 @@ def shut(judges: Judges, wish: Wish) -> str:
     held = cage.Held() if wish.trust else judges.held()
     missing = held.missing()
     if wish.trust:
-        whom = "the user nobody" if judges.nobody else "you"
-        return f"Not shut here, because of --trust: files, network, signals. Answers run as {whom}."
+        return "Not shut here, because of --trust: files, network, signals. Answers run as you."
     if missing:
+        held_by = "this container" if wish.elsewhere else f"Landlock of this kernel, version {cage.version() or 'none'}"
         raise ValueError(
-            f"answers would run without a cage here: {', '.join(missing)} would stand open (Landlock of this kernel: "
-            f"version {cage.version() or 'none'}; 6 is needed). Grade on a newer Linux, a virtual machine will do, "
+            f"answers would run without a cage here: {', '.join(missing)} would stand open ({held_by}; version 6 of "
+            "Landlock is needed, or a container that works). Grade with --in podman or --in docker, on a newer Linux, "
             "or with --trust, if you trust everybody whose answers these are"
         )
-    return f"Shut to answers here: {held}."
+    ends = (
+        "what they start ends with the grader, however that ends (a process namespace)"
+        if held.processes
+        else "what they start is found by parentage, as no process namespace is to be had"
+    )
+    where = f"in a container of {wish.elsewhere[0]}" if wish.elsewhere else "here"
+    return f"Shut to answers {where}: {held}; {ends}."
 
 
 class Found(NamedTuple):
@@ -165,51 +178,76 @@ def _question(found: Found, answer: Answer, seed: int) -> Question:
     return Question(found.exercise.key, answer.digest, seed, judge_version(found.exercise.key))
 
 
-def _tasks(found: Iterable[Found], seeds: Sequence[int], known: Callable[[Question], bool]) -> list[Task]:
-    """What there is to judge: equal answers once, and the quick exercises first."""
-    tasks = {}
-    for each in found:
-        if each.answer is not None and each.answer.state == "cut":
-            key = each.exercise.key
-            for seed in seeds:
-                question = _question(each, each.answer, seed)
-                if question not in tasks and not known(question):
-                    tasks[question] = Task(question, key, each.answer.packed(), seed, tuple(sorted(promises(key))))
-    return sorted(tasks.values(), key=lambda task: exercises()[task.key].seconds)
+class _Reading:
+    """The answers of a class, by student and task, as its hand-ins are read: hundreds take longer than a first mark."""
+
+    def __init__(self, handed_in: HandedIn, keys: tuple[str, ...]) -> None:
+        self.answers: dict[str, dict[str, Found]] = {}
+        self._handed_in, self._keys = handed_in, keys
+
+    def __iter__(self) -> Iterator[dict[str, Found]]:
+        for name, files in self._handed_in.students.items():
+            self.answers[name] = _answers(files, self._keys)
+            yield self.answers[name]
+
+    @property
+    def over(self) -> bool:
+        return len(self.answers) == len(self._handed_in.students)
+
+
+def _tasks(rows: Iterable[dict[str, Found]], seeds: Sequence[int], known: Callable[[Question], bool]) -> Iterator[Task]:
+    """What there is to judge: equal answers once."""
+    seen: set[Question] = set()
+    for found in (found for row in rows for found in row.values()):
+        if found.answer is None or found.answer.state != "cut":
+            continue
+        key = found.exercise.key
+        for seed in seeds:
+            question = _question(found, found.answer, seed)
+            if question not in seen and not known(question):
+                seen.add(question)
+                yield Task(question, key, found.answer.packed(), seed, tuple(sorted(promises(key))))
 
 
 def _outcomes(
-    journal: Journal,
-    answers: dict[str, dict[str, Found]],
-    seeds: Sequence[int],
-    wish: Wish,
-    tell: Callable[[str], None],
+    journal: Journal, reading: _Reading, seeds: Sequence[int], wish: Wish, tell: Callable[[str], None]
 ) -> dict[Question, Outcome]:
     """The outcome of every answer with every seed, of which those that are new are judged now."""
-    every = [found for row in answers.values() for found in row.values()]
-    tasks = _tasks(every, seeds, lambda question: journal.get(question) is not None)
     outcomes: dict[Question, Outcome] = {}
-    tell(f"{plural(len(tasks), 'new answer')} to judge.")
-    if tasks:
-        with Judges(max(1, min(wish.jobs, len(tasks))), wish.trust) as judges:
+    new: list[Task] = []
+
+    def found() -> Iterator[Task]:
+        for task in _tasks(reading, seeds, lambda question: journal.get(question) is not None):
+            new.append(task)
+            yield task
+        tell(f"{plural(len(new), 'new answer')} to judge.")
+
+    tasks = found()
+    if (first := next(tasks, None)) is not None:
+        with Judges(wish.jobs, wish.trust, wish.elsewhere) as judges:
             tell(shut(judges, wish))
             begun = told = monotonic()
-            for done, (task, outcome) in enumerate(judges.judge(tasks), start=1):
+            for done, (task, outcome) in enumerate(judges.judge(chain([first], tasks)), start=1):
                 if outcome.report is not None:
                     journal.put(task.name, outcome.report)
                 outcomes[task.name] = outcome
-                now, left = monotonic(), len(tasks) - done
-                if done == 1 or now - told > 5 or not left:
-                    told, minutes = now, (now - begun) / done * left / 60
-                    tell(f"{done} judged, {left} left" + (f", about {minutes:.1f} minutes" if left else ""))
-    for found in every:
-        if found.answer is not None and found.answer.state == "cut":
+                now, left = monotonic(), len(new) - done
+                if done == 1 or now - told > 5 or (reading.over and not left):
+                    told = now
+                    tell(f"{done} judged, {_left(left, (now - begun) / done) if reading.over else 'and reading on'}")
+    for each in (each for row in reading.answers.values() for each in row.values()):
+        if each.answer is not None and each.answer.state == "cut":
             for seed in seeds:
-                question = _question(found, found.answer, seed)
+                question = _question(each, each.answer, seed)
                 report = journal.get(question)
                 if report is not None:
                     outcomes[question] = Outcome(report)
     return outcomes
+
+
+def _left(count: int, seconds: float) -> str:
+    """How many are left to be judged, and how long that takes if each takes so many seconds."""
+    return f"{count} left, about {count * seconds / 60:.1f} minutes" if count else "0 left"
 
 
 def _mark(found: Found, outcomes: dict[Question, Outcome], seeds: Sequence[int], wish: Wish) -> Mark:
@@ -243,5 +281,5 @@ def _seeds(out: Path, count: int) -> tuple[int, ...]:
             ) from None
     if len(known) < count:
         known += [secrets.randbelow(10**6) for _ in range(count - len(known))]
-        path.write_text(json.dumps(known) + "\n", encoding="utf-8")
+        put(path, json.dumps(known) + "\n")
     return tuple(known[:count])

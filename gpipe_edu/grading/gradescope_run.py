@@ -16,13 +16,15 @@ from typing import Any
 
 from gpipe_edu.course.exercise import find
 from gpipe_edu.process import orphans
+from gpipe_edu.process.child import command
 
+from . import gradescope_worker
 from .grade import Wish, grade
 from .judges import Judges
 from .marks import Mark, points
 from .submissions import HandedIn, files_in
-from .tables import put
 from .told import as_text
+from .writing import put
 
 _STUDENT = "student"
 
@@ -48,8 +50,11 @@ def run(place: Path) -> int:
     handed_in = HandedIn("Gradescope's", {_STUDENT: list(files_in(place / "submission", notes))}, notes)
     with tempfile.TemporaryDirectory(prefix="gpipe_edu_marks_") as out:
         (Path(out) / "seeds.json").write_text(json.dumps(order["seeds"]), encoding="utf-8")
-        wish = Wish(tuple(order["tasks"]), len(order["seeds"]), 1, order["all_or_nothing"], trust=_needs_trust())
-        row = grade(handed_in, Path(out), wish, print).marks[_STUDENT]
+        keys = tuple(order["tasks"])
+        elsewhere, told = _workers(keys)
+        print(told)
+        wish = Wish(keys, len(order["seeds"]), 1, order["all_or_nothing"], elsewhere=elsewhere)
+        row = grade(handed_in, Path(out), wish, lambda words: None).marks[_STUDENT]
     late = [mark for mark in row.values() if mark.points is None]
     for mark in late:
         print(f"{mark.key} was not judged, so there are no results; run the autograder again: {mark.why}")
@@ -76,15 +81,14 @@ def as_results(row: dict[str, Mark], notes: list[str]) -> dict[str, Any]:
     return {"output": "\n".join(notes), "visibility": "visible", "stdout_visibility": "hidden", "tests": tests}
 
 
-def _needs_trust() -> bool:
-    """Whether there is no cage here. Raises ValueError where an answer would have the judge's own rights, too."""
+def _workers(keys: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The command line of workers that keep answers away from judge and marks, () for the usual one; and what it is."""
+    talks = any(getattr(find(key).check, "TALKS", False) for key in keys)
     with Judges(1) as judges:
-        if not judges.held().missing():
-            return False
-    with Judges(1, trust=True) as judges:
-        if not judges.nobody:
-            raise ValueError("there is no cage here, and answers can't run as nobody: results could be forged")
-    return True
+        held = judges.held()
+    if held.missing(talks):
+        return tuple(command(gradescope_worker.__name__)), "Answers run as the user nobody, who can't reach the marks."
+    return (), f"Answers run in a cage. Shut to them: {held}."
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from gpipe_edu.course.judging import unpack_report
 from gpipe_edu.process import plain
 
 from .marks import promises
+from .writing import named
 
 
 class Question(NamedTuple):
@@ -48,9 +49,9 @@ class Journal:
         return self._known.get(question)
 
     def put(self, question: Question, report: Report) -> None:
-        """Keep a report."""
+        """Keep a report. Raises OSError."""
         entry = {"question": question, "report": json.loads(plain.encode(report))}
-        with self._path.open("ab") as file:
+        with named(self._path), self._path.open("ab") as file:
             if file.tell():
                 file.write(b"\n")  # in front: the last line may be half a one
             file.write(json.dumps(entry).encode())

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +28,9 @@ from . import worker
 
 _LIMIT: Final = 3 * START
 """Seconds beside those of the answer."""
+
+_FAREWELL: Final = 5.0
+"""Seconds for a worker to end what an answer has started."""
 
 
 class Task(NamedTuple):
@@ -48,17 +51,15 @@ class Outcome(NamedTuple):
 
 
 class Judges:
-    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`.
+    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without a cage.
 
-    trust: without a cage; where this is root, answers then run as nobody, if they can (`nobody`).
+    elsewhere: the command line that runs a worker in a container.
     """
 
-    def __init__(self, jobs: int, trust: bool = False) -> None:
-        self._jobs, self._trust = jobs, trust
+    def __init__(self, jobs: int, trust: bool = False, elsewhere: Sequence[str] = ()) -> None:
+        self._trust, self._held = trust, cage.Held()
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_grade_", ignore_cleanup_errors=True)
-        os.chmod(self._folder.name, 0o711)  # nobody has to get through to a folder of its own
-        self._workers = [_Worker(self._folder.name) for _ in range(jobs)]
-        self.nobody = trust and bool(self._workers[0].ask({"probe": "nobody"}, START).get("can"))
+        self._workers = [_Worker(self._folder.name, elsewhere) for _ in range(jobs)]
 
     def __enter__(self) -> Judges:
         return self
@@ -69,39 +70,44 @@ class Judges:
         self._folder.cleanup()
 
     def held(self) -> cage.Held:
-        """What the cage shuts here."""
-        answer = self._workers[0].ask({"probe": "cage"}, START)
-        return cage.Held(*answer["held"]) if "held" in answer else cage.Held()
+        """What the cage shuts here; to be asked before answers are judged in one."""
+        answer = self._workers[0].ask({"probe": True}, START)
+        self._held = cage.Held(*answer["held"]) if "held" in answer else cage.Held()
+        return self._held
 
-    def judge(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """The outcomes as they come."""
-        waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
-        for task in tasks:
-            waiting.put(task)
+    def judge(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """The outcomes as they come, of quick exercises first. Judging goes on while `tasks` is still being read."""
+        waiting: queue.PriorityQueue[tuple[float, int, Task | None]] = queue.PriorityQueue()
         done: queue.SimpleQueue[tuple[Task, Outcome, bool]] = queue.SimpleQueue()
-        over = threading.Event()
 
         def work(one: _Worker) -> None:
-            while not over.is_set():
-                try:
-                    task = waiting.get_nowait()
-                except queue.Empty:
-                    return
+            while (task := waiting.get()[2]) is not None:
                 done.put((task, *self._ask(one, task)))
 
-        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in self._workers]
-        for thread in threads:
-            thread.start()
-        again = []
+        for one in self._workers:
+            threading.Thread(target=work, args=(one,), daemon=True).start()
+        again, source, reading, begun, ended = [], iter(tasks), True, 0, 0
         try:
-            for _ in tasks:
-                task, outcome, busy = done.get()
+            while reading or ended < begun:
+                if reading:
+                    found = next(source, None)
+                    if found is None:
+                        reading = False
+                    else:
+                        begun += 1
+                        waiting.put((find(found.key).seconds, begun, found))
+                try:
+                    task, outcome, busy = done.get(block=not reading and ended < begun)
+                except queue.Empty:
+                    continue
+                ended += 1
                 if busy:
                     again.append(task)
                 else:
                     yield task, outcome
         finally:
-            over.set()
+            for number in range(len(self._workers)):
+                waiting.put((-1.0, -number, None))  # before all that is waiting still
         for task in again:
             yield task, self._ask(self._workers[0], task)[0]
 
@@ -112,7 +118,7 @@ class Judges:
             "packed": {**task.packed._asdict(), "body": body},
             "seed": task.seed,
             "caged": not self._trust,
-            "nobody": self.nobody,
+            "apart": self._held.processes,
             "passing_over": list(task.passing_over),
         }
         answer = one.ask(message, wall(find(task.key).seconds) + _LIMIT)
@@ -123,38 +129,39 @@ class Judges:
 
 
 class _Worker:
-    """A worker's process, and a new one if it has ended."""
+    """A worker's process, which is started when it is first asked, and anew if it has ended."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder, self._over = folder, False
-        self._process = self._started()
+    def __init__(self, folder: str, elsewhere: Sequence[str]) -> None:
+        self._folder, self._elsewhere, self._over = folder, elsewhere, False
+        self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The answer of `worker.main`; {"why": ...} if none comes in time."""
-        try:
-            frames.write(self._process.stdin, plain.encode(message))  # type: ignore[arg-type]  # it is a pipe
-            data = self._read(time.monotonic() + seconds)
-            answer = plain.decode(data)
-            if isinstance(answer, dict):
-                return answer
-        except (OSError, EOFError, ValueError):
-            pass
+        with suppress(OSError, EOFError, ValueError):
+            if self._process is None and not self._over:
+                self._process = self._started()
+            if self._process is not None:
+                frames.write(self._process.stdin, plain.encode(message))  # type: ignore[arg-type]  # it is a pipe
+                answer = plain.decode(_read(self._process, time.monotonic() + seconds))
+                if isinstance(answer, dict):
+                    return answer
         self.close()
-        if not self._over:
-            self._process = self._started()
         return {"why": "the judge's process has ended", "busy": True}
 
     def close(self, for_good: bool = False) -> None:
         """End it; whatever it has started ends with it. for_good: no other takes its place."""
         self._over = self._over or for_good
+        process, self._process = self._process, None
+        if process is None:
+            return
         with suppress(OSError):
-            self._process.stdin.close()  # type: ignore[union-attr]
+            process.stdin.close()  # type: ignore[union-attr]  # it takes that as a sign to end all it has started
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.2)
-        self._process.kill()
-        self._process.wait()
+            process.wait(_FAREWELL)
+        process.kill()
+        process.wait()
         with suppress(OSError):
-            self._process.stdout.close()  # type: ignore[union-attr]
+            process.stdout.close()  # type: ignore[union-attr]
 
     def _started(self) -> subprocess.Popen[bytes]:
         environment = {
@@ -169,25 +176,26 @@ class _Worker:
         }
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            command(worker.__name__),
+            self._elsewhere or command(worker.__name__),
             stdin=pipe,
             stdout=pipe,
             stderr=sys.stderr,
-            env=environment,
+            env=None if self._elsewhere else environment,
             cwd=self._folder,
             start_new_session=True,  # Ctrl-C is for us, who end it
         )
 
-    def _read(self, deadline: float) -> bytes:
-        pipe: Any = self._process.stdout
 
-        class Timed:
-            """Reads from the pipe until the deadline."""
+def _read(process: subprocess.Popen[bytes], deadline: float) -> bytes:
+    pipe: Any = process.stdout
 
-            def read(self, size: int, /) -> bytes:
-                left = deadline - time.monotonic()
-                if left <= 0 or not select.select([pipe], [], [], left)[0]:
-                    raise OSError("it is late")
-                return os.read(pipe.fileno(), size)
+    class Timed:
+        """Reads from the pipe until the deadline."""
 
-        return frames.read(Timed())
+        def read(self, size: int, /) -> bytes:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+                raise OSError("it is late")
+            return os.read(pipe.fileno(), size)
+
+    return frames.read(Timed())

@@ -23,7 +23,8 @@ from gpipe_edu.words import plural
 from .grade import Class
 from .marks import STATES, Mark, points
 from .submissions import file_name
-from .tables import number, put, total
+from .tables import number, total
+from .writing import put
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import tempfile
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +16,7 @@ from gpipe_edu.course.exercise import exercises
 
 from .grade import Class
 from .marks import Mark, points
+from .writing import put
 
 
 class Roster(NamedTuple):
@@ -63,21 +62,6 @@ def write(out: Path, graded: Class, who: Roster | None) -> None:
     put(out / "answers.csv", _answers(graded))
     put(out / "marks.json", json.dumps(as_data(graded), indent=1, ensure_ascii=False) + "\n")
     put(out / "junit.xml", _junit(graded))
-
-
-def put(path: Path, text: str) -> None:
-    """Write a file anew, all of it or nothing."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.stem[:40]}.", dir=path.parent)
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def as_data(graded: Class) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A process that judges one answer after another, each in a process forked from it, so that nobody waits for imports.
 
 It hears a message, and says what was found: the report, or why there is none. All that an answer has started is ended
-before the next one is taken.
+before the next one is taken, and also when whoever asks has gone in the middle.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from functools import partial
-from typing import Any, Final
+from functools import cache
+from typing import Any, BinaryIO, Final
 
 from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.course.judging import NotJudged, judge
 from gpipe_edu.course.sandbox import START, Crowded
-from gpipe_edu.process import cage, child, forked, frames, orphans, plain
+from gpipe_edu.process import cage, child, forked, frames, namespaces, orphans, plain
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.patience import wall
 
@@ -34,19 +34,22 @@ _MEMORY: Final = 6 * 2**30
 
 def main() -> None:
     """Judge until nobody asks any more."""
-    cage.die_with_parent()
     orphans.adopt()
-    _load()
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     with suppress(EOFError, OSError):
         while True:
             message = plain.decode(frames.read(questions))
+            if "probe" not in message:
+                namespaces.die_with_parent()  # it takes seconds, and there is nothing yet to be ended
+                _load()
+                namespaces.outlive_parent()
             seconds = 0.0 if "probe" in message else wall(find(message["key"]).seconds)
-            frames.write(answers, plain.encode(_apart(message, seconds + 2 * START)))
+            frames.write(answers, plain.encode(_apart(message, seconds + 2 * START, questions)))
 
 
+@cache
 def _load() -> None:
     """What answers and judges import, once for all."""
     import gpipe_edu.distributed.rank
@@ -63,8 +66,8 @@ def _load() -> None:
         importlib.import_module(exercise.module)
 
 
-def _apart(message: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """{"report": ...}, {"held": ...}, {"can": ...}, or {"why": ..., "busy": whether it was the machine's fault}."""
+def _apart(message: dict[str, Any], seconds: float, asker: BinaryIO) -> dict[str, Any]:
+    """{"report": ...}, {"held": ...}, or {"why": ..., "busy": whether it was the machine's fault}."""
     reading, writing = os.pipe()
     pid = forked.fork()
     if pid == 0:
@@ -72,7 +75,7 @@ def _apart(message: dict[str, Any], seconds: float) -> dict[str, Any]:
         _do(message, writing)
     os.close(writing)
     try:
-        data = _until(reading, seconds)
+        data = _until(reading, seconds, asker)
     finally:
         os.close(reading)
         orphans.end()
@@ -85,11 +88,14 @@ def _apart(message: dict[str, Any], seconds: float) -> dict[str, Any]:
         return {"why": "the judge's own process was ended, perhaps for want of memory", "busy": True}
 
 
-def _until(reading: int, seconds: float) -> bytes | None:
-    """All that is written until it is closed; None if it takes longer, or is too much."""
+def _until(reading: int, seconds: float, asker: BinaryIO) -> bytes | None:
+    """All that is written until it is closed; None if it takes longer, is too much, or nobody wants it any more."""
     deadline, data = time.monotonic() + seconds, b""
     while (left := deadline - time.monotonic()) > 0 and len(data) < _LARGEST:
-        if select.select([reading], [], [], left)[0]:
+        ready = select.select([reading, asker.fileno()], [], [], left)[0]
+        if asker.fileno() in ready:  # who waits for an answer asks nothing: nobody is at the pipe's other end any more
+            return None
+        if ready:
             piece = os.read(reading, 2**16)
             if not piece:
                 return data
@@ -100,13 +106,17 @@ def _until(reading: int, seconds: float) -> bytes | None:
 def _do(message: dict[str, Any], writing: int) -> None:
     """In the forked process: judge, and write down what was found."""
     try:
-        cage.die_with_parent()
+        namespaces.die_with_parent()
         if "probe" in message:
-            found = _PROBES[message["probe"]]()
+            apart = cage.apart()
+            held = cage.enter(tempfile.mkdtemp(), START, False)
+            found: dict[str, Any] = {"held": tuple(held._replace(processes=apart))}
+        elif message["apart"] and not cage.apart():
+            found = {"why": "the system allows no process namespace any more", "busy": True}
         else:
             orphans.adopt()
             _limit_memory()
-            child.start = partial(forked.start, nobody=message["nobody"])
+            child.start = forked.start
             found = _judge(message)
             orphans.end()
         data = plain.encode(found)
@@ -116,21 +126,6 @@ def _do(message: dict[str, Any], writing: int) -> None:
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(0)
-
-
-def _held() -> dict[str, Any]:
-    return {"held": tuple(cage.enter(os.getcwd(), START))}
-
-
-def _nobody() -> dict[str, Any]:
-    """Whether answers can run as nobody here: root can become so, and Python and its packages are there for all."""
-    if os.geteuid() != 0:
-        return {"can": False}
-    cage.become_nobody(tempfile.mkdtemp())  # it goes with the folder of all judges
-    return {"can": all(os.access(path, os.R_OK) for path in cage.readable())}
-
-
-_PROBES: Final = {"cage": _held, "nobody": _nobody}
 
 
 def _judge(message: dict[str, Any]) -> dict[str, Any]:

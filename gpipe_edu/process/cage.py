@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import os
-import socket
 import struct
 import sys
 import sysconfig
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from . import namespaces
 
 FILE_BYTES: Final = 50_000_000
 """Of one file that it writes."""
@@ -30,19 +32,19 @@ _TCP: Final = 3
 _SCOPES: Final = 3
 """Abstract sockets, and signals."""
 
-_NEW_USER, _NEW_IPC, _NEW_NET = 0x10000000, 0x08000000, 0x40000000
-_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
-_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
-_NOBODY: Final = 65534
-"""The user and group that every Linux has for who may do nothing."""
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 
 
 class Held(NamedTuple):
-    """What is shut. network: "own" (one of its own, with nobody in it), "TCP" (no TCP, but UDP), or "" for open."""
+    """What is shut. network: "own" (one of its own, with nobody in it), "TCP" (no TCP, but UDP), or "" for open.
+
+    processes: whether the system itself ends what is started there, in a namespace of process numbers.
+    """
 
     files: bool = False
     signals: bool = False
     network: str = ""
+    processes: bool = False
 
     def missing(self, talks: bool = False) -> list[str]:
         """What stands open. talks: its processes must reach each other by TCP, so only a network of its own will do."""
@@ -66,7 +68,7 @@ def version() -> int:
     return max(0, int(_libc().syscall(_CREATE, None, 0, 1)))
 
 
-def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
+def by_landlock(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
     """Give up, for good, what an answer does not need; returns what is shut now.
 
     scratch: the one folder to write to, where this process then is. cpu_seconds: after so many it is killed. talks: TCP
@@ -76,34 +78,18 @@ def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
     if len(os.listdir("/proc/self/task")) > 1:
         raise RuntimeError("this process has other threads already, which would stay outside")
     os.chdir(scratch)
-    network = "own" if _leave_the_network() else ""
-    _limit(cpu_seconds)
+    network = "own" if namespaces.own_network() else ""
+    limit(cpu_seconds)
     _drop_capabilities()
     held = _landlock(scratch, tcp=not talks)
     return held._replace(network=network or held.network)
 
 
-def die_with_parent() -> None:
-    """Have this process killed when the one that has started it ends in whatever way."""
-    if sys.platform == "linux":
-        _libc().prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
+enter: Callable[[str, float, bool], Held] = by_landlock
+"""How a process gives up its rights; `nobody.enter` may take its place."""
 
-
-def become_nobody(scratch: str) -> None:
-    """From root to a user who owns nothing but `scratch`, so that processes that stay root are out of reach.
-
-    That is less than a cage: whatever all users may read stays open, and so does the network. For those who are not
-    root it does nothing. Raises OSError where the system refuses.
-    """
-    if os.geteuid() != 0:
-        return
-    os.chown(scratch, _NOBODY, _NOBODY)
-    os.chdir(scratch)
-    os.setgroups([])
-    os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
-    _must(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    die_with_parent()  # a new user is no longer asked to
+apart: Callable[[], bool] = namespaces.own_processes
+"""How a judge begins, if all that it starts shall end with it; in a container of its own nothing is to be done."""
 
 
 def readable() -> list[str]:
@@ -160,22 +146,6 @@ def _landlock(scratch: str, tcp: bool) -> Held:
     return Held(True, bool(scopes), "TCP" if network else "")
 
 
-def _leave_the_network() -> bool:
-    """A network with nobody in it, where the system lets everybody have one; also memory that is shared by name."""
-    libc, user, group = _libc(), os.geteuid(), os.getegid()
-    if libc.unshare(_NEW_USER | _NEW_NET | _NEW_IPC) != 0:
-        return False
-    with suppress(OSError):
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        import fcntl
-
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", _IFF_UP))
-    return True
-
-
 def _drop_capabilities() -> None:
     """What root may do beside files and signals, such as setting the clock."""
     libc = _libc()
@@ -185,7 +155,8 @@ def _drop_capabilities() -> None:
     _must(libc.capset(header, nothing), "capabilities")
 
 
-def _limit(cpu_seconds: float) -> None:
+def limit(cpu_seconds: float) -> None:
+    """What this process may take, and whatever it starts. cpu_seconds: after so many each is killed."""
     import resource
 
     for kind, most in (

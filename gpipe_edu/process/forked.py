@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from time import monotonic, sleep
 from typing import NoReturn
 
-from . import cage
+from . import namespaces
 
 
 class Forked:
@@ -55,16 +55,13 @@ class Forked:
         return status
 
 
-def start(module: str, environment: Mapping[str, str], session: bool, nobody: bool = False) -> Forked:
-    """A process that runs `main` of `module`, with pipes for all it hears and says.
-
-    nobody: as that user, if we are root.
-    """
+def start(module: str, environment: Mapping[str, str], session: bool) -> Forked:
+    """A process that runs `main` of `module`, with pipes for all it hears and says."""
     pipes = [os.pipe() for _ in range(3)]  # (read, write) for what it hears, says and prints
     theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
     pid = fork()
     if pid == 0:
-        become(theirs, module, environment, session, nobody)
+        become(theirs, module, environment, session)
     for end in theirs:
         os.close(end)
     return Forked(pid, pipes[0][1], pipes[1][0], pipes[2][0])
@@ -77,13 +74,11 @@ def fork() -> int:
         return os.fork()
 
 
-def become(
-    ends: Iterable[int], module: str, environment: Mapping[str, str], session: bool, nobody: bool = False
-) -> NoReturn:
+def become(ends: Iterable[int], module: str, environment: Mapping[str, str], session: bool) -> NoReturn:
     """In the forked process: what a fresh Python would do, with `ends` for what it hears, says and prints."""
     status = 1
     try:
-        cage.die_with_parent()
+        namespaces.die_with_parent()
         if session:
             os.setsid()
         for number, end in enumerate(ends):
@@ -92,8 +87,6 @@ def become(
         os.environ.clear()
         os.environ.update(environment)
         tempfile.tempdir = None  # it remembers where it has looked
-        if nobody:
-            cage.become_nobody(tempfile.gettempdir())
         importlib.import_module(module).main()
         status = 0
     except BaseException:

@@ -14,18 +14,40 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from .patience import family
+from .patience import children, family
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 _PATIENCE: Final = 10.0
 """Seconds for all of them to end, though they may start others faster than one can count."""
 
+_adopts: int | None = None
+"""The process that has called `adopt`; a fork of it has not."""
+
 
 def adopt() -> None:
     """From now on this process is the parent of every orphan among its descendants."""
+    global _adopts
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        _adopts = os.getpid()
+
+
+def adopted(child: int) -> list[int]:
+    """The orphans that run, in a process that has adopted and has no child of its own but `child`.
+
+    Of those that have ended notice is taken, so that they don't use up the numbers of processes.
+    """
+    found = []
+    for one in children(os.getpid()) if _adopts == os.getpid() else ():
+        if one.pid == child:
+            continue
+        if one.state == "Z":
+            with suppress(ChildProcessError):
+                os.waitpid(one.pid, os.WNOHANG)
+        else:
+            found.append(one.pid)
+    return found
 
 
 def end() -> None:

@@ -59,6 +59,16 @@ def family(of: Iterable[int]) -> list[Process]:
     return []
 
 
+def children(of: int) -> list[Process]:
+    """The processes whose parent is `of`, those too that have ended and of whom it has taken no notice."""
+    pids: list[str] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{of}/task"):
+            with open(f"/proc/{of}/task/{thread}/children") as file:
+                pids += file.read().split()
+    return [found for pid in pids if (found := find(int(pid)))]
+
+
 def wall(seconds: float) -> float:
     """On the clock, after so many seconds a process that shall take `seconds` is given up on."""
     return 4 * seconds + 30

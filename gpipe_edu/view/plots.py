@@ -7,6 +7,7 @@ print and colour blindness lose nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ from .palette import GROUNDS, PAINTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
 
 _COLOURS: Final = (PAINTS["B"].fill, "#2B7BB9", "#5B5B5B", PAINTS["W"].fill, "#1B6E2E", "#B58900")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
@@ -23,6 +25,13 @@ _NAMED: Final = 12
 """Up to so many places on an axis are named one by one."""
 _DENSE: Final = 40
 """From so many points on a line has a marker at every tenth part only."""
+_SIDES: Final[tuple[dict[str, Any], ...]] = (
+    {"xytext": (6, 6)},
+    {"xytext": (-6, 6), "ha": "right"},
+    {"xytext": (6, -6), "va": "top"},
+    {"xytext": (-6, -6), "ha": "right", "va": "top"},
+)
+"""Where a name may stand beside its dot, in points from its middle."""
 
 
 def plot_lines(
@@ -34,6 +43,7 @@ def plot_lines(
     title: str = "",
     doubling: bool = False,
     tenfold: bool = False,
+    within: tuple[float, float] | None = None,
     limits: Mapping[str, float] | None = None,
     dots: Mapping[str, float] | None = None,
     against: Mapping[str, Sequence[float]] | None = None,
@@ -43,10 +53,11 @@ def plot_lines(
     """A line for each name, over `x`.
 
     across, up: what the axes show. doubling: x doubles from step to step. tenfold: the upright axis shows powers of
-    ten. limits: a dashed line for a name, in the colour of its curve. dots: an x for a name, where its curve gets a
-    large dot. against: other values for a name, shown as markers without a line, as what was measured beside what was
-    planned. under: names whose curves are wide and pale, because others lie on them. Raises ValueError for a line that
-    is not as long as x, or a limit, dot or marker of a name that has no line.
+    ten. within: its lowest and highest value, where a curve that runs away would flatten the others. limits: a dashed
+    line for a name, in the colour of its curve. dots: an x for a name, where its curve gets a large dot. against: other
+    values for a name, shown as markers without a line, as what was measured beside what was planned. under: names whose
+    curves are wide and pale, because others lie on them. Raises ValueError for a line that is not as long as x, or a
+    limit, dot or marker of a name that has no line.
     """
     against = against or {}
     _fit(len(x), lines)
@@ -78,6 +89,8 @@ def plot_lines(
     if len(x) <= _NAMED:
         ax.set_xticks(list(x), [f"{value:g}" for value in x])
     _finish(ax, across, up, title, legend="inside" if len(lines) > 1 else "")
+    if within is not None:
+        ax.set_ylim(within)
 
 
 def plot_bars(
@@ -127,9 +140,7 @@ def plot_points(
 ) -> None:
     """A dot for each name, at its (x, y), with the names of those in `named` beside them.
 
-    doubling: x doubles from step to step.
-
-    Raises ValueError for a name that is no point.
+    doubling: x doubles from step to step. Raises ValueError for a name that is no point.
     """
     for name in named:
         if name not in points:
@@ -141,9 +152,8 @@ def plot_points(
         ax.set_xscale("log", base=2)
         ax.minorticks_off()
         ax.set_xticks(places := sorted(set(across_all)), [f"{place:g}" for place in places])
-    for name in named:
-        ax.annotate(name, points[name], xytext=(6, 6), textcoords="offset points", fontsize=11)
     _finish(ax, across, up, title, legend="")
+    _name_beside(ax, points, named)
 
 
 def plot_pieces(
@@ -238,6 +248,31 @@ def _fit(count: int, series: Mapping[str, Sequence[Any]]) -> None:
     for name, values in series.items():
         if len(values) != count:
             raise ValueError(f"{name!r} has {len(values)} values, and there are {count} places for them")
+
+
+def _name_beside(ax: Axes, points: Mapping[str, tuple[float, float]], named: Sequence[str]) -> None:
+    """Each name on that side of its dot where it is inside the axes and hides least of the other dots and names."""
+    from matplotlib.transforms import Bbox
+
+    ax.margins(x=0.15)
+    if figure := ax.get_figure(root=True):
+        figure.draw_without_rendering()  # before that nobody knows where on the picture a dot is
+    places = ax.transData.transform(list(points.values()))
+    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in places]
+
+    def write(name: str, side: dict[str, Any]) -> Annotation:
+        return ax.annotate(name, points[name], textcoords="offset points", fontsize=11, **side)
+
+    def hidden(name: str, side: dict[str, Any]) -> int:
+        tried = write(name, side)
+        box = tried.get_window_extent()
+        tried.remove()
+        inside = ax.bbox.x0 <= box.x0 and box.x1 <= ax.bbox.x1
+        return int(box.count_overlaps(taken)) + (not inside)
+
+    for name in named:
+        best = min(_SIDES, key=partial(hidden, name))
+        taken.append(write(name, best).get_window_extent())
 
 
 def _axes(height: float) -> Axes:

@@ -1,8 +1,12 @@
-"""Hand-ins for tests: the course's own notebooks with answers typed into them."""
+"""Hand-ins for tests: the course's own notebooks with answers typed into them; and what is read of their marks."""
 
 import ast
+import csv
+import hashlib
 import inspect
 import json
+import os
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -10,8 +14,7 @@ from pathlib import Path
 from gpipe_edu.course import percent
 from gpipe_edu.course.exercise import find
 from gpipe_edu.grading.marks import promises
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.processes import ROOT
 
 CLOCK = "def clock(K, M):\n    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]"
 LOOP = "def clock(K, M):\n    return [[(m, k)] for m in range(M) for k in range(K)]"
@@ -20,7 +23,7 @@ SEVEN = "def clock(K, M):\n    return 7"
 
 def notebook(name):
     """The released notebook, as data."""
-    return json.loads((ROOT / "exercises" / f"{name}.ipynb").read_text(encoding="utf-8"))
+    return json.loads((Path(ROOT) / "exercises" / f"{name}.ipynb").read_text(encoding="utf-8"))
 
 
 def answer_cell(book, key):
@@ -50,7 +53,7 @@ def answered(answers):
 
 def solved(name):
     """The notebook with all of its solutions."""
-    cells = percent.read((ROOT / "solutions" / f"{name}.py").read_text(encoding="utf-8"))
+    cells = percent.read((Path(ROOT) / "solutions" / f"{name}.py").read_text(encoding="utf-8"))
     book = notebook(name)
     for cell, master in zip(book["cells"], cells, strict=True):
         cell["source"] = percent.solution_of(master.source)
@@ -61,6 +64,32 @@ def hand_in(path, book):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(book if isinstance(book, str) else json.dumps(book), encoding="utf-8")
     return path
+
+
+def run(*arguments, ends=0, **environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "gpipe_edu", "grade", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env={**os.environ, "PYTHONPATH": ROOT, **environment},
+    )
+    assert done.returncode == ends, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def table(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def digests(folder):
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def states(out):
+    return {(row["student"], row["task"]): (row["state"], row["points"]) for row in table(out / "answers.csv")}
 
 
 WRONG_BESIDES = {

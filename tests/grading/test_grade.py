@@ -1,7 +1,6 @@
 """A class is graded: right, wrong and hostile answers, interrupted and again; nothing but the marks is there after."""
 
 import csv
-import hashlib
 import json
 import os
 import shutil
@@ -15,9 +14,24 @@ from xml.etree import ElementTree
 import pytest
 
 from gpipe_edu.process import cage
-from tests.processes import ROOT
+from tests.processes import ROOT, running
 
-from .classroom import CLOCK, LOOP, SEVEN, answer_cell, answered, code, hand_in, notebook, solved
+from .classroom import (
+    CLOCK,
+    LOOP,
+    SEVEN,
+    answer_cell,
+    answered,
+    code,
+    digests,
+    hand_in,
+    notebook,
+    run,
+    solved,
+    states,
+    table,
+)
+from .hostile import HOSTILE
 
 pytestmark = [
     pytest.mark.skipif(cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"),
@@ -37,105 +51,6 @@ SPLIT = """def split(batch, M):
     return [batch[m * N // M : (m + 1) * N // M] for m in range(M)]"""
 
 PROMISE = SPLIT.replace('    if M < 1:\n        raise ValueError("M must be at least 1")\n', "")
-
-HOSTILE = {
-    "reads the solution": f"""def clock(K, M):
-    space = {{}}
-    text = open({str(Path(ROOT) / "solutions" / "exercise_02_clock.py")!r}).read()
-    exec(text[text.index("def clock"):text.index("### END")], space)
-    return space["clock"](K, M)""",
-    "asks a classmate": """def clock(K, M):
-    import glob, json, os
-    for folder, _, names in os.walk("/tmp"):
-        for name in names:
-            if name.endswith(".ipynb"):
-                space = {}
-                exec("".join(json.load(open(folder + "/" + name))["cells"][6]["source"]), space)
-                return space["clock"](K, M)""",
-    "is equal to all": """class Equal(list):
-    __eq__ = lambda self, other: True
-    __ne__ = lambda self, other: False
-    __len__ = lambda self: 9
-def clock(K, M):
-    return Equal([1])""",
-    "patches the judge": """def clock(K, M):
-    import gpipe_edu.course.exercise.ex02_clock.check as check, gpipe_edu.process.plain as plain
-    check.examine = lambda *a: None
-    plain.encode = lambda value: b'{"tuple": [null, null]}'
-    return []""",
-    "writes the answer itself": """def clock(K, M):
-    import os
-    for number in range(3, 30):
-        try:
-            os.write(number, b'\\x00' * 7 + b'\\x04null')
-        except OSError:
-            pass
-    return []""",
-    "rewrites the package": f"""def clock(K, M):
-    open({str(Path(ROOT) / "gpipe_edu" / "course" / "exercise" / "ex02_clock" / "said.toml")!r}, "a").write("# mine")
-    return []""",
-    "kills the judge": """def clock(K, M):
-    import os
-    os.kill(os.getppid(), 9)
-    os.kill(-1, 9)
-    return []""",
-    "calls home": """def clock(K, M):
-    import socket
-    socket.create_connection(("192.0.2.1", 80), timeout=1)
-    return []""",
-    "leaves something running": """def clock(K, M):
-    import os, time
-    for _ in range(3):
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                while True:
-                    time.sleep(0.01)
-            os._exit(0)
-    return []""",
-    "forks without end": """def clock(K, M):
-    import os
-    while True:
-        os.fork()""",
-    "fills the memory that is shared": """def clock(K, M):
-    import mmap
-    kept = []
-    while True:
-        kept.append(mmap.mmap(-1, 2**28))
-        kept[-1].write(b"x" * 2**28)""",
-    "fills the disk": """def clock(K, M):
-    number = 0
-    while True:
-        number += 1
-        open(f"file{number}", "wb").write(b"x" * 40_000_000)""",
-    "sleeps": "def clock(K, M):\n    import time\n    time.sleep(10**6)",
-    "loops on the way": "def slow():\n    while True:\n        pass\nclock = slow()",
-    "ends quietly": "def clock(K, M):\n    import os\n    os._exit(0)",
-    "prints": "def clock(K, M):\n    while True:\n        print('x' * 10**6)",
-    "own check": "def check(*a): pass\ndef clock(K, M):\n    return 7",
-}
-
-
-def run(*arguments, ends=0, **environment):
-    done = subprocess.run(
-        [sys.executable, "-m", "gpipe_edu", "grade", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env={**os.environ, "PYTHONPATH": ROOT, **environment},
-    )
-    assert done.returncode == ends, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def table(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def digests(folder):
-    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 @pytest.fixture(scope="module")
@@ -175,28 +90,14 @@ def graded(classroom, tmp_path_factory):
     (home / "progress.json").write_text("{}")
     said = run(
         classroom, "--out", out / "marks", "--tasks", "01,02", "--jobs", "2",
-        GPIPE_EDU_HOME=str(home), TMPDIR=str(temporary), MARK="of-this-class",
+        GPIPE_EDU_HOME=str(home), TMPDIR=str(temporary),
     )  # fmt: skip
-    ended = time.monotonic()
-    left = [name for name in os.listdir("/proc") if name.isdigit() and b"of-this-class" in _environment(name)]
-    assert time.monotonic() - ended < 2
-    assert left == []
+    assert running(temporary) == []
     assert digests(classroom) == before
     assert digests(Path(ROOT) / "gpipe_edu" / "course") == package
     assert (home / "progress.json").read_text() == "{}"
     assert list(temporary.iterdir()) == []
     return out / "marks", said
-
-
-def _environment(pid):
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return b""
-
-
-def states(out):
-    return {(row["student"], row["task"]): (row["state"], row["points"]) for row in table(out / "answers.csv")}
 
 
 def test_every_mark_is_as_it_is_documented(graded):
@@ -352,8 +253,6 @@ def test_without_a_cage_it_refuses_and_says_what_to_do(monkeypatch):
     from gpipe_edu.grading import grade
 
     class Open:
-        nobody = False
-
         def held(self):
             return cage.Held(files=True, signals=False, network="TCP")
 

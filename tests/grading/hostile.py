@@ -1,0 +1,124 @@
+"""Answers to ex02/clock that want marks, or harm, without an answer."""
+
+from pathlib import Path
+
+from tests.processes import ROOT
+
+HOSTILE = {
+    "reads the solution": f"""def clock(K, M):
+    space = {{}}
+    text = open({str(Path(ROOT) / "solutions" / "exercise_02_clock.py")!r}).read()
+    exec(text[text.index("def clock"):text.index("### END")], space)
+    return space["clock"](K, M)""",
+    "asks a classmate": """def clock(K, M):
+    import glob, json, os
+    for folder, _, names in os.walk("/tmp"):
+        for name in names:
+            if name.endswith(".ipynb"):
+                space = {}
+                exec("".join(json.load(open(folder + "/" + name))["cells"][6]["source"]), space)
+                return space["clock"](K, M)""",
+    "is equal to all": """class Equal(list):
+    __eq__ = lambda self, other: True
+    __ne__ = lambda self, other: False
+    __len__ = lambda self: 9
+def clock(K, M):
+    return Equal([1])""",
+    "patches the judge": """def clock(K, M):
+    import gpipe_edu.course.exercise.ex02_clock.check as check, gpipe_edu.process.plain as plain
+    check.examine = lambda *a: None
+    plain.encode = lambda value: b'{"tuple": [null, null]}'
+    return []""",
+    "writes the answer itself": """def clock(K, M):
+    import os
+    for number in range(3, 30):
+        try:
+            os.write(number, b'\\x00' * 7 + b'\\x04null')
+        except OSError:
+            pass
+    return []""",
+    "rewrites the package": f"""def clock(K, M):
+    open({str(Path(ROOT) / "gpipe_edu" / "course" / "exercise" / "ex02_clock" / "said.toml")!r}, "a").write("# mine")
+    return []""",
+    "kills the judge": """def clock(K, M):
+    import os
+    os.kill(os.getppid(), 9)
+    os.kill(-1, 9)
+    return []""",
+    "calls home": """def clock(K, M):
+    import socket
+    socket.create_connection(("192.0.2.1", 80), timeout=1)
+    return []""",
+    "leaves something running": """def clock(K, M):
+    import os, time
+    for _ in range(3):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                while True:
+                    time.sleep(0.01)
+            os._exit(0)
+    return []""",
+    "forks without end": """def clock(K, M):
+    import os
+    while True:
+        os.fork()""",
+    "fills the memory that is shared": """def clock(K, M):
+    import mmap
+    kept = []
+    while True:
+        kept.append(mmap.mmap(-1, 2**28))
+        kept[-1].write(b"x" * 2**28)""",
+    "fills the disk": """def clock(K, M):
+    number = 0
+    while True:
+        number += 1
+        open(f"file{number}", "wb").write(b"x" * 40_000_000)""",
+    "sleeps": "def clock(K, M):\n    import time\n    time.sleep(10**6)",
+    "loops on the way": "def slow():\n    while True:\n        pass\nclock = slow()",
+    "ends quietly": "def clock(K, M):\n    import os\n    os._exit(0)",
+    "prints": "def clock(K, M):\n    while True:\n        print('x' * 10**6)",
+    "stops itself": """def clock(K, M):
+    import os, signal
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return []""",
+    "disowns without end": """def clock(K, M):
+    import os, time
+    while True:
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(10**6)
+            os._exit(0)""",
+    "reads the judge's memory": """def clock(K, M):
+    import os
+    with open(f"/proc/{os.getppid()}/mem", "r+b") as memory:
+        memory.seek(0x400000)
+        memory.write(b"passed")
+    return []""",
+    "has an error that never ends": """def clock(K, M):
+    class Endless(Exception):
+        def __str__(self):
+            while True:
+                pass
+    raise Endless""",
+    "is longer than any memory": """def clock(K, M):
+    class Long(list):
+        def __iter__(self):
+            while True:
+                yield [(0, 0)]
+    return Long([[(0, 0)]])""",
+    "looks for the judge among all objects": """def clock(K, M):
+    import gc, sys
+    for thing in gc.get_objects():
+        if type(thing).__name__ in ("Exam", "Report", "Random"):
+            return thing.expected
+    frame = sys._getframe()
+    while frame:
+        for value in frame.f_locals.values():
+            if hasattr(value, "reference"):
+                return value.reference(K, M)
+        frame = frame.f_back
+    return []""",
+    "own check": "def check(*a): pass\ndef clock(K, M):\n    return 7",
+}

@@ -1,0 +1,141 @@
+"""A class gets the marks that it has to get, whatever interrupts, reorders or crowds the grading.
+
+Every day it is a small class with two exercises; with `--whole-class` it is 40 students with all ten.
+"""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from gpipe_edu.course.exercise import exercises
+from gpipe_edu.process import cage
+from tests.processes import ROOT, running
+
+from .classroom import digests
+from .school import fill, keys_of
+
+pytestmark = [
+    pytest.mark.skipif(cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"),
+    pytest.mark.timeout(7200),
+]
+
+REPORT = ("marks.csv", "answers.csv", "marks.json", "junit.xml", "class.html")
+
+
+class Size(NamedTuple):
+    students: int
+    keys: tuple[str, ...]
+    kills: int
+
+
+@pytest.fixture(scope="module")
+def size(pytestconfig):
+    if pytestconfig.getoption("whole_class"):
+        return Size(40, tuple(exercises()), 10)
+    return Size(8, keys_of(("01", "02")), 3)
+
+
+class Graded(NamedTuple):
+    place: Path
+    expected: dict
+    out: Path
+    seconds: float
+
+
+def command(place, out, *more):
+    return [sys.executable, "-m", "gpipe_edu", "grade", str(place), "--out", str(out), *more]
+
+
+def environment(temporary):
+    return {**os.environ, "PYTHONPATH": ROOT, "TMPDIR": str(temporary)}
+
+
+def grade(place, out, temporary, *more):
+    done = subprocess.run(
+        command(place, out, *more), env=environment(temporary), capture_output=True, text=True, timeout=7000
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def marks(out):
+    data = json.loads((out / "marks.json").read_text(encoding="utf-8"))["students"]
+    return {name: {key: (one["state"], one["points"]) for key, one in row.items()} for name, row in data.items()}
+
+
+@pytest.fixture(scope="module")
+def graded(size, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("class")
+    place, temporary = folder / "in", folder / "temporary"
+    temporary.mkdir()
+    expected = fill(place, size.keys, size.students)
+    before = digests(place), digests(Path(ROOT) / "gpipe_edu"), digests(Path(ROOT) / "solutions")
+    began = time.monotonic()
+    grade(place, folder / "out", temporary, "--tasks", ",".join(size.keys), "--jobs", "2")
+    seconds = time.monotonic() - began
+    assert running(temporary) == []
+    assert (digests(place), digests(Path(ROOT) / "gpipe_edu"), digests(Path(ROOT) / "solutions")) == before
+    assert list(temporary.iterdir()) == []
+    assert {path.name for path in folder.iterdir()} == {"in", "out", "temporary"}
+    return Graded(place, expected, folder / "out", seconds)
+
+
+def test_every_mark_is_as_documented(graded):
+    found = marks(graded.out)
+    assert {
+        (name, key): (found[name][key], mark)
+        for name, row in graded.expected.items()
+        for key, mark in row.items()
+        if found[name][key] != mark
+    } == {}
+
+
+def test_once_more_nothing_is_judged_and_nothing_changes(graded, size, tmp_path):
+    shutil.copytree(graded.out, tmp_path / "out")
+    assert "0 new answers" in grade(graded.place, tmp_path / "out", tmp_path, "--tasks", ",".join(size.keys))
+    for name in REPORT:
+        assert (tmp_path / "out" / name).read_bytes() == (graded.out / name).read_bytes()
+
+
+def test_killed_at_random_moments_it_is_the_same_report(graded, size, tmp_path):
+    """With another number of answers at once, too. After each kill nothing runs any more."""
+    out, temporary, rng = tmp_path / "out", tmp_path / "temporary", random.Random(4)
+    out.mkdir()
+    temporary.mkdir()
+    shutil.copy(graded.out / "seeds.json", out)
+    more = ("--tasks", ",".join(size.keys), "--jobs", "3")
+    for _ in range(size.kills):
+        grader = subprocess.Popen(
+            command(graded.place, out, *more), env=environment(temporary), stdout=subprocess.DEVNULL
+        )
+        time.sleep(1 + rng.random() * graded.seconds / size.kills)
+        grader.kill()
+        grader.wait(60)
+        time.sleep(2)
+        assert running(temporary) == []
+    grade(graded.place, out, temporary, *more)
+    for name in REPORT:
+        assert (out / name).read_bytes() == (graded.out / name).read_bytes()
+
+
+def test_in_another_order_the_marks_are_the_same(graded, tmp_path):
+    """Others come first, and so are judged when others were found in the journal."""
+    out, names = tmp_path / "out", sorted(graded.expected)
+    out.mkdir()
+    shutil.copy(graded.out / "seeds.json", out)
+    renamed = dict(zip(names, reversed(names), strict=True))
+    for name in names:
+        shutil.copytree(graded.place / name, tmp_path / "in" / renamed[name])
+    quick = keys_of(("01", "02"))
+    grade(tmp_path / "in", out, tmp_path, "--tasks", ",".join(quick), "--jobs", "1")
+    first, second = marks(graded.out), marks(out)
+    for name in names:
+        assert {key: first[name][key] for key in quick} == second[renamed[name]]
