@@ -29,8 +29,11 @@ from .tables import number
 JUDGED: Final = "judged"
 """The folder of a course in which reports and seeds are kept."""
 
-_classes: WeakKeyDictionary[Any, dict[str, Class]] = WeakKeyDictionary()
-"""By run of `autograde`, then by assignment: a class is judged together, when the first of its notebooks comes."""
+_classes: WeakKeyDictionary[Any, dict[str, Class | ValueError]] = WeakKeyDictionary()
+"""By run of `autograde`, then by assignment: a class is judged together, when the first of its notebooks comes.
+
+Also kept is why it could not be, or each student would be waited for anew.
+"""
 
 
 class Reader(NotebookExporter):
@@ -101,8 +104,14 @@ class Judge(NbGraderPreprocessor):
         autograde = self.parent.parent
         known = _classes.setdefault(autograde, {})
         if assignment not in known:
-            known[assignment] = self._judged(autograde.coursedir, assignment)
-        return known[assignment]
+            try:
+                known[assignment] = self._judged(autograde.coursedir, assignment)
+            except ValueError as error:
+                known[assignment] = error
+        found = known[assignment]
+        if isinstance(found, ValueError):
+            raise found
+        return found
 
     def _judged(self, course: Any, assignment: str) -> Class:
         with Gradebook(course.db_url) as gradebook:
