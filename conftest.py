@@ -26,6 +26,7 @@ SLOW = (
     "tests/grading/test_container.py",
     "tests/grading/test_disk.py",
     "tests/grading/test_grade.py",
+    "tests/grading/test_gradescope.py",
     "tests/grading/test_killed.py",
     "tests/grading/test_nbgrader.py",
     "tests/process/test_packing.py",

@@ -43,7 +43,8 @@ _RUN: Final = """\
 #!/usr/bin/env bash
 # For each hand-in: judge submission/, write results/results.json. AUTOGRADER: another place, to try it out.
 here="${AUTOGRADER:-/autograder}"
-PYTHONPATH="$here/source" exec "$here/source/venv/bin/python" -P -m gpipe_edu.grading.gradescope_run "$here"
+exec env -i PATH="$PATH" LANG=C.UTF-8 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH="$here/source" \\
+  "$here/source/venv/bin/python" -P -m gpipe_edu.grading.gradescope_run "$here"
 """
 
 _MOST: Final = 10**6
