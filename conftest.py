@@ -27,6 +27,7 @@ SLOW = (
     "tests/grading/test_disk.py",
     "tests/grading/test_grade.py",
     "tests/grading/test_killed.py",
+    "tests/grading/test_marks.py::test_beside",
     "tests/process/test_packing.py",
     "tests/puzzles/test_board.py",
     "tests/puzzles/test_par.py",
