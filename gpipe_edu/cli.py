@@ -266,6 +266,19 @@ def nbgrader_command(
     raise typer.Exit(platforms.nbgrader(course, tasks))
 
 
+@app.command("gradescope")
+def gradescope_command(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The zip archive to write.")],
+    tasks: Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, max=20, help="How often each answer is judged; the worst counts.")] = 1,
+    all_or_nothing: Annotated[
+        bool, typer.Option("--all-or-nothing", help="No points for what is partly right.")
+    ] = False,
+) -> None:
+    """Write an autograder for Gradescope: our judge, for its containers."""
+    raise typer.Exit(platforms.gradescope(path, tasks, seeds, all_or_nothing))
+
+
 @app.command("lecture")
 def lecture_command(
     number: Annotated[str, typer.Argument(metavar="LESSON", help="Its number, such as 03.")],

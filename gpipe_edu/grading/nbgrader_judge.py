@@ -23,14 +23,17 @@ from gpipe_edu.course.exercise import exercises
 from . import notebook, pages
 from .grade import Class, Wish, grade
 from .marks import STATES, Mark, points
-from .submissions import HandedIn, files_in
+from .submissions import HandedIn, books_in
 from .tables import number
 
 JUDGED: Final = "judged"
 """The folder of a course in which reports and seeds are kept."""
 
-_classes: WeakKeyDictionary[Any, dict[str, Class]] = WeakKeyDictionary()
-"""By run of `autograde`, then by assignment: a class is judged together, when the first of its notebooks comes."""
+_classes: WeakKeyDictionary[Any, dict[str, Class | ValueError]] = WeakKeyDictionary()
+"""By run of `autograde`, then by assignment: a class is judged together, when the first of its notebooks comes.
+
+Also kept is why it could not be, or each student would be waited for anew.
+"""
 
 
 class Reader(NotebookExporter):
@@ -101,8 +104,14 @@ class Judge(NbGraderPreprocessor):
         autograde = self.parent.parent
         known = _classes.setdefault(autograde, {})
         if assignment not in known:
-            known[assignment] = self._judged(autograde.coursedir, assignment)
-        return known[assignment]
+            try:
+                known[assignment] = self._judged(autograde.coursedir, assignment)
+            except ValueError as error:
+                known[assignment] = error
+        found = known[assignment]
+        if isinstance(found, ValueError):
+            raise found
+        return found
 
     def _judged(self, course: Any, assignment: str) -> Class:
         with Gradebook(course.db_url) as gradebook:
@@ -126,7 +135,7 @@ def _handed_in(course: Any, assignment: str) -> HandedIn:
     pattern = course.format_path(step, "(?P<student>.+)", re.escape(assignment), escape=True)
     notes: list[str] = []
     students = {
-        found["student"]: list(files_in(Path(folder), notes))
+        found["student"]: list(books_in(Path(folder), notes))
         for folder in sorted(glob.glob(course.format_path(step, course.student_id, assignment)))
         if (found := re.fullmatch(pattern, folder))
     }

@@ -1,12 +1,16 @@
 """The quiz is GIFT that can be read back: every question, its options, which one is right, and what is told of each."""
 
+import json
 import re
+import shutil
+import subprocess
 
 import pytest
 
 from gpipe_edu.cli import main
 from gpipe_edu.course import question
 from gpipe_edu.grading.quiz import INVENTORY, gift, keys
+from tests.processes import PATIENCE
 
 OPTION = re.compile(r"(?<!\\)([=~])((?:\\.|[^\\=~#])*)#((?:\\.|[^\\=~#])*)", re.DOTALL)
 
@@ -27,16 +31,68 @@ def read(text):
     return found
 
 
+def asked(key):
+    """A question as it has to arrive: its words, and its options, each with what is told of it."""
+    one = question.find(key)
+    options = [
+        (name == one.answer, text.strip(), one.wrong.get(name, one.because).strip())
+        for name, text in one.options.items()
+    ]
+    return one.text.strip(), options
+
+
+PARSER = "gift-pegjs@1.0.2"
+
+PROGRAM = """
+const {parse} = require("gift-pegjs");
+console.log(JSON.stringify(parse(require("fs").readFileSync(0, "utf8"))));
+"""
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory):
+    """What a parser for Moodle's format that others wrote finds in a text."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip(f"{PARSER} runs in Node.js, which is not on this machine")
+    folder = tmp_path_factory.mktemp("parser")
+    install = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), PARSER]
+    try:
+        done = subprocess.run(install, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{PARSER} can't be had here: npm took too long")
+    if done.returncode:
+        pytest.skip(f"{PARSER} can't be had here: {done.stderr.strip().splitlines()[-1:]}")
+
+    def parse(text):
+        done = subprocess.run(
+            ["node", "-e", PROGRAM], input=text, capture_output=True, text=True, cwd=folder, timeout=PATIENCE
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return parse
+
+
+def test_a_parser_of_moodle_s_format_finds_every_question(parsed):
+    wanted = [*INVENTORY, *(key for lesson in question.lessons() for key in keys(lesson))]
+    category, *found = parsed(gift(wanted, "a category"))
+    assert category == {"type": "Category", "title": "a category"}
+    assert [one["title"] for one in found] == wanted
+    for one in found:
+        assert (one["type"], one["stem"]["format"]) == ("MC", "markdown")
+        options = [(o["isCorrect"], o["text"]["text"], o["feedback"]["text"]) for o in one["choices"]]
+        assert (one["stem"]["text"], options) == asked(one["title"])
+        assert one["globalFeedback"]["text"] == question.find(one["title"]).because.strip()
+
+
 def test_the_inventory_has_twelve_questions_that_stand_alone():
     assert len(set(INVENTORY)) == 12
     found = read(gift(INVENTORY, "c"))
     assert list(found) == list(INVENTORY)
-    for key, (asked, options) in found.items():
-        one = question.find(key)
-        assert asked == one.text.strip()
-        assert [option for _, option, _ in options] == [text.strip() for text in one.options.values()]
-        assert [right for right, _, _ in options].count(True) == 1
-        assert all(told for _, _, told in options)
+    for key, one in found.items():
+        assert one == asked(key)
+        assert [right for right, _, _ in one[1]].count(True) == 1
+        assert all(told for _, _, told in one[1])
 
 
 @pytest.mark.parametrize("lesson", [name for name in question.lessons() if keys(name)])
