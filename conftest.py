@@ -28,6 +28,7 @@ SLOW = (
     "tests/grading/test_grade.py",
     "tests/grading/test_gradescope.py",
     "tests/grading/test_killed.py",
+    "tests/grading/test_marks.py::test_beside",
     "tests/grading/test_nbgrader.py",
     "tests/process/test_packing.py",
     "tests/puzzles/test_board.py",

@@ -47,7 +47,7 @@ def _graded(request: Request) -> int:
         wish = grade.Wish(keys, request.seeds, request.jobs, request.all_or_nothing, request.trust, elsewhere)
         if request.one:
             return _one(request.place, wish)
-        handed_in = submissions.find(request.place, request.student)
+        handed_in = submissions.find(request.place, request.student, request.out)
         who = tables.roster(request.roster, list(handed_in.students)) if request.roster else None
         _say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
         for note in handed_in.notes:

@@ -195,18 +195,22 @@ class _Reading:
         return len(self.answers) == len(self._handed_in.students)
 
 
-def _tasks(rows: Iterable[dict[str, Found]], seeds: Sequence[int], known: Callable[[Question], bool]) -> Iterator[Task]:
-    """What there is to judge: equal answers once."""
+def _tasks(
+    rows: Iterable[dict[str, Found]], seeds: Sequence[int], known: Callable[[Question], bool]
+) -> Iterator[Task | None]:
+    """What there is to judge, equal answers once; None after each row, which may have nothing new."""
     seen: set[Question] = set()
-    for found in (found for row in rows for found in row.values()):
-        if found.answer is None or found.answer.state != "cut":
-            continue
-        key = found.exercise.key
-        for seed in seeds:
-            question = _question(found, found.answer, seed)
-            if question not in seen and not known(question):
-                seen.add(question)
-                yield Task(question, key, found.answer.packed(), seed, tuple(sorted(promises(key))))
+    for row in rows:
+        for found in row.values():
+            if found.answer is None or found.answer.state != "cut":
+                continue
+            key = found.exercise.key
+            for seed in seeds:
+                question = _question(found, found.answer, seed)
+                if question not in seen and not known(question):
+                    seen.add(question)
+                    yield Task(question, key, found.answer.packed(), seed, tuple(sorted(promises(key))))
+        yield None
 
 
 def _outcomes(
@@ -216,14 +220,15 @@ def _outcomes(
     outcomes: dict[Question, Outcome] = {}
     new: list[Task] = []
 
-    def found() -> Iterator[Task]:
+    def found() -> Iterator[Task | None]:
         for task in _tasks(reading, seeds, lambda question: journal.get(question) is not None):
-            new.append(task)
+            if task is not None:
+                new.append(task)
             yield task
         tell(f"{plural(len(new), 'new answer')} to judge.")
 
     tasks = found()
-    if (first := next(tasks, None)) is not None:
+    if (first := next(filter(None, tasks), None)) is not None:
         with Judges(wish.jobs, wish.trust, wish.elsewhere) as judges:
             tell(shut(judges, wish))
             begun = told = monotonic()

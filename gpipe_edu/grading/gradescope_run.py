@@ -22,7 +22,7 @@ from . import gradescope_worker
 from .grade import Wish, grade
 from .judges import Judges
 from .marks import Mark, points
-from .submissions import HandedIn, files_in
+from .submissions import HandedIn, books_in
 from .told import as_text
 from .writing import put
 
@@ -47,7 +47,7 @@ def run(place: Path) -> int:
     results.mkdir(exist_ok=True)
     os.chmod(results, 0o700)
     notes: list[str] = []
-    handed_in = HandedIn("Gradescope's", {_STUDENT: list(files_in(place / "submission", notes))}, notes)
+    handed_in = HandedIn("Gradescope's", {_STUDENT: list(books_in(place / "submission", notes))}, notes)
     with tempfile.TemporaryDirectory(prefix="gpipe_edu_marks_") as out:
         (Path(out) / "seeds.json").write_text(json.dumps(order["seeds"]), encoding="utf-8")
         keys = tuple(order["tasks"])

@@ -75,8 +75,11 @@ class Judges:
         self._held = cage.Held(*answer["held"]) if "held" in answer else cage.Held()
         return self._held
 
-    def judge(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """The outcomes as they come, of quick exercises first. Judging goes on while `tasks` is still being read."""
+    def judge(self, tasks: Iterable[Task | None]) -> Iterator[tuple[Task, Outcome]]:
+        """The outcomes as they come, of quick exercises first. Judging goes on while `tasks` is still being read.
+
+        A None among the tasks is a moment to look for outcomes, where the next task may take long to be found.
+        """
         waiting: queue.PriorityQueue[tuple[float, int, Task | None]] = queue.PriorityQueue()
         done: queue.SimpleQueue[tuple[Task, Outcome, bool]] = queue.SimpleQueue()
 
@@ -86,14 +89,13 @@ class Judges:
 
         for one in self._workers:
             threading.Thread(target=work, args=(one,), daemon=True).start()
-        again, source, reading, begun, ended = [], iter(tasks), True, 0, 0
+        again, source, over, reading, begun, ended = [], iter(tasks), object(), True, 0, 0
         try:
             while reading or ended < begun:
                 if reading:
-                    found = next(source, None)
-                    if found is None:
-                        reading = False
-                    else:
+                    found = next(source, over)
+                    reading = found is not over
+                    if isinstance(found, Task):
                         begun += 1
                         waiting.put((find(found.key).seconds, begun, found))
                 try:

@@ -23,7 +23,7 @@ from gpipe_edu.course.exercise import exercises
 from . import notebook, pages
 from .grade import Class, Wish, grade
 from .marks import STATES, Mark, points
-from .submissions import HandedIn, files_in
+from .submissions import HandedIn, books_in
 from .tables import number
 
 JUDGED: Final = "judged"
@@ -135,7 +135,7 @@ def _handed_in(course: Any, assignment: str) -> HandedIn:
     pattern = course.format_path(step, "(?P<student>.+)", re.escape(assignment), escape=True)
     notes: list[str] = []
     students = {
-        found["student"]: list(files_in(Path(folder), notes))
+        found["student"]: list(books_in(Path(folder), notes))
         for folder in sorted(glob.glob(course.format_path(step, course.student_id, assignment)))
         if (found := re.fullmatch(pattern, folder))
     }

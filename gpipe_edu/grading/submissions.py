@@ -24,8 +24,14 @@ _MOST_FILES: Final = 20_000
 _DEEPEST: Final = 3
 """Archives in archives."""
 
-_MOODLE: Final = re.compile(r"(?P<student>.+)_\d+_assignsubmission_(file|onlinetext)_?")
-_CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(LATE_)?\d+_\d+_(?P<name>.+)")
+_MOST_INSIDE: Final = 5
+"""Archives in an archive of one student's."""
+
+_MOST_OF_ONE: Final = 100
+"""Notebooks of one student."""
+
+_MOODLE: Final = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_?")
+_CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)")
 _GRADESCOPE: Final = re.compile(r"submission_\d+")
 _SUBMITTER: Final = re.compile(r":name: (.+)|:email: (.+)")
 _AGAIN: Final = re.compile(r"(\s?\(\d+\)|-\d+|[ _-]?(copy|Copy)\d*)$")
@@ -56,14 +62,14 @@ class HandedIn(NamedTuple):
     notes: list[str]
 
 
-def find(place: Path, student: str = "") -> HandedIn:
+def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
     """The hand-ins in a folder or an archive. student: a regular expression whose first group in a path is its student.
 
-    Raises ValueError for a place that holds none.
+    out: a folder that is nobody's, where the marks are. Raises ValueError for a place that holds none.
     """
     notes: list[str] = []
-    files = list(files_in(place, notes))
-    if not files:
+    files = list(_files(place, notes, out))
+    if not any(map(_is_book, files)):
         raise ValueError(f"there is no notebook in {place}; it must be a folder of hand-ins, or a zip archive of them")
     if student:
         layout, named = f"students named by {student}", list(_by_expression(files, student, notes))
@@ -74,8 +80,14 @@ def find(place: Path, student: str = "") -> HandedIn:
         if name == "solutions" or "solutions" in file.path.parts[:-1]:
             notes.append(f"{file.path}: solutions are nobody's hand-in, and were passed over")
         elif name:
-            students[name].append(file)
-    if not students:
+            students[name] += [file] if _is_book(file) else []
+    for name, theirs in students.items():
+        if not theirs:
+            notes.append(f"{name}: there is no notebook among the files")
+        if len(theirs) > _MOST_OF_ONE:
+            notes.append(f"{name}: of {len(theirs)} notebooks, the newest {_MOST_OF_ONE} are read")
+            students[name] = newest_first(theirs)[:_MOST_OF_ONE]
+    if not any(students.values()):
         raise ValueError(f"there is no hand-in in {place}: {'; '.join(notes[:3])}")
     return HandedIn(layout, dict(sorted(students.items())), notes)
 
@@ -85,8 +97,22 @@ def newest_first(files: Iterable[File]) -> list[File]:
     return sorted(files, key=lambda file: (file.time, file.version, str(file.path)), reverse=True)
 
 
-def files_in(place: Path, notes: list[str]) -> Iterator[File]:
-    """What may be a hand-in, in a folder or an archive; `notes` gets what was passed over. Raises ValueError."""
+def books_in(place: Path, notes: list[str]) -> Iterator[File]:
+    """What may hold an answer, in a folder or an archive; `notes` gets what was passed over. Raises ValueError."""
+    return filter(_is_book, _files(place, notes, None))
+
+
+def _is_book(file: File) -> bool:
+    """Whether an answer may be in it."""
+    return file.path.suffix in _SUFFIXES
+
+
+def _files(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
+    """All but what editors and systems hide beside their files."""
+    return (file for file in _walked(place, notes, out) if not file.path.name.startswith((".", "~$")))
+
+
+def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
     if place.is_file():
         if not zipfile.is_zipfile(place):
             raise ValueError(f"{place} is a file, but no zip archive; give the folder of all hand-ins")
@@ -99,7 +125,9 @@ def files_in(place: Path, notes: list[str]) -> Iterator[File]:
         folder = Path(here)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
         for name in list(folders):
-            if (folder / name).is_symlink():
+            if out is not None and (folder / name).resolve() == out.resolve():
+                folders.remove(name)
+            elif (folder / name).is_symlink():
                 folders.remove(name)
                 notes.append(f"{(folder / name).relative_to(place)}: a link to a folder is not followed")
         for name in sorted(names):
@@ -109,11 +137,16 @@ def files_in(place: Path, notes: list[str]) -> Iterator[File]:
                 raise ValueError(
                     f"there are more than {_MOST_FILES} files in {place}; give the folder of one exercise sheet"
                 )
-            short = PurePosixPath(path.relative_to(place).as_posix())
+            short = PurePosixPath(_readable(path.relative_to(place).as_posix()))
             if path.suffix.lower() == ".zip" and not path.is_symlink():
                 yield from _archive(path, short, notes)
-            elif path.suffix in _SUFFIXES or name == "submission_metadata.yml":
+            else:
                 yield File(short, (path.lstat().st_mtime,), _reader(path))
+
+
+def _readable(name: str) -> str:
+    """A file's name as text that can be written down, whatever bytes it is made of."""
+    return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _reader(path: Path) -> Callable[[], bytes]:
@@ -134,7 +167,7 @@ def _archive(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[Fil
         if path.stat().st_size > 50 * LARGEST:
             notes.append(f"{short}: an archive of this size is not read")
             return
-        yield from _in_archive(path.read_bytes(), short.with_suffix(""), notes, 1)
+        yield from _in_archive(path.read_bytes(), short.with_suffix(""), notes, 2)
     except (OSError, ValueError) as error:
         notes.append(f"{short}: {error}")
 
@@ -146,27 +179,35 @@ def _in_archive(data: bytes, inside: PurePosixPath, notes: list[str], depth: int
     except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
         notes.append(f"{inside}: no zip archive: {error}")
         return
+    inside_it = 0
     for member in members[:_MOST_FILES]:
         path = PurePosixPath(member.filename.replace("\\", "/"))
         if member.is_dir() or any(part.startswith((".", "__MACOSX")) and part != ".." for part in path.parts):
             continue
         if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", str(path)):
             notes.append(f"{member.filename}: a path that leads out of the archive")
-        elif path.suffix.lower() == ".zip" and depth < _DEEPEST and member.file_size <= 50 * LARGEST:
-            with archive.open(member) as file:
-                inner = file.read(2 * LARGEST)
+        elif path.suffix.lower() == ".zip":
+            inside_it += 1
+            if depth == _DEEPEST or (depth > 1 and inside_it > _MOST_INSIDE):
+                notes.append(f"{inside / path}: an archive this deep, or beside so many others, is not read")
+                continue
+            try:
+                inner = _member(archive, member, 2 * LARGEST)()
+            except Refused as error:
+                notes.append(f"{inside / path}: {error}")
+                continue
             yield from _in_archive(inner, inside / path.with_suffix(""), notes, depth + 1)
-        elif path.suffix in _SUFFIXES or path.name == "submission_metadata.yml":
+        else:
             yield File(inside / path, tuple(map(float, member.date_time)), _member(archive, member))
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[], bytes]:
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int = LARGEST + 1) -> Callable[[], bytes]:
     def read() -> bytes:
         if stat.S_ISLNK(member.external_attr >> 16):
             raise Refused(f"{member.filename} is a link")
         try:
             with archive.open(member) as file:
-                return file.read(LARGEST + 1)  # whatever size it claims to have
+                return file.read(most)  # whatever size it claims to have
         except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError) as error:
             raise Refused(f"{member.filename} can't be read: {error}") from None
         except Exception as error:  # zlib's own
@@ -191,30 +232,59 @@ def _by_expression(files: list[File], expression: str, notes: list[str]) -> Iter
 
 
 def _by_looking(place: Path, files: list[File]) -> tuple[str, list[tuple[str, File]]]:
-    books = [file for file in files if file.path.suffix in _SUFFIXES]
+    layout, name_of = _layout(place, files)
+    return layout, [(name, file) for file in files if (name := name_of(file))]
+
+
+def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]:
+    """How the notebooks lie, in a sentence, and whose a file is, "" for nobody's."""
+    books = [file for file in files if _is_book(file)]
     if all("submitted" in file.path.parts for file in books):
-        named = [(file.path.parts[file.path.parts.index("submitted") + 1], file) for file in books]
-        return "nbgrader's: submitted/STUDENT/SHEET/*.ipynb", named
+        return "nbgrader's: submitted/STUDENT/SHEET/*.ipynb", _submitter
     depth = _common(books)
-    heads = [file.path.parts[depth] if len(file.path.parts) > depth + 1 else "" for file in books]
+
+    def head(file: File) -> str:
+        return file.path.parts[depth] if len(file.path.parts) > depth + 1 else ""
+
+    heads = list(map(head, books))
     if all(heads) and all(map(_MOODLE.fullmatch, heads)):
-        return "Moodle's: NAME_NUMBER_assignsubmission_file", [
-            (m["student"], file) for head, file in zip(heads, books, strict=True) if (m := _MOODLE.fullmatch(head))
-        ]
+        return "Moodle's: NAME_NUMBER_assignsubmission_file", _namesakes_apart(_MOODLE, head, files)
     if all(heads) and all(map(_GRADESCOPE.fullmatch, heads)):
         names = _submitters(files)
-        return "Gradescope's export", [(names.get(head, head), file) for head, file in zip(heads, books, strict=True)]
+        return "Gradescope's export", lambda file: names.get(head(file), head(file))
     if not any(heads):
-        canvas = [_CANVAS.fullmatch(file.path.name) for file in books]
-        if all(canvas):
-            return "Canvas': NAME_NUMBER_NUMBER_FILE", [
-                (m["student"], f) for m, f in zip(canvas, books, strict=True) if m
-            ]
-        named = [(_rest(file.path) or _only(place), file) for file in books]
-        return "notebooks in one folder, named EXERCISE_STUDENT or STUDENT_EXERCISE", named
-    return "a folder for each student", [
-        (head or _rest(file.path) or _only(place), file) for head, file in zip(heads, books, strict=True)
-    ]
+        if all(_CANVAS.fullmatch(file.path.name) for file in books):
+            return "Canvas': NAME_NUMBER_NUMBER_FILE", _namesakes_apart(_CANVAS, lambda file: file.path.name, files)
+        layout = "notebooks in one folder, named EXERCISE_STUDENT or STUDENT_EXERCISE"
+        return layout, lambda file: (_rest(file.path) or _only(place)) if _is_book(file) else ""
+    return (
+        "a folder for each student",
+        lambda file: head(file) or ((_rest(file.path) or _only(place)) if _is_book(file) else ""),
+    )
+
+
+def _submitter(file: File) -> str:
+    """In nbgrader's own folders."""
+    parts = file.path.parts
+    place = parts.index("submitted") + 1 if "submitted" in parts else len(parts)
+    return parts[place] if place + 1 < len(parts) else ""
+
+
+def _namesakes_apart(pattern: re.Pattern[str], said: Callable[[File], str], files: list[File]) -> Callable[[File], str]:
+    """By the name in what a platform says of a file, and by its number, too, where several have that name."""
+    numbers: dict[str, set[str]] = defaultdict(set)
+    for file in files:
+        if found := pattern.fullmatch(said(file)):
+            numbers[found["student"]].add(found["number"])
+
+    def name_of(file: File) -> str:
+        found = pattern.fullmatch(said(file))
+        if found is None:
+            return ""
+        name = found["student"]
+        return f"{name} {found['number']}" if len(numbers[name]) > 1 else name
+
+    return name_of
 
 
 def _common(books: list[File]) -> int:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +21,11 @@ from .writing import put
 
 
 class Roster(NamedTuple):
-    """A list of participants: its columns, its rows, and which row is whose."""
+    """A list of participants: its columns, its rows, and whose each row is, where somebody has handed in."""
 
     columns: list[str]
     rows: list[dict[str, str]]
-    whose: dict[str, int]
+    whose: dict[int, str]
 
 
 def roster(path: Path, students: Sequence[str]) -> Roster:
@@ -37,16 +38,16 @@ def roster(path: Path, students: Sequence[str]) -> Roster:
     rows = [{name: value or "" for name, value in row.items() if name is not None} for row in reader]
     columns = [name for name in reader.fieldnames or [] if name]
     wanted = {_plain(name): name for name in students}
-    best: dict[str, int] = {}
+    best: dict[int, str] = {}
     ways: list[tuple[str, ...]] = [(name,) for name in columns]
     ways += [(one, other) for one in columns for other in columns if one != other]
     for way in ways:
-        found: dict[str, int] = {}
+        found: dict[int, str] = {}
         for index, row in enumerate(rows):
             name = wanted.get(_plain(" ".join(row.get(column, "") for column in way)))
             if name is not None:
-                found.setdefault(name, index)
-        if len(found) > len(best):
+                found[index] = name
+        if len(set(found.values())) > len(set(best.values())):
             best = found
     if not best:
         raise ValueError(
@@ -115,15 +116,18 @@ def _marks(graded: Class, keys: list[str], who: Roster | None) -> str:
         rows = [{"student": student, **_row(row, keys, largest)} for student, row in graded.marks.items()]
         return _csv(["student", *new], rows)
     names = {name: name if name not in who.columns else f"gpipe_edu {name}" for name in new}
-    found = {index: student for student, index in who.whose.items()}
+    times = Counter(who.whose.values())
     rows = []
     for index, row in enumerate(who.rows):
-        marks = graded.marks.get(found.get(index, ""))
+        student = who.whose.get(index, "")
+        marks = graded.marks.get(student)
         filled = (
             _row(marks, keys, largest) if marks is not None else {"of": str(largest), "remark": "nothing handed in"}
         )
+        if times[student] > 1:
+            filled["remark"] = "; ".join(filter(None, [filled["remark"], "this name stands here more than once"]))
         rows.append({**row, **{names[name]: value for name, value in filled.items()}})
-    for student in sorted(set(graded.marks) - set(who.whose)):
+    for student in sorted(set(graded.marks) - set(who.whose.values())):
         filled = {**_row(graded.marks[student], keys, largest), "remark": f"not in the roster: {student}"}
         rows.append({names[name]: value for name, value in filled.items()})
     return _csv([*who.columns, *names.values()], rows)

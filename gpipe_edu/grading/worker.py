@@ -41,12 +41,15 @@ def main() -> None:
     with suppress(EOFError, OSError):
         while True:
             message = plain.decode(frames.read(questions))
-            if "probe" not in message:
-                namespaces.die_with_parent()  # it takes seconds, and there is nothing yet to be ended
-                _load()
-                namespaces.outlive_parent()
-            seconds = 0.0 if "probe" in message else wall(find(message["key"]).seconds)
-            frames.write(answers, plain.encode(_apart(message, seconds + 2 * START, questions)))
+            if "probe" in message:
+                frames.write(answers, plain.encode(_apart(message, 2 * START, questions)))
+                continue
+            exercise = find(message["key"])
+            importlib.import_module(exercise.module)
+            frames.write(answers, plain.encode(_apart(message, wall(exercise.seconds) + 2 * START, questions)))
+            namespaces.die_with_parent()  # what follows may take seconds, and there is nothing now to be ended
+            _load()  # only now, so that the first answer waits for nothing that it does not need
+            namespaces.outlive_parent()
 
 
 @cache

@@ -40,8 +40,9 @@ def memory_curve(
         ax = new_figure(9, 4).add_subplot()
     shown = time_unit(timeline.unit, timeline.makespan)
     named_every = -(-timeline.devices // 8)
-    # The lightest colour can't be seen by day, nor the darkest by night.
-    colours = mpl.colormaps["viridis" if theme_under(ax) == "light" else "viridis_r"].resampled(timeline.devices + 1)
+    # The lightest colour can't be seen by day, nor the darkest ones by night.
+    scale, left_out = ("viridis", 1) if theme_under(ax) == "light" else ("viridis_r", 2)
+    colours = mpl.colormaps[scale].resampled(timeline.devices + left_out)
     for (device, level), dashes in zip(enumerate(levels), cycle(("-", "--", "-.", ":")), strict=False):
         steps = [(timeline.start, 0.0), *level, (timeline.end, 0.0)]
         times = [(time - timeline.start) * shown.scale for time, _ in steps]

@@ -31,7 +31,7 @@ def fill(place, keys, students):
 
 def _drawn(rng, key, name):
     """An answer, and the mark it gets. A third is the solution itself, or an answer that others have, too."""
-    kind = rng.random()
+    kind = rng.random() / (2 if key == "ex05/stages" else 1)  # always right: the course's wrapper is built on it
     full, source = float(points(key)), answer_cell(solved(find(key).notebook), key)["source"]
     if key == "ex02/clock" and kind > 0.8:
         return HOSTILE[rng.choice(sorted(set(HOSTILE) - SLOW))], ("wrong", 0.0)
@@ -41,7 +41,7 @@ def _drawn(rng, key, name):
         return f"{source}\n\n{find(key).function}.whose = {name!r}", ("passed", full)
     if kind < 0.55:
         return answer_cell(notebook(find(key).notebook), key)["source"], ("unwritten", 0.0)
-    entry = rng.choice(bank(key))
+    entry = rng.choice([one for one in bank(key) if "<locals>" not in one.function.__qualname__])
     if not entry.slip:
         mark = ("passed", full)
     elif entry.slip in promises(key):

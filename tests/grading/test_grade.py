@@ -76,6 +76,29 @@ def classroom(tmp_path_factory):
     os.utime(old, (1, 1))
     hand_in(place / "twice" / "exercise_02_clock (1).ipynb", answered({"ex02/clock": CLOCK}))
     hand_in(place / "=2+5" / "exercise_02_clock.py", "import gpipe_edu as ge\n" + CLOCK)
+    (place / "only a picture").mkdir()
+    (place / "only a picture" / "answer.png").write_bytes(b"PNG")
+    hand_in(place / "too large" / BOOK, json.dumps(answered({"ex02/clock": CLOCK})) + " " * 20_000_000)
+    text = json.dumps(answered({"ex02/clock": CLOCK}))
+    for name, encoding in (("with a mark", "utf-8-sig"), ("in two bytes", "utf-16")):
+        hand_in(place / name / BOOK, "").write_bytes(text.encode(encoding))
+    old = [{"cell_type": "code", "input": CLOCK.splitlines(keepends=True)}]
+    hand_in(place / "old" / BOOK, json.dumps({"nbformat": 3, "worksheets": [{"cells": old}]}))
+    bare = answered({"ex02/clock": CLOCK})
+    for cell in bare["cells"]:
+        cell["metadata"] = {}
+    hand_in(place / "bare" / BOOK, bare)
+    deleted = answered({"ex02/clock": CLOCK})
+    deleted["cells"].remove(answer_cell(deleted, "ex02/clock"))
+    hand_in(place / "deleted" / BOOK, deleted)
+    unchecked = answered({"ex02/clock": CLOCK})
+    unchecked["cells"] = [cell for cell in unchecked["cells"] if "check(" not in "".join(cell["source"])]
+    hand_in(place / "unchecked" / BOOK, unchecked)
+    edited = answered({"ex02/clock": CLOCK})
+    for cell in edited["cells"]:
+        if "check(" in "".join(cell["source"]):
+            cell["source"] = "raise SystemExit"
+    hand_in(place / "edited" / BOOK, edited)
     for name, text in HOSTILE.items():
         hand_in(place / name / BOOK, answered({"ex02/clock": text}))
     return place
@@ -116,6 +139,10 @@ def test_every_mark_is_as_it_is_documented(graded):
     assert found["doubled", "ex02/clock"] == ("wrong", "0")
     assert found["twice", "ex02/clock"] == ("passed", "2")
     assert found["'=2+5", "ex02/clock"] == ("passed", "2")
+    for name in ("with a mark", "in two bytes", "old", "bare", "unchecked", "edited"):
+        assert found[name, "ex02/clock"] == ("passed", "2"), name
+    assert found["too large", "ex02/clock"] == ("refused", "0")
+    assert found["only a picture", "ex02/clock"] == found["deleted", "ex02/clock"] == ("missing", "0")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -208,7 +235,8 @@ def test_a_roster_comes_back_with_its_columns(graded, classroom, tmp_path):
     shutil.copytree(graded[0], out)
     roster = tmp_path / "roster.csv"
     roster.write_text(
-        "Identifier;First name;Grade;Last name\n007;Right;;\n8;Nobody;-1;Here\n9;SEVEN;;\n", encoding="utf-8-sig"
+        "Identifier;First name;Grade;Last name\n007;Right;;\n8;Nobody;-1;Here\n9;SEVEN;;\n10;Loop;;\n11;loop;;\n",
+        encoding="utf-8-sig",
     )
     run(classroom, "--out", out, "--tasks", "01,02", "--roster", roster)
     rows = table(out / "marks.csv")
@@ -218,6 +246,7 @@ def test_a_roster_comes_back_with_its_columns(graded, classroom, tmp_path):
         ("8", "-1", "", "nothing handed in"),
         ("9", "", "0", ""),
     ]
+    assert [(row["total"], row["remark"]) for row in rows[3:5]] == [("0", "this name stands here more than once")] * 2
     assert any(row["remark"] == "not in the roster: twin" for row in rows)
     roster.write_text("a,b\n1,2\n")
     assert "no student of" in run(classroom, "--out", out, "--roster", roster, ends=2)

@@ -124,3 +124,86 @@ def test_odd_names(tmp_path):
     names = ["=HYPERLINK()", "ünï cødé", "a'b\"c", "-rf", "x" * 120]
     found = find(lay(tmp_path, *[f"{name}/{BOOK}" for name in names]))
     assert set(found.students) == set(names)
+
+
+def test_names_of_any_bytes_can_be_written_down(tmp_path):
+    try:
+        (tmp_path / os.fsdecode(b"bo\xff")).mkdir()
+    except OSError:
+        pytest.skip("this disk takes no name that is not UTF-8")
+    (tmp_path / os.fsdecode(b"bo\xff") / BOOK).write_text("{}")
+    found = find(tmp_path)
+    assert [name.encode() for name in found.students] == ["bo\ufffd".encode()]
+    assert found.students["bo\ufffd"][0].read() == b"{}"
+
+
+def test_who_has_handed_in_no_notebook_is_there_and_told(tmp_path):
+    found = find(lay(tmp_path, f"ada/{BOOK}", "bob/answer.pdf", "people.csv", "carl/.DS_Store"))
+    assert {name: len(files) for name, files in found.students.items()} == {"ada": 1, "bob": 0}
+    assert found.notes == ["bob: there is no notebook among the files"]
+    with pytest.raises(ValueError, match="there is no notebook"):
+        find(lay(tmp_path / "x", "ada/answer.pdf"))
+
+
+def test_the_folder_of_marks_is_nobody_s(tmp_path):
+    place = lay(tmp_path, f"ada/{BOOK}", "marks/marks.csv", "marks/feedback/ada.html")
+    assert set(find(place, out=place / "marks").students) == {"ada"}
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        [f"Ada L_{n}_assignsubmission_{kind}/{BOOK}" for n, kind in ((1, "file"), (1, "onlinetext"), (2, "file"))],
+        [f"adal_{n}_{file}_{BOOK}" for n, file in ((1, 7), (1, 8), (2, 9))],
+    ],
+)
+def test_two_people_of_one_name_are_two(tmp_path, paths):
+    found = find(lay(tmp_path, *paths)).students
+    assert sorted(map(len, found.values())) == [1, 2]
+    assert all(name.endswith((" 1", " 2")) for name in found)
+
+
+def test_of_too_many_notebooks_the_newest_are_read(tmp_path):
+    lay(tmp_path, *(f"ada/{number}.ipynb" for number in range(120)), f"bob/{BOOK}")
+    os.utime(tmp_path / "ada" / "7.ipynb", (1, 1))
+    found = find(tmp_path)
+    names = {file.path.name for file in found.students["ada"]}
+    assert len(names) == 100
+    assert "7.ipynb" not in names
+    assert found.notes == ["ada: of 120 notebooks, the newest 100 are read"]
+
+
+def archive_of(members):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def test_archives_without_end_stop_with_their_student(tmp_path):
+    inner = archive_of({BOOK: "{}"})
+    for _ in range(4):
+        inner = archive_of({f"{number}.zip": inner for number in range(8)} | {BOOK: "{}"})
+    lay(tmp_path, f"bob/{BOOK}")
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "all.zip").write_bytes(inner)
+    found = find(tmp_path)
+    assert len(found.students["ada"]) == 1 + 5
+    assert len(found.students["bob"]) == 1
+    assert any("is not read" in note for note in found.notes)
+
+
+def test_an_archive_that_is_locked_or_damaged_is_told(tmp_path):
+    data = bytearray(archive_of({"hers.zip": archive_of({BOOK: "{}"})}))
+    locked = bytearray(data)
+    for at in (data.find(b"PK\x03\x04") + 6, data.rfind(b"PK\x01\x02") + 8):
+        locked[at] |= 1  # as if it wanted a password
+    data[60] ^= 0xFF
+    lay(tmp_path, f"ada/{BOOK}")
+    for name, content in (("bob", locked), ("carl", data)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "all.zip").write_bytes(content)
+    found = find(tmp_path)
+    assert set(found.students) == {"ada"}
+    assert len([note for note in found.notes if "can't be read" in note or "no zip archive" in note]) == 2

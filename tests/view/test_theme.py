@@ -102,7 +102,7 @@ def plots():
     plot_pieces({1: [3], 2: [2, 1]}, **up)
     plot_images({"row": [[[0, 1]], [[1, 0]]]}, names=["one", "two"], title="images", across="x")
     plot_traffic([("", 0, 1, 100), ("8x8", 0, 2, 1024)], title="sent")
-    memory_curve(PLAN)
+    memory_curve(ge.simulate(ge.gpipe(4, 3)))
     for ax in panels(2):
         plot_lines([1, 2], {"a": [3, 4], "b": [4, 5]}, ax=ax, **up)
 

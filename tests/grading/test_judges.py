@@ -1,0 +1,45 @@
+"""Judges take what they get: outcomes come while tasks are still found, and what was disturbed is judged again."""
+
+import time
+
+from gpipe_edu.grading.judges import Judges, Outcome, Task
+from gpipe_edu.process.packing import Packed
+from tests.processes import PATIENCE
+
+
+def task(name, key="ex02/clock"):
+    return Task(name, key, Packed("clock", b"", {}, {}, ""), 1, ())
+
+
+def judged(monkeypatch, ask, tasks, jobs=1):
+    """What comes out of judging where a worker answers `ask(name)`: a word, and whether it was disturbed."""
+    with Judges(jobs) as judges:
+        monkeypatch.setattr(judges, "_ask", lambda _, one: (Outcome(None, ask(one.name)[0]), ask(one.name)[1]))
+        yield from ((one.name, outcome.why) for one, outcome in judges.judge(tasks))
+
+
+def test_the_first_outcome_comes_while_tasks_are_still_being_found(monkeypatch):
+    deadline = time.monotonic() + PATIENCE
+
+    def tasks():
+        yield task("first")
+        while time.monotonic() < deadline:  # hand-ins without anything new
+            time.sleep(0.001)
+            yield None
+
+    assert next(judged(monkeypatch, lambda name: ("judged", False), tasks())) == ("first", "judged")
+    assert time.monotonic() < deadline
+
+
+def test_every_task_has_its_outcome_however_many_judges_there_are(monkeypatch):
+    tasks = [None, *map(task, range(20)), None]
+    for jobs in (1, 3, 30):
+        found = list(judged(monkeypatch, lambda name: (f"of {name}", False), tasks, jobs))
+        assert sorted(found) == [(name, f"of {name}") for name in range(20)]
+    assert list(judged(monkeypatch, lambda name: ("", False), [])) == []
+
+
+def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):
+    found = list(judged(monkeypatch, lambda name: (f"of {name}", name == 0), map(task, range(5)), 2))
+    assert found[-1] == (0, "of 0")
+    assert len(found) == 5
