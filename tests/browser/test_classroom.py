@@ -39,8 +39,8 @@ def test_the_puzzle_is_played_on_one_screen_and_nothing_else_is_there(classroom,
         page.press(".gp-text", "Enter")
         page.wait_for_function("() => document.querySelector('.gp-text').value === ''")
     page.wait_for_function("() => document.querySelector('.gp-said').innerText.includes('olved')")
-    page.get_by_role("button", name=str(len(LEVELS)), exact=True).click()
-    page.wait_for_function("() => !document.querySelector('.gp-said').innerText.includes('locked')")
+    assert page.locator(".gp-chip").count() == len(LEVELS)
+    assert page.locator(".gp-locked").count() == 0
     assert [url for url in answered if not url.startswith((classroom, "blob:", "data:"))] == []
     page.goto(classroom)  # whoever opens it anew begins anew
     page.wait_for_selector(".gp-board .ge-base")
