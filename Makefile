@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo exercises test test-quick test-floors test-releases lint site site-serve site-test clean
+.PHONY: lab demo classroom exercises test test-quick test-floors test-releases test-nbgrader lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -32,6 +32,13 @@ lab: $(VENV)/learner  ## open the course in JupyterLab, on a copy in work/
 
 demo: $(VENV)/learner  ## one screen: train on the digits with 4 stages and 8 micro-batches
 	@$(BIN)/python -m gpipe_edu train --partitions 4 --micro-batches 8
+
+$(VENV)/classroom: requirements-dev.txt $(VENV)/learner
+	$(BIN)/python -m pip install --disable-pip-version-check "$$(grep ^voila== requirements-dev.txt)"
+	@touch $@
+
+classroom: $(VENV)/classroom  ## the puzzle alone on a page, for a projector
+	@$(BIN)/python -m gpipe_edu classroom --port $(PORT)
 
 exercises: $(VENV)/learner  ## build exercises/ from solutions/
 	@$(BIN)/python -m gpipe_edu build
@@ -61,6 +68,19 @@ test-releases: $(VENV)/developer  ## several processes, with each release of PyT
 		OMP_NUM_THREADS=1 PYTHONPATH=. $$there/bin/python -m pytest -q tests/cluster/test_pipeline.py \
 			tests/cluster/test_saving.py tests/cluster/test_names.py || exit 1; \
 	done
+
+# nbgrader is for teachers, so it is in an environment of its own that stands on .venv.
+$(VENV)-nbgrader/ready: requirements-nbgrader.txt $(VENV)/developer
+	$(BIN)/python -m venv $(VENV)-nbgrader
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$($(VENV)-nbgrader/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/behind.pth"
+	$(VENV)-nbgrader/bin/python -m pip install --disable-pip-version-check -r requirements-nbgrader.txt
+	@touch $@
+
+# BANK=whole hands in every answer of the bank, not a sample.
+test-nbgrader: $(VENV)-nbgrader/ready  ## nbgrader, from the sources to the exported marks
+	OMP_NUM_THREADS=1 PYTHONPATH=. $(VENV)-nbgrader/bin/python -m pytest tests/grading/test_nbgrader.py \
+		$(if $(filter whole,$(BANK)),--whole-bank)
 
 lint: $(VENV)/developer  ## style, formatting, types, and which room may import which
 	$(BIN)/ruff check .

@@ -26,8 +26,10 @@ SLOW = (
     "tests/grading/test_container.py",
     "tests/grading/test_disk.py",
     "tests/grading/test_grade.py",
+    "tests/grading/test_gradescope.py",
     "tests/grading/test_killed.py",
     "tests/grading/test_marks.py::test_beside",
+    "tests/grading/test_nbgrader.py",
     "tests/process/test_packing.py",
     "tests/puzzles/test_board.py",
     "tests/puzzles/test_par.py",
@@ -58,6 +60,7 @@ SAMPLE = 1
 def pytest_addoption(parser):
     parser.addoption("--whole-site", action="store_true", help="build and test all pages and the lab in a browser")
     parser.addoption("--whole-class", action="store_true", help="grade 40 hand-ins of all exercises; takes an hour")
+    parser.addoption("--whole-bank", action="store_true", help="hand in every answer of the bank to nbgrader, too")
     parser.addoption("--quick", action="store_true", help="leave out what takes long, for everyday work")
 
 

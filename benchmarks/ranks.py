@@ -6,8 +6,9 @@ threads and plain PyTorch on one device, in a process of its own. All in one run
 
     python -m benchmarks.ranks [ROUNDS]
 
-Each process has one BLAS thread. CPU time (user and system, of both ranks together) stands beside the wall clock: on a
-busy machine a wait for a core is no cost of ours, and CPU time leaves it out. gloo's own threads are in it.
+Each process has one BLAS thread. Ranks start a step together, from a barrier, and it ends with the later of them; how
+they are told to start is no part of it. CPU time (user and system, of both ranks together) stands beside the wall
+clock: on a busy machine a wait for a core is no cost of ours, and CPU time leaves it out. gloo's own threads are in it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import socket
 import statistics
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
@@ -38,6 +40,8 @@ Work = Callable[[], object]
 
 N: Final = 512
 """Few samples: the smaller the ops, the larger our share of the step."""
+
+WARM_UP: Final = 3
 
 ORDERS = {"GPipe": ScheduleGPipe, "1F1B": Schedule1F1B}
 AS_THEIRS = {
@@ -104,7 +108,7 @@ def in_one_process() -> dict[str, Work]:
 
 
 def process(rank: int, port: int, pipe: Connection) -> None:
-    """Makes the step it is told to and says how much CPU time that took, until told to stop."""
+    """Makes the step it is told to and says how long that took, by the clock and of the CPU, until told to stop."""
     torch.set_num_threads(1)
     talk_by_loopback()
     if rank < K:
@@ -114,15 +118,20 @@ def process(rank: int, port: int, pipe: Connection) -> None:
         work = in_one_process()
     pipe.send(list(work))
     while (name := pipe.recv()) != "stop":
-        before = time.process_time()
+        if rank < K:
+            dist.barrier()
+        before = time.perf_counter(), time.process_time()
         work[name]()
-        pipe.send(time.process_time() - before)
+        pipe.send((time.perf_counter() - before[0], time.process_time() - before[1]))
     if rank < K:
         dist.destroy_process_group()
 
 
 class Processes:
-    """Two ranks and one process without, that wait to be told what to do; use it in `with`."""
+    """Two ranks and one process without, that wait to be told what to do; use it in `with`.
+
+    wall, cpu: the milliseconds that each step took, by name.
+    """
 
     def __init__(self) -> None:
         with socket.socket() as probe:
@@ -130,7 +139,8 @@ class Processes:
             port = probe.getsockname()[1]
         context = mp.get_context("spawn")
         self._pipes, self._started = [], []
-        self.seconds: dict[str, list[float]] = {}
+        self.wall: dict[str, list[float]] = defaultdict(list)
+        self.cpu: dict[str, list[float]] = defaultdict(list)
         for rank in range(K + 1):
             here, there = context.Pipe()
             started = context.Process(target=process, args=(rank, port, there), daemon=True)
@@ -156,7 +166,9 @@ class Processes:
     def _do(self, name: str, pipes: list[Connection]) -> None:
         for pipe in pipes:
             pipe.send(name)
-        self.seconds.setdefault(name, []).append(sum(self._heard(pipes)))
+        took = self._heard(pipes)
+        self.wall[name].append(1e3 * max(wall for wall, _ in took))
+        self.cpu[name].append(1e3 * sum(cpu for _, cpu in took))
 
     @staticmethod
     def _heard(pipes: list[Connection]) -> list:
@@ -171,10 +183,12 @@ def main(rounds: int) -> None:
     print(f"{machine()}, torch {torch.__version__}, one BLAS thread a process, load {load:.1f} at the start")
     print(f"K={K}, M={M}, {LAYERS} x (Linear({WIDTH}), ReLU), {rounds} rounds; against driven directly, round by round")
     with Processes() as processes:
-        wall = in_turn(processes.work, rounds, warm_up=3)
-        cpu = {name: [1e3 * s for s in found[3:]] for name, found in processes.seconds.items()}
+        in_turn(processes.work, rounds + WARM_UP)
+        wall, cpu = (
+            {name: found[WARM_UP:] for name, found in all_.items()} for all_ in (processes.wall, processes.cpu)
+        )
     print(f"\nN={N:<5} {'':<34} {'wall ms: median (IQR)':>22} {'ratio (IQR)':>20} {'CPU ms':>20} {'ratio (IQR)':>20}")
-    for name in wall:
+    for name in processes.work:
         base = f"{name.partition(',')[0]}, driven directly"
         row = [f"{name:<41}", f"{spread(wall[name]):>22}", ratio(wall, name, base)]
         print(*row, f"{spread(cpu[name]):>20}", ratio(cpu, name, base))

@@ -19,7 +19,20 @@ from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.sizing.plan import SCHEDULES, STATES
 from gpipe_edu.sizing.presets import presets
 
-from .command import environment, exercises, grade, lab, lecture, personal, plan, puzzle, schedule, train, watch
+from .command import (
+    environment,
+    exercises,
+    grade,
+    lab,
+    lecture,
+    personal,
+    plan,
+    platforms,
+    puzzle,
+    schedule,
+    train,
+    watch,
+)
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
@@ -242,6 +255,28 @@ def grade_command(
     """Grade a class: cut answers out of notebooks, judge them in a cage. Exit code 2 if some could not be judged."""
     asked = grade.Request(place, out, one, tasks, roster, seeds, jobs, student, all_or_nothing, trust, container)
     raise typer.Exit(grade.run(asked))
+
+
+@app.command("nbgrader")
+def nbgrader_command(
+    course: Annotated[Path, typer.Argument(metavar="COURSE", help="The folder of nbgrader's course, new or not.")],
+    tasks: Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all.")] = "",
+) -> None:
+    """Write a course for nbgrader: the exercises as its sources, and our judge in the place of its own."""
+    raise typer.Exit(platforms.nbgrader(course, tasks))
+
+
+@app.command("gradescope")
+def gradescope_command(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The zip archive to write.")],
+    tasks: Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, max=20, help="How often each answer is judged; the worst counts.")] = 1,
+    all_or_nothing: Annotated[
+        bool, typer.Option("--all-or-nothing", help="No points for what is partly right.")
+    ] = False,
+) -> None:
+    """Write an autograder for Gradescope: our judge, for its containers."""
+    raise typer.Exit(platforms.gradescope(path, tasks, seeds, all_or_nothing))
 
 
 @app.command("lecture")

@@ -8,7 +8,6 @@
 # training loop. **In the paper:** section 2.2, where the gradients of all micro-batches are accumulated for one update.
 
 # %%
-import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
@@ -16,6 +15,7 @@ import gpipe_edu as ge
 from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 from gpipe_edu.pytorch import GPipe
+from gpipe_edu.view import plot_lines
 
 # %% [markdown]
 # ## One update for all micro-batches
@@ -122,16 +122,11 @@ for start in range(0, 1300, 65):
 
 pairs = zip(single.parameters(), pipe.parameters(), strict=True)
 assert max((a - b.cpu()).abs().max().item() for a, b in pairs) < 1e-9
-plt.figure(figsize=(8, 3.5))
-plt.plot([a for a, _ in losses], linewidth=7, color="#9ED3F5", label="your train_step, one device")
-plt.plot([b for _, b in losses], color="black", label="GPipe, three stages")
-plt.gca().set(xlabel="training step", ylabel="loss, measured", ylim=0)
-plt.xticks(range(0, 20, 2))
-plt.legend()
-plt.show()
+lines = dict(zip(("your train_step, one device", "GPipe, three stages"), zip(*losses, strict=True), strict=True))
+plot_lines(range(20), lines, across="training step", up="loss, measured", under=["your train_step, one device"])
 
 # %% [markdown]
-# The black line lies on the blue one: 20 steps of 65 samples in 4 micro-batches, and no weight differs by more than
+# The dark line lies on the wide, pale one: 20 steps of 65 samples in 4 micro-batches, and no weight differs by more than
 # rounding.
 
 # %%

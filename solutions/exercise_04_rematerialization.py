@@ -143,13 +143,13 @@ print(f"kept {only_inputs:,} bytes, saved by the layers {all_saved:,}")
 # stage could do without: its layers draw nothing. Here the stage tells when it runs:
 
 # %%
-import matplotlib.pyplot as plt
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.study import Ledger
+from gpipe_edu.view import plot_bars
 
 tell = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
 tell.register_forward_pre_hook(lambda *_: print("the stage runs"))
@@ -231,11 +231,7 @@ for name, again in choices.items():
     held[name] = ledger.held / 1024
 
 assert held["all stages"] < held["stages 0 and 1"] < held["no stage runs again"]
-plt.figure(figsize=(8, 2.2))
-plt.barh(list(held), list(held.values()), color="#7FC4F0")
-plt.gca().invert_yaxis()
-plt.xlabel("KiB saved for the backward, measured")
-plt.show()
+plot_bars(list(held), {"KiB": list(held.values())}, up="KiB saved, measured")
 
 # %% [markdown]
 # ## Beside the engine

@@ -12,7 +12,6 @@
 import itertools
 import time
 
-import matplotlib.pyplot as plt
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -23,6 +22,7 @@ from gpipe_edu.data import digits
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.study import Chore, nap, watch
 from gpipe_edu.timeline import handed_out
+from gpipe_edu.view import plot_lines
 
 torch.set_num_threads(1)  # one core for a matrix product, as in lesson 06
 
@@ -269,13 +269,8 @@ assert max(abs(a - b) for a, b in zip(mine, theirs, strict=True)) < 1e-9
 assert score(pipe) > 0.8
 network(*small).load_state_dict(pipe.state_dict())  # what the pipeline has learned fits the plain network
 print(f"{score(pipe):.0%} of the test digits right, {score(single):.0%} on one device")
-plt.figure(figsize=(8, 3.5))
-plt.plot(theirs, linewidth=7, color="#9ED3F5", label="one device")
-plt.plot(mine, color="black", label="your pipeline")
-plt.gca().set(xlabel="training step", ylabel="loss, measured", ylim=0)
-plt.xticks(range(0, 20, 2))
-plt.legend()
-plt.show()
+lines = {"one device": theirs, "your pipeline": mine}
+plot_lines(range(20), lines, across="training step", up="loss, measured", under=["one device"])
 
 # %% [markdown]
 # ## Beside ours

@@ -8,30 +8,26 @@
 # and NumPy. **In the paper:** section 2.2, on batch normalization: moving averages over the mini-batch for evaluation.
 
 # %%
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
 from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
+from gpipe_edu.view import plot_lines
 
 # %% [markdown]
 # ## What a micro-batch sees
 #
-# One feature of 32 digits in four micro-batches. Each dot is a sample, each short line the mean of a
-# [micro-batch](../docs/glossary.md#micro-batch), the long line the mean of all.
+# One feature of 32 digits in four micro-batches. Each dot is a sample, the line the mean of its
+# [micro-batch](../docs/glossary.md#micro-batch), the dashed line the mean of all.
 
 # %%
 x, y, _, _ = digits()
 feature = x[:32, 20]
-plt.figure(figsize=(8, 3.2))
-plt.plot(feature, "o", color="#2A78A8")
-for m, piece in enumerate(ge.split_batch(feature, 4)):
-    plt.hlines(piece.mean(), 8 * m, 8 * m + 7, color="#8F3300", linewidth=4)
-plt.axhline(feature.mean(), color="black", linestyle="--")
-plt.gca().set(xlabel="sample", ylabel="value of the feature")
-plt.show()
+means = {"mean": [piece.mean() for piece in ge.split_batch(feature, 4) for _ in piece]}
+all_of_it = {"limits": {"mean": feature.mean()}, "against": {"mean": feature}}
+plot_lines(range(32), means, across="sample", up="value of the feature", **all_of_it)
 
 # %% [markdown]
 # In training, BatchNorm normalizes by the mean and variance of the micro-batch; that can't be helped. For evaluation it
@@ -114,13 +110,10 @@ for _ in range(100):
 
 off = [np.sqrt(np.mean([(line[way] / truth - 1) ** 2 for line in lines])) for way in (0, 1)]
 assert off[1] < off[0]
-plt.figure(figsize=(8, 3.5))
-plt.plot([a for a, _ in lines], color="#8F3300", label=f"after every micro-batch, off by {off[0]:.0%}")
-plt.plot([b for _, b in lines], color="#2A78A8", linewidth=2.5, label=f"your deferred update, off by {off[1]:.0%}")
-plt.axhline(truth, color="black", linestyle="--", label="all digits")
-plt.gca().set(xlabel="mini-batch", ylabel="running variance, measured", ylim=0)
-plt.legend()
-plt.show()
+names = [f"after every micro-batch, off by {off[0]:.0%}", f"your deferred update, off by {off[1]:.0%}"]
+curves = dict(zip(names, zip(*lines, strict=True), strict=True))
+across, up = "mini-batch (dashed: all digits)", "running variance, measured"
+plot_lines(range(100), curves, across=across, up=up, limits={names[1]: truth})
 
 # %% [markdown]
 # Both lines stay around the dashed one, but one of them jumps about: eight small steps per mini-batch forget eight times as

@@ -13,12 +13,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
-from . import wheel
+from . import bytecode, wheel
 from .fetched import fetch, listed
 
 KERNEL = "@jupyterlite/pyodide-kernel-extension"
@@ -30,16 +31,20 @@ BUILDER = Path(sys.prefix) / "jupyterlite"
 """Where requirements-site.txt is installed: beside the other packages, because a JupyterLab with a server must not load
 JupyterLite's extension."""
 
+STANDARD_LIBRARY, LOCK = "python_stdlib.zip", "pyodide-lock.json"
+
 NEEDED = [
     "numpy",
     "threadpoolctl",
     "cloudpickle",
     "packaging",
-    "matplotlib",
     "anywidget",
     "ipywidgets",
     "markdown-it-py",
 ]
+"""Of gpipe_edu. Not matplotlib, a third of all that would be fetched: a cell that imports PLOTS brings it along."""
+
+PLOTS = "gpipe_edu.view"
 
 _NUMPY_ALONE = re.compile(r"notebooks/(0[01235]|09|11|13|schedule)|exercises/exercise_0[126789]")
 
@@ -56,8 +61,8 @@ def build(root: Path, out: Path, work: Path) -> None:
     files = fetch()
     _contents(root, work / "contents")
     _lite(work, out)
-    _pyodide(root, out, files)
-    _say_what_goes_on(out)
+    wanted = _pyodide(root, out, files)
+    _page(out, wanted)
     _slim(out)
 
 
@@ -113,7 +118,6 @@ def _lite(work: Path, out: Path) -> None:
         "jupyter-lite-schema-version": 0,
         "jupyter-config-data": {
             "appName": "gpipe_edu",
-            "enableServiceWorkerCache": "true",
             "exposeAppInBrowser": True,
             "faviconUrl": "./lab/favicon.ico",
             "litePluginSettings": {
@@ -133,14 +137,15 @@ def _lite(work: Path, out: Path) -> None:
         raise RuntimeError(f"JupyterLite could not be built:\n{(done.stdout + done.stderr)[-3000:]}")
 
 
-def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> None:
-    """Python and its packages, with the lock file that lists them."""
+def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> list[str]:
+    """Python and its packages, with the lock file that lists them; returns what a kernel asks for at its start."""
     folder = out / "static" / "pyodide"
     folder.mkdir(parents=True)
-    for name, path in files.items():
-        shutil.copy(path, folder / name)
-    lock = listed()["lock"]
-    packages = lock["packages"]
+    lists = listed()
+    core = {name: files[name] for name in lists["core"]}
+    packages = lists["lock"]["packages"]
+    packages["matplotlib"]["imports"].append(PLOTS)
+    wheels = {name: files[package["file_name"]] for name, package in packages.items()}
     pypi = out / "extensions" / KERNEL / "static" / "pypi"
     for name, imports, depends in (
         ("piplite", ["piplite"], ["micropip"]),
@@ -148,12 +153,26 @@ def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> None:
         ("ipykernel", ["ipykernel"], ["comm", "ipython"]),
         ("widgetsnbextension", ["widgetsnbextension"], []),
     ):
-        path = sorted(pypi.glob(f"{name.replace('-', '_')}-*.whl"))[-1]
-        shutil.copy(path, folder)
-        packages[name] = _entry(name, path, imports, depends)
-    path = wheel.build(root, folder)
-    packages["gpipe-edu"] = _entry("gpipe-edu", path, ["gpipe_edu"], NEEDED)
-    (folder / "pyodide-lock.json").write_text(json.dumps(lock, indent=1), encoding="utf-8")
+        wheels[name] = sorted(pypi.glob(f"{name.replace('-', '_')}-*.whl"))[-1]
+        packages[name] = _entry(name, wheels[name], imports, depends)
+    with tempfile.TemporaryDirectory() as work:
+        wheels["gpipe-edu"] = wheel.build(root, Path(work))
+        packages["gpipe-edu"] = _entry("gpipe-edu", wheels["gpipe-edu"], ["gpipe_edu"], NEEDED)
+        made = bytecode.compiled(core, [*wheels.values(), core[STANDARD_LIBRARY]])
+    for name, path in (core | made).items():
+        shutil.copy(path, folder / name)
+    for package in packages.values():
+        package["sha256"] = hashlib.sha256(made[package["file_name"]].read_bytes()).hexdigest()
+    (folder / LOCK).write_text(json.dumps(lists["lock"], indent=1), encoding="utf-8")
+    return [*core, LOCK, *(packages[name]["file_name"] for name in _with_what_they_need(PRELOADED, packages))]
+
+
+def _with_what_they_need(names: list[str], packages: dict[str, Any]) -> list[str]:
+    """The packages `names` and all that those depend on, each once."""
+    found = list(names)
+    for name in found:
+        found += [need for need in packages[name]["depends"] if need not in found]
+    return found
 
 
 def _entry(name: str, path: Path, imports: list[str], depends: list[str]) -> dict[str, Any]:
@@ -164,18 +183,19 @@ def _entry(name: str, path: Path, imports: list[str], depends: list[str]) -> dic
         "install_dir": "site",
         "name": name,
         "package_type": "package",
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "unvendored_tests": False,
         "version": path.name.split("-")[1],
     }
 
 
-def _say_what_goes_on(out: Path) -> None:
-    """Until the kernel is ready, which takes seconds, or minutes where the net is slow."""
+def _page(out: Path, wanted: list[str]) -> None:
+    """The page says what goes on until the kernel is ready, and asks for its files while JupyterLab still loads."""
     shutil.copy(Path(__file__).parent / "assets" / "starting.js", out / "lab" / "starting.js")
     page = out / "lab" / "index.html"
     text = page.read_text(encoding="utf-8")
-    page.write_text(text.replace("</head>", '<script src="starting.js"></script></head>', 1), encoding="utf-8")
+    links = "".join(f'<link rel="prefetch" href="../static/pyodide/{name}">\n' for name in wanted)
+    head = f'{links}<script src="starting.js"></script></head>'
+    page.write_text(text.replace("</head>", head, 1), encoding="utf-8")
 
 
 def _slim(out: Path) -> None:

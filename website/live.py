@@ -46,9 +46,8 @@ def begin(name: str, folder: str) -> None:
         )
         return {"text/html": text, "text/plain": repr(widget)}, {}
 
-    Gantt._repr_mimebundle_ = chart  # type: ignore[method-assign]
-    Prediction._repr_mimebundle_ = question  # type: ignore[method-assign]
-    Puzzle._repr_mimebundle_ = puzzle  # type: ignore[method-assign]
+    for shown, as_html in ((Gantt, chart), (Prediction, question), (Puzzle, puzzle)):
+        setattr(shown, "_repr_mimebundle_", as_html)  # noqa: B010
 
 
 def _question(widget: Prediction) -> str:

@@ -7,7 +7,7 @@ import http.server
 from email.utils import formatdate
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 PREFIX = "/gpipe_edu/"
 """The site does not stand at the root of its host."""
@@ -21,7 +21,7 @@ _SMALLER = (".html", ".js", ".mjs", ".css", ".json", ".svg", ".wasm", ".txt", ".
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Hands out `directory` below PREFIX."""
 
-    extensions_map: ClassVar[dict[str, str]] = {
+    extensions_map: dict[str, str] = {  # noqa: RUF012
         **http.server.SimpleHTTPRequestHandler.extensions_map,
         ".mjs": "text/javascript",
         ".wasm": "application/wasm",

@@ -81,7 +81,7 @@ class Clock:
 def offset(group: Any) -> Offset:
     """This rank's, within `group`; all ranks of it call this at the same time."""
     rank, size = dist.get_rank(group), dist.get_world_size(group)
-    value = torch.zeros(1, dtype=torch.float64, device=_device(group))
+    value = torch.zeros(1, dtype=torch.float64)
     found = [Offset(0.0, 0.0)] if rank == 0 else []
     for other in range(1, size):
         for _ in range(_QUESTIONS):
@@ -102,8 +102,3 @@ def _event() -> Any:
     event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     event.record()
     return event
-
-
-def _device(group: Any) -> str:
-    """Where tensors must be that this group sends."""
-    return "cuda" if dist.get_backend(group) == "nccl" else "cpu"

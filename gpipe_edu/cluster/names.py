@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 from torch.distributed.pipelining import PipelineStage, schedules
 
-TESTED: Final = ("2.11", "2.13")
+TESTED: Final = ("2.11", "2.12", "2.13")
 """Releases of PyTorch on which this ran with gradients equal to those of one device."""
 
 _NEEDED: Final[dict[str, tuple[str, ...]]] = {

@@ -3,7 +3,8 @@
 A rank that has failed leaves its neighbours blocked inside a receive, which no exception reaches. So each rank has a
 thread that gives a sign of life, reads those of the others, and ends its process, with a sentence, when one is gone:
 
-    store:   here/RANK    host and process, once it has joined
+    store:   kind/RANK    "cpu" or "cuda", or why it can have neither
+             here/RANK    host and process, once it has joined
              job/RANK     what it is about to do, to be compared
              life/RANK    a count that grows, and the op that runs
              failed       the first failure that a rank could tell of
@@ -30,6 +31,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from gpipe_edu.words import plural
+
 from .interface import choose
 
 _BEAT: Final = 0.5
@@ -40,6 +43,9 @@ _SILENCE: Final = 6.0
 
 _GROUP: Final = timedelta(minutes=30)
 """The end of every wait inside PyTorch; who waits in vain is usually ended by the signs of life, long before."""
+
+_BACKENDS: Final = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
+"""What carries tensors. With GPUs, questions that are about no tensor still go from host to host."""
 
 _ECHO: Final = ("onnection", "peer", "imed out", "closed", "reset", "Broken pipe")
 """In the words of an error that a neighbour's end causes here."""
@@ -53,12 +59,14 @@ class Ranks:
     """`with Ranks(patience) as ranks:` this process joins the others; whatever ends one of them then ends all.
 
     Who starts the processes says who is who by the environment, as `torchrun` does: RANK, WORLD_SIZE, LOCAL_RANK,
-    MASTER_ADDR, MASTER_PORT. patience: seconds to wait for the others to start. now: the op that runs, to be told.
+    MASTER_ADDR, MASTER_PORT. patience: seconds to wait for the others to start. device: "cpu", "cuda", or "auto", a GPU
+    for each rank if all can have one. now: the op that runs, to be told; .device: this rank's.
 
-    Raises RanksError for what is missing there, ranks that do not come, or a port that is taken.
+    Raises RanksError for what is missing there, ranks that do not come, a port that is taken, or GPUs that are not
+    there.
     """
 
-    def __init__(self, patience: float = 20, backend: str = "gloo") -> None:
+    def __init__(self, patience: float = 20, device: str = "auto") -> None:
         names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
         if lacking := [name for name in names if name not in os.environ]:
             raise RanksError(
@@ -73,8 +81,10 @@ class Ranks:
         choose(os.environ["MASTER_ADDR"])
         self._over = threading.Event()
         self._store = self._find(patience)
+        self._store.set(f"kind/{self.rank}", _kind(device))
         self._store.set(f"here/{self.rank}", f"{socket.gethostname()}, process {os.getpid()}")
         self._wait_for("here", "has not started", patience)
+        self.device = self._device()
         if hasattr(signal, "pthread_sigmask"):  # the thread below hears it: the main one may be inside a receive
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self._guard = threading.Thread(target=self._watch, name="ranks", daemon=True)
@@ -83,7 +93,7 @@ class Ranks:
         threading.Thread(target=self._watch_the_watch, name="ranks' watch", daemon=True).start()
         try:
             dist.init_process_group(
-                backend,
+                _BACKENDS[self.device.type],
                 store=c10d.PrefixStore("group", self._store),
                 rank=self.rank,
                 world_size=self.size,
@@ -119,6 +129,8 @@ class Ranks:
             self._store.compare_set("failed", "", json.dumps([self.rank, self._where(), _words(error)]))
         if isinstance(error, RanksError):
             self._end(str(error))
+        if isinstance(error, KeyboardInterrupt):
+            self._end(f"rank {self.rank} was interrupted{self._where()}")
         traceback.print_exception(error)
         self._end(f"rank {self.rank} failed{self._where()}: {_words(error)}")
 
@@ -142,6 +154,17 @@ class Ranks:
                         f"rank {rank} has another {name} than rank 0. Rank 0:\n{ours}\nRank {rank}:\n{found}\n"
                         "Start every rank with the same command."
                     )
+
+    def _device(self) -> torch.device:
+        """A GPU of its own for each rank, or none for any: their messages go the same way."""
+        kinds = [self._store.get(f"kind/{rank}").decode() for rank in range(self.size)]
+        for rank, kind in enumerate(kinds):
+            if kind not in _BACKENDS:
+                raise RanksError(f"rank {rank}: {kind}")
+        if "cpu" in kinds:
+            return torch.device("cpu")
+        torch.cuda.set_device(self.local_rank)
+        return torch.device("cuda", self.local_rank)
 
     def _find(self, patience: float) -> Any:
         """The store where ranks meet: torchrun's own, or rank 0's."""
@@ -277,21 +300,16 @@ def _words(error: BaseException) -> str:
     while isinstance(error.__cause__, Exception):
         error = error.__cause__
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:500]
+    return ": ".join([type(error).__name__, *lines[:1]])[:500]
 
 
-def device_of(local_rank: int, wish: str) -> torch.device:
-    """The device of a rank: "cpu", "cuda", or "auto", a GPU where each rank of this machine can have one.
-
-    Raises ValueError for another wish, or "cuda" without enough GPUs.
-    """
+def _kind(wish: str) -> str:
+    """ "cpu" or "cuda", where each rank of this machine can have one; or what is wrong with the wish."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if wish not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"device is {wish!r}; it must be one of auto, cpu, cuda")
+        return f"device is {wish!r}; it must be one of auto, cpu, cuda"
     if wish == "cuda" and count < here:
-        raise ValueError(f"device is 'cuda', but this machine has {count} GPUs for {here} ranks; use --device cpu")
-    if wish == "cpu" or count < here:
-        return torch.device("cpu")
-    torch.cuda.set_device(local_rank)
-    return torch.device("cuda", local_rank)
+        found = f"{plural(count, 'GPU')} for {plural(here, 'rank')}"
+        return f"device is 'cuda', but its machine has {found}; use --device cpu"
+    return "cpu" if wish == "cpu" or count < here else "cuda"

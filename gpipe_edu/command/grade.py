@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from gpipe_edu.course.page import plain
-from gpipe_edu.course.report import as_markdown
 from gpipe_edu.grading import container, grade, submissions, tables
-from gpipe_edu.grading.marks import Mark, points
+from gpipe_edu.grading.told import as_text, worth
 from gpipe_edu.process import orphans
 from gpipe_edu.words import plural
 
@@ -89,18 +87,5 @@ def _one(path: Path, wish: grade.Wish) -> int:
     if not marks:
         print(f"There is no answer to a task in {path.name}.")
     for mark in marks.values():
-        print(_told(mark))
+        print(f"\n--- {mark.key}: {mark.state}, {worth(mark)} ---\n{as_text(mark)}")
     return 0 if all(mark.points is not None for mark in marks.values()) else 2
-
-
-def _told(mark: Mark) -> str:
-    worth = "no mark" if mark.points is None else f"{tables.number(mark.points)} of {points(mark.key)}"
-    report = mark.report
-    if report is None:
-        body = mark.why
-    elif report.state == "passed" and report.passed_over:
-        body = plain(as_markdown(report._replace(state="wrong", finding=report.passed_over[0], success=None)))
-    else:
-        body = plain(as_markdown(report))
-    notes = "".join(f"\n({note})" for note in mark.notes)
-    return f"\n--- {mark.key}: {mark.state}, {worth} ---\n{body}{notes}"

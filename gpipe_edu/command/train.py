@@ -134,7 +134,7 @@ def _train(training: Training, data: Digits, trainer: Trainer, console: Console)
     """Train for all epochs; returns a full mini-batch."""
     steps = -(-len(data.x_train) // training.batch)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.file.isatty()) as progress:
         for epoch in range(training.epochs):
             task = progress.add_task(f"epoch {epoch + 1} of {training.epochs}", total=steps)
             losses: list[float] = []

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from socket import gethostname
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -17,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from gpipe_edu.cluster import Pipeline
-from gpipe_edu.cluster.ranks import Ranks, RanksError, device_of
+from gpipe_edu.cluster.ranks import Ranks, RanksError
 from gpipe_edu.cluster.saving import load, save
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import split_batch
@@ -25,7 +23,8 @@ from gpipe_edu.timeline import Timeline
 from gpipe_edu.words import plural
 
 from .train import Array, Labels, Training, same
-from .train_torch import ROUNDS, network, tensors
+from .train_timed import accumulate, in_turn, plan_rows, step_rows
+from .train_torch import network, tensors
 
 SAVED_EVERY = 4
 """Steps from one saving to the next."""
@@ -35,14 +34,13 @@ SAVED_EVERY = 4
 def joined(training: Training, schedule: Schedule) -> Iterator[tuple[RanksTrainer, int]]:
     """This rank's trainer and its number, among ranks that all do the same."""
     try:
-        ranks = Ranks()
+        ranks = Ranks(device=training.device)
     except RanksError as error:
         raise typer.TyperException(str(error)) from error
     with ranks:
         try:
-            device = device_of(ranks.local_rank, training.device)
             ranks.agree({"schedule": f"{schedule.name}\n{schedule}", **_plain(training)})
-            trainer = RanksTrainer(training, schedule, device, ranks.size)
+            trainer = RanksTrainer(training, schedule, ranks.device, ranks.size)
         except ValueError as error:  # the same on every rank, and the user's to mend
             raise RanksError(str(error)) from error
         ranks.now = lambda: trainer.pipeline.now
@@ -100,29 +98,32 @@ class RanksTrainer:
         M = min(self.schedule.micro_batches, len(x))
 
         def one_device() -> None:
-            if dist.get_rank() > 0:
-                return
-            for piece, target in zip(split_batch(inputs, M), split_batch(labels, M), strict=True):
-                loss = self.loss(single(piece.to(self.device)), target.to(self.device)) * (len(piece) / len(inputs))
-                loss.backward()
+            if dist.get_rank() == 0:
+                accumulate(single, self.loss, inputs.to(self.device), labels.to(self.device), M)
 
         def pipeline() -> None:
-            self.pipeline.zero_grad()
             self._step(inputs, labels)
 
-        piped, alone = self._in_turn([pipeline, one_device])
+        def ready() -> None:
+            self.pipeline.zero_grad()
+            single.zero_grad()
+            dist.barrier()
+
+        def through() -> None:
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
+            dist.barrier()
+
+        piped, alone = in_turn([pipeline, one_device], ready, through)
         timeline, link, doubt = self.pipeline.timeline(), self.pipeline.links(), self.pipeline.doubt()
         plan = self.pipeline.plan(timeline, link, len(self._mine(inputs)))
         hosts = len(set(self._everywhere(gethostname())))
-        pipelines = f"{self._replicas} pipelines are" if self._replicas > 1 else "the pipeline is"
+        who = f"{self._replicas} pipelines are" if self._replicas > 1 else "the pipeline is"
         shape = f"{plural(self._replicas, 'replica')} of {plural(self.schedule.devices, 'device')}"
         return [
             ("ranks", f"{dist.get_world_size()} on {plural(hosts, 'host')}: {shape}"),
-            ("step", f"{piped * 1e3:.1f} ms, {len(x) / piped:,.0f} samples/s, measured (median of {ROUNDS})"),
-            ("one device", f"{alone * 1e3:.1f} ms: {pipelines} {alone / piped:.2f} times as fast, measured"),
-            ("bubble, planned", f"{plan.bubble_fraction:.1%}, with this step's mean times and the links below"),
-            ("bubble, measured", f"{timeline.bubble_fraction:.1%} of all device time is idle"),
-            ("step, planned", f"{plan.makespan / timeline.makespan - 1:+.1%} against the measured step"),
+            *step_rows(piped, alone, len(x), who),
+            *plan_rows(plan, timeline, "this step's mean times and the links below"),
             ("links", f"{link.latency * 1e6:.0f} us and {link.bandwidth / 1e9:.2f} GB/s, the slowest, measured"),
             ("clocks", f"of two ranks agree to within {doubt * 1e6:.0f} us"),
             same(self._difference(inputs, labels)),
@@ -190,20 +191,6 @@ class RanksTrainer:
         dist.all_gather_object(values, value)
         return values
 
-    def _in_turn(self, jobs: list[Callable[[], None]]) -> list[float]:
-        """Median seconds of each job, until the last rank is through; they take turns, as in `train_torch`."""
-        seconds: list[list[float]] = [[] for _ in jobs]
-        for _ in range(ROUNDS + 1):
-            for job, times in zip(jobs, seconds, strict=True):
-                dist.barrier()
-                started = perf_counter()
-                job()
-                if self.device.type == "cuda":
-                    torch.cuda.synchronize()
-                dist.barrier()
-                times.append(perf_counter() - started)
-        return [median(times[1:]) for times in seconds]
-
 
 def _plain(training: Training) -> dict[str, object]:
-    return {name: value for name, value in training._asdict().items() if name not in ("device", "schedule")}
+    return {name: value for name, value in training._asdict().items() if name != "schedule"}

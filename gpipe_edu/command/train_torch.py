@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from itertools import pairwise
-from statistics import median
-from time import perf_counter
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +13,11 @@ from gpipe_edu.pytorch.place import usable_gpus, wait_for_gpus
 from gpipe_edu.reference import gradient_difference
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
-from gpipe_edu.split import balance_uniform, split_batch
+from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
 from .train import Array, Labels, Training, kib, same
-
-ROUNDS = 7
-"""Steps timed of each variant, in turn; medians are shown."""
+from .train_timed import accumulate, in_turn, plan_rows, step_rows
 
 
 class TorchTrainer:
@@ -67,23 +62,22 @@ class TorchTrainer:
             # On a CPU a device is one worker's share of the cores, here as in the pipeline.
             cores = torch.get_num_threads()
             torch.set_num_threads(max(1, cores // self.schedule.devices))
-            for piece, target in zip(split_batch(inputs, M), split_batch(labels, M), strict=True):
-                weight = len(piece) / len(inputs)
-                (self.loss(single(piece.to(self.devices[0])), target.to(self.devices[0])) * weight).backward()
+            accumulate(single, self.loss, inputs.to(self.devices[0]), labels.to(self.devices[0]), M)
             torch.set_num_threads(cores)
 
         def pipeline() -> None:
             self.pipe.step(inputs, labels, self.loss)
 
-        piped, alone = _in_turn([pipeline, one_device], [self.pipe, single])
+        def forget() -> None:
+            self.pipe.zero_grad()
+            single.zero_grad()
+
+        piped, alone = in_turn([pipeline, one_device], ready=forget, through=wait_for_gpus)
         timeline = self.pipe.timeline
         plan = simulate(self.schedule.first(len(x)), calibrate(timeline))
         return [
-            ("step", f"{piped * 1e3:.1f} ms, {len(x) / piped:,.0f} samples/s, measured (median of {ROUNDS})"),
-            ("one device", f"{alone * 1e3:.1f} ms: the pipeline is {alone / piped:.2f} times as fast, measured"),
-            ("bubble, planned", f"{plan.bubble_fraction:.1%}, with this step's mean time of each op"),
-            ("bubble, measured", f"{timeline.bubble_fraction:.1%} of all device time is idle"),
-            ("step, planned", f"{plan.makespan / timeline.makespan - 1:+.1%} against the measured step"),
+            *step_rows(piped, alone, len(x), "the pipeline is"),
+            *plan_rows(plan, timeline, "this step's mean time of each op"),
             *self._memory(inputs, labels),
             same(self._difference(inputs, labels)),
         ]
@@ -155,16 +149,3 @@ def devices_called(name: str) -> list[str]:
 def tensors(x: Array, y: Labels) -> tuple[Tensor, Tensor]:
     """A mini-batch as PyTorch takes it."""
     return torch.from_numpy(x).float(), torch.from_numpy(y)
-
-
-def _in_turn(jobs: list[Callable[[], None]], models: list[nn.Module]) -> list[float]:
-    """Median seconds of each job. They take turns, so that whatever else the machine does hits all of them."""
-    seconds: list[list[float]] = [[] for _ in jobs]
-    for _ in range(ROUNDS + 1):
-        for job, model, times in zip(jobs, models, seconds, strict=True):
-            model.zero_grad()
-            started = perf_counter()
-            job()
-            wait_for_gpus()
-            times.append(perf_counter() - started)
-    return [median(times[1:]) for times in seconds]

@@ -9,7 +9,7 @@ from .machine import on_your_machine
 from .predict import forget, predict
 from .progress import progress
 from .stub import tell_plainly
-from .waiting import track
+from .waiting import counting, track
 from .ways_out import reset, solution
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "NotYet",
     "attempt",
     "check",
+    "counting",
     "forget",
     "hint",
     "look",

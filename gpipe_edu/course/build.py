@@ -56,10 +56,10 @@ def build(root: Path = ROOT, beside: bool = False) -> list[Built]:
     return [build_one(master, root / "exercises", beside) for master in masters(root)]
 
 
-def build_one(master: Path, folder: Path, beside: bool = False) -> Built:
-    """Build the exercise of one master into `folder`."""
+def build_one(master: Path, folder: Path, beside: bool = False, marked: bool = False) -> Built:
+    """Build the exercise of one master into `folder`; marked: with its solutions, between the markers."""
     target = folder / f"{master.stem}.ipynb"
-    text = notebook_text(master)
+    text = notebook_text(master, marked)
     if not target.exists():
         target.write_text(text, encoding="utf-8")
         return Built(target, "written")
@@ -116,12 +116,15 @@ def fresh(stem: str, root: Path = ROOT) -> str:
     )
 
 
-def notebook_text(master: Path) -> str:
-    """The released notebook as JSON, the same text for the same master. Raises ValueError for a faulty master."""
+def notebook_text(master: Path, marked: bool = False) -> str:
+    """The released notebook as JSON, the same text for the same master; marked: that with its solutions.
+
+    Raises ValueError for a faulty master.
+    """
     cells = []
     known = definitions(master.parents[1] / "docs" / "glossary.md")
     for number, cell in enumerate(percent.read(master.read_text(encoding="utf-8"))):
-        source = percent.without_solution(cell.source)
+        source = cell.source if marked else percent.without_solution(cell.source)
         if cell.kind == "markdown":
             source = with_definitions(source, known)
         entry: dict[str, Any] = {"cell_type": cell.kind, "id": f"cell-{number:02}", "metadata": cell.metadata}

@@ -1,9 +1,11 @@
-"""Long work shows itself: how far it is and how much longer it takes, on one line that is written over."""
+"""Long work shows itself on one line that is written over: how far it is, or at least how long it has been at work."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
@@ -20,7 +22,7 @@ def track(items: Collection[Item], what: str) -> Iterator[Item]:
 
     Outside of a notebook nothing is shown.
     """
-    line = _Line(what, len(items)) if page.in_a_notebook() else None
+    line = _HowFar(what, len(items)) if page.in_a_notebook() else None
     for done, item in enumerate(items):
         if line:
             line.show(done)
@@ -29,28 +31,57 @@ def track(items: Collection[Item], what: str) -> Iterator[Item]:
         line.end()
 
 
+@contextmanager
+def counting(what: str, about: int) -> Iterator[None]:
+    """Around work that doesn't tell how far it is, another process's: a line in the notebook counts its seconds.
+
+    about: how many seconds it takes on most machines. Outside of a notebook nothing is shown.
+    """
+    if not page.in_a_notebook():
+        yield
+        return
+    began, over = time.monotonic(), threading.Event()
+    line = _Line(f"{what}: about {about} s ...")
+
+    def count() -> None:
+        while not over.wait(1):
+            line.write(f"{what}: {time.monotonic() - began:.0f} s of about {about}")
+
+    counter = threading.Thread(target=count, daemon=True)
+    counter.start()
+    try:
+        yield
+    finally:
+        over.set()
+        counter.join()
+        line.write(f"{what}: {time.monotonic() - began:.0f} s")
+
+
 class _Line:
-    """The line in a notebook: shown at most every quarter of a second."""
+    """A line in the notebook that can be written over."""
+
+    def __init__(self, words: str) -> None:
+        display: Any = import_module("IPython.display").display
+        self.handle = display({"text/plain": words}, raw=True, display_id=True)
+
+    def write(self, words: str) -> None:
+        self.handle.update({"text/plain": words}, raw=True)
+
+
+class _HowFar:
+    """How many items are done: written at most every quarter of a second."""
 
     def __init__(self, what: str, total: int) -> None:
         self.what, self.total = what, total
         self.began = self.written = time.monotonic()
-        display: Any = import_module("IPython.display").display
-        self.handle = display(self._bundle(f"{what}: 0 of {total} ..."), raw=True, display_id=True)
+        self.line = _Line(f"{what}: 0 of {total} ...")
 
     def show(self, done: int) -> None:
         now = time.monotonic()
         if done and now - self.written >= _OFTEN:
             self.written = now
             left = (now - self.began) / done * (self.total - done)
-            self._write(f"{self.what}: {done} of {self.total}, about {max(1, round(left))} s to go")
+            self.line.write(f"{self.what}: {done} of {self.total}, about {max(1, round(left))} s to go")
 
     def end(self) -> None:
-        self._write(f"{self.what}: {self.total} of {self.total}, {time.monotonic() - self.began:.0f} s")
-
-    def _write(self, words: str) -> None:
-        self.handle.update(self._bundle(words), raw=True)
-
-    @staticmethod
-    def _bundle(words: str) -> dict[str, str]:
-        return {"text/plain": words}
+        self.line.write(f"{self.what}: {self.total} of {self.total}, {time.monotonic() - self.began:.0f} s")

@@ -25,17 +25,17 @@ def write(path: Path, root: Path = ROOT) -> int:
         raise FileNotFoundError(
             2, "the folder exercises/ is not here; a kit is made in the course's repository", str(root)
         )
-    names = sorted(_names(root), key=str)
-    known = {str(name) for name in names} | {str(parent) for name in names for parent in name.parents}
+    found = sorted(names(root), key=str)
+    known = {str(name) for name in found} | {str(parent) for name in found for parent in name.parents}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in names:
+        for name in found:
             data = (root / name).read_bytes()
             if name.suffix == ".md":
                 data = without_dead_links(data.decode(), name, known).encode()
-            archive.writestr(_entry(f"gpipe_edu_course/{name}"), data)
+            archive.writestr(entry(f"gpipe_edu_course/{name}"), data)
             if name.parts[0] == "exercises":
-                archive.writestr(_entry(f"gpipe_edu_course/{FRESH}/{name.name}"), data)
-    return len(names)
+                archive.writestr(entry(f"gpipe_edu_course/{FRESH}/{name.name}"), data)
+    return len(found)
 
 
 def without_dead_links(text: str, name: PurePosixPath, known: set[str]) -> str:
@@ -55,7 +55,8 @@ def without_dead_links(text: str, name: PurePosixPath, known: set[str]) -> str:
     return _LINK.sub(kept, text)
 
 
-def _names(root: Path) -> Iterator[PurePosixPath]:
+def names(root: Path) -> Iterator[PurePosixPath]:
+    """The files of the course that students get, seen from its folder."""
     yield from (PurePosixPath(name) for name in _FILES if (root / name).is_file())
     for folder in _FOLDERS:
         for path in (root / folder).rglob("*"):
@@ -65,8 +66,8 @@ def _names(root: Path) -> Iterator[PurePosixPath]:
                 yield short
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
+def entry(name: str, executable: bool = False) -> zipfile.ZipInfo:
     """The same archive for the same course, whenever it is written."""
-    entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
-    entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-    return entry
+    made = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+    made.compress_type, made.external_attr = zipfile.ZIP_DEFLATED, (0o755 if executable else 0o644) << 16
+    return made

@@ -105,16 +105,17 @@ def student_page(student: str, row: dict[str, Mark]) -> str:
         worth = "" if one.points is None else f" &middot; {number(one.points)} of {points(key)}"
         state = f'<p><span class="state">{escape(one.state)}</span>{worth}</p>'
         parts += ["<section>", f"<h2>{escape(find(key).title)} <span class=quiet>{key}</span></h2>", state]
-        parts += _told(one)
-        parts += [f'<p class="quiet">{escape(note)}</p>' for note in one.notes]
+        parts += as_html(one)
         parts.append("</section>")
     return _page(f"{student}: marks", parts)
 
 
-def _told(one: Mark) -> list[str]:
+def as_html(one: Mark) -> list[str]:
+    """What there is to say of one task, as HTML."""
+    notes = [f'<p class="quiet">{escape(note)}</p>' for note in one.notes]
     report = one.report
     if report is None:
-        return [f"<p>{escape(one.why)}</p>"] if one.why else []
+        return [f"<p>{escape(one.why)}</p>", *notes] if one.why else notes
     shown = report
     if report.state == "passed" and report.passed_over:
         shown = Report(report.key, "wrong", report.seed, report.calls, report.passed_over[0], None, report.printed)
@@ -125,6 +126,7 @@ def _told(one: Mark) -> list[str]:
     return [
         _MARKDOWN.render("\n\n".join(filter(None, [first, text[2], *others]))),
         *_charts(source.charts if source else ()),
+        *notes,
     ]
 
 

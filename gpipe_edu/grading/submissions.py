@@ -68,7 +68,7 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
     out: a folder that is nobody's, where the marks are. Raises ValueError for a place that holds none.
     """
     notes: list[str] = []
-    files = [file for file in _files(place, notes, out) if not file.path.name.startswith((".", "~$"))]
+    files = list(_files(place, notes, out))
     if not any(map(_is_book, files)):
         raise ValueError(f"there is no notebook in {place}; it must be a folder of hand-ins, or a zip archive of them")
     if student:
@@ -97,12 +97,22 @@ def newest_first(files: Iterable[File]) -> list[File]:
     return sorted(files, key=lambda file: (file.time, file.version, str(file.path)), reverse=True)
 
 
+def books_in(place: Path, notes: list[str]) -> Iterator[File]:
+    """What may hold an answer, in a folder or an archive; `notes` gets what was passed over. Raises ValueError."""
+    return filter(_is_book, _files(place, notes, None))
+
+
 def _is_book(file: File) -> bool:
     """Whether an answer may be in it."""
     return file.path.suffix in _SUFFIXES
 
 
 def _files(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
+    """All but what editors and systems hide beside their files."""
+    return (file for file in _walked(place, notes, out) if not file.path.name.startswith((".", "~$")))
+
+
+def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
     if place.is_file():
         if not zipfile.is_zipfile(place):
             raise ValueError(f"{place} is a file, but no zip archive; give the folder of all hand-ins")

@@ -93,12 +93,16 @@ apart: Callable[[], bool] = namespaces.own_processes
 
 
 def readable() -> list[str]:
-    """What a caged process may read: Python, installed packages and this one, what they load from the system."""
+    """What a caged process may read: Python, installed packages and this one, what they load from the system.
+
+    Packages may be installed in several places: for one user, for all, below a virtual environment.
+    """
     package = Path(__file__).resolve().parents[1]
     paths = {str(package), sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.realpath(sys.executable)}
     paths |= {
         path for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")
     }
+    paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
     system = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime"]
     devices = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"]
     machine = ["/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat"]

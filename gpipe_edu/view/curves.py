@@ -15,6 +15,7 @@ from gpipe_edu.timeline import Timeline
 from gpipe_edu.timeline.memory import Size, memory_over_time
 
 from .measures import heading, time_unit
+from .paper import dress, new_figure, theme_under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,12 +37,12 @@ def memory_curve(
     levels = memory_over_time(timeline, boundary, interior)
     own = ax is None
     if ax is None:
-        from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
-
-        ax = pyplot.figure(figsize=(9, 4), layout="constrained").add_subplot()
+        ax = new_figure(9, 4).add_subplot()
     shown = time_unit(timeline.unit, timeline.makespan)
     named_every = -(-timeline.devices // 8)
-    colours = mpl.colormaps["viridis"].resampled(timeline.devices + 1)
+    # The lightest colour can't be seen by day, nor the darkest ones by night.
+    scale, left_out = ("viridis", 1) if theme_under(ax) == "light" else ("viridis_r", 2)
+    colours = mpl.colormaps[scale].resampled(timeline.devices + left_out)
     for (device, level), dashes in zip(enumerate(levels), cycle(("-", "--", "-.", ":")), strict=False):
         steps = [(timeline.start, 0.0), *level, (timeline.end, 0.0)]
         times = [(time - timeline.start) * shown.scale for time, _ in steps]
@@ -60,4 +61,5 @@ def memory_curve(
     # On axes of somebody else's figure nobody has left room for a legend outside.
     place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if own else {"loc": "best"}
     ax.legend(fontsize=11, frameon=not own, **place)
+    dress(ax)
     return ax

@@ -37,6 +37,8 @@ LEAST_WIDTH: Final = 320
 """Pixels; below this the margins would leave no room for the chart."""
 
 _TICK_ROOM: Final = 64
+_ROOMY: Final = 7
+"""Up to so many lanes each have room for two lines of text; with more, a picture would outgrow a laptop's screen."""
 _HELD: Final = "activations held, in micro-batches"
 _HELD_IN_PARTS: Final = "held, in micro-batches (all its stages)"
 """Where a device has several stages, a micro-batch that went through one of them is only a part."""
@@ -62,10 +64,11 @@ def layout(
     longest = max(each.makespan if isinstance(each, Timeline) else each.end for each in drawn)
     shown = time_unit(timelines[0].unit if timelines else "", longest)
     levels = {each: memory_over_time(each, interior=shares(each)) for each in timelines if memory}
-    names = _lane_names(drawn) + [(_holds(level), NOTE) for rows in levels.values() for level in rows]
+    thin = sum(each.devices for each in drawn) > _ROOMY
+    names = _lane_names(drawn, thin) + [(_holds(level), NOTE) for rows in levels.values() for level in rows]
     left = EDGE + max(text_width(line, font) for line, font in names) + 8
     right = width - EDGE - text_width(_peaks_title(width), NOTE) - 20
-    sheet = Sheet(width, left, right, 0, (right - left) / longest if longest else 0)
+    sheet = Sheet(width, left, right, 0, (right - left) / longest if longest else 0, thin)
     # One scale for all strips of a picture: strips of the same height would else mean different amounts.
     tallest = max((held for rows in levels.values() for row in rows for _, held in row), default=0)
     for number, each in enumerate(drawn):
@@ -119,18 +122,13 @@ def refuse(timelines: Sequence[Timeline | Standstill], width: float = LEAST_WIDT
         )
 
 
-def _lane_names(timelines: Sequence[Timeline | Standstill]) -> list[tuple[str, float]]:
+def _lane_names(timelines: Sequence[Timeline | Standstill], thin: bool) -> list[tuple[str, float]]:
     names: list[tuple[str, float]] = []
     for timeline in timelines:
         for device, stages in enumerate(stages_of(timeline)):
             note = _stage_note(device, stages)
-            names += [(f"device {device}", LANE), (f"{device}: {note}" if _thin(timeline) else note, NOTE)]
+            names += [(f"device {device}", LANE), (f"{device}: {note}" if thin else note, NOTE)]
     return names
-
-
-def _thin(timeline: Timeline | Standstill) -> bool:
-    """True if there are so many lanes that each gets one line of text, or the picture outgrows a screen."""
-    return timeline.devices > 8
 
 
 def _stage_note(device: int, stages: Sequence[int]) -> str:
@@ -154,24 +152,24 @@ def _standstill(sheet: Sheet, still: Standstill, title: str | None) -> None:
     for line in wrap([name, "cannot run"], HEADING * 1.1, sheet.width - 2 * EDGE):
         sheet.write("heading", line, HEADING)
     stuck.sentence(sheet, still.problem.message)
-    height = _lane_height(still)
+    height = _lane_height(sheet)
     sheet.y += 14
     top, stages = sheet.y, stages_of(still)
     for device in range(still.devices):
-        _lane_words(sheet, device, stages[device], height, _thin(still))
+        _lane_words(sheet, device, stages[device], height)
         sheet.boxes += _boxes(sheet, [span for span in still.ran if span.device == device], height, {})
         sheet.y += height + stuck.GAP
     stuck.outlines(sheet, still, top, height)
 
 
-def _lane_height(timeline: Timeline | Standstill) -> float:
-    return 22 if _thin(timeline) else 30
+def _lane_height(sheet: Sheet) -> float:
+    return 22 if sheet.thin else 30
 
 
 def _lanes(
     sheet: Sheet, timeline: Timeline, levels: Sequence[Sequence[tuple[float, float]]] | None, tallest: float
 ) -> None:
-    height, space = _lane_height(timeline), 3 if _thin(timeline) else 5
+    height, space = _lane_height(sheet), 3 if sheet.thin else 5
     end = sheet.x(timeline.end)
     if updates(timeline):
         sheet.words.append(Words("note", end + 7, sheet.y + 9, "update", NOTE, "end"))
@@ -180,7 +178,7 @@ def _lanes(
     top, stages, peaks = sheet.y, stages_of(timeline), timeline.peak_in_flight
     recomputes = recompute_time(timeline)
     for device in range(timeline.devices):
-        _lane_words(sheet, device, stages[device], height, _thin(timeline))
+        _lane_words(sheet, device, stages[device], height)
         sheet.words.append(Words("lane", sheet.width - EDGE, sheet.y + height / 2, str(peaks[device]), LANE, "end"))
         _row(sheet, timeline, device, height, recomputes)
         sheet.y += height
@@ -194,10 +192,10 @@ def _lanes(
         sheet.bars.append(Bar(end + 1, top - 3, sheet.y + 3, 6))
 
 
-def _lane_words(sheet: Sheet, device: int, stages: Sequence[int], height: float, thin: bool) -> None:
+def _lane_words(sheet: Sheet, device: int, stages: Sequence[int], height: float) -> None:
     middle, x = sheet.y + height / 2, sheet.left - 8
     note = _stage_note(device, stages)
-    if note and thin:
+    if note and sheet.thin:
         sheet.words.append(Words("lane", x, middle, f"{device}: {note}", NOTE, "end"))
         return
     sheet.words.append(Words("lane", x, middle - (8 if note else 0), f"device {device}", LANE, "end"))
@@ -276,8 +274,9 @@ def _peaks_title(width: float) -> str:
 def _route(sheet: Sheet, timeline: Timeline) -> tuple[Point, ...]:
     """The critical path runs near the lower edge of its boxes, under their labels."""
     box_of: dict[Op, Box] = {box.op: box for box in sheet.boxes[-len(timeline.spans) :]}
+    up = 2 if sheet.thin else 5
     boxes = [box_of[span.op] for span in timeline.critical_path()]
-    return tuple(point for b in boxes for point in ((b.x, b.y + b.height - 5), (b.x + b.width, b.y + b.height - 5)))
+    return tuple(point for b in boxes for point in ((b.x, b.y + b.height - up), (b.x + b.width, b.y + b.height - up)))
 
 
 def _axis(sheet: Sheet, longest: float, shown: TimeUnit) -> tuple[tuple[Point, Point], tuple[float, ...]]:

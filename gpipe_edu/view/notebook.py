@@ -7,6 +7,7 @@ same line twice.
 from __future__ import annotations
 
 import base64
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,6 +18,7 @@ from gpipe_edu.timeline.standstill import Standstill, standstill
 from .layout import layout
 from .measures import time_unit
 from .shapes import Layout
+from .svg import paint
 from .text import in_text
 from .theme import notebook_theme
 
@@ -55,18 +57,17 @@ def bundle(
 ) -> dict[str, object]:
     """`picture` as image/png with `text`; where matplotlib is not installed, `drawn` as charts in text.
 
-    theme: "light" or "dark"; "auto" is that of the notebook.
+    In a browser it is image/svg+xml, drawn before matplotlib could have been fetched. theme: "light" or "dark"; "auto"
+    is that of the notebook.
     """
+    ground = notebook_theme() if theme == "auto" else theme
+    if sys.platform == "emscripten":
+        return {"image/svg+xml": paint(picture, ground), "text/plain": text}
     try:
         from .figures import png
     except ImportError:
         return {"text/plain": "\n\n".join(map(in_text, drawn))}
-    return {
-        "image/png": base64.b64encode(png(picture, dpi, notebook_theme() if theme == "auto" else theme)).decode(
-            "ascii"
-        ),
-        "text/plain": text,
-    }
+    return {"image/png": base64.b64encode(png(picture, dpi, ground)).decode("ascii"), "text/plain": text}
 
 
 def widget_bundle(view: Any, text: str, picture: Layout | None, theme: str = "auto") -> Any:

@@ -7,15 +7,22 @@ print and colour blindness lose nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from .palette import GROUNDS, PAINTS
+from .paper import dress, ground_under, new_figure, theme_under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
 
-_COLOURS: Final = (PAINTS["B"].fill, "#2B7BB9", "#5B5B5B", PAINTS["W"].fill, "#1B6E2E", "#B58900")
+_COLOURS: Final = {
+    "light": (PAINTS["B"].fill, "#2B7BB9", "#5B5B5B", PAINTS["W"].fill, "#1B6E2E", "#B58900"),
+    "dark": ("#F0885A", "#5CA8E6", "#C4C4C4", "#E3A1C8", "#6CC07C", "#DDBB4D"),
+}
+"""Of lines, in both themes in the same order."""
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 _FEW_POWERS: Final = 300
 """Up to this ratio of highest and lowest, the powers of ten alone would be too few marks."""
@@ -23,6 +30,13 @@ _NAMED: Final = 12
 """Up to so many places on an axis are named one by one."""
 _DENSE: Final = 40
 """From so many points on a line has a marker at every tenth part only."""
+_SIDES: Final[tuple[dict[str, Any], ...]] = (
+    {"xytext": (6, 6)},
+    {"xytext": (-6, 6), "ha": "right"},
+    {"xytext": (6, -6), "va": "top"},
+    {"xytext": (-6, -6), "ha": "right", "va": "top"},
+)
+"""Where a name may stand beside its dot, in points from its middle."""
 
 
 def plot_lines(
@@ -34,6 +48,7 @@ def plot_lines(
     title: str = "",
     doubling: bool = False,
     tenfold: bool = False,
+    within: tuple[float, float] | None = None,
     limits: Mapping[str, float] | None = None,
     dots: Mapping[str, float] | None = None,
     against: Mapping[str, Sequence[float]] | None = None,
@@ -43,10 +58,11 @@ def plot_lines(
     """A line for each name, over `x`.
 
     across, up: what the axes show. doubling: x doubles from step to step. tenfold: the upright axis shows powers of
-    ten. limits: a dashed line for a name, in the colour of its curve. dots: an x for a name, where its curve gets a
-    large dot. against: other values for a name, shown as markers without a line, as what was measured beside what was
-    planned. under: names whose curves are wide and pale, because others lie on them. Raises ValueError for a line that
-    is not as long as x, or a limit, dot or marker of a name that has no line.
+    ten. within: its lowest and highest value, where a curve that runs away would flatten the others. limits: a dashed
+    line for a name, in the colour of its curve. dots: an x for a name, where its curve gets a large dot. against: other
+    values for a name, shown as markers without a line, as what was measured beside what was planned. under: names whose
+    curves are wide and pale, because others lie on them. Raises ValueError for a line that is not as long as x, or a
+    limit, dot or marker of a name that has no line.
     """
     against = against or {}
     _fit(len(x), lines)
@@ -55,7 +71,7 @@ def plot_lines(
         if name not in lines:
             raise ValueError(f"{name!r} is to be marked but has no line; the lines are {', '.join(lines)}")
     ax = ax or _axes(height=3.6)
-    colours, markers = cycle(_COLOURS), cycle(_MARKERS)
+    colours, markers = cycle(_COLOURS[theme_under(ax)]), cycle(_MARKERS)
     for name, values in lines.items():
         if name in under:
             ax.plot(x, values, color=PAINTS["F"].fill, linewidth=7, label=name)
@@ -78,6 +94,8 @@ def plot_lines(
     if len(x) <= _NAMED:
         ax.set_xticks(list(x), [f"{value:g}" for value in x])
     _finish(ax, across, up, title, legend="inside" if len(lines) > 1 else "")
+    if within is not None:
+        ax.set_ylim(within)
 
 
 def plot_bars(
@@ -99,18 +117,18 @@ def plot_bars(
     """
     _fit(len(labels), bars)
     ax = ax or _axes(height=3.0)
-    width = 0.8 if stacked else 0.8 / len(bars)
+    width, ink = 0.8 if stacked else 0.8 / len(bars), ground_under(ax).ink
     bottom = [0.0] * len(labels)
     for number, ((name, values), colour) in enumerate(zip(bars.items(), _fills(len(bars)), strict=False)):
         shift = 0.0 if stacked else (number - (len(bars) - 1) / 2) * width
         at = [place + shift for place in range(len(labels))]
-        drawn = ax.bar(at, values, width, bottom=bottom, color=colour, edgecolor="black", linewidth=0.6, label=name)
+        drawn = ax.bar(at, values, width, bottom=bottom, color=colour, edgecolor=ink, linewidth=0.6, label=name)
         if numbers:
-            ax.bar_label(drawn, fmt=numbers, fontsize=11, **_label_look(stacked, colour))
+            ax.bar_label(drawn, fmt=numbers, fontsize=11, **_label_look(stacked, colour, ink))
         if stacked:
             bottom = [low + value for low, value in zip(bottom, values, strict=True)]
     if limit is not None:
-        ax.axhline(limit, color="black", linestyle="--")
+        ax.axhline(limit, color=ink, linestyle="--")
     ax.set_xticks(range(len(labels)), [str(label) for label in labels])
     _finish(ax, across, up, title, legend="above" if len(bars) > 1 else "")
 
@@ -127,23 +145,20 @@ def plot_points(
 ) -> None:
     """A dot for each name, at its (x, y), with the names of those in `named` beside them.
 
-    doubling: x doubles from step to step.
-
-    Raises ValueError for a name that is no point.
+    doubling: x doubles from step to step. Raises ValueError for a name that is no point.
     """
     for name in named:
         if name not in points:
             raise ValueError(f"there is no point {name!r}; the points are {', '.join(points)}")
     ax = ax or _axes(height=3.6)
     across_all, up_all = zip(*points.values(), strict=True)
-    ax.scatter(across_all, up_all, color=PAINTS["F"].fill, edgecolor="black", s=60)
+    ax.scatter(across_all, up_all, color=PAINTS["F"].fill, edgecolor=ground_under(ax).ink, s=60)
     if doubling:
         ax.set_xscale("log", base=2)
         ax.minorticks_off()
         ax.set_xticks(places := sorted(set(across_all)), [f"{place:g}" for place in places])
-    for name in named:
-        ax.annotate(name, points[name], xytext=(6, 6), textcoords="offset points", fontsize=11)
     _finish(ax, across, up, title, legend="")
+    _name_beside(ax, points, named)
 
 
 def plot_pieces(
@@ -154,7 +169,7 @@ def plot_pieces(
     for row, sizes in enumerate(rows.values()):
         starts = [sum(sizes[:place]) for place in range(len(sizes))]
         boxes = [(start, size) for start, size in zip(starts, sizes, strict=True) if size]
-        ax.broken_barh(boxes, (row - 0.4, 0.8), facecolor=PAINTS["F"].fill, edgecolor="black")
+        ax.broken_barh(boxes, (row - 0.4, 0.8), facecolor=PAINTS["F"].fill, edgecolor=ground_under(ax).ink)
     ax.set_yticks(range(len(rows)), [str(name) for name in rows])
     _finish(ax, across, up, title, legend="")
     ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -167,13 +182,11 @@ def plot_images(
 
     names: one for each column, above it. Raises ValueError for rows that are not equally long, or as names are.
     """
-    from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
-
     count = len(next(iter(rows.values())))
     _fit(count, rows)
     if names:
         _fit(count, {"names": names})
-    figure = pyplot.figure(figsize=(10, 0.3 + 1.1 * len(rows)), layout="constrained")
+    figure = new_figure(10, 0.3 + 1.1 * len(rows))
     grid = figure.subplots(len(rows), count, squeeze=False)
     for axes, (name, images) in zip(grid, rows.items(), strict=True):
         axes[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=12)
@@ -182,24 +195,27 @@ def plot_images(
             ax.set(xticks=[], yticks=[])
     for ax, above in zip(grid[0], names, strict=False):
         ax.set_title(str(above), fontsize=12)
-    figure.suptitle(title, fontsize=12)
-    figure.supxlabel(across, fontsize=12)
+    for ax in grid.flat:
+        dress(ax)
+    ink = ground_under(grid[0][0]).ink
+    figure.suptitle(title, fontsize=12, color=ink)
+    figure.supxlabel(across, fontsize=12, color=ink)
 
 
 def plot_traffic(sent: Sequence[tuple[str, int, int, int]], *, title: str = "", ax: Axes | None = None) -> None:
     """Stages from left to right, and an arrow for all that one sends another: (name, from, to, size).
 
-    What has no name goes from layer to layer, in black; named ways are skips, in bows over the stages that they pass.
-    Raises ValueError if nothing is sent.
+    What has no name goes from layer to layer, in the ink of the text; named ways are skips, in bows over the stages
+    that they pass. Raises ValueError if nothing is sent.
     """
     if not sent:
         raise ValueError("nothing is sent, so there is nothing to draw; a single stage sends nothing")
     stages = range(max(target for _, _, target, _ in sent) + 1)
     farthest = max((target - source for name, source, target, _ in sent if name), default=1)
     ax = ax or _axes(height=1.5 + 0.3 * farthest)
-    most = max(size for *_, size in sent)
+    most, skips, ink = max(size for *_, size in sent), _COLOURS[theme_under(ax)][0], ground_under(ax).ink
     for name, source, target, size in sent:
-        colour = PAINTS["B"].fill if name else "black"
+        colour = skips if name else ink
         high = 0.42 * (target - source) if name else 0.0
         look = {"arrowstyle": "->", "color": colour, "linewidth": 1 + 3 * size / most, "shrinkA": 24, "shrinkB": 24}
         # An arc of this kind is half as high as the point that bends it.
@@ -213,25 +229,24 @@ def plot_traffic(sent: Sequence[tuple[str, int, int, int]], *, title: str = "", 
     ax.set(xlim=(-0.4, len(stages) - 0.6), ylim=(-0.2, 0.21 * farthest + 0.3), frame_on=False, xticks=[], yticks=[])
     ax.set_aspect("equal")  # so that a bow is as high as its words expect
     ax.set_title(title, fontsize=12, loc="left")
+    dress(ax)
 
 
 def panels(count: int) -> list[Axes]:
     """So many axes side by side, on one scale, for plots to be compared."""
-    from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
-
-    figure = pyplot.figure(figsize=(8.5 if count == 1 else 11, 3.8), layout="constrained")
+    figure = new_figure(8.5 if count == 1 else 11, 3.8)
     return list(figure.subplots(1, count, sharex=True, sharey=True, squeeze=False)[0])
 
 
-def _label_look(stacked: bool, fill: str) -> dict[str, Any]:
+def _label_look(stacked: bool, fill: str, ink: str) -> dict[str, Any]:
     """Where a bar's number stands: over the bar, or within it if another one may stand on top."""
     if not stacked:
-        return {"padding": 2}
+        return {"padding": 2, "color": ink}
     return {"label_type": "center", "color": "white" if fill == PAINTS["B"].fill else "black"}
 
 
 def _fills(count: int) -> list[str]:
-    return [PAINTS["F"].fill, PAINTS["B"].fill, GROUNDS["light"].hatch, PAINTS["W"].fill, *_COLOURS][:count]
+    return [PAINTS["F"].fill, PAINTS["B"].fill, GROUNDS["light"].hatch, PAINTS["W"].fill, *_COLOURS["light"]][:count]
 
 
 def _fit(count: int, series: Mapping[str, Sequence[Any]]) -> None:
@@ -240,10 +255,34 @@ def _fit(count: int, series: Mapping[str, Sequence[Any]]) -> None:
             raise ValueError(f"{name!r} has {len(values)} values, and there are {count} places for them")
 
 
-def _axes(height: float) -> Axes:
-    from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
+def _name_beside(ax: Axes, points: Mapping[str, tuple[float, float]], named: Sequence[str]) -> None:
+    """Each name on that side of its dot where it is inside the axes and hides least of the other dots and names."""
+    from matplotlib.transforms import Bbox
 
-    return pyplot.figure(figsize=(8.5, height), layout="constrained").add_subplot()
+    ax.margins(x=0.15)
+    ink = ground_under(ax).ink
+    if figure := ax.get_figure(root=True):
+        figure.draw_without_rendering()  # before that nobody knows where on the picture a dot is
+    places = ax.transData.transform(list(points.values()))
+    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in places]
+
+    def write(name: str, side: dict[str, Any]) -> Annotation:
+        return ax.annotate(name, points[name], textcoords="offset points", fontsize=11, color=ink, **side)
+
+    def hidden(name: str, side: dict[str, Any]) -> int:
+        tried = write(name, side)
+        box = tried.get_window_extent()
+        tried.remove()
+        inside = ax.bbox.x0 <= box.x0 and box.x1 <= ax.bbox.x1
+        return int(box.count_overlaps(taken)) + (not inside)
+
+    for name in named:
+        best = min(_SIDES, key=partial(hidden, name))
+        taken.append(write(name, best).get_window_extent())
+
+
+def _axes(height: float) -> Axes:
+    return new_figure(8.5, height).add_subplot()
 
 
 def _powers_of_ten(ax: Axes) -> None:
@@ -270,3 +309,4 @@ def _finish(ax: Axes, across: str, up: str, title: str, *, legend: str) -> None:
         ax.legend(fontsize=11, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
     elif legend:
         ax.legend(fontsize=11, frameon=False)
+    dress(ax)

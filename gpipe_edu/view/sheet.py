@@ -23,6 +23,7 @@ class Sheet:
     right: float
     origin: float
     scale: float
+    thin: bool
     y: float = EDGE
     boxes: list[Box] = field(default_factory=list)
     idles: list[Idle] = field(default_factory=list)

@@ -91,6 +91,17 @@ def test_two_charts_fit_and_the_one_that_is_edited_stands_first(show):
     assert page.is_checked('[data-toggle="memory"]'), "alone it has its lanes of memory again"
 
 
+@pytest.mark.parametrize("recompute", [None, "late"], ids=["alike", "with recompute"])
+def test_two_charts_and_what_is_said_of_their_difference_fit(show, recompute):
+    page = show(ge.gantt(ge.simulate(ge.one_f_one_b(4, 8)), ge.simulate(ge.gpipe(4, 8, recompute))))
+    assert bottom(page, ".ge-gantt") <= VISIBLE - MARGIN
+
+
+def test_a_still_picture_of_three_fits():
+    picture = ge.compare(*(ge.gpipe(4, 8, recompute) for recompute in (None, "late", "early")), critical_path=True)
+    assert picture.layout.height * WIDTH / picture.layout.width <= VISIBLE - MARGIN
+
+
 def test_start_again_resets_all(show):
     page = show(ge.gantt(ge.gpipe(4, 8)))
     page.click("[data-do=keep]")

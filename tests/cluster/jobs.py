@@ -95,6 +95,31 @@ def recomputed():
     return calls[next(iter(pipeline.layers.values()))]
 
 
+def smaller(kind):
+    (x, y), net = data(12), network().to(kind)
+    x = x.to(kind)
+    single, pipeline = copy.deepcopy(net), Pipeline(copy.deepcopy(net), ge.one_f_one_b(2, 4), LOSS, x)
+    for piece, target in zip(x.split(3), y.split(3), strict=True):
+        (LOSS(single(piece), target) / 4).backward()
+    pipeline.step(x, y)
+    return {"types": {w.grad.dtype for w in pipeline.parameters()}, "apart": apart(pipeline, single)}
+
+
+def modes():
+    """Whether this rank's layers are for training, before, in between and after."""
+    pipeline = Pipeline(network(), ge.interleaved(2, 2, 2), LOSS, data()[0])
+
+    def training():
+        return {layer.training for layer in pipeline.layers.values()}
+
+    return {
+        "stages": pipeline.stages,
+        "at first": training(),
+        "evaluating": training() if pipeline.train(False) is pipeline else None,
+        "again": training() if pipeline.train() is pipeline else None,
+    }
+
+
 def predicted():
     (x, _), net = data(), network()
     pipeline = Pipeline(copy.deepcopy(net), ge.gpipe(2, 4), LOSS, x)

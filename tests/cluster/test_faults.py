@@ -27,6 +27,12 @@ def ended(processes, seconds=LIMIT):
     return told
 
 
+def none_runs(processes):
+    for process in processes:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+
+
 def job(folder, what):
     return ("-m", "tests.cluster.faulty", str(folder), what)
 
@@ -103,6 +109,17 @@ def test_the_names_of_the_ranks_are_missing(tmp_path):
     assert "MASTER_ADDR, MASTER_PORT not set: start this with torchrun" in found.stderr
 
 
+def test_ctrl_c_ends_all_of_them(tmp_path):
+    with starting.torchrun(*job(tmp_path, "sleep")) as process:
+        starting.wait_for(tmp_path / "there")
+        sleep(1.5)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        told = process.communicate(timeout=LIMIT)[0]
+        assert process.returncode != 0
+    assert "rank 1 was interrupted at F1 of stage 1, micro-batch 1" in told
+    none_runs([int((tmp_path / f"rank {k}").read_text()) for k in range(2)])
+
+
 def test_torchrun_ends_with_an_error_and_leaves_nobody(tmp_path):
     with starting.torchrun(*job(tmp_path, "sleep")) as process:
         starting.wait_for(tmp_path / "there")
@@ -113,6 +130,4 @@ def test_torchrun_ends_with_an_error_and_leaves_nobody(tmp_path):
         assert process.returncode != 0
     assert "rank 1 (" in told
     assert "gave no sign of life" in told
-    for child in children:
-        with pytest.raises(ProcessLookupError):
-            os.kill(child, 0)
+    none_runs(children)

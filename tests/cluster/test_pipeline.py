@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+import torch
 
 import gpipe_edu as ge
 from gpipe_edu.distributed import Crew
@@ -31,15 +32,13 @@ def crew():
 
 
 def run(crew, K, function, *arguments):
-    return crew.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], seconds=90).values
+    return crew.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], seconds=300).values
 
 
 @pytest.mark.parametrize("K", [1, 2, 3, 4])
 def test_gradients_of_every_schedule_equal_one_devices(crew, K):
     """Two steps each, so that gradients add up: 13 samples cut unevenly, and 3, fewer than most M."""
-    schedules = {
-        f"{name}, M={M}": RECIPES[name](K, M) for name in RECIPES for M in (range(1, 10) if K == 2 else (1, 4, 9))
-    }
+    schedules = {f"{name}, M={M}": RECIPES[name](K, M) for name in RECIPES for M in range(1, 10)}
     for told in run(crew, K, jobs.differences, list(schedules.values())):
         found = dict(zip(schedules, told, strict=True))
         assert {name: apart for name, apart in found.items() if apart > 1e-10} == {}
@@ -69,6 +68,21 @@ def test_recomputed_micro_batches_run_forward_twice_and_others_once(crew):
     assert run(crew, 2, jobs.recomputed) == [3 + 1, 3 + 2]
 
 
+@pytest.mark.parametrize(("kind", "off"), [(torch.bfloat16, 0.02), (torch.float32, 1e-6)])
+def test_smaller_numbers_travel_as_they_are(crew, kind, off):
+    """Against one device with the same numbers, micro-batch by micro-batch; they add up in another order."""
+    for told in run(crew, 2, jobs.smaller, kind):
+        assert told["types"] == {kind}
+        assert told["apart"] < off
+
+
+def test_the_layers_of_a_rank_evaluate_and_train_together(crew):
+    first, last = run(crew, 2, jobs.modes)
+    assert (first["stages"], last["stages"]) == ([0, 2], [1, 3])
+    for told in (first, last):
+        assert (told["at first"], told["evaluating"], told["again"]) == ({True}, {False}, {True})
+
+
 @pytest.mark.parametrize("part", [slice(0, 5), slice(5, None)])
 def test_a_frozen_stage_hands_gradients_on_and_gets_none(crew, part):
     assert max(run(crew, 2, jobs.frozen, part)) < 1e-10
@@ -88,9 +102,10 @@ def test_predictions_are_those_of_one_device(crew):
     assert last < 1e-12
 
 
-def test_replicas_add_up_to_one_device(crew):
+@pytest.mark.parametrize("name", RECIPES)
+def test_replicas_add_up_to_one_device(crew, name):
     """2 x 2 processes; the replicas have 7 and 6 samples, and two steps are accumulated."""
-    for told in run(crew, 4, jobs.replicas, ge.one_f_one_b(2, 3)):
+    for told in run(crew, 4, jobs.replicas, RECIPES[name](2, 3)):
         assert told["apart"] < 1e-10
         assert told["messages"] == 1, "the gradients travel once, after the last micro-batch"
         assert "reduce=False" in told["refused"]

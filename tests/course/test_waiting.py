@@ -3,12 +3,31 @@
 import nbformat
 from nbclient import NotebookClient
 
-from gpipe_edu.course import track
+from gpipe_edu.course import counting, track
 
 
 def test_outside_of_a_notebook_it_only_gives_the_items(capsys):
     assert list(track(range(3), "steps")) == [0, 1, 2]
     assert capsys.readouterr().out == ""
+
+
+def test_outside_of_a_notebook_seconds_are_not_counted(capsys):
+    with counting("sleeping", about=1):
+        pass
+    assert capsys.readouterr().out == ""
+
+
+def test_a_notebook_counts_the_seconds_and_stops_when_the_work_ends_or_fails():
+    source = (
+        "import time, threading\nfrom gpipe_edu.course import counting\n"
+        "try:\n    with counting('sleeping', about=2):\n        time.sleep(1.3)\n        raise OSError('broken')\n"
+        "except OSError as error:\n    print(error, sum('count' in thread.name for thread in threading.enumerate()))"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    line, printed = notebook.cells[0].outputs
+    assert line.data["text/plain"] == "sleeping: 1 s"
+    assert printed.text == "broken 0\n"
 
 
 def test_a_notebook_shows_one_line_that_is_written_over():

@@ -1,15 +1,19 @@
 """Hand-ins for tests: the course's own notebooks with answers typed into them; and what is read of their marks."""
 
+import ast
 import csv
 import hashlib
+import inspect
 import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 from gpipe_edu.course import percent
 from gpipe_edu.course.exercise import find
+from gpipe_edu.grading.marks import promises
 from tests.processes import ROOT
 
 CLOCK = "def clock(K, M):\n    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]"
@@ -86,3 +90,37 @@ def digests(folder):
 
 def states(out):
     return {(row["student"], row["task"]): (row["state"], row["points"]) for row in table(out / "answers.csv")}
+
+
+WRONG_BESIDES = {
+    "sorts_it_first": "sorted samples are not in their order either",
+    "NeverFreesWhatLayersSave": "activations are kept, which is what the stage is there to save",
+}
+"""Answers of the bank that break a promise, and whose algorithm is wrong, too."""
+
+
+def share_of(entry):
+    """What an answer of the bank earns: nothing if its algorithm is wrong, three quarters but for one promise."""
+    if not entry.slip:
+        return 1
+    return 0.75 if entry.slip in promises(entry.key) and entry.name not in WRONG_BESIDES else 0
+
+
+def of_the_bank(entry):
+    """The notebook with an answer of the bank, and with all that stands beside it there."""
+    name = find(entry.key).function
+    source = textwrap.dedent(inspect.getsource(entry.function))
+    named = "" if entry.function.__name__ == name else f"\n{name} = {entry.function.__name__}"
+    book = answered({entry.key: _without_decorators(source) + named})
+    module = sys.modules[entry.function.__module__.removesuffix(f".{entry.name}")]
+    book["cells"].insert(0, code(_without_decorators(inspect.getsource(module))))
+    return book
+
+
+def _without_decorators(source):
+    """As it would be typed: the bank's own `@BANK.wrong(...)` is not there."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            node.decorator_list = [one for one in node.decorator_list if "BANK" not in ast.unparse(one)]
+    return ast.unparse(tree)

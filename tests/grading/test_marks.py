@@ -12,6 +12,8 @@ from gpipe_edu.grading.marks import mark, points, promises, share
 from gpipe_edu.process.packing import pack
 from tests.solutions.bank import everything
 
+from .classroom import share_of
+
 
 def passed(key, *slips):
     return Report(key, "passed", 1, 3, None, Success("words"), "", tuple(Finding(slip, slip) for slip in slips))
@@ -37,13 +39,12 @@ def test_every_promise_is_a_slip_that_has_a_sentence(key):
 
 @pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
 def test_every_answer_of_the_bank_has_its_share(entry):
-    """Nothing for a wrong algorithm, three quarters for one promise, all for a right one."""
     if not entry.slip:
-        assert share(passed(entry.key)) == 1
-    elif entry.slip in promises(entry.key):
-        assert share(passed(entry.key, entry.slip)) == 0.75
+        assert share(passed(entry.key)) == share_of(entry)
+    elif entry.slip in promises(entry.key) and share_of(entry):
+        assert share(passed(entry.key, entry.slip)) == share_of(entry)
     else:
-        assert share(wrong(entry.key, entry.slip)) == 0
+        assert share(wrong(entry.key, entry.slip)) == share_of(entry)
 
 
 @pytest.fixture

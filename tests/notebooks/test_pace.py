@@ -1,5 +1,10 @@
-"""In the first evening's lessons a reader has something to do at once, and again every few minutes."""
+"""A lesson says how long it takes, and in those of the first evening there is something to do every few minutes.
 
+How long a lesson takes is worked out from what it holds, in one way for all: nobody has timed enough readers to state a
+measured figure.
+"""
+
+import ast
 import re
 
 import pytest
@@ -7,21 +12,62 @@ import pytest
 from .test_standard import LESSONS, prose, read
 
 FIRST_EVENING = [path for path in LESSONS if path.stem[:2] in ("00", "01", "02", "03")]
-WORDS_A_MINUTE = 150
+WORDS_A_MINUTE = 130
 """Slow, because the text is dense."""
 SECONDS_A_LINE = 5
 """For a line of code."""
 SECONDS_A_RESULT = 20
 """For what a cell shows."""
+PREDICTION, PLAY = 1, 5
+"""Minutes for a question, and for a puzzle or a challenge."""
+RUNS = {"06": 1, "08": 1, "12": 2, "15": 1}
+"""Minutes for which one waits for the cells of a lesson, all together, where that is half a minute and more."""
+NEAR = 5
+"""So many minutes may be stated more or less than worked out; stated are fives."""
 ACTION = re.compile(r"(?<![\w.])(predict|attempt)\(|\bge\.(puzzle|gantt)\(")
 """Something to choose, drag, draw, type, build or play."""
+ASKED = re.compile(r"(?<![\w.])predict\(\"")
+PLAYED = re.compile(r"(?<![\w.])attempt\(|\bge\.puzzle\(|^##+ Challenge", re.MULTILINE)
+EXTRA = re.compile(r"^# (Optional|Appendix)", re.MULTILINE)
+"""From this heading on one may leave."""
+
+
+def shows(cell):
+    """Whether a code cell prints, plots or ends with something to look at."""
+    body = ast.parse(re.sub(r"^[%!]", "#", cell.source, flags=re.MULTILINE)).body
+    inside = [each for node in body for each in ast.walk(node)]
+    plain = any(isinstance(node, ast.Expr) for node in body)
+    return plain or any(isinstance(each, ast.Call) and ast.unparse(each.func) == "print" for each in inside)
 
 
 def minutes(cell):
     """How long one reads at a cell."""
     if cell.cell_type == "markdown":
         return len(prose(cell.source)) / WORDS_A_MINUTE
-    return (len(cell.source.splitlines()) * SECONDS_A_LINE + SECONDS_A_RESULT) / 60
+    folded = cell.metadata.get("jupyter", {}).get("source_hidden", False)
+    lines = 0 if folded else len(cell.source.splitlines())
+    return (lines * SECONDS_A_LINE + shows(cell) * SECONDS_A_RESULT) / 60
+
+
+def worked_out(path):
+    """The minutes that a lesson takes, up to its optional part and for that; none is 0."""
+    taken, part = [RUNS.get(path.stem[:2], 0), 0], 0
+    for cell in read(path).cells:
+        part = part or int(bool(cell.cell_type == "markdown" and EXTRA.search(cell.source)))
+        asked = cell.cell_type == "code" and ASKED.search(cell.source)
+        taken[part] += PREDICTION if asked else minutes(cell)
+        taken[part] += PLAY * bool(PLAYED.search(cell.source))
+    return taken
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_the_minutes_stated_are_those_worked_out(path):
+    first = read(path).cells[0].source
+    stated = [int(number) for number in re.findall(r"\d+", re.search(r"\*\*Time\*\* (.*?)\. ", first)[1])]
+    needed = worked_out(path)
+    assert all(number % 5 == 0 for number in stated), stated
+    assert len(stated) == 1 + bool(needed[1])
+    assert all(abs(said - found) < NEAR for said, found in zip(stated, needed, strict=False)), (stated, needed)
 
 
 def waits(path):

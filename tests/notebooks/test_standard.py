@@ -186,6 +186,12 @@ def test_learners_import_only_from_the_public_doors(path):
     assert deep == []
 
 
+@pytest.mark.parametrize("path", [*NOTEBOOKS, *MASTERS], ids=lambda path: path.stem)
+def test_pictures_come_before_plumbing(path):
+    """The plots of gpipe_edu.view draw what a lesson shows; its own lines are about the subject."""
+    assert not re.search(r"\bmatplotlib\b|\bplt\.|\bsubplots\(", text_of(path))
+
+
 @every_lesson
 def test_it_ends_with_how_one_has_predicted(path):
     assert f'progress("{path.stem[:2]}")' in "\n".join(cell.source for cell in cells(path, "code")[-3:])

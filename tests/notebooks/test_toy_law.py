@@ -93,11 +93,36 @@ FREE = {
     ("12/cap-cut-read", "more than 90 % of the saved"): "measured and asserted for the lesson's network",
     ("14/selective", "Much less memory, about a third more work"): "the third is of the work",
     ("14/copies-or-stages", "one sends twice the parameters"): "messages",
+    (
+        "docs/cheatsheet",
+        "memory grows with M |",
+    ): "times, bubbles and micro-batches in flight; the figure is the bubble",
+    ("docs/cheatsheet", "the common pair, from"): "the same",
+    ("docs/cheatsheet", "each in flight is half a device's layers |"): "the same; half of the layers, with two stages",
+    ("docs/cheatsheet", "GPipe's memory; one stage for long"): "the same",
+    (
+        "docs/cheatsheet",
+        "1.06 against 0.59 MB on the fullest in lesson 09",
+    ): "counted for the lesson's network, and said so",
+    ("docs/cheatsheet", "a third of the work if B = 2F"): "the third is of the work",
+    ("docs/engine_limits", "the first one lets go of the activations"): "nothing is counted",
+    (
+        "docs/glossary",
+        "the parameters are held twice, and P+1 micro-batches",
+    ): "parameters, and a count of micro-batches",
+    ("docs/glossary", "only taken apart into its two halves"): "messages",
+    ("docs/glossary", "for nearly twice as many micro-batches"): "bubbles, and counts of micro-batches",
+    (
+        "docs/paper_notes",
+        "and it never falls below the first term",
+    ): "a claim that is taken apart; the formula holds for any r",
+    ("docs/paper_notes", "| `peak_memory` |"): "a claim that is taken apart",
+    ("docs/paper_notes", "DualPipe holds the parameters twice"): "parameters",
 }
 
 
 def texts():
-    """(place, Markdown) of everything that a learner reads: lessons, predictions, exercises and what is said there."""
+    """(place, Markdown) of everything that a learner reads: lessons, predictions, exercises, docs."""
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         for cell in nbformat.read(path, as_version=4).cells:
             if cell.cell_type == "markdown":
@@ -111,6 +136,8 @@ def texts():
     for path in sorted((ROOT / "solutions").glob("*.py")):
         for number, cell in enumerate(re.split(r"^# %%.*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)):
             yield f"{path.stem}/{number}", "\n".join(line[2:] for line in cell.splitlines() if line.startswith("#"))
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        yield f"docs/{path.stem}", path.read_text(encoding="utf-8")
 
 
 def said_in(entry):

@@ -32,6 +32,12 @@ def test_lettering_is_as_stored(name):
     assert near(json.loads(json.dumps(CURRENT[name])), STORED[name])
 
 
+def test_many_lanes_are_lower_in_one_chart_or_in_several():
+    four = ge.gpipe(4, 8)
+    heights = [layout(*map(ge.simulate, drawn)).boxes[0].height for drawn in ([four], [four, four], [ge.gpipe(8, 8)])]
+    assert heights == [30, 22, 22]
+
+
 def test_strips_of_several_timelines_share_one_scale():
     picture = layout(ge.simulate(ge.gpipe(2, 8)), ge.simulate(ge.one_f_one_b(2, 8)), memory=True)
     heights = [strip.base - min(y for _, y in strip.points) for strip in picture.strips]

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import sys
 
 import pytest
 
@@ -53,6 +54,14 @@ def test_without_matplotlib_the_chart_is_text():
     out = printed(WITHOUT)
     assert "image/png" not in out
     assert "device 0  F0- F1- " in out
+
+
+def test_in_a_browser_the_chart_is_svg_and_matplotlib_stays_away(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    monkeypatch.setitem(sys.modules, "gpipe_edu.view.figures", None)
+    bundle = ge.simulate(ge.gpipe(2, 2))._repr_mimebundle_()
+    assert bundle["image/svg+xml"] == ge.simulate(ge.gpipe(2, 2)).to_svg()
+    assert set(bundle) == {"image/svg+xml", "text/plain"}
 
 
 def test_importing_the_package_loads_no_plotting_library():

@@ -45,6 +45,22 @@ def test_points_are_where_they_belong_and_those_asked_for_have_names(ax):
     assert [(text.get_text(), text.xy) for text in ax.texts] == [("b", (3, 4))]
 
 
+def test_names_stand_beside_their_dots_and_hide_neither_dots_nor_names(ax):
+    points = {"in the middle": (4, 2), "right of it": (4.6, 2.1), "at the end": (9, 9)}
+    plot_points(points, across="x", up="y", named=list(points), ax=ax)
+    names = [text.get_window_extent() for text in ax.texts]
+    dots = [ax.transData.transform(place) for place in points.values()]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(names, 2))
+    assert not any(name.contains(*dot) for name in names for dot in dots)
+    assert all(ax.bbox.x0 <= name.x0 and name.x1 <= ax.bbox.x1 for name in names), "beyond lie the axis' numbers"
+    assert [text.xy for text in ax.texts] == list(points.values())
+
+
+def test_a_curve_that_runs_away_leaves_the_others_to_be_seen(ax):
+    plot_lines([1, 2], {"a": [0, 1], "b": [1, 1e6]}, across="x", up="y", within=(-2, 2), ax=ax)
+    assert ax.get_ylim() == (-2, 2)
+
+
 def test_what_was_measured_stands_as_markers_on_the_planned_line(ax):
     plot_lines([1, 2], {"a": [3, 4]}, across="x", up="y", against={"a": [3.5, 4.5]}, ax=ax)
     planned, measured = ax.get_lines()

@@ -7,6 +7,16 @@ from coloraide import Color
 
 import gpipe_edu as ge
 from gpipe_edu.timeline.standstill import standstill
+from gpipe_edu.view import (
+    memory_curve,
+    panels,
+    plot_bars,
+    plot_images,
+    plot_lines,
+    plot_pieces,
+    plot_points,
+    plot_traffic,
+)
 from gpipe_edu.view.layout import layout
 from gpipe_edu.view.palette import GROUNDS, PAINTS
 from gpipe_edu.view.svg import paint, render
@@ -81,6 +91,62 @@ def test_a_notebook_shows_pictures_in_the_theme_its_reader_has_chosen(settings, 
     assert notebook_theme() == theme
     pytest.importorskip("matplotlib")
     assert corner(base64.b64decode(PLAN._repr_mimebundle_()["image/png"])) == paper(theme)
+
+
+def plots():
+    """One of each, on figures of their own."""
+    up = {"across": "x", "up": "y", "title": "a title"}
+    plot_lines([1, 2], {name: [3, 4] for name in "abcdef"}, limits={"a": 3.5}, tenfold=True, **up)
+    plot_bars(["a", "b"], {"low": [1, 2], "high": [3, 4]}, limit=3, numbers="{:g}", **up)
+    plot_points({"a": (1, 2), "b": (3, 4)}, named=["a", "b"], **up)
+    plot_pieces({1: [3], 2: [2, 1]}, **up)
+    plot_images({"row": [[[0, 1]], [[1, 0]]]}, names=["one", "two"], title="images", across="x")
+    plot_traffic([("", 0, 1, 100), ("8x8", 0, 2, 1024)], title="sent")
+    memory_curve(ge.simulate(ge.gpipe(4, 3)))
+    for ax in panels(2):
+        plot_lines([1, 2], {"a": [3, 4], "b": [4, 5]}, ax=ax, **up)
+
+
+@pytest.mark.parametrize(("chosen", "theme"), [("JupyterLab Dark", "dark"), ("JupyterLab Light", "light")])
+def test_plots_of_lessons_can_be_read_by_day_and_by_night(chosen, theme, tmp_path, monkeypatch):
+    mpl = pytest.importorskip("matplotlib")
+    from matplotlib import pyplot
+    from matplotlib.colors import to_hex
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+
+    file = tmp_path / "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+    file.parent.mkdir(parents=True)
+    file.write_text(f'{{\n    "theme": "{chosen}"\n}}')
+    monkeypatch.setenv("JUPYTERLAB_SETTINGS_DIR", str(tmp_path))
+    paper = GROUNDS[theme].paper
+    with mpl.rc_context({"backend": "agg"}):
+        plots()
+        figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
+        pyplot.close("all")
+    assert len(figures) == 8
+    for figure in figures:
+        assert to_hex(figure.get_facecolor()) == paper.lower()
+        figure.draw_without_rendering()
+        for ax in figure.axes:
+            assert to_hex(ax.get_facecolor()) == paper.lower() or not ax.get_frame_on()
+        for words in figure.findobj(Text):
+            if words.get_text() and words.get_visible() and not words.get_bbox_patch():
+                assert Color(paper).contrast(to_hex(words.get_color())) >= 4.5, words.get_text()
+        for line in figure.findobj(Line2D):
+            assert Color(paper).contrast(to_hex(line.get_color())) >= 1.4 + 1.4 * (theme == "dark"), line
+
+
+def test_a_plot_on_a_figure_of_ones_own_takes_its_paper(monkeypatch):
+    pytest.importorskip("matplotlib")
+    from matplotlib.colors import to_hex
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr("gpipe_edu.view.paper.notebook_theme", lambda: "dark")
+    ax = Figure().add_subplot()
+    plot_lines([1, 2], {"a": [3, 4]}, across="x", up="y", ax=ax)
+    assert to_hex(ax.xaxis.label.get_color()) == GROUNDS["light"].ink
+    assert to_hex(ax.get_facecolor()) == GROUNDS["light"].paper.lower()
 
 
 def test_another_theme_is_refused():

@@ -9,17 +9,13 @@ const NOTE = 13;
 const STRIP = 26;
 const RIBBON = 10;
 const TICK_ROOM = 64;
+const ROOMY = 7; // lanes, as in layout.py
 const LINK = 12;
 const WIRE = 8;
 export const LINK_NOTE = 11;
 
 /** Where lanes begin, before the first one: room for "update" and "peak in flight". */
 const TOP = 20;
-
-/** True if there are so many lanes that each gets one line of text. */
-function thin(spec) {
-  return spec.K > 8;
-}
 
 /** The stages of a device, where its number does not say them already. */
 export function stageNote(device, stages) {
@@ -45,12 +41,13 @@ export function linkNote(target) {
 
 /** The axis that all specs share. from, to: the part of the time that is in view, all of it if not given; memory: with strips. */
 export function frameOf(specs, width, { from = 0, to = null, memory = false } = {}) {
+  const thin = specs.reduce((lanes, { K }) => lanes + K, 0) > ROOMY;
   let names = 0;
   for (const spec of specs) {
     spec.stages.forEach((stages, device) => {
       const note = stageNote(device, stages);
       names = Math.max(names, textWidth(`device ${device}`, LANE));
-      names = Math.max(names, textWidth(thin(spec) ? `${device}: ${note}` : note, NOTE));
+      names = Math.max(names, textWidth(thin ? `${device}: ${note}` : note, NOTE));
       if (memory) names = Math.max(names, textWidth(holdsNote(spec, device), NOTE));
     });
   }
@@ -59,7 +56,7 @@ export function frameOf(specs, width, { from = 0, to = null, memory = false } = 
   const right = width - EDGE - textWidth(peaksTitle(width), NOTE) - 20;
   const end = to ?? longest;
   const scale = end > from ? (right - left) / (end - from) : 0;
-  return { width, left, right, longest, from, to: end, scale, edge: EDGE };
+  return { width, left, right, longest, from, to: end, scale, thin, edge: EDGE };
 }
 
 /** When the last thing in a chart ends: of a run that is drawn under its plan, that may be the plan. */
@@ -83,8 +80,8 @@ export function timeAt(frame, x) {
  * number for all specs of a chart, or two strips of the same height would mean different amounts.
  */
 export function panelOf(spec, frame, memory, most = tallest([spec])) {
-  const height = thin(spec) ? 22 : 30;
-  const space = thin(spec) ? 3 : 5;
+  const height = frame.thin ? 22 : 30;
+  const space = frame.thin ? 3 : 5;
   const ribbon = spec.plan ? RIBBON + 2 : 0;
   let next = TOP;
   const carried = linksOf(spec);
@@ -96,7 +93,7 @@ export function panelOf(spec, frame, memory, most = tallest([spec])) {
     return { device, y, height, links, strip: memory ? below : null, note: stageNote(device, stages) };
   });
   const end = next - space;
-  const panel = { spec, frame, lanes, thin: thin(spec), memory, height: end + 6 };
+  const panel = { spec, frame, lanes, thin: frame.thin, memory, height: end + 6 };
   panel.flush = spec.flush.map((time) => ({ x: xOf(frame, time) + 1, top: TOP - 3, bottom: end + 3, width: 6 }));
   panel.tallest = memory ? most : 0;
   return panel;

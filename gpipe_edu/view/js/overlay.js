@@ -100,7 +100,7 @@ function seenIn({ spec, frame }, index) {
 function route(panel) {
   const points = panel.spec.critical.flatMap((index) => {
     const box = boxOf(panel, index);
-    return [box.x, box.x + box.width].map((x) => `${px(x)} ${px(box.y + box.height - 5)}`);
+    return [box.x, box.x + box.width].map((x) => `${px(x)} ${px(box.y + box.height - (panel.thin ? 2 : 5))}`);
   });
   if (!points.length) return "";
   const path = `M${points.join("L")}`;

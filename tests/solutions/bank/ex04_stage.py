@@ -115,8 +115,14 @@ BANK.wrong("error")(BorrowsTheEngines)
 FORWARD = """        for layer in self.layers:
             x, _ = layer.forward(x)
         return x"""
+HOARD = """        self.saved = getattr(self, "saved", [])
+        for layer in self.layers:
+            x, saved = layer.forward(x)
+            self.saved.append(saved)
+        return x"""
 BACK = "self.walk(dy, self.again(self.kept.pop(m)))"
 BANK.changed("never-freed", "NeverFrees", "self.kept.pop(m)", "self.kept[m]")
+BANK.changed("never-freed", "NeverFreesWhatLayersSave", FORWARD, HOARD)
 BANK.changed("key", "KeepsUnderTheWrongNumber", "self.kept[m] = x", "self.kept[m + 1] = x")
 BANK.changed("twice-forward", "RecomputesTooSoon", "self.kept[m] = x", "self.kept[m] = x\n        self.again(x)")
 BANK.changed("no-array-backward", "ReturnsNothing", f"return {BACK}", BACK)

@@ -61,3 +61,9 @@ test("several specs share one axis: the longest fills it", () => {
   assert.equal(frame.longest, Math.max(one.end, two.end));
   near(layout.xOf(frame, frame.longest), frame.right, "end");
 });
+
+test("many lanes are lower, in one chart or in several, as in layout.py", () => {
+  const four = golden.cases.gpipe.spec;
+  const height = (specs) => layout.panelOf(four, layout.frameOf(specs, 1000), false).lanes[0].height;
+  assert.deepEqual([height([four]), height([four, four])], [30, golden.cases["thin lanes"].lanes[0][1]]);
+});

@@ -6,7 +6,7 @@ and the bytes held after every op must agree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, chain, pairwise
@@ -157,28 +157,24 @@ def _about_gradients(run: Run) -> Signs:
 
 def _about_memory(run: Run) -> Signs:
     """What is held after each op, beside the engine's own stages."""
+    inputs = _inputs(run, run.batches[-1])
     left = sum(row[-1] for row in run.held)
-    allowed = _all_inputs(run) if left else _inputs(run, run.batches[-1])  # not to be freed is a slip of its own
-    more = max(held - most for held, most in zip(chain(*run.held), chain(*allowed), strict=True))
     yield Sign("never-freed", left > 0, expected="0 bytes after the last backward", came=f"{left} bytes")
+    if left:  # who frees nothing need not keep more than inputs for that
+        before = [_inputs(run, batch) for batch in run.batches[:-1]]
+        inputs = [_never_freed(chain(*rows))[-len(rows[-1]) :] for rows in zip(*before, inputs, strict=True)]
+    more = max(held - allowed for held, allowed in zip(chain(*run.held), chain(*inputs), strict=True))
     yield Sign("keeps-more", more > 0, expected="only the inputs", came=f"{more} bytes more")
 
 
 def _inputs(run: Run, batch: Batch) -> list[list[int]]:
-    """Bytes that the engine's own stages hold on each device after each op."""
-    engine = ref.train_pipeline(run.layers, *batch, run.schedule)
-    return [[entry.bytes for entry in row] for row in engine.memory]
+    """Bytes of the inputs that each of the engine's own stages holds after each op of a mini-batch."""
+    return [[entry.bytes for entry in row] for row in ref.train_pipeline(run.layers, *batch, run.schedule).memory]
 
 
-def _all_inputs(run: Run) -> list[list[int]]:
-    """The same of the last mini-batch, if nothing is ever freed."""
-    held = [0] * run.schedule.devices
-    rows: list[list[int]] = []
-    for batch in run.batches:
-        grown = [[max(0, now - before) for before, now in pairwise([0, *row])] for row in _inputs(run, batch)]
-        rows = [list(accumulate(row, initial=start))[1:] for row, start in zip(grown, held, strict=True)]
-        held = [row[-1] for row in rows]
-    return rows
+def _never_freed(held: Iterable[int]) -> list[int]:
+    """What a device would hold after each op if it freed nothing."""
+    return list(accumulate(max(0, after - before) for before, after in pairwise([0, *held])))
 
 
 def _about_runs(run: Run, memory: bool) -> Signs:

@@ -1,0 +1,36 @@
+"""`nbgrader` and `gradescope`: our judge inside of other people's graders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpipe_edu.grading import gradescope_zip, nbgrader_course
+from gpipe_edu.grading.grade import tasks_of
+from gpipe_edu.grading.marks import points
+from gpipe_edu.words import plural
+
+from .common import bad_arguments
+
+
+def nbgrader(course: Path, tasks: str) -> int:
+    """Write a course for nbgrader, and say what comes next."""
+    with bad_arguments():
+        written = nbgrader_course.write(course, tasks_of(tasks))
+    for one in written.sources:
+        print(one)
+    config = course / nbgrader_course.CONFIG
+    print(f"{config.name}: {'left alone, for it was there already' if written.kept else 'written'}")
+    first = written.sources[0].path.stem
+    print(f"Next, in {course}, where nbgrader is installed: nbgrader generate_assignment {first}; release and collect,")
+    print(f"then nbgrader autograde {first}, which runs no cell; then nbgrader export.")
+    return 0
+
+
+def gradescope(path: Path, tasks: str, seeds: int, all_or_nothing: bool) -> int:
+    """Write an autograder for Gradescope."""
+    with bad_arguments():
+        keys = tasks_of(tasks)
+        count = gradescope_zip.write(path, keys, seeds, all_or_nothing)
+    print(f"{path}: {plural(count, 'file')}, for {', '.join(keys)}; {sum(map(points, keys))} points.")
+    print("Upload it as the autograder of a programming assignment, on an image with Python 3.11 or newer.")
+    return 0

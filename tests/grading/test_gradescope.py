@@ -1,0 +1,185 @@
+"""Gradescope's autograder as its container runs it, in a folder of its own: what comes out, and who reaches it."""
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpipe_edu.process import cage
+from tests.processes import ROOT
+
+from .classroom import CLOCK, SEVEN, answered, code, hand_in, notebook, solved
+
+NOBODY = 65534
+CLOCK_BOOK, STAGES_BOOK = "exercise_02_clock", "exercise_04_rematerialization"
+
+needs_cage = pytest.mark.skipif(
+    cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"
+)
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    path = tmp_path_factory.mktemp("zip") / "autograder.zip"
+    command = [sys.executable, "-m", "gpipe_edu", "gradescope", str(path), "--tasks", "02,ex04/stage"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": ROOT})
+    assert "ex02/clock, ex02/f-then-b, ex04/stage; 9 points" in done.stdout
+    return path
+
+
+def container(place, archive, python=sys.executable):
+    """A folder as Gradescope's /autograder, in which setup.sh has been run."""
+    (place / "submission").mkdir(parents=True)
+    with zipfile.ZipFile(archive) as files:
+        for member in files.infolist():
+            path = Path(files.extract(member, place / "source"))
+            path.chmod(member.external_attr >> 16)
+    subprocess.run([python, "-m", "venv", "--without-pip", str(place / "source" / "venv")], check=True)
+    packages = next((place / "source" / "venv").glob("lib/*/site-packages"))
+    (packages / "behind.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return place
+
+
+def run(place, ends=0):
+    """What run_autograder leaves as results, by task; and what it says."""
+    done = subprocess.run(
+        [str(place / "source" / "run_autograder")],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd="/",
+        env={**os.environ, "AUTOGRADER": str(place)},
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == ends, said
+    results = place / "results" / "results.json"
+    data = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {"tests": []}
+    return {test["name"].partition(":")[0]: test for test in data["tests"]}, said
+
+
+def scores(results):
+    return {key: (test["score"], test["max_score"], test["status"]) for key, test in results.items()}
+
+
+def test_an_archive_has_what_gradescope_starts_and_no_solutions(archive, tmp_path):
+    with zipfile.ZipFile(archive) as files:
+        names = files.namelist()
+        files.extractall(tmp_path)
+        modes = {name: stat.S_IMODE(files.getinfo(name).external_attr >> 16) for name in ("setup.sh", "run_autograder")}
+    assert modes == {"setup.sh": 0o755, "run_autograder": 0o755}
+    assert not [name for name in names if name.startswith(("solutions", "tests", "exercises", "."))]
+    for name in modes:
+        subprocess.run(["bash", "-n", str(tmp_path / name)], check=True)
+    wanted = {line.partition("==")[0] for line in (tmp_path / "requirements.txt").read_text().split()}
+    assert {"numpy", "torch", "cloudpickle"} <= wanted
+    assert "jupyterlab" not in wanted
+
+
+@needs_cage
+def test_each_hand_in_gets_its_results(archive, tmp_path):
+    place = container(tmp_path / "autograder", archive)
+    half = solved(STAGES_BOOK)
+    cell = next(c for c in half["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == "ex04-stage-answer")
+    cell["source"] = cell["source"].replace("self.kept.pop(m)", "self.kept[m]")
+    hand_in(place / "submission" / f"{STAGES_BOOK}.ipynb", half)
+    hand_in(place / "submission" / "mine" / f"{CLOCK_BOOK} (1).ipynb", answered({"ex02/clock": CLOCK}))
+    results, said = run(place)
+    assert "Answers run in a cage." in said
+    assert scores(results) == {
+        "ex02/clock": (2, 2, "passed"),
+        "ex02/f-then-b": (0, 3, "failed"),
+        "ex04/stage": (3, 4, "failed"),
+    }
+    assert {test["visibility"] for test in results.values()} == {"visible"}
+    assert "still the stub" in results["ex02/f-then-b"]["output"]
+    shutil.rmtree(place / "submission")
+    cheat = answered({"ex02/clock": SEVEN, "ex02/f-then-b": "def f_then_b(K, M:\n    return 7"})
+    cheat["cells"].insert(0, code(f"open({str(place / 'RAN')!r}, 'w')"))
+    hand_in(place / "submission" / f"{CLOCK_BOOK}.ipynb", cheat)
+    results, _ = run(place)
+    assert {test["score"] for test in results.values()} == {0}
+    assert "this is an int" in results["ex02/clock"]["output"]
+    assert results["ex02/f-then-b"]["output"].startswith("broken\n")
+    assert results["ex04/stage"]["output"].startswith("missing\n")
+    assert not (place / "RAN").exists()
+    hand_in(place / "submission" / f"{CLOCK_BOOK}.ipynb", notebook(CLOCK_BOOK))
+    results, _ = run(place)
+    assert results["ex02/clock"]["output"] == "unwritten\nThe function is still the stub."
+
+
+def for_all():
+    """A Python of our version that every user of this machine may run, None if there is none."""
+    question = "import sys, symtable; print(*sys.version_info[:2])"
+    for python in (os.path.realpath(sys.executable), "/usr/bin/python3"):
+        with contextlib.suppress(OSError):
+            asked = {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/"}
+            done = subprocess.run([python, "-c", question], capture_output=True, text=True, **asked)
+            if done.stdout.split() == [str(part) for part in sys.version_info[:2]]:
+                return python
+    return None
+
+
+@pytest.fixture
+def without_a_cage(archive):
+    """Such a container on a kernel without Landlock, in which root and nobody are as in Gradescope's."""
+    if os.name != "posix" or os.geteuid() != 0:
+        pytest.skip("only root can run answers as nobody")
+    python = for_all()
+    if python is None:
+        pytest.skip("no Python of this version here is there for all users")
+    with tempfile.TemporaryDirectory(prefix="gpipe_edu_gradescope_") as folder:
+        os.chmod(folder, 0o755)
+        place = container(Path(folder) / "autograder", archive, python)
+        module = place / "source" / "gpipe_edu" / "process" / "cage.py"
+        text = module.read_text(encoding="utf-8")
+        assert text.count("def version() -> int:\n") == 1
+        module.write_text(text.replace("def version() -> int:\n", "def version() -> int:\n    return 0\n"))
+        yield place
+
+
+def test_without_a_cage_an_answer_is_nobody_and_reaches_neither_judge_nor_marks(without_a_cage):
+    place = without_a_cage
+    tries = {
+        "marks": f"open({str(place / 'results' / 'results.json')!r}, 'w')",
+        "order": f"open({str(place / 'source' / 'order.json')!r}, 'w')",
+        "package": f"open({str(place / 'source' / 'gpipe_edu' / '__init__.py')!r}, 'a')",
+        "kill": "os.kill(os.getppid(), 9)",
+        "memory": "open(f'/proc/{os.getppid()}/mem', 'r+b')",
+        "pipe": "open(f'/proc/{os.getppid()}/fd/1', 'w')",
+        "root": "os.setuid(0)",
+    }
+    lines = [
+        f"    try:\n        {text}\n        told.append({name!r})\n    except OSError:\n        pass"
+        for name, text in tries.items()
+    ]
+    hostile = "\n".join(["def clock(K, M):", "    import os", "    told = ['reached', str(os.getuid())]", *lines])
+    hostile += "\n    raise RuntimeError(' '.join(told))"
+    hand_in(place / "submission" / f"{CLOCK_BOOK}.ipynb", answered({"ex02/clock": hostile}))
+    hand_in(place / "submission" / f"{STAGES_BOOK}.ipynb", solved(STAGES_BOOK))
+    results, said = run(place)
+    assert "Answers run as the user nobody" in said
+    assert "RuntimeError: reached 65534\n" in results["ex02/clock"]["output"]
+    assert scores(results)["ex02/clock"] == (0, 2, "failed")
+    assert scores(results)["ex04/stage"] == (4, 4, "passed")
+
+
+def test_where_nothing_protects_the_marks_nothing_is_judged(archive, tmp_path, monkeypatch):
+    from gpipe_edu.grading import gradescope_run
+    from gpipe_edu.process import cage as cage_module
+
+    place = container(tmp_path / "autograder", archive)
+    hand_in(place / "submission" / f"{CLOCK_BOOK}.ipynb", answered({"ex02/clock": CLOCK}))
+    monkeypatch.setattr(gradescope_run.Judges, "held", lambda self: cage_module.Held())
+    with pytest.raises(ValueError, match="without a cage"):
+        gradescope_run.run(place)
+    assert not (place / "results" / "results.json").exists()

@@ -1,0 +1,69 @@
+"""Modules as bytecode. A browser's Python begins with empty folders each time, and compiled all that it imported: half
+of what a kernel took to start.
+
+The compiler is the Python that will run it, Pyodide, here in Node.js.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from .fetched import CACHE
+
+SCRIPT = Path(__file__).parent / "assets" / "compile.mjs"
+KEPT = CACHE.parent / "bytecode"
+WITH_SOURCES = ("gpipe_edu",)
+"""Who learns here may read our code from a cell; of the others bytecode alone is less to unpack."""
+
+LEFT_OUT = "jedi/third_party/(django-stubs|typeshed/third_party|typeshed/stdlib/2)/"
+"""What completion knows of libraries that are not there, and of Python 2: two thirds of the files in its wheel."""
+
+
+def compiled(core: Mapping[str, Path], archives: Iterable[Path]) -> dict[str, Path]:
+    """Each of the wheels, and of zip files of modules, with bytecode; by name, in the cache.
+
+    core: the files of Pyodide by name. Raises FileNotFoundError without Node.js, RuntimeError for what Node.js says.
+    """
+    rules = SCRIPT.read_bytes() + f"{WITH_SOURCES} {LEFT_OUT}".encode()
+    KEPT.mkdir(parents=True, exist_ok=True)
+    made = {path: KEPT / f"{_sum(path.read_bytes() + rules)}-{path.name}" for path in archives}
+    missing = {path: target for path, target in made.items() if not target.exists()}
+    if missing:
+        print(f"compiling {len(missing)} packages for the browser's Python ...", flush=True)
+        _compile(core, missing)
+    return {path.name: target for path, target in made.items()}
+
+
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _compile(core: Mapping[str, Path], wanted: Mapping[Path, Path]) -> None:
+    node = shutil.which("node")
+    if node is None:
+        raise FileNotFoundError("Node.js compiles the lab's packages, and there is no `node` here: install Node.js 20")
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        for name, path in core.items():
+            shutil.copy(path, folder / name)
+        # In Node.js Pyodide loads `ws` at its start, for sockets that nobody opens here.
+        (folder / "node_modules" / "ws").mkdir(parents=True)
+        (folder / "node_modules" / "ws" / "index.js").touch()
+        tasks = [
+            {"from": str(path), "to": str(folder / target.name), "sources": path.name.startswith(WITH_SOURCES)}
+            for path, target in wanted.items()
+        ]
+        command = [node, str(SCRIPT), str(folder / "pyodide.mjs"), json.dumps(tasks), LEFT_OUT]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+        if done.returncode:
+            raise RuntimeError(f"the lab's packages could not be compiled:\n{(done.stdout + done.stderr)[-3000:]}")
+        for target in wanted.values():
+            part = target.with_suffix(".part")
+            shutil.move(folder / target.name, part)
+            part.replace(target)  # whole or not there: the build may break off
