@@ -1,8 +1,8 @@
 """Cells that *Run All* has lined up behind an open question: they would show its answer, so they are given back unrun.
 
 A kernel does this after an error. Here there is none, so that a lesson runs to its end wherever cells are sent one by
-one, as tests and site builders do. It is no public part of ipykernel, nor of the kernel in a browser; where a kernel has
-no such thing, all cells run.
+one, as tests and site builders do. It is no public part of ipykernel, nor of the kernel in a browser; where a kernel
+has no such thing, all cells run.
 """
 
 from __future__ import annotations
