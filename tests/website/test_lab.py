@@ -1,6 +1,8 @@
 """The lab in a real browser with nothing behind it but a server of files: lessons run, checks judge, answers stay."""
 
+import hashlib
 import json
+import zipfile
 
 import nbformat
 import pytest
@@ -52,6 +54,7 @@ PROBE = {
     "right": f"{RIGHT}{CHECK}",
     "endless": f"def split(batch, M):\n    while True: pass\n{CHECK}",
     "kept": "from gpipe_edu import store\nprint(store.path())",
+    "light": "import pyodide_js\nprint('matplotlib' in pyodide_js.loadedPackages.to_py())",
 }
 AGAIN = {
     "tries": "from gpipe_edu import store\nprint(store.read('exercises')['ex01/splitting']['tries'])",
@@ -109,6 +112,7 @@ def test_the_probe(lab_address, open_page):
     assert text(found["right"]) == "PASSED\n"
     assert text(found["endless"]) == "REFUSED endless\n"
     assert text(found["kept"]) == "/drive/gpipe_edu/progress.json\n"
+    assert text(found["light"]) == "False\n", "schedules and checks wait for no plotting library"
 
     assert "33" in page.inner_text(".ge-figures")
     page.focus('.ge-controls input[type="range"][data-name="M"]')
@@ -125,6 +129,19 @@ def test_the_probe(lab_address, open_page):
     assert text(again["tries"]) == "3\n"
     assert "'03/loop': 'A'" in text(again["answers"])
     assert ours(page) == []
+
+
+def test_modules_are_bytecode_and_ours_can_be_read_too(lab_address, site):
+    folder = site / "lab" / "static" / "pyodide"
+    lock = json.loads((folder / "pyodide-lock.json").read_text(encoding="utf-8"))
+    for name, package in lock["packages"].items():
+        path = folder / package["file_name"]
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == package["sha256"], name
+        files = zipfile.ZipFile(path).namelist()
+        sources = {file for file in files if file.endswith(".py")}
+        compiled = {file for file in files if file.endswith(".pyc")}
+        assert len(compiled) == len(sources) > 100 if name == "gpipe-edu" else not sources, name
+        assert compiled, name
 
 
 def test_the_puzzle_refuses_and_accepts(lab_address, open_page):
