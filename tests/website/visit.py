@@ -27,7 +27,7 @@ class Visit:
 
     def __init__(self, page):
         self._received = []
-        page.context.on("response", self._received.append)
+        page.context.on("response", lambda answer: self._received.append(answer))
         self._began, self._spent = time.monotonic(), processor_seconds()
 
     def seconds(self):
