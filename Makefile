@@ -77,10 +77,10 @@ $(VENV)-nbgrader/ready: requirements-nbgrader.txt $(VENV)/developer
 	$(VENV)-nbgrader/bin/python -m pip install --disable-pip-version-check -r requirements-nbgrader.txt
 	@touch $@
 
-# BANK=whole hands in every answer of the bank, not a sample.
+# CLASS=whole hands in every answer of the bank, not a sample.
 test-nbgrader: $(VENV)-nbgrader/ready  ## nbgrader, from the sources to the exported marks
 	OMP_NUM_THREADS=1 PYTHONPATH=. $(VENV)-nbgrader/bin/python -m pytest tests/grading/test_nbgrader.py \
-		$(if $(filter whole,$(BANK)),--whole-bank)
+		$(if $(filter whole,$(CLASS)),--whole-class)
 
 lint: $(VENV)/developer  ## style, formatting, types, and which room may import which
 	$(BIN)/ruff check .

@@ -59,8 +59,11 @@ SAMPLE = 1
 
 def pytest_addoption(parser):
     parser.addoption("--whole-site", action="store_true", help="build and test all pages and the lab in a browser")
-    parser.addoption("--whole-class", action="store_true", help="grade 40 hand-ins of all exercises; takes an hour")
-    parser.addoption("--whole-bank", action="store_true", help="hand in every answer of the bank to nbgrader, too")
+    parser.addoption(
+        "--whole-class",
+        action="store_true",
+        help="grade 40 hand-ins of all exercises, and the whole bank; takes an hour",
+    )
     parser.addoption("--quick", action="store_true", help="leave out what takes long, for everyday work")
 
 

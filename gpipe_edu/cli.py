@@ -20,6 +20,7 @@ from gpipe_edu.sizing.plan import SCHEDULES, STATES
 from gpipe_edu.sizing.presets import presets
 
 from .command import (
+    classroom,
     environment,
     exercises,
     grade,
@@ -52,6 +53,15 @@ def lab_command(
 ) -> None:
     """Open the course in JupyterLab, on a copy that is yours; further options are JupyterLab's."""
     raise typer.Exit(lab.run(folder, port, context.args))
+
+
+@app.command("classroom", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def classroom_command(
+    context: typer.Context,
+    port: Annotated[int, typer.Option(help="Of the address that is printed.")] = 8888,
+) -> None:
+    """Serve the puzzle alone on a page, for a projector; further options are Voila's."""
+    raise typer.Exit(classroom.run(port, context.args))
 
 
 @app.command("train")

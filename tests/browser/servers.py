@@ -1,4 +1,4 @@
-"""JupyterLab, Notebook 7 and Voila as a user starts them, in folders of their own; each ends with its test.
+"""JupyterLab, Notebook 7, Voila and `classroom` as users start them, in folders of their own; each ends with its test.
 
 Nothing of the user's is read or written: configuration, data and history are in a temporary folder.
 """
@@ -65,6 +65,14 @@ def voila(folder, path):
     with _server(
         folder, ["voila", str(path), "--no-browser", "--Voila.ip=127.0.0.1"], "--port={}", "/static/"
     ) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def classroom(folder):
+    """The puzzle alone, as the command serves it: gives its address."""
+    command = ["gpipe_edu", "classroom", "--no-browser", "--Voila.ip=127.0.0.1"]
+    with _server(folder, command, "--port={}", "/static/") as address:
         yield address
 
 

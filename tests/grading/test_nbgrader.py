@@ -119,7 +119,7 @@ def course(tmp_path_factory, request):
         submit(place, "official", solved(name), name)
         submit(place, "unsolved", notebook(name), name)
     for key, one in exercises().items():
-        for entry in spread(key, request.config.getoption("whole_bank")):
+        for entry in spread(key, request.config.getoption("whole_class")):
             submit(place, student(entry), of_the_bank(entry), one.notebook)
     for name, book in hostile(place).items():
         submit(place, name, book)
@@ -162,7 +162,7 @@ class TestACourse:
                 points(key) for key, one in exercises().items() if one.notebook == name
             )
             assert found["unsolved", name] == 0
-        whole = request.config.getoption("whole_bank")
+        whole = request.config.getoption("whole_class")
         answers = [entry for key in exercises() for entry in spread(key, whole)]
         earned = {student(entry): found[student(entry), find(entry.key).notebook] for entry in answers}
         assert earned == {student(entry): share_of(entry) * points(entry.key) for entry in answers}

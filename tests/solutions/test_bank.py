@@ -9,10 +9,8 @@ import pytest
 from gpipe_edu.course import exercise
 from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.course.judging import judge
-from gpipe_edu.grading.marks import promises, share
 from gpipe_edu.process.packing import pack
 from gpipe_edu.schedule.doctor import CODES
-from tests.grading.classroom import share_of
 
 from .bank import bank, everything
 
@@ -36,17 +34,6 @@ def test_an_answer_gets_its_verdict(entry, record_property):
         assert report.finding.slip == entry.slip, report.finding
     else:
         assert report.state == "passed", report.finding
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [entry for entry in everything() if entry.slip in promises(entry.key)],
-    ids=lambda entry: f"{entry.key} {entry.name}",
-)
-def test_a_broken_promise_costs_its_share_and_the_rest_is_judged(entry):
-    report = judge(entry.key, pack(entry.function), SEED, passing_over=frozenset(promises(entry.key)))
-    assert entry.slip in [finding.slip for finding in report.passed_over]
-    assert share(report) == share_of(entry)
 
 
 @pytest.mark.parametrize("key", exercises())
