@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parents[1])
@@ -36,3 +37,11 @@ def running(mark):
         if os.fsencode(mark) in environment and stat.rpartition(b")")[2].split()[0] != b"Z":
             found.append(int(name))
     return found
+
+
+def until(true, seconds=PATIENCE):
+    """Wait until `true()` is."""
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert true()

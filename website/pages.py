@@ -127,7 +127,7 @@ def _banner(at: str, lab: str, notebook: bool) -> str:
     if lab:
         return (
             f'<p class="banner"><a class="button" href="{lab}" target="lab">Run it in your browser</a> Nothing to '
-            "install: Python starts in a tab of its own, which takes a while, at first with some 30 MB to fetch. "
+            "install: Python starts in a tab of its own, which takes a while, at first with some 25 MB to fetch. "
             "Read on here meanwhile; charts and questions on this page work at once.</p>"
         )
     return (

@@ -29,7 +29,7 @@ _PAGE: Final = """<!doctype html>
 <title>{title}</title><style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 17px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
 th, td {{ border: 1px solid #999; padding: .25rem .75rem; text-align: left; font-variant-numeric: tabular-nums; }}
 img {{ max-width: 100%; background: #fff; }}
 pre {{ white-space: pre-wrap; border-left: 4px solid #999; padding-left: 1rem; }}

@@ -57,8 +57,8 @@ def bundle(
 ) -> dict[str, object]:
     """`picture` as image/png with `text`; where matplotlib is not installed, `drawn` as charts in text.
 
-    In a browser it is image/svg+xml, drawn before matplotlib could have been fetched. theme: "light" or "dark"; "auto"
-    is that of the notebook.
+    In a browser it is image/svg+xml, drawn before matplotlib could have been fetched.
+    theme: "light" or "dark"; "auto" is that of the notebook.
     """
     ground = notebook_theme() if theme == "auto" else theme
     if sys.platform == "emscripten":

@@ -81,7 +81,8 @@ def plot_lines(
         every: int | list[int] = [] if name in against else len(x) // 10 if len(x) >= _DENSE else 1
         ax.plot(x, values, color=colour, linewidth=2, marker=marker, markevery=every, label=name)
         if name in against:
-            ax.plot(x, against[name], color=colour, marker=marker, markersize=9, linestyle="")
+            # One at the very edge is seen whole, if not all beyond the edge is to be left out.
+            ax.plot(x, against[name], color=colour, marker=marker, markersize=9, linestyle="", clip_on=bool(within))
         if limits and name in limits:
             ax.axhline(limits[name], color=colour, linestyle="--")
         if dots and name in dots:
@@ -93,6 +94,8 @@ def plot_lines(
     ax.minorticks_off()
     if len(x) <= _NAMED:
         ax.set_xticks(list(x), [f"{value:g}" for value in x])
+    elif not doubling and all(value == int(value) for value in x):
+        ax.locator_params(axis="x", integer=True)  # there is no half a training step
     _finish(ax, across, up, title, legend="inside" if len(lines) > 1 else "")
     if within is not None:
         ax.set_ylim(within)

@@ -1,4 +1,4 @@
-"""Judges take what they get: outcomes come while tasks are still found, and what was disturbed is judged again."""
+"""Judges at work: outcomes come while tasks are still being found, and what was disturbed is judged again."""
 
 import time
 

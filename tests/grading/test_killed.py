@@ -5,12 +5,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from gpipe_edu.process import cage
-from tests.processes import PATIENCE, ROOT, running
+from tests.processes import PATIENCE, ROOT, running, until
 
 from .classroom import answered, hand_in
 
@@ -46,13 +45,6 @@ def allowed(command):
     if shutil.which(command[0]) is None:
         return False
     return subprocess.run([*command, "sh", "true"], capture_output=True, timeout=PATIENCE).returncode == 0
-
-
-def until(true, seconds=PATIENCE):
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert true()
 
 
 class Grader:

@@ -192,6 +192,22 @@ def test_pictures_come_before_plumbing(path):
     assert not re.search(r"\bmatplotlib\b|\bplt\.|\bsubplots\(", text_of(path))
 
 
+@every_notebook
+def test_a_cell_has_no_more_curves_than_a_screen_shows(path):
+    """Two pictures of curves below each other are higher than the 647 pixels that a laptop leaves a notebook."""
+    for cell in cells(path, "code"):
+        module = ast.parse(re.sub(r"^[%!]", "#", cell.source, flags=re.MULTILINE))
+        assert len(curves_of_their_own(module)) <= 1, cell.id
+        loops = [node for node in ast.walk(module) if isinstance(node, ast.For)]
+        assert not any(map(curves_of_their_own, loops)), f"{cell.id}: a picture in each round; use panels"
+
+
+def curves_of_their_own(tree):
+    """The calls of plot_lines that make a figure."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "plot_lines"]
+    return [call for call in calls if not any(keyword.arg in ("ax", None) for keyword in call.keywords)]
+
+
 @every_lesson
 def test_it_ends_with_how_one_has_predicted(path):
     assert f'progress("{path.stem[:2]}")' in "\n".join(cell.source for cell in cells(path, "code")[-3:])

@@ -88,6 +88,14 @@ def test_curves_of_many_points_are_told_apart_by_a_few_markers(ax):
     assert a.get_markevery() == b.get_markevery() == 20
 
 
+def test_whole_steps_have_whole_numbers(ax):
+    plot_lines(range(20), {"a": range(20)}, across="training step", up="y", ax=ax)
+    assert all(float(place).is_integer() for place in ax.get_xticks())
+    halves = Figure().add_subplot()
+    plot_lines([step / 2 for step in range(20)], {"a": range(20)}, across="x", up="y", ax=halves)
+    assert len(halves.get_xticks()) > 3
+
+
 def test_powers_of_ten_do_not_begin_at_zero(ax):
     plot_lines([1, 2], {"a": [1e-9, 4]}, across="x", up="y", tenfold=True, ax=ax)
     assert ax.get_yscale() == "log"

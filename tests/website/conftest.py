@@ -87,19 +87,3 @@ def pytest_terminal_summary(terminalreporter):
 
 TIMES = {}
 """What took how long, for the end of the run."""
-
-
-def processor_seconds():
-    """What this process and all that it has started have used, the browser first of all; 0 where that is not known."""
-    spent, parent = {}, {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        pid = int(path.parent.name)
-        parent[pid], spent[pid] = int(fields[1]), int(fields[11]) + int(fields[12])
-    ours = {os.getpid()}
-    while more := {pid for pid in parent if parent[pid] in ours} - ours:
-        ours |= more
-    return sum(spent.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")

@@ -1,26 +1,22 @@
 """The lab in a real browser with nothing behind it but a server of files: lessons run, checks judge, answers stay."""
 
+import hashlib
 import json
-import time
+import zipfile
 
 import nbformat
 import pytest
 
 from gpipe_edu.course import lined_up
-from tests.website.conftest import ROOT, TIMES, processor_seconds
+from tests.website.conftest import ROOT, TIMES
+from tests.website.visit import Visit, open_notebook, run_a_schedule_of_ones_own
 from website.lab import runs_in_a_browser
 
 pytestmark = pytest.mark.timeout(1500)
 
-PATIENCE = 600_000
-"""Milliseconds: a busy machine takes many times the 20 seconds of processor that a kernel needs to start."""
 FILES = [path for part in ("notebooks", "exercises") for path in sorted((ROOT / part).glob("*.ipynb"))]
 LESSONS = [name for name in (path.relative_to(ROOT).as_posix() for path in FILES) if runs_in_a_browser(name)]
 
-READY = """(name) => {
-  const context = window.jupyterapp?.shell?.currentWidget?.context;
-  return context?.path === name && context.sessionContext.session?.kernel?.status === "idle";
-}"""
 RUN = """async (all) => {
   const panel = jupyterapp.shell.currentWidget;
   await panel.context.ready;
@@ -58,6 +54,7 @@ PROBE = {
     "right": f"{RIGHT}{CHECK}",
     "endless": f"def split(batch, M):\n    while True: pass\n{CHECK}",
     "kept": "from gpipe_edu import store\nprint(store.path())",
+    "light": "import pyodide_js\nprint('matplotlib' in pyodide_js.loadedPackages.to_py())",
 }
 AGAIN = {
     "tries": "from gpipe_edu import store\nprint(store.read('exercises')['ex01/splitting']['tries'])",
@@ -65,14 +62,6 @@ AGAIN = {
 }
 SAVE = """([name, content]) =>
   jupyterapp.serviceManager.contents.save(name, { type: "notebook", format: "json", content })"""
-
-
-def open_notebook(page, address, name):
-    """Open a notebook of the lab and wait for its kernel; returns how long that took, in words."""
-    began, spent = time.monotonic(), processor_seconds()
-    page.goto(f"{address}?path={name}")
-    page.wait_for_function(READY, arg=name, timeout=PATIENCE, polling=500)
-    return f"{time.monotonic() - began:.1f}, of the processor {processor_seconds() - spent:.1f}"
 
 
 def put(page, name, cells):
@@ -123,6 +112,7 @@ def test_the_probe(lab_address, open_page):
     assert text(found["right"]) == "PASSED\n"
     assert text(found["endless"]) == "REFUSED endless\n"
     assert text(found["kept"]) == "/drive/gpipe_edu/progress.json\n"
+    assert text(found["light"]) == "False\n", "schedules and checks wait for no plotting library"
 
     assert "33" in page.inner_text(".ge-figures")
     page.focus('.ge-controls input[type="range"][data-name="M"]')
@@ -141,6 +131,19 @@ def test_the_probe(lab_address, open_page):
     assert ours(page) == []
 
 
+def test_modules_are_bytecode_and_ours_can_be_read_too(lab_address, site):
+    folder = site / "lab" / "static" / "pyodide"
+    lock = json.loads((folder / "pyodide-lock.json").read_text(encoding="utf-8"))
+    for name, package in lock["packages"].items():
+        path = folder / package["file_name"]
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == package["sha256"], name
+        files = zipfile.ZipFile(path).namelist()
+        sources = {file for file in files if file.endswith(".py")}
+        compiled = {file for file in files if file.endswith(".pyc")}
+        assert len(compiled) == len(sources) > 100 if name == "gpipe-edu" else not sources, name
+        assert compiled, name
+
+
 def test_the_puzzle_refuses_and_accepts(lab_address, open_page):
     page = open_page(1366, 768)
     open_notebook(page, lab_address, "notebooks/schedule_puzzles.ipynb")
@@ -152,29 +155,28 @@ def test_the_puzzle_refuses_and_accepts(lab_address, open_page):
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_notebook_runs_to_its_end(lab_address, open_page, name):
     page = open_page(1366, 768)
-    TIMES[f"{name}: seconds until its kernel is ready"] = open_notebook(page, lab_address, name)
-    began = time.monotonic()
+    visit = Visit(page)
+    open_notebook(page, lab_address, name)
+    TIMES[f"{name}: until its kernel is ready"] = str(visit)
+    visit = Visit(page)
     found = run(page)
-    TIMES[f"{name}: seconds until all cells have run"] = f"{time.monotonic() - began:.1f}"
+    TIMES[f"{name}: until all cells have run"] = str(visit)
     expected = {"not yet", "not written"} if name.startswith("exercises") else set()
     wrong = {cell: said for cell, said in errors(found).items() if not any(each in said for each in expected)}
     assert wrong == {}
     assert ours(page) == []
 
 
-def test_the_second_visit_fetches_nothing_large(lab_address, open_page, site):
-    """Sizes as they travel, with gzip."""
+def test_the_second_visit_fetches_nothing_large(lab_address, open_page):
     page = open_page(1366, 768)
     sizes = {}
-    for visit in ("first", "second"):
-        received = []
-        page.context.on("response", lambda answer, received=received: received.append(answer))
+    for name in ("first", "second"):
+        visit = Visit(page)
         open_notebook(page, lab_address, "notebooks/00_start_here.ipynb")
-        sizes[visit] = sum(
-            answer.request.sizes()["responseBodySize"]
-            for answer in received
-            if answer.status == 200 and not answer.from_service_worker
-        )
-        TIMES[f"{visit} visit, MB"] = f"{sizes[visit] / 1e6:.1f}"
-    assert 5e6 < sizes["first"] < 35e6
-    assert sizes["second"] < 1e6
+        TIMES[f"{name} visit to the lab, until its kernel is ready"] = str(visit)
+        sizes[name] = visit.megabytes()
+        run_a_schedule_of_ones_own(page)
+        TIMES[f"{name} visit to the lab, until a schedule of one's own has run"] = str(visit)
+        TIMES[f"{name} visit to the lab, MB until its kernel is ready"] = f"{sizes[name]:.1f}"
+    assert 5 < sizes["first"] < 35
+    assert sizes["second"] < 1

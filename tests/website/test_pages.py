@@ -8,7 +8,8 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 import pytest
 
-from tests.website.conftest import ROOT, SAMPLE
+from tests.website.conftest import ROOT, SAMPLE, TIMES
+from tests.website.visit import Visit, move_the_explorer
 
 pytestmark = pytest.mark.timeout(1500)  # the site is built by the first test that wants it
 
@@ -106,6 +107,16 @@ def test_the_explorer_is_moved_without_a_kernel(site, open_page):
     assert "33" in chart.locator(".ge-figures").inner_text()
     chart.locator('[data-name="schedule"]').select_option("1f1b")
     chart.locator(".ge-title", has_text="1f1b").wait_for()
+    assert page.problems == []
+
+
+def test_the_front_page_is_small_and_its_chart_moves(address, open_page):
+    page = open_page(1366, 768)
+    visit = Visit(page)
+    move_the_explorer(page, address)
+    TIMES["from opening the front page to a chart that moves"] = str(visit)
+    assert visit.megabytes() < 1
+    TIMES["the front page, MB"] = f"{visit.megabytes():.2f}"
     assert page.problems == []
 
 

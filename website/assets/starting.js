@@ -13,7 +13,7 @@
   line.append(words, close);
   const stages = {
     lab: "JupyterLab is loading",
-    python: "Python is starting in your browser: it is fetched once, about 30 MB, and then unpacked",
+    python: "Python is starting in your browser: it is fetched once, about 25 MB, and then unpacked",
     slow: "Still starting. You can read on in this notebook meanwhile; cells that you run wait for Python",
   };
   const end = () => {
