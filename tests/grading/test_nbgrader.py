@@ -193,10 +193,15 @@ class TestACourse:
     def test_once_more_nothing_is_judged_and_a_mark_given_by_hand_stays(self, course, tmp_path):
         again = tmp_path / "course"
         shutil.copytree(course, again)
+        from nbgrader.api import Gradebook
+
+        with Gradebook(f"sqlite:///{again}/gradebook.db") as gradebook:
+            gradebook.find_grade("ex02-clock-check", BOOK, BOOK, "doubled").manual_score = 1.5
+            gradebook.db.commit()
         submit(again, "doubled", answered({"ex02/clock": CLOCK}))
-        said = run(again, "autograde", BOOK, "--force")
-        assert "0 new answers to judge" in said
-        assert exported(again)["doubled", BOOK] == 2
+        assert "0 new answers to judge" in run(again, "autograde", BOOK, "--force")
+        assert exported(again)["doubled", BOOK] == 1.5
+        assert exported(again)["no-metadata", BOOK] == 2
 
 
 def test_what_a_teacher_has_changed_is_left_alone(tmp_path):
