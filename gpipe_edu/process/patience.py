@@ -17,8 +17,11 @@ from typing import Final, NamedTuple
 LOOK: Final = 0.1
 """Seconds between two looks."""
 
-MOST: Final = 128
-"""Processes at once. Ours are four at most; who starts more than this without end has to be stopped."""
+MOST: Final = 24
+"""Processes at once. Ours are four at most; who starts more than this without end has to be stopped.
+
+So few that they are too many before they seem to hold too much: what forks share is counted for each of them.
+"""
 
 _TELLS: Final = os.path.isdir("/proc/self/task")
 _TICK: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
