@@ -95,11 +95,25 @@ def input_gradient(
         # and below a root that leads to no input there may be weights, but is no fork.
         return all_at_once
 
+    owners = _owners(roots) if any(map(_is_python, (fork.node for fork in forks))) else []
+
     def from_forks() -> None:
         for fork in forks:
             fork.weight_gradients()
+        owners.clear()
 
     return from_forks
+
+
+def _is_python(node: Node) -> bool:
+    """Whether `node` is that of an autograd.Function in Python: of these, a name keeps only the shell alive."""
+    return isinstance(node, torch._C._FunctionBase)
+
+
+def _owners(roots: Sequence[Tensor]) -> list[Node | None]:
+    """Nodes that keep the graphs of `roots` alive without their values: views, as in PyTorch's get_gradient_edge."""
+    with torch.enable_grad():
+        return [root.view_as(root).grad_fn for root in roots]
 
 
 def _must_run_whole(node: Node) -> bool:

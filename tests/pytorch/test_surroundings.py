@@ -31,7 +31,7 @@ def train(model, way="transparent"):
 
 
 def profiled(model, way, **options):
-    with profile(activities=[ProfilerActivity.CPU], **options) as found:
+    with profile(activities=[ProfilerActivity.CPU], acc_events=True, **options) as found:
         train(model, way)
     return {event.key: event.count for event in found.key_averages()}
 
