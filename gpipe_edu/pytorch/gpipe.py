@@ -26,6 +26,7 @@ from .clock import Clock
 from .compiled import forms, is_compiled
 from .guards import (
     Turn,
+    can_be_compiled,
     can_be_cut,
     can_be_deferred,
     first_derivative,
@@ -245,6 +246,8 @@ class GPipe(nn.Module):
         skips = skip_ways(groups)
         self._ways = [*(Way(MAIN, k - 1, k) for k in range(len(groups) + 1)), *skips]
         self._compiles, self._compiled_for = any(map(is_compiled, self._layers)), set[Hashable]()
+        if self._compiles:
+            can_be_compiled(torch.__version__)
         self._stages = []
         for k, layers in enumerate(groups):
             device = self._places[self._schedule.device_of_stage[k]].device

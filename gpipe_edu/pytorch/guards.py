@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
+from torch.torch_version import TorchVersion
 
 _OTHER_WORDS = {"chunks": "call it micro_batches", "num_microbatches": "call it micro_batches"}
 """What other libraries call an argument."""
@@ -161,6 +162,15 @@ def has_memory(weights: Iterable[Tensor]) -> None:
         raise ValueError(
             "measure_memory=True must know the weights, and a lazy layer has none before its first forward; run one "
             "first: with torch.no_grad(): pipe(x)"
+        )
+
+
+def can_be_compiled(release: str) -> None:
+    """Raises ValueError for layers under torch.compile with a PyTorch whose compiler ends the process in a thread."""
+    if TorchVersion(release) < "2.12":
+        raise ValueError(
+            f"a layer is under torch.compile, which crashes in the thread of a stage with PyTorch {release}; take "
+            "PyTorch 2.12 or newer, or the layers as they are"
         )
 
 

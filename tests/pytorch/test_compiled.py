@@ -19,6 +19,9 @@ F = nn.functional
 X, Y = (part.double() for part in bench.data(8))
 
 
+pytestmark = pytest.mark.skipif(torch.__version__ < "2.12", reason="compiling in a thread crashes in PyTorch 2.11")
+
+
 @pytest.fixture(autouse=True)
 def compiles_anew():
     torch._dynamo.reset()
@@ -130,3 +133,11 @@ pipe.step(torch.randn(4, 4), torch.randn(4, 4), nn.functional.mse_loss)
 print("torch._dynamo" in sys.modules)
 """
     assert printed(program).split() == ["False"]
+
+
+def test_a_release_that_crashes_is_refused(monkeypatch):
+    plain, compiled = nn.Sequential(nn.Linear(2, 2)), nn.Sequential(by_wrapper(nn.Linear(2, 2), "eager"))
+    monkeypatch.setattr(torch, "__version__", type(torch.__version__)("2.11.0+cpu"))
+    GPipe(plain, 1, 1)
+    with pytest.raises(ValueError, match=r"crashes .* with PyTorch 2\.11\.0\+cpu; take PyTorch 2\.12 or newer"):
+        GPipe(compiled, 1, 1)
