@@ -60,6 +60,7 @@ class Judges:
         self._trust, self._held = trust, cage.Held()
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_grade_", ignore_cleanup_errors=True)
         self._workers = [_Worker(self._folder.name, elsewhere) for _ in range(jobs)]
+        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Judges:
         return self
@@ -67,6 +68,8 @@ class Judges:
     def __exit__(self, *error: object) -> None:
         for one in self._workers:
             one.close(for_good=True)
+        for thread in self._threads:  # whose worker answers no more
+            thread.join(_FAREWELL)
         self._folder.cleanup()
 
     def held(self) -> cage.Held:
@@ -87,8 +90,9 @@ class Judges:
             while (task := waiting.get()[2]) is not None:
                 done.put((task, *self._ask(one, task)))
 
-        for one in self._workers:
-            threading.Thread(target=work, args=(one,), daemon=True).start()
+        self._threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in self._workers]
+        for thread in self._threads:
+            thread.start()
         again, source, over, reading, begun, ended = [], iter(tasks), object(), True, 0, 0
         try:
             while reading or ended < begun:
@@ -136,15 +140,15 @@ class _Worker:
     def __init__(self, folder: str, elsewhere: Sequence[str]) -> None:
         self._folder, self._elsewhere, self._over = folder, elsewhere, False
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The answer of `worker.main`; {"why": ...} if none comes in time."""
         with suppress(OSError, EOFError, ValueError):
-            if self._process is None and not self._over:
-                self._process = self._started()
-            if self._process is not None:
-                frames.write(self._process.stdin, plain.encode(message))  # type: ignore[arg-type]  # it is a pipe
-                answer = plain.decode(_read(self._process, time.monotonic() + seconds))
+            process = self._running()
+            if process is not None:  # it may be closed meanwhile, by another thread
+                frames.write(process.stdin, plain.encode(message))  # type: ignore[arg-type]  # it is a pipe
+                answer = plain.decode(_read(process, time.monotonic() + seconds))
                 if isinstance(answer, dict):
                     return answer
         self.close()
@@ -152,8 +156,9 @@ class _Worker:
 
     def close(self, for_good: bool = False) -> None:
         """End it; whatever it has started ends with it. for_good: no other takes its place."""
-        self._over = self._over or for_good
-        process, self._process = self._process, None
+        with self._lock:
+            self._over = self._over or for_good
+            process, self._process = self._process, None
         if process is None:
             return
         with suppress(OSError):
@@ -164,6 +169,12 @@ class _Worker:
         process.wait()
         with suppress(OSError):
             process.stdout.close()  # type: ignore[union-attr]
+
+    def _running(self) -> subprocess.Popen[bytes] | None:
+        with self._lock:
+            if self._process is None and not self._over:
+                self._process = self._started()
+            return self._process
 
     def _started(self) -> subprocess.Popen[bytes]:
         environment = {
