@@ -14,18 +14,23 @@ def whole(name: str, value: Any, least: int) -> int:
     Raises TypeError for what is no whole number, ValueError for less than `least`.
     """
     if type(value) is not int:
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+        plain = _plain(value)
+        if isinstance(plain, bool) or not hasattr(plain, "__index__"):
             raise TypeError(f"{name} is {value!r}; it must be a whole number of at least {least}")
-        value = int(value.__index__())
+        value = int(plain.__index__())
     if value < least:
         raise ValueError(f"{name} is {value}; it must be at least {least}")
     return int(value)
 
 
+def _plain(value: Any) -> Any:
+    """NumPy's and PyTorch's single numbers as Python's: those never overflow, and keep their exactness."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
 def number(name: str, value: Any) -> float:
     """`value`, which must be finite and at least 0. Raises TypeError for what is no number, ValueError for others."""
-    # NumPy's and PyTorch's single numbers become Python's: those never overflow and keep their exactness.
-    plain = value.item() if getattr(value, "ndim", None) == 0 else value
+    plain = _plain(value)
     if isinstance(plain, bool) or not isinstance(plain, Real):
         raise TypeError(f"{name} is {value!r}; it must be a number")
     amount = cast(float, plain)
