@@ -134,7 +134,9 @@ def _train(training: Training, data: Digits, trainer: Trainer, console: Console)
     """Train for all epochs; returns a full mini-batch."""
     steps = -(-len(data.x_train) // training.batch)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
-    with Progress(*columns, console=console, transient=True, disable=not console.file.isatty()) as progress:
+    # Asked of the file: Jupyter sets FORCE_COLOR, by which rich takes what a cell starts for a terminal.
+    hidden = not console.file.isatty()
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         for epoch in range(training.epochs):
             task = progress.add_task(f"epoch {epoch + 1} of {training.epochs}", total=steps)
             losses: list[float] = []

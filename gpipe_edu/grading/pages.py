@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from gpipe_edu.course import question
 from gpipe_edu.course.choice import Choice
 from gpipe_edu.course.exercise import find
-from gpipe_edu.course.findings import Chart, Finding, Report
+from gpipe_edu.course.findings import Chart, Finding
 from gpipe_edu.course.report import as_markdown, drawings, evidence
 from gpipe_edu.view.compare import compare
 from gpipe_edu.words import plural
@@ -24,6 +24,7 @@ from .grade import Class
 from .marks import STATES, Mark, points
 from .submissions import file_name
 from .tables import number, total
+from .told import shown
 from .writing import put
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -116,13 +117,11 @@ def as_html(one: Mark) -> list[str]:
     report = one.report
     if report is None:
         return [f"<p>{escape(one.why)}</p>", *notes] if one.why else notes
-    shown = report
-    if report.state == "passed" and report.passed_over:
-        shown = Report(report.key, "wrong", report.seed, report.calls, report.passed_over[0], None, report.printed)
-    text = as_markdown(shown).partition("\n\n")
+    read = shown(report)
+    text = as_markdown(read).partition("\n\n")
     first = re.sub(r"^\*\*.*?\*\* ?", "", text[0])
     others = [f"Besides: {finding.because}" for finding in report.passed_over[1:]]
-    source = shown.finding or shown.success
+    source = read.finding or read.success
     return [
         _MARKDOWN.render("\n\n".join(filter(None, [first, text[2], *others]))),
         *_charts(source.charts if source else ()),

@@ -1,12 +1,20 @@
-"""What is said of one mark where only text can be shown."""
+"""What is said of one mark, on a page and where only text can be shown."""
 
 from __future__ import annotations
 
+from gpipe_edu.course.findings import Report
 from gpipe_edu.course.page import plain
 from gpipe_edu.course.report import as_markdown
 
 from .marks import Mark, points
 from .tables import number
+
+
+def shown(report: Report) -> Report:
+    """The report that a student reads: of an answer that is right but for promises, the one about the first of them."""
+    if report.state == "passed" and report.passed_over:
+        return report._replace(state="wrong", finding=report.passed_over[0], success=None)
+    return report
 
 
 def worth(mark: Mark) -> str:
@@ -16,11 +24,5 @@ def worth(mark: Mark) -> str:
 
 def as_text(mark: Mark) -> str:
     """What a student reads of one task."""
-    report = mark.report
-    if report is None:
-        body = mark.why
-    elif report.state == "passed" and report.passed_over:
-        body = plain(as_markdown(report._replace(state="wrong", finding=report.passed_over[0], success=None)))
-    else:
-        body = plain(as_markdown(report))
+    body = mark.why if mark.report is None else plain(as_markdown(shown(mark.report)))
     return "\n".join([body, *(f"({note})" for note in mark.notes)])

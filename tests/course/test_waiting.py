@@ -6,6 +6,13 @@ from nbclient import NotebookClient
 from gpipe_edu.course import counting, track
 
 
+def in_a_notebook(source):
+    """What a cell shows in the end."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    return notebook.cells[0].outputs
+
+
 def test_outside_of_a_notebook_it_only_gives_the_items(capsys):
     assert list(track(range(3), "steps")) == [0, 1, 2]
     assert capsys.readouterr().out == ""
@@ -23,9 +30,7 @@ def test_a_notebook_counts_the_seconds_and_stops_when_the_work_ends_or_fails():
         "try:\n    with counting('sleeping', about=2):\n        time.sleep(1.3)\n        raise OSError('broken')\n"
         "except OSError as error:\n    print(error, sum('count' in thread.name for thread in threading.enumerate()))"
     )
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
-    line, printed = notebook.cells[0].outputs
+    line, printed = in_a_notebook(source)
     assert line.data["text/plain"] == "sleeping: 1 s"
     assert printed.text == "broken 0\n"
 
@@ -35,8 +40,6 @@ def test_a_notebook_shows_one_line_that_is_written_over():
         "import time\nfrom gpipe_edu.course import track\nseen = []\n"
         "for item in track([3, 1, 2], 'steps'):\n    seen.append(item)\n    time.sleep(0.3)\nprint(seen)"
     )
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
-    line, printed = notebook.cells[0].outputs
+    line, printed = in_a_notebook(source)
     assert line.data["text/plain"] == "steps: 3 of 3, 1 s"
     assert printed.text == "[3, 1, 2]\n"
