@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -109,18 +110,33 @@ def share_of(entry):
 def of_the_bank(entry):
     """The notebook with an answer of the bank, and with all that stands beside it there."""
     name = find(entry.key).function
-    source = textwrap.dedent(inspect.getsource(entry.function))
-    named = "" if entry.function.__name__ == name else f"\n{name} = {entry.function.__name__}"
-    book = answered({entry.key: _without_decorators(source) + named})
     module = sys.modules[entry.function.__module__.removesuffix(f".{entry.name}")]
-    book["cells"].insert(0, code(_without_decorators(inspect.getsource(module))))
+    beside = inspect.getsource(module)
+    ours = {one.name for one in ast.parse(beside).body if "BANK" in ast.unparse(one) and hasattr(one, "name")} | {
+        "BANK"
+    }
+    answer = _typed(textwrap.dedent(inspect.getsource(entry.function)), ours)
+    if inspect.isfunction(entry.function):
+        for variable, cell in inspect.getclosurevars(entry.function).nonlocals.items():
+            answer = f"{variable} = {cell.__name__}\n{answer}"
+    own = next(one.name for one in ast.parse(answer).body if hasattr(one, "name"))
+    if own != name:
+        # The bank's right answer goes by that name, too, and this one may build on it.
+        answer = re.sub(rf"\b{name}\b", f"bank_{name}", answer) + f"\n{name} = {own}"
+        beside = re.sub(rf"\b{name}\b", f"bank_{name}", beside)
+    book = answered({entry.key: answer})
+    book["cells"].insert(0, code(_typed(beside, ours)))
     return book
 
 
-def _without_decorators(source):
-    """As it would be typed: the bank's own `@BANK.wrong(...)` is not there."""
+def _typed(source, ours):
+    """As it would be typed: the bank's own decorators, such as `@BANK.wrong(...)`, are not there."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            node.decorator_list = [one for one in node.decorator_list if "BANK" not in ast.unparse(one)]
+            node.decorator_list = [one for one in node.decorator_list if not ours & _names(one)]
     return ast.unparse(tree)
+
+
+def _names(node):
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
