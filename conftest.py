@@ -64,6 +64,7 @@ def pytest_addoption(parser):
         action="store_true",
         help="grade 40 hand-ins of all exercises, and the whole bank; takes an hour",
     )
+    parser.addoption("--container", choices=("podman", "docker"), help="also grade in a real container of this engine")
     parser.addoption("--quick", action="store_true", help="leave out what takes long, for everyday work")
 
 

@@ -31,12 +31,16 @@ _SHUT: Final = (
     "--ipc=none",
     "--read-only",
     *(f"--tmpfs={folder}:rw,mode=0755,size=1g" for folder in ("/tmp", "/var/tmp", "/run")),
+    *(f"--tmpfs={folder}:ro,mode=0555,size=4k" for folder in ("/dev/mqueue", "/sys/fs/cgroup")),
+    *(f"--sysctl={name}" for name in ("fs.mqueue.queues_max=0", "kernel.shmmni=0", "kernel.msgmni=0")),
+    "--sysctl=kernel.sem=0 0 0 0",
     "--cap-drop=ALL",
     *(f"--cap-add={right}" for right in _RIGHTS),
     "--security-opt=no-new-privileges",
     "--pids-limit=512",
     "--memory=8g",
 )
+"""The folders, queues and shared memory in which an answer could leave something for a classmate's are gone, too."""
 
 _ASKED: Final = 60
 _BUILT: Final = 3600

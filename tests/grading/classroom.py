@@ -66,12 +66,12 @@ def hand_in(path, book):
     return path
 
 
-def run(*arguments, ends=0, **environment):
+def run(*arguments, ends=0, seconds=280, **environment):
     done = subprocess.run(
         [sys.executable, "-m", "gpipe_edu", "grade", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=seconds,
         env={**os.environ, "PYTHONPATH": ROOT, **environment},
     )
     assert done.returncode == ends, done.stdout + done.stderr

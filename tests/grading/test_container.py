@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gpipe_edu.course.exercise import exercises
 from gpipe_edu.grading import container
 from tests.processes import running
 
-from .classroom import CLOCK, LOOP, answered, hand_in, notebook, run, states
+from .classroom import CLOCK, LOOP, answered, hand_in, notebook, run, solved, states
 from .hostile import HOSTILE
 
 BOOK = "exercise_02_clock.ipynb"
@@ -45,6 +46,9 @@ def test_the_command_line_shuts_everything_and_mounts_nothing(stand_in, monkeypa
     assert command[:-1] == (
         *("podman", "run", "--rm", "--interactive", "--network=none", "--ipc=none", "--read-only"),
         *(f"--tmpfs={folder}:rw,mode=0755,size=1g" for folder in ("/tmp", "/var/tmp", "/run")),
+        *(f"--tmpfs={folder}:ro,mode=0555,size=4k" for folder in ("/dev/mqueue", "/sys/fs/cgroup")),
+        *("--sysctl=fs.mqueue.queues_max=0", "--sysctl=kernel.shmmni=0", "--sysctl=kernel.msgmni=0"),
+        "--sysctl=kernel.sem=0 0 0 0",
         "--cap-drop=ALL",
         *(f"--cap-add={right}" for right in ("CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID")),
         *("--security-opt=no-new-privileges", "--pids-limit=512", "--memory=8g"),
@@ -112,25 +116,55 @@ def _may_stand_in():
     return subprocess.run(tried, capture_output=True).returncode == 0
 
 
+HOLDS = "in a container of podman: files, signals and tracing, the network;"
+
+
+def of_a_class(place, attacks):
+    """Hand-ins: these attacks, a right answer, one with a wrong order, and one that was not written."""
+    for name in attacks:
+        hand_in(place / name / BOOK, answered({"ex02/clock": HOSTILE[name]}))
+    hand_in(place / "right" / BOOK, answered({"ex02/clock": CLOCK}))
+    hand_in(place / "loop" / BOOK, answered({"ex02/clock": LOOP}))
+    hand_in(place / "unsolved" / BOOK, notebook("exercise_02_clock"))
+    return place
+
+
+def has_its_marks(out):
+    found = {student: state for (student, task), state in states(out).items() if task == "ex02/clock"}
+    found.pop("official", None)
+    assert found.pop("right") == ("passed", "2")
+    assert found.pop("unsolved") == ("unwritten", "0")
+    assert {student: state for student, state in found.items() if state != ("wrong", "0")} == {}
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not _may_stand_in(), reason="only root can stand in for podman, where namespaces are allowed")
 def test_a_class_is_judged_in_a_stand_in(stand_in, tmp_path):
     environment, kept = stand_in
     names = ["reads the solution", "asks a classmate", "kills the judge", "calls home", "leaves something running"]
     names += ["reads the judge's memory", "disowns without end", "writes the answer itself", "stops itself"]
-    place, temporary = tmp_path / "in", tmp_path / "temporary"
+    place, temporary = of_a_class(tmp_path / "in", names), tmp_path / "temporary"
     temporary.mkdir()
-    for name in names:
-        hand_in(place / name / BOOK, answered({"ex02/clock": HOSTILE[name]}))
-    hand_in(place / "right" / BOOK, answered({"ex02/clock": CLOCK}))
-    hand_in(place / "loop" / BOOK, answered({"ex02/clock": LOOP}))
-    hand_in(place / "unsolved" / BOOK, notebook("exercise_02_clock"))
     more = ("--tasks", "ex02/clock", "--jobs", "2", "--in", "podman")
-    said = run(place, "--out", tmp_path / "out", *more, TMPDIR=str(temporary), **environment)
-    assert "in a container of podman: files, signals and tracing, the network;" in said
-    found = {student: state for (student, _), state in states(tmp_path / "out").items()}
-    assert found.pop("right") == ("passed", "2")
-    assert found.pop("unsolved") == ("unwritten", "0")
-    assert set(found.values()) == {("wrong", "0")}
+    assert HOLDS in run(place, "--out", tmp_path / "out", *more, TMPDIR=str(temporary), **environment)
+    has_its_marks(tmp_path / "out")
     assert running(temporary) == running(kept) == []
     assert "give one of them" in run(place, *more, "--trust", ends=2, **environment)
+
+
+@pytest.mark.timeout(7200)
+def test_a_class_is_judged_in_a_real_container(pytestconfig, tmp_path):
+    """Every attack, and the solution of every task."""
+    engine = pytestconfig.getoption("container")
+    if not engine:
+        pytest.skip("--container podman (or docker) builds a real image, which takes a network and minutes")
+    place = of_a_class(tmp_path / "in", HOSTILE)
+    for name in {one.notebook for one in exercises().values()}:
+        hand_in(place / "official" / f"{name}.ipynb", solved(name))
+    said = run(place, "--out", tmp_path / "out", "--jobs", "2", "--in", engine, seconds=7000)
+    assert HOLDS.replace("podman", engine) in said
+    has_its_marks(tmp_path / "out")
+    official = {
+        task: state for (student, task), (state, _) in states(tmp_path / "out").items() if student == "official"
+    }
+    assert official == dict.fromkeys(exercises(), "passed")
