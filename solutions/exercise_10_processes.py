@@ -233,6 +233,6 @@ ge.compare(plan.named("your schedule"), result.timeline.named("your two processe
 progress()
 
 # %% [markdown]
-# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb) has more schedules, and
-# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) what every other way to cut a training costs. Or
-# give your function three processes: all it takes is `ge.one_f_one_b(3, 8)` above.
+# **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs any schedule with a process for each device,
+# on one machine or on many, and [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) has what every other way to
+# cut a training costs. Or give your function three processes: all it takes is `ge.one_f_one_b(3, 8)` above.

@@ -1,10 +1,11 @@
-"""For studying the PyTorch engine, no part of it: stages that do chores, a stopwatch, profiles, traffic, attention."""
+"""For studying the PyTorch engine, no part of it: chores, a stopwatch, profiles, traffic, attention, carried skips."""
 
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.place import wait_for_gpus
 from gpipe_edu.pytorch.worker import Workers
 
 from .attention import Attention, Block
+from .carried import carried
 from .chores import Chore, count, nap
 from .profile import LayerProfile, profile
 from .stopwatch import Calls, watch
@@ -19,6 +20,7 @@ __all__ = [
     "Ledger",
     "Sent",
     "Workers",
+    "carried",
     "count",
     "nap",
     "profile",

@@ -1,0 +1,87 @@
+"""Skips as an engine without them must send them: every stage on the way takes them along.
+
+Only to be compared with. `GPipe` sends a skip straight from the stage that stashes it to the one that takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from gpipe_edu.pytorch.skip import Stash, Take, skip_ways
+
+Carried = Tensor | tuple[Tensor, ...]
+"""What a layer works on or, if skips are on their way, a tuple of that and of the skips, the last one stashed first."""
+
+
+def carried(net: nn.Sequential) -> nn.Sequential:
+    """`net`, layer by layer, with its skips in a tuple (x, skip, ...) that each layer hands on to the next.
+
+    It has the layers of `net` itself, no copies. Raises ValueError for a skip wired wrongly, as `GPipe` does, and for
+    one with a single end inside a layer.
+    """
+    skip_ways([list(net)])
+    on_the_way: list[str] = []
+    layers: list[nn.Module] = []
+    for layer in net:
+        match layer:
+            case Stash():
+                on_the_way.insert(0, layer.name)
+                layers.append(_Push(layer.keep))
+            case Take():
+                place = on_the_way.index(layer.name)
+                on_the_way.remove(layer.name)
+                layers.append(_Pop(layer.combine, place))
+            case _:
+                stashed, taken = (
+                    {part.name for part in layer.modules() if isinstance(part, end)} for end in (Stash, Take)
+                )
+                for name in stashed ^ taken:
+                    raise ValueError(
+                        f'the skip "{name}" has one end inside a {type(layer).__name__}; it can be carried if both '
+                        "ends are in there, or if both are layers of the nn.Sequential itself"
+                    )
+                layers.append(_Beside(layer))
+    return nn.Sequential(*layers)
+
+
+class _Beside(nn.Module):
+    """A layer that leaves the skips beside it alone."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, value: Carried) -> Carried:
+        x, skips = _apart(value)
+        return _together(self.layer(x), skips)
+
+
+class _Push(nn.Module):
+    def __init__(self, keep: nn.Module | None) -> None:
+        super().__init__()
+        self.keep = keep
+
+    def forward(self, value: Carried) -> Carried:
+        x, skips = _apart(value)
+        return (x, x if self.keep is None else self.keep(x), *skips)
+
+
+class _Pop(nn.Module):
+    def __init__(self, combine: Callable[[Tensor, Tensor], Tensor], place: int) -> None:
+        super().__init__()
+        self.combine, self.place = combine, place
+
+    def forward(self, value: Carried) -> Carried:
+        x, skips = _apart(value)
+        rest = (*skips[: self.place], *skips[self.place + 1 :])
+        return _together(self.combine(x, skips[self.place]), rest)
+
+
+def _apart(value: Carried) -> tuple[Tensor, tuple[Tensor, ...]]:
+    return (value[0], value[1:]) if isinstance(value, tuple) else (value, ())
+
+
+def _together(x: Tensor, skips: tuple[Tensor, ...]) -> Carried:
+    return (x, *skips) if skips else x
