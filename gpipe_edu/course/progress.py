@@ -18,11 +18,15 @@ _CHECK: Final = "\u2713"
 
 
 class LessonState(NamedTuple):
-    """One lesson: its predictions and challenges by key, and how each stands. right: True, False, None while open."""
+    """One lesson: its predictions and challenges by key, and how each stands. right: True, False, None while open.
+
+    optional: those predictions that stand in a part which one may leave out.
+    """
 
     lesson: Lesson
     right: dict[str, bool | None]
     solved: dict[str, bool]
+    optional: frozenset[str] = frozenset()
 
     @property
     def begun(self) -> bool:
@@ -31,8 +35,13 @@ class LessonState(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """Whether all its predictions are made and all its challenges solved."""
-        return None not in self.right.values() and all(self.solved.values())
+        """Whether its predictions are made, but for the optional ones, and all its challenges solved."""
+        return self.optional.issuperset(self.open) and all(self.solved.values())
+
+    @property
+    def open(self) -> list[str]:
+        """The predictions that are not made."""
+        return [key for key, one in self.right.items() if one is None]
 
     @property
     def counts(self) -> str:
@@ -134,9 +143,12 @@ class Recap:
             words.append(
                 f"Look again at {', '.join(f'`{key}`' for key in again)}: what did you think, and why is it not so?"
             )
-        open_ones = [key for key, one in right.items() if one is None]
-        if open_ones:
-            words.append(f"Still open: {_keys(open_ones)}.")
+        needed = [key for key in self.state.open if key not in self.state.optional]
+        if needed:
+            words.append(f"Still open: {_keys(needed)}.")
+        spare = [key for key in self.state.open if key in self.state.optional]
+        if spare:
+            words.append(f"If you want more, also open: {_keys(spare)}.")
         unsolved = [key for key, one in self.state.solved.items() if not one]
         if unsolved:
             words.append(f"Not solved yet: {_keys(unsolved)}.")
@@ -164,7 +176,8 @@ def _state_of(one: Lesson) -> LessonState:
         outcome = recall(asked)
         right[key] = None if outcome is None else asked.right(outcome.chosen)
     done = challenge.solved()
-    return LessonState(one, right, {key: key in done for key in challenge.challenges(f"{one.number}/")})
+    solved = {key: key in done for key in challenge.challenges(f"{one.number}/")}
+    return LessonState(one, right, solved, frozenset(filter(question.optional, right)))
 
 
 def _keys(names: list[str]) -> str:

@@ -9,6 +9,8 @@ import re
 
 import pytest
 
+from gpipe_edu.course import question
+
 from .test_standard import LESSONS, prose, read
 
 FIRST_EVENING = [path for path in LESSONS if path.stem[:2] in ("00", "01", "02", "03")]
@@ -26,7 +28,7 @@ NEAR = 5
 """So many minutes may be stated more or less than worked out; stated are fives."""
 ACTION = re.compile(r"(?<![\w.])(predict|attempt)\(|\bge\.(puzzle|gantt)\(")
 """Something to choose, drag, draw, type, build or play."""
-ASKED = re.compile(r"(?<![\w.])predict\(\"")
+ASKED = re.compile(r"(?<![\w.])predict\(\"([^\"]+)")
 PLAYED = re.compile(r"(?<![\w.])attempt\(|\bge\.puzzle\(|^##+ Challenge", re.MULTILINE)
 EXTRA = re.compile(r"^# (Optional|Appendix)", re.MULTILINE)
 """From this heading on one may leave."""
@@ -68,6 +70,16 @@ def test_the_minutes_stated_are_those_worked_out(path):
     assert all(number % 5 == 0 for number in stated), stated
     assert len(stated) == 1 + bool(needed[1])
     assert all(abs(said - found) < NEAR for said, found in zip(stated, needed, strict=False)), (stated, needed)
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_what_one_may_leave_out_keeps_no_lesson_open(path):
+    behind, extra = set(), False
+    for cell in read(path).cells:
+        extra = extra or bool(cell.cell_type == "markdown" and EXTRA.search(cell.source))
+        if extra and cell.cell_type == "code":
+            behind.update(ASKED.findall(cell.source))
+    assert behind == set(filter(question.optional, question.keys(path.stem[:2])))
 
 
 def waits(path):
