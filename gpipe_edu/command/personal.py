@@ -25,13 +25,15 @@ def sheets(roster: Path, folder: Path, secret: Path, count: int) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         asked = own.read(folder / own.FILE)
         new = [name for name in students if name not in asked]
+        taken = {one.frame for found in asked.values() for one in found}
         for done, name in enumerate(new, 1):
-            asked[name] = own.puzzles(word, name, count)
+            asked[name] = own.puzzles(word, name, count, taken)
+            taken |= {one.frame for one in asked[name]}
             put(folder / own.FILE, own.as_json(asked))
             print(f"{done} of {len(new)} sheets", flush=True)
-        taken: set[str] = set()
+        named: set[str] = set()
         for name in sorted(asked):
-            put(folder / f"{file_name(name, taken)}.html", own.sheet(name, asked[name]))
+            put(folder / f"{file_name(name, named)}.html", own.sheet(name, asked[name]))
     print(f"{plural(len(asked), 'sheet')} in {folder}. Keep {own.FILE} and the secret; hand out the pages.")
     return 0
 

@@ -1,7 +1,9 @@
 """A puzzle of one's own: because every solution of the course is public, a part of the mark rests on these.
 
-Sizes, uneven costs and caps are drawn from a secret and the student's name. A puzzle is kept only if its best makespan
-is proven and no textbook schedule reaches it. The answer is a schedule as text, so no code of a student's runs.
+Sizes, uneven costs, caps and the order in which the micro-batches come are drawn from a secret and the student's name.
+A puzzle is kept only if its best makespan is proven and no textbook schedule reaches it. No two students share a size
+and an order, so an answer is worth nothing on anybody else's sheet as it stands; renamed, it is still one for other
+costs and caps. The answer is a schedule as text, so no code of a student's runs.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from gpipe_edu.puzzles.level import Level
 from gpipe_edu.puzzles.par import prove
@@ -29,33 +31,48 @@ _SECONDS: Final = 4.0
 """For a proof. One that takes longer is another puzzle's turn."""
 
 _SIZES: Final = tuple((K, M) for K in (2, 3, 4, 5) for M in (3, 4, 5, 6) if K * M <= 20)
-"""Many, because an answer for one size is none for another."""
+"""Many, because an answer for one size is none for another. With the orders, M! each, they make 1,920 frames."""
 
 _LONGEST: Final = 5_000
 """Characters of an answer."""
+
+Frame: TypeAlias = tuple[int, tuple[int, ...]]
+"""K and the order of the micro-batches."""
 
 
 class Puzzle(NamedTuple):
     """One puzzle: F and B of each stage, how many micro-batches each device may hold, and its proven best makespan."""
 
     K: int
-    M: int
+    order: tuple[int, ...]
+    """The micro-batches as they come: stage 0 runs their F one after the other in this order."""
     F: tuple[int, ...]
     B: tuple[int, ...]
     cap: tuple[int, ...]
     par: float
 
     @property
+    def M(self) -> int:
+        """The number of micro-batches."""
+        return len(self.order)
+
+    @property
+    def frame(self) -> Frame:
+        """What an answer has to fit before its makespan counts."""
+        return self.K, self.order
+
+    @property
     def level(self) -> Level:
-        """The same for the puzzle's own judge."""
+        """The same for the puzzle's own judge, who doesn't know of the order: any other is this one renamed."""
         return Level("personal", "Your own puzzle", "", self.K, self.M, costs=Costs(F=self.F, B=self.B), cap=self.cap)
 
 
-def puzzles(secret: str, student: str, count: int) -> list[Puzzle]:
-    """The puzzles of a student, no two of one size."""
+def puzzles(secret: str, student: str, count: int, taken: Collection[Frame] = ()) -> list[Puzzle]:
+    """The puzzles of a student: no two of one size, and none in a frame that is `taken` by somebody else's."""
     found: list[Puzzle] = []
     for number in range(count):
-        found.append(_puzzle(f"{secret}\n{student}\n{number}", {(one.K, one.M) for one in found}))
+        sizes = {(one.K, one.M) for one in found}
+        found.append(_puzzle(f"{secret}\n{student}\n{number}", sizes, taken))
     return found
 
 
@@ -72,6 +89,9 @@ def earned(puzzle: Puzzle, text: str) -> tuple[float, str]:
     found = score(position)
     if not found.complete or not found.solved:
         return 0.0, found.reasons[0] if found.reasons else "The schedule is not whole."
+    ran = tuple(op.micro_batch for op in position.rows[0] if op.kind == "F")
+    if ran != puzzle.order:
+        return 0.0, f"Your micro-batches come in the order {_listed(puzzle.order)}; stage 0 runs F of {_listed(ran)}."
     share = min(1.0, puzzle.par / found.makespan)
     if found.makespan <= puzzle.par + NOISE:
         return 1.0, f"Makespan {found.makespan:g}: nothing is quicker."
@@ -115,7 +135,8 @@ def sheet(student: str, asked: Sequence[Puzzle]) -> str:
         )
         parts.append(
             f"<h2>Puzzle {number}: {one.K} devices, {one.M} micro-batches</h2><table><tr><th>device</th><th>F</th>"
-            f"<th>B</th><th>holds at most</th></tr>{rows}</table><p>To try an answer:</p><pre>{escape(_try(one))}</pre>"
+            f"<th>B</th><th>holds at most</th></tr>{rows}</table><p>The micro-batches come in the order "
+            f"<strong>{_listed(one.order)}</strong>.</p><p>To try an answer:</p><pre>{escape(_try(one))}</pre>"
         )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Your own puzzles</title><style>'
@@ -124,13 +145,18 @@ def sheet(student: str, asked: Sequence[Puzzle]) -> str:
         "pre{background:#F2F0EB;padding:.8rem;overflow-x:auto;font-size:14px}"
         f"</style></head><body>\n<h1>Puzzles for {escape(student)}</h1>"
         "<p>Write a schedule for each: a line per device, ops in running order, such as <code>F0 F1 B0 B1</code>. "
-        "Device k holds stage k. A device holds a micro-batch from its F to its B, and no more than the table allows. "
+        "Device k holds stage k. Device 0 runs the F of its micro-batches in the order in which they come; everything "
+        "else is yours to order. A device holds a micro-batch from its F to its B, and no more than the table allows. "
         "Shorter is better: your share is the best makespan there is over yours. naive, GPipe and 1F1B are not the "
         "best.</p>"
-        "<p>Hand in one text file with your answers in this order, and a blank line between them.</p>"
+        "<p>Hand in one text file: your answers one after the other, with a blank line between them.</p>"
         + "\n".join(parts)
         + "\n</body></html>\n"
     )
+
+
+def _listed(micro_batches: Iterable[int]) -> str:
+    return " ".join(map(str, micro_batches))
 
 
 def _try(one: Puzzle) -> str:
@@ -142,11 +168,11 @@ def _try(one: Puzzle) -> str:
     )
 
 
-def _puzzle(seed: str, taken: Collection[tuple[int, int]]) -> Puzzle:
+def _puzzle(seed: str, sizes: Collection[tuple[int, int]], taken: Collection[Frame]) -> Puzzle:
     rng = random.Random(hashlib.sha256(seed.encode()).digest())
     while True:
         drawn = _drawn(rng)
-        if (drawn.K, drawn.M) in taken:
+        if (drawn.K, drawn.M) in sizes or drawn.frame in taken:
             continue
         proof = prove(drawn.level, _SECONDS)
         if proof.proved and proof.makespan is not None and proof.makespan < min(_textbook(drawn)) - NOISE:
@@ -158,7 +184,8 @@ def _drawn(rng: random.Random) -> Puzzle:
     F = tuple(rng.randint(1, 4) for _ in range(K))
     B = tuple(rng.randint(1, 6) for _ in range(K))
     cap = tuple(max(1, min(M, K - k + rng.choice((-1, 0, 0, 1)))) for k in range(K))
-    return Puzzle(K, M, F, B, cap, 0.0)
+    order = tuple(rng.sample(range(M), M))
+    return Puzzle(K, order, F, B, cap, 0.0)
 
 
 def _textbook(one: Puzzle) -> list[float]:
@@ -173,5 +200,10 @@ def _textbook(one: Puzzle) -> list[float]:
 
 def _from(entry: dict[str, Any]) -> Puzzle:
     return Puzzle(
-        entry["K"], entry["M"], tuple(entry["F"]), tuple(entry["B"]), tuple(entry["cap"]), float(entry["par"])
+        entry["K"],
+        tuple(entry["order"]) if "order" in entry else tuple(range(entry["M"])),  # sheets of before there was an order
+        tuple(entry["F"]),
+        tuple(entry["B"]),
+        tuple(entry["cap"]),
+        float(entry["par"]),
     )
