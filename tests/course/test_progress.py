@@ -58,11 +58,14 @@ def test_a_lesson_is_done_without_what_stands_in_its_appendix():
     with store.change("predictions") as kept:
         assert kept.pop("04/noise")
     assert progress().here.lesson.number == "05"
-    assert str(progress("04")) == "**7 of 8 predictions right.** If you want more, also open: `04/noise`."
+    assert str(progress("04")) == "**7 of 8 predictions right.** If you want more: `04/noise`."
     with store.change("predictions") as kept:
         assert kept.pop("04/labels")
     assert progress().here.lesson.number == "04"
     assert "Still open: `04/labels`. If you want more" in str(progress("04"))
+    answer("05")
+    assert progress().here.lesson.number == "06"
+    assert "If you want more: `05/recompute-few`." in str(progress("05"))
 
 
 def test_exercises_and_puzzles_are_counted():
