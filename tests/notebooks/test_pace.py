@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from gpipe_edu.course import question
+from gpipe_edu.course import challenge, question
 
 from .test_standard import LESSONS, prose, read
 
@@ -28,7 +28,8 @@ NEAR = 5
 """So many minutes may be stated more or less than worked out; stated are fives."""
 ACTION = re.compile(r"(?<![\w.])(predict|attempt)\(|\bge\.(puzzle|gantt)\(")
 """Something to choose, drag, draw, type, build or play."""
-ASKED = re.compile(r"(?<![\w.])predict\(\"([^\"]+)")
+ASKED = re.compile(r"(?<![\w.])predict\(\"")
+KEYS = re.compile(r"(?<![\w.])(?:predict|attempt)\(\"([^\"]+)")
 PLAYED = re.compile(r"(?<![\w.])attempt\(|\bge\.puzzle\(|^##+ Challenge", re.MULTILINE)
 EXTRA = re.compile(r"^# (Optional|Appendix)", re.MULTILINE)
 """From this heading on one may leave."""
@@ -74,12 +75,16 @@ def test_the_minutes_stated_are_those_worked_out(path):
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_what_one_may_leave_out_keeps_no_lesson_open(path):
-    behind, extra = set(), False
+    keys, extra = {False: set(), True: set()}, False
     for cell in read(path).cells:
         extra = extra or bool(cell.cell_type == "markdown" and EXTRA.search(cell.source))
-        if extra and cell.cell_type == "code":
-            behind.update(ASKED.findall(cell.source))
-    assert behind == set(filter(question.optional, question.keys(path.stem[:2])))
+        if cell.cell_type == "code":
+            keys[extra].update(KEYS.findall(cell.source))
+    number = path.stem[:2]
+    optional = {*filter(question.optional, question.keys(number))}
+    optional |= {*filter(challenge.optional, challenge.challenges(f"{number}/"))}
+    assert keys[True] == optional
+    assert keys[False] | optional == {*question.keys(number), *challenge.challenges(f"{number}/")}
 
 
 def waits(path):
