@@ -2,6 +2,7 @@
 
 What is asked for stands in `challenges.toml`: how large, and what it must reach. The sentence that says so is made from
 it, and shown before an attempt and after one that misses. Judged are results, never a text, so any way there is right.
+One of an appendix says optional = true: without it a lesson is done as well.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu import store
-from gpipe_edu.schedule import Schedule, ScheduleError
+from gpipe_edu.schedule import Op, Schedule, ScheduleError, gpipe
 from gpipe_edu.split import balance_uniform
-from gpipe_edu.timeline import Timeline, simulate
+from gpipe_edu.timeline import Timeline, peak_memory, simulate
 from gpipe_edu.words import plural
 
 from . import page
@@ -43,8 +44,9 @@ class Judged(NamedTuple):
 def attempt(key: str, answer: object = None) -> None:
     """Judge `answer` to the challenge `key`, such as "03/lean", and show what came of it; without one, what is wanted.
 
-    answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, or a number, whatever the lesson asks
-    for. Raises ValueError for a key that does not exist, TypeError for an answer of another kind.
+    answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, a list of micro-batches, or a number,
+    whatever the lesson asks for. Raises ValueError for a key that does not exist, TypeError for an answer of another
+    kind.
     """
     kind, wish = _find(key)
     wanted = f"**Wanted:** {kind.wanted(wish)}"
@@ -78,6 +80,11 @@ def solved() -> list[str]:
     except OSError:
         return []
     return [key for key in _wishes() if kept.get(key) == "solved"]
+
+
+def optional(key: str) -> bool:
+    """Whether a lesson is done without this challenge, because it stands in a part that one may leave out."""
+    return bool(_wishes()[key].get("optional", False))
 
 
 def _schedule_wanted(wish: Mapping[str, Any]) -> str:
@@ -163,10 +170,44 @@ def _batch(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}, and one sample more would not fit.")
 
 
+def _recompute_wanted(wish: Mapping[str, Any]) -> str:
+    return (
+        f"the micro-batches that recompute, on all devices alike, as a list such as [0, 1] with numbers from 0 to "
+        f"{wish['M'] - 1}, so that no device holds more than {wish['room']} blocks and the step takes at most "
+        f"{wish['makespan']:g} units."
+    )
+
+
+def _recompute(wish: Mapping[str, Any], answer: object) -> Judged:
+    if not isinstance(answer, (list, tuple, set, range)) or any(type(m) is not int for m in answer):
+        raise TypeError(f"answer is {answer!r}; it must be a list of micro-batches, such as [0, 1]")
+    strange = [m for m in answer if not 0 <= m < wish["M"]]
+    if strange:
+        return Judged(False, f"There is no micro-batch {strange[0]}; they are 0 to {wish['M'] - 1}.")
+    plan = simulate(_recomputing(wish["K"], wish["M"], set(answer)))
+    peak = max(peak_memory(plan, boundary=1, interior=wish["interior"]))
+    words = f"A device holds up to {peak:g} blocks, and the step takes {plan.makespan:g} units"
+    if peak > wish["room"]:
+        return Judged(False, f"{words}: there is room for {wish['room']} blocks only.", plan)
+    if plan.makespan > wish["makespan"]:
+        return Judged(False, f"{words}: it fits, and can be faster.", plan)
+    return Judged(True, f"{words}.", plan)
+
+
+def _recomputing(K: int, M: int, chosen: set[int]) -> Schedule:
+    """F-then-B in which the chosen micro-batches are recomputed right before their backward."""
+
+    def ops(op: Op) -> list[Op]:
+        return [Op("R", *op[1:]), op] if op.kind == "B" and op.micro_batch in chosen else [op]
+
+    return Schedule([[each for op in row for each in ops(op)] for row in gpipe(K, M).rows], name="yours")
+
+
 _KINDS: Final = {
     "schedule": Kind(_schedule_wanted, _schedule),
     "cut": Kind(_cut_wanted, _cut),
     "batch": Kind(_batch_wanted, _batch),
+    "recompute": Kind(_recompute_wanted, _recompute),
 }
 
 

@@ -18,11 +18,15 @@ _CHECK: Final = "\u2713"
 
 
 class LessonState(NamedTuple):
-    """One lesson: its predictions and challenges by key, and how each stands. right: True, False, None while open."""
+    """One lesson: its predictions and challenges by key, and how each stands. right: True, False, None while open.
+
+    optional: those of both that stand in a part which one may leave out.
+    """
 
     lesson: Lesson
     right: dict[str, bool | None]
     solved: dict[str, bool]
+    optional: frozenset[str] = frozenset()
 
     @property
     def begun(self) -> bool:
@@ -31,8 +35,18 @@ class LessonState(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """Whether all its predictions are made and all its challenges solved."""
-        return None not in self.right.values() and all(self.solved.values())
+        """Whether all its predictions are made and all its challenges solved, but for the optional ones."""
+        return self.optional.issuperset(self.open + self.unsolved)
+
+    @property
+    def open(self) -> list[str]:
+        """The predictions that are not made."""
+        return [key for key, one in self.right.items() if one is None]
+
+    @property
+    def unsolved(self) -> list[str]:
+        """The challenges that are not solved."""
+        return [key for key, one in self.solved.items() if not one]
 
     @property
     def counts(self) -> str:
@@ -134,12 +148,13 @@ class Recap:
             words.append(
                 f"Look again at {', '.join(f'`{key}`' for key in again)}: what did you think, and why is it not so?"
             )
-        open_ones = [key for key, one in right.items() if one is None]
-        if open_ones:
-            words.append(f"Still open: {_keys(open_ones)}.")
-        unsolved = [key for key, one in self.state.solved.items() if not one]
-        if unsolved:
-            words.append(f"Not solved yet: {_keys(unsolved)}.")
+        for told, keys in (("Still open", self.state.open), ("Not solved yet", self.state.unsolved)):
+            needed = [key for key in keys if key not in self.state.optional]
+            if needed:
+                words.append(f"{told}: {_keys(needed)}.")
+        spare = [key for key in self.state.open + self.state.unsolved if key in self.state.optional]
+        if spare:
+            words.append(f"If you want more: {_keys(spare)}.")
         return " ".join(words)
 
     def __repr__(self) -> str:
@@ -164,7 +179,9 @@ def _state_of(one: Lesson) -> LessonState:
         outcome = recall(asked)
         right[key] = None if outcome is None else asked.right(outcome.chosen)
     done = challenge.solved()
-    return LessonState(one, right, {key: key in done for key in challenge.challenges(f"{one.number}/")})
+    solved = {key: key in done for key in challenge.challenges(f"{one.number}/")}
+    optional = {*filter(question.optional, right), *filter(challenge.optional, solved)}
+    return LessonState(one, right, solved, frozenset(optional))
 
 
 def _keys(names: list[str]) -> str:

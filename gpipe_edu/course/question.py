@@ -5,7 +5,8 @@ exercise stand in its `said.toml`, as [predictions.what-is-stored], and are aske
 entry holds depends on its kind: see `choice.py`, `bar.py`, `click.py` and `curve.py`.
 
 An entry that has moved to another lesson says where it was, formerly = "09/stale-loss": a learner may have answered it
-there, and a notebook of theirs may still ask for it there.
+there, and a notebook of theirs may still ask for it there. One of an appendix says optional = true: without it a
+lesson is done as well.
 """
 
 from __future__ import annotations
@@ -70,6 +71,12 @@ def formerly(question: Question) -> str:
     return _formerly(_entries(lesson)[name])
 
 
+def optional(key: str) -> bool:
+    """Whether a lesson is done without this question, because it stands in a part that one may leave out."""
+    lesson, _, name = key.partition("/")
+    return bool(_entries(lesson)[name].get("optional", False))
+
+
 def _formerly(entry: Any) -> str:
     return str(entry.get("formerly", "")) if isinstance(entry, dict) else ""
 
@@ -93,6 +100,8 @@ def _question(key: str, entry: Any) -> Question:
     given = dict(entry) if isinstance(entry, dict) else {}
     kind = given.pop("kind", "choice")
     given.pop("formerly", None)
+    if not isinstance(given.pop("optional", False), bool):
+        raise ValueError(f"{key} has optional = {entry['optional']!r}; it must be true or false")
     if kind not in _KINDS:
         raise ValueError(f"{key} has kind {kind!r}; it must be one of {', '.join(_KINDS)}")
     own, make = _KINDS[kind]

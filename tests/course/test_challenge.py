@@ -1,7 +1,8 @@
 """Challenges are judged by what an answer reaches, and a solved one is kept."""
 
-from itertools import pairwise
+from itertools import chain, combinations, pairwise
 
+import numpy as np
 import pytest
 
 import gpipe_edu as ge
@@ -19,6 +20,7 @@ WANTED = {
     "02/cut": "3 numbers such as (3, 3, 3) whose sum is 9, so that no stage costs more than 6. "
     "The layers cost 6, 1, 1, 1, 2, 1, 2, 2, 2.",
     "03/by-hand": "3 lines, one for each device, with the ops of all 4 micro-batches; its step takes at most 18 units.",
+    "05/recompute-few": "so that no device holds more than 32 blocks and the step takes at most 38 units.",
     "03/lean": "its step takes at most 18 units; the devices, from 0 on, hold at most 3, 2, 1 micro-batches.",
 }
 
@@ -40,6 +42,9 @@ def said(capsys, key, answer):
         ("02/cut", [1, 5, 3]),
         ("03/lean", LEAN),
         ("03/lean", ge.one_f_one_b(3, 4)),
+        ("05/recompute-few", [0, 1, 2, 3, 4]),
+        ("05/recompute-few", {4, 3, 2, 1, 0}),
+        ("05/recompute-few", range(5)),
     ],
 )
 def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
@@ -68,6 +73,9 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
         ("02/cut", (0, 6, 3), "Stage 0 gets no layer"),
         ("03/lean", ge.gpipe(3, 4), "the devices hold 4, 4, 4 micro-batches and may hold 3, 2, 1"),
         ("03/lean", ge.naive(3, 4), "it takes 36 units"),
+        ("05/recompute-few", list(range(8)), "the step takes 41 units: it fits, and can be faster."),
+        ("05/recompute-few", [], "A device holds up to 72 blocks, and the step takes 33 units: there is room for 32"),
+        ("05/recompute-few", [0, 8], "There is no micro-batch 8; they are 0 to 7."),
     ],
 )
 def test_what_is_missing_is_said(capsys, key, answer, told):
@@ -88,7 +96,15 @@ def test_without_an_answer_it_says_what_is_wanted_and_in_which_form(capsys, key)
 
 
 @pytest.mark.parametrize(
-    ("key", "answer"), [("00/repair", 3), ("02/cut", "1 5 3"), ("02/cut", (1.0, 5, 3)), ("01/largest-batch", "108")]
+    ("key", "answer"),
+    [
+        ("00/repair", 3),
+        ("02/cut", "1 5 3"),
+        ("02/cut", (1.0, 5, 3)),
+        ("01/largest-batch", "108"),
+        ("05/recompute-few", 5),
+        ("05/recompute-few", [True]),
+    ],
 )
 def test_an_answer_of_another_kind_is_a_type_error(key, answer):
     with pytest.raises(TypeError, match="it must be"):
@@ -120,3 +136,17 @@ def test_the_best_cut_is_the_one_asked_for_and_even_counts_are_not():
         return max(sum(costs[a:b]) for a, b in pairwise(bounds))
 
     assert largest(ge.balance_by_cost(costs, K)) == wish["largest"] < largest(ge.balance_uniform(len(costs), K))
+
+
+def test_no_choice_of_recomputed_micro_batches_that_fits_is_faster_than_asked_for():
+    """By the engine's bytes: a layer saves as much as a boundary sends, so a block is one array of a micro-batch."""
+    wish = challenge._wishes()["05/recompute-few"]
+    layers, x = ref.mlp([4] * 33 + [2], seed=0), np.ones((8, 4))
+    counts = [2 * wish["interior"]] * 3 + [2 * wish["interior"] + 1]
+    fitting = []
+    for chosen in chain.from_iterable(combinations(range(8), count) for count in range(9)):
+        schedule = challenge._recomputing(wish["K"], wish["M"], set(chosen))
+        held = ref.train_pipeline(layers, x, np.zeros(8, int), schedule, balance=counts).peak_memory
+        if max(held) <= wish["room"] * x[:1].nbytes:
+            fitting.append(ge.simulate(schedule).makespan)
+    assert min(fitting) == wish["makespan"]

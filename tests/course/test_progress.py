@@ -53,6 +53,21 @@ def test_a_lesson_is_done_when_its_challenges_are_solved_too():
     assert "1 of 1 challenge solved" in str(progress())
 
 
+def test_a_lesson_is_done_without_what_stands_in_its_appendix():
+    answer("04")
+    with store.change("predictions") as kept:
+        assert kept.pop("04/noise")
+    assert progress().here.lesson.number == "05"
+    assert str(progress("04")) == "**7 of 8 predictions right.** If you want more: `04/noise`."
+    with store.change("predictions") as kept:
+        assert kept.pop("04/labels")
+    assert progress().here.lesson.number == "04"
+    assert "Still open: `04/labels`. If you want more" in str(progress("04"))
+    answer("05")
+    assert progress().here.lesson.number == "06"
+    assert "If you want more: `05/recompute-few`." in str(progress("05"))
+
+
 def test_exercises_and_puzzles_are_counted():
     with store.change("exercises") as kept:
         kept["ex01/splitting"] = {"tries": 2, "hints": 1, "passed": "2026-01-31"}

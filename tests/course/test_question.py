@@ -113,6 +113,7 @@ def test_what_is_no_option_is_a_type_error(folder, given):
         ('options = ["one", " "]', "empty text"),
         ('options = ["one", 2]', "no text"),
         ('because = ""', "empty text"),
+        ('optional = "yes"', "must be true or false"),
     ],
 )
 def test_a_writers_slip_is_named(folder, slip, told):

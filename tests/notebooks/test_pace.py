@@ -9,6 +9,8 @@ import re
 
 import pytest
 
+from gpipe_edu.course import challenge, question
+
 from .test_standard import LESSONS, prose, read
 
 FIRST_EVENING = [path for path in LESSONS if path.stem[:2] in ("00", "01", "02", "03")]
@@ -27,6 +29,7 @@ NEAR = 5
 ACTION = re.compile(r"(?<![\w.])(predict|attempt)\(|\bge\.(puzzle|gantt)\(")
 """Something to choose, drag, draw, type, build or play."""
 ASKED = re.compile(r"(?<![\w.])predict\(\"")
+KEYS = re.compile(r"(?<![\w.])(?:predict|attempt)\(\"([^\"]+)")
 PLAYED = re.compile(r"(?<![\w.])attempt\(|\bge\.puzzle\(|^##+ Challenge", re.MULTILINE)
 EXTRA = re.compile(r"^# (Optional|Appendix)", re.MULTILINE)
 """From this heading on one may leave."""
@@ -68,6 +71,20 @@ def test_the_minutes_stated_are_those_worked_out(path):
     assert all(number % 5 == 0 for number in stated), stated
     assert len(stated) == 1 + bool(needed[1])
     assert all(abs(said - found) < NEAR for said, found in zip(stated, needed, strict=False)), (stated, needed)
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_what_one_may_leave_out_keeps_no_lesson_open(path):
+    keys, extra = {False: set(), True: set()}, False
+    for cell in read(path).cells:
+        extra = extra or bool(cell.cell_type == "markdown" and EXTRA.search(cell.source))
+        if cell.cell_type == "code":
+            keys[extra].update(KEYS.findall(cell.source))
+    number = path.stem[:2]
+    optional = {*filter(question.optional, question.keys(number))}
+    optional |= {*filter(challenge.optional, challenge.challenges(f"{number}/"))}
+    assert keys[True] == optional
+    assert keys[False] | optional == {*question.keys(number), *challenge.challenges(f"{number}/")}
 
 
 def waits(path):

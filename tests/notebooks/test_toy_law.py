@@ -59,11 +59,8 @@ LAWS = [
 ]
 
 FREE = {
-    ("01/", "four times as large in all three"): "everything is kept, and everything is proportional to r",
-    (
-        "01/",
-        "so the first remedy aims at activations",
-    ): "a bill in bytes, added up in the cell above; nothing recomputed",
+    ("01/", "Activations are about twice as large"): "everything is kept, and everything is proportional to r",
+    ("01/", "of its memory in use is activations"): "a bill in bytes, reported by the paper; nothing recomputed",
     ("01/", "K times less memory per device"): "a claim that the answer takes apart",
     ("01/", "about twice as large as one of them"): "a bill in bytes, of one network that the question names",
     ("01/", "about twice as large, and no more"): "with twice the layers any r gives twice the activations",
