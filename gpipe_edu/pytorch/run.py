@@ -136,8 +136,8 @@ class Run:
             self._post(len(self.stages) - 1, "G", m, len(self.stages), pieces)
         if any(op.kind in "RC" for row in self.schedule.rows for op in row):
             self.weights.check_unchanged()
-        self._begin()
         with self._modes.again():
+            self._begin()
             self.go(lambda op: op.kind != "F")
 
     def input_gradients(self) -> list[Tensor | None]:
