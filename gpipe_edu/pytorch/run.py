@@ -253,9 +253,9 @@ def make_heads(
         if weight == 0 and named == "mean":  # a mean over nothing is nan, and so is 0 times it
             return torch.stack([part.sum() * 0 for part in tensors(output)]).sum()
         loss = loss_fn(output, target)
-        if not isinstance(loss, Tensor) or loss.numel() != 1:
-            got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-            raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value")
+        if not isinstance(loss, Tensor) or loss.numel() != 1 or loss.is_complex():
+            got = f"a {loss.dtype} of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value, a real number")
         return loss.reshape(()) * weight
 
     moved = [change(lambda part: move(part, device), target) for target in targets]

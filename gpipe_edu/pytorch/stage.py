@@ -22,7 +22,7 @@ from .guards import unchanged
 from .ledger import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
-from .split_backward import input_gradient
+from .split_backward import backward, input_gradient
 from .surroundings import Surroundings
 from .values import Value, change, check, differentiable, tensors
 
@@ -131,7 +131,7 @@ class Stage:
         roots, given = _roots(kept, gradients)
         if roots:
             with step.randomness.behind(m, self.index, self.device):
-                torch.autograd.backward(roots, given)
+                backward(roots, given)
         return kept.input_gradients()
 
     def input_gradient(self, step: StepState, m: int, gradients: Gradients) -> Gradients:

@@ -296,11 +296,10 @@ def calls(way, register):
     net, seen = mlp(), []
     model = way.wrap(net)
     handle = register(net, seen)
-    losses = [way.learn(model, *data())]
+    with_hook = way.learn(model, *data()), held(net)
     handle.remove()
-    model.zero_grad()
-    losses.append(way.learn(model, *data()))
-    return losses, held(net), [[list(value) for value in sorted(tensor.sum(1).tolist() for tensor in seen)]]
+    without = way.learn(model, *data()), held(net)
+    return with_hook, without, sorted(tensor.sum().item() for tensor in seen)
 
 
 def once(seen, value):
@@ -309,10 +308,16 @@ def once(seen, value):
         seen.append(value)
 
 
+def doubled_backward(out):
+    if out.requires_grad:
+        out.register_hook(lambda gradient: gradient * 2)
+
+
 HOOKS = {
     "forward": lambda net, seen: net[2].register_forward_hook(lambda m, a, out: once(seen, out.detach())),
     "forward_pre": lambda net, seen: net[2].register_forward_pre_hook(lambda m, a: once(seen, a[0].detach())),
     "forward_changes": lambda net, seen: net[2].register_forward_hook(lambda m, a, out: out * 2),
+    "on_an_activation": lambda net, seen: net[4].register_forward_hook(lambda m, a, out: doubled_backward(out)),
     "backward": lambda net, seen: net[2].register_full_backward_hook(lambda m, i, o: seen.append(o[0])),
     "backward_at_the_input": lambda net, seen: net[0].register_full_backward_hook(lambda m, i, o: seen.append(o[0])),
 }

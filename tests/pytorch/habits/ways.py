@@ -7,6 +7,7 @@ that look at the whole batch; `as_plain_calls` is for what is done with a model'
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 from collections.abc import Callable, Sequence
@@ -150,7 +151,7 @@ def data() -> tuple[Tensor, Tensor]:
 
 def held(net: nn.Module) -> dict[str, Any]:
     """All that training changes: weights, their gradients, buffers."""
-    weights = {name: (weight.detach().clone(), weight.grad) for name, weight in net.named_parameters()}
+    weights = {name: (weight.detach().clone(), copy.deepcopy(weight.grad)) for name, weight in net.named_parameters()}
     return weights | {name: buffer.clone() for name, buffer in net.named_buffers()}
 
 

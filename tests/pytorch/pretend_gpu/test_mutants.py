@@ -229,13 +229,6 @@ MUTANTS = {
         MEMORY,
         EARLY,
     ),
-    "hooks of a failed I stay": Mutant(
-        "split_backward",
-        "            fork.stop_listening()",
-        "            pass",
-        MEMORY,
-        {"schedule": "zero_bubble", "way": "step"},
-    ),
     "the last error is told, not the first": Mutant(
         "run",
         "with suppress(Exception):",
