@@ -34,6 +34,7 @@ SLOW = (
     "tests/puzzles/test_board.py",
     "tests/puzzles/test_par.py",
     "tests/puzzles/test_score.py",
+    "tests/pytorch/habits/",
     "tests/pytorch/pretend_gpu/",
     "tests/pytorch/test_as_plain.py",
     "tests/pytorch/test_batchnorm.py",

@@ -34,6 +34,7 @@ from .guards import (
     have_samples,
     in_their_places,
     known_words,
+    no_script,
     plain_sequential,
     runs_for_real,
     same_layers,
@@ -238,6 +239,9 @@ class GPipe(nn.Module):
         stays_where_it_is(fn, self.devices)
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call,no-any-return]
 
+    def __prepare_scriptable__(self) -> None:
+        no_script()
+
     def _make_stages(self) -> None:
         """From the layers there are now: one may have been exchanged since the last time."""
         self._layers = layers_of(self)
@@ -265,7 +269,7 @@ class GPipe(nn.Module):
         return build(schedule, self._schedule.stages, samples, checkpoint)
 
     def _start(self, x: Value, trains: bool, return_outputs: bool = False, **loss: Any) -> Run:
-        runs_for_real()
+        runs_for_real(x)
         check(x, "the input")
         for net in self._net:
             same_layers(plain_sequential(net), self)

@@ -9,13 +9,18 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.fx import Proxy
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 from torch.torch_version import TorchVersion
+
+from .values import Value, tensors
 
 _OTHER_WORDS = {"chunks": "call it micro_batches", "num_microbatches": "call it micro_batches"}
 """What other libraries call an argument."""
@@ -131,11 +136,17 @@ def is_a_loss(loss_fn: object, reduction: object) -> None:
         raise TypeError(f"loss_fn is the class {loss_fn.__name__}; give one of it: {loss_fn.__name__}()")
     if not callable(loss_fn):
         raise TypeError(f"loss_fn is {loss_fn!r}; it must be a function: (output, target) -> a tensor with one value")
-    own = getattr(loss_fn, "reduction", None)
+    own = setting(loss_fn, "reduction")
     if (own, reduction) in (("mean", "sum"), ("sum", "mean")):
         raise ValueError(
             f"loss_fn has reduction={own!r} and step() was told {reduction!r}; give the same: reduction={own!r}"
         )
+
+
+def setting(loss_fn: object, name: str, default: object = None) -> Any:
+    """What a loss was told to do: an attribute of a module, a keyword of a functools.partial."""
+    keywords = loss_fn.keywords if isinstance(loss_fn, partial) else {}
+    return keywords.get(name, getattr(loss_fn, name, default))
 
 
 def depends_on_something(gradients: Iterable[Tensor | None]) -> None:
@@ -145,6 +156,23 @@ def depends_on_something(gradients: Iterable[Tensor | None]) -> None:
             "the loss depends on nothing that requires a gradient, so there is nothing to train; is it computed from "
             "the output, without detach(), item() or argmax()?"
         )
+
+
+def are_alike(outputs: Sequence[Value]) -> None:
+    """Raises ValueError if the outputs of two micro-batches differ in more than their number of samples."""
+    forms = [(isinstance(output, tuple), [tuple(part.shape[1:]) for part in tensors(output)]) for output in outputs]
+    for m, form in enumerate(forms):
+        if form != forms[0]:
+            raise ValueError(
+                f"the last stage returns {_form(*forms[0])} for micro-batch 0 and {_form(*form)} for micro-batch {m}, "
+                f"which can't be joined; a layer must not make that depend on the samples it sees, so pad to a fixed "
+                f"length, say"
+            )
+
+
+def _form(is_tuple: bool, shapes: Sequence[tuple[int, ...]]) -> str:
+    several = f"a tuple of {len(shapes)} with " if is_tuple else ""
+    return f"{several}samples of shape {' and '.join(map(str, shapes))}"
 
 
 def have_samples(outputs: Iterable[Tensor]) -> None:
@@ -183,9 +211,11 @@ def can_be_deferred(layers: Iterable[nn.Module]) -> None:
         )
 
 
-def runs_for_real() -> None:
+def runs_for_real(x: object) -> None:
     """Raises RuntimeError inside what records or transforms a model instead of running it: threads are not seen."""
     transforming = {
+        "torch.fx.symbolic_trace": isinstance(x, Proxy),
+        "a FakeTensorMode": torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None,
         "torch.jit.trace": torch._C._get_tracing_state() is not None,
         "torch.export": torch.compiler.is_exporting(),
         "a transform of torch.func (grad, vmap, jvp)": torch._C._functorch.peek_interpreter_stack() is not None,
@@ -202,6 +232,30 @@ def runs_for_real() -> None:
                 f"a pipe was called inside {name}, which cannot follow it into its threads; use the layers without "
                 f"the pipe: nn.Sequential(*pipe.children())"
             )
+
+
+def no_script() -> None:
+    """Raises RuntimeError for torch.jit.script, which compiles a forward and the threads it starts."""
+    raise RuntimeError(
+        "torch.jit.script cannot compile a pipe, which runs its stages on threads; use the layers without the pipe: "
+        "nn.Sequential(*pipe.children())"
+    )
+
+
+_PYTORCH_SAYS = {
+    "backward through the graph a second time": "a layer or the loss uses a tensor that was computed before the step, "
+    "and each micro-batch would go back through that computation; do it inside the layer or the loss",
+    "does not require grad": "a forward that will be recomputed keeps no graph; where a layer asks for gradients in "
+    "its forward, it needs torch.enable_grad() around that, or the pipe checkpoint='never'",
+    "that doesn't require gradient": "a forward that will be recomputed keeps no graph; a hook on its activations "
+    "needs `if output.requires_grad`, or the pipe checkpoint='never'",
+}
+
+
+def what_it_means(error: BaseException) -> str | None:
+    """For what PyTorch says of a layer that is right on one device: why it is not in a stage, and what to do."""
+    words = str(error) if isinstance(error, RuntimeError) else ""
+    return next((meaning for part, meaning in _PYTORCH_SAYS.items() if part in words), None)
 
 
 def grad_is_enabled() -> None:

@@ -13,6 +13,7 @@ from gpipe_edu.schedule import Op
 
 from .clock import Clock
 from .exchange import Aborted, Address, Exchange
+from .guards import what_it_means
 from .place import Message, Place
 from .skip import Way
 from .stage import Gradients, Stage, StepState, Values
@@ -51,6 +52,8 @@ class Interpreter:
                     self.exchange.abort()
                     with suppress(Exception):  # an exception of the user's may take no note, and still is theirs
                         error.add_note(f"in {op} on device {device}: stage {op.stage}, micro-batch {op.micro_batch}")
+                        if meaning := what_it_means(error):
+                            error.add_note(meaning)
                     raise
 
     def let_go(self) -> None:

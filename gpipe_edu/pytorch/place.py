@@ -168,10 +168,16 @@ def make_places(devices: Sequence[torch.device | str] | None, count: int) -> lis
         if device.type not in ("cpu", GPU):
             raise ValueError(f"devices has {str(device)!r}; the engine runs on cpu and cuda")
     gpus_are_there([device for device in chosen if device.type == GPU], usable_gpus())
-    # "cuda" alone means the current one; a number makes devices comparable with those of tensors.
-    full = [torch.device(GPU, torch.cuda.current_device()) if str(d) == GPU else d for d in chosen]
+    full = [_as_tensors_say(device) for device in chosen]
     places = (full[index % len(full)] for index in range(count))
     return [CudaPlace(device) if device.type == GPU else Place(device) for device in places]
+
+
+def _as_tensors_say(device: torch.device) -> torch.device:
+    """The name that tensors give their device: the CPU has no number, and "cuda" alone means the current one."""
+    if device.type == "cpu":
+        return torch.device("cpu")
+    return device if device.index is not None else torch.device(GPU, torch.cuda.current_device())
 
 
 def usable_gpus() -> int:

@@ -16,14 +16,14 @@ from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 
 from .exchange import Address
-from .guards import depends_on_something, has_memory, is_a_loss
+from .guards import are_alike, depends_on_something, has_memory, is_a_loss, setting
 from .interpreter import Interpreter
 from .ledger import Allocator, Ledger
 from .place import CudaPlace, Message, Place, current_streams, fetch, in_streams, move, outside
 from .randomness import Randomness
 from .skip import Way
 from .stage import OUTPUT, Head, Stage, StepState, leaf
-from .surroundings import Surroundings, thread_is_watched
+from .surroundings import Modes, Surroundings, thread_is_watched
 from .values import Value, change, check, tensors
 from .weights import Weights, hand_over
 from .worker import Workers
@@ -70,6 +70,7 @@ class Run:
         self.peaks: list[int] = []
         of_stage = {k: self._meters[device] for k, device in homes.items()} if measure_memory else {}
         self.weights = Weights(stage.layers for stage in stages) if trains else Weights([])
+        self._modes = Modes(stage.layers for stage in stages if trains and not heads)
         self.randomness = Randomness([stage.layers for stage in stages], loss_fn)
         step = StepState(
             trains=trains,
@@ -115,7 +116,7 @@ class Run:
 
     def outputs(self) -> list[Value]:
         """What left the last stage, for every micro-batch."""
-        values = [message.value() for message in self._collect("F", len(self.stages))]
+        values = self._values(len(self.stages))
         rows = list(zip(*(tensors(value) for value in values), strict=True))
         self._output_sizes = [[part.shape[0] if part.dim() else 1 for part in parts] for parts in rows]
         self.has_gradient = [any(part.requires_grad for part in parts) for parts in rows]
@@ -123,7 +124,7 @@ class Run:
 
     def outputs_beside_losses(self) -> list[Value]:
         """What the losses were computed from, for every micro-batch, detached."""
-        return [change(Tensor.detach, message.value()) for message in self._collect("F", self._last_way)]
+        return [change(Tensor.detach, value) for value in self._values(self._last_way)]
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
         """Run everything but the forwards, given the gradients of the joined outputs."""
@@ -135,8 +136,9 @@ class Run:
             self._post(len(self.stages) - 1, "G", m, len(self.stages), pieces)
         if any(op.kind in "RC" for row in self.schedule.rows for op in row):
             self.weights.check_unchanged()
-        self._begin()
-        self.go(lambda op: op.kind != "F")
+        with self._modes.again():
+            self._begin()
+            self.go(lambda op: op.kind != "F")
 
     def input_gradients(self) -> list[Tensor | None]:
         """For every tensor of the input its gradient, put together again, on the device of that tensor."""
@@ -199,6 +201,11 @@ class Run:
         inbox = self.interpreter.inbox_of_stage[stage]
         self.interpreter.exchange.send(inbox, Address(kind, m, way), outside(value))
 
+    def _values(self, way: int) -> list[Value]:
+        values = [message.value() for message in self._collect("F", way)]
+        are_alike(values)
+        return values
+
     def _collect(self, kind: str, way: int) -> list[Message]:
         exchange, inbox = self.interpreter.exchange, self.interpreter.outside
         return [fetch(exchange.receive(inbox, Address(kind, m, way))) for m in range(len(self.sizes))]
@@ -237,7 +244,7 @@ def make_heads(
         weights = [count / total if total else math.nan for count in counts]
     elif named == "sum":
         weights = [1.0] * M
-    elif hasattr(reduction, "__len__") and not isinstance(reduction, str) and len(reduction) == M:
+    elif hasattr(reduction, "__len__") and len(reduction) == M and not any(isinstance(w, str) for w in reduction):
         weights = [float(weight) for weight in reduction]
     else:
         raise ValueError(f'reduction is {reduction!r}; it must be "mean", "sum", or {M} weights, one per micro-batch')
@@ -246,9 +253,9 @@ def make_heads(
         if weight == 0 and named == "mean":  # a mean over nothing is nan, and so is 0 times it
             return torch.stack([part.sum() * 0 for part in tensors(output)]).sum()
         loss = loss_fn(output, target)
-        if not isinstance(loss, Tensor) or loss.numel() != 1:
-            got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-            raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value")
+        if not isinstance(loss, Tensor) or loss.numel() != 1 or loss.is_complex():
+            got = f"a {loss.dtype} of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value, a real number")
         return loss.reshape(()) * weight
 
     moved = [change(lambda part: move(part, device), target) for target in targets]
@@ -258,12 +265,11 @@ def make_heads(
 def averaged_over(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:
     """How much each micro-batch's mean is worth where that is not its samples: cross entropy leaves out what it is told
     to ignore, and counts by the weights of classes. Empty for other losses."""
-    of_class = loss_fn in (F.cross_entropy, F.nll_loss) or (
-        isinstance(loss_fn, (nn.CrossEntropyLoss, nn.NLLLoss)) and loss_fn.reduction == "mean"
-    )
+    function = loss_fn.func if isinstance(loss_fn, partial) else loss_fn
+    of_class = function in (F.cross_entropy, F.nll_loss) or isinstance(function, (nn.CrossEntropyLoss, nn.NLLLoss))
     if not of_class or tensors(y)[0].is_floating_point():
         return []
-    ignored, weight = getattr(loss_fn, "ignore_index", -100), getattr(loss_fn, "weight", None)
+    ignored, weight = setting(loss_fn, "ignore_index", -100), setting(loss_fn, "weight")
     if weight is None and not (tensors(y)[0] == ignored).any():
         return []
     kept = [classes[classes != ignored] for classes in (tensors(target)[0] for target in targets)]

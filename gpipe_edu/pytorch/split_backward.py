@@ -1,9 +1,9 @@
 """A backward in two halves: I, the gradient of a stage's input, and W, those of its weights.
 
-Asking autograd twice would walk the chain of activations twice, and zero bubble would gain nothing. So I notes the
-gradient that arrives at each node where the way to the weights leaves the way to the input, and W starts there:
+Asking autograd twice would walk the chain of activations twice, and zero bubble would gain nothing. So I also asks
+for the gradients that arrive at each node where the way to the weights leaves the way to the input; W starts there:
 
-    output <- node <- node <- input          I walks this chain and takes notes
+    output <- node <- node <- input          I walks this chain
                 |       |
              weight   weight                 W goes only down here
 """
@@ -11,38 +11,52 @@ gradient that arrives at each node where the way to the weights leaves the way t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, _engine_run_backward
 
 
+@dataclass
 class _Fork:
     """A node on the way to the input from which a way to some weights leaves, and the gradients it received."""
 
-    def __init__(self, node: Node, weights: list[Tensor]) -> None:
-        self.node, self.weights = node, weights
-        self.received: Sequence[Tensor | None] = ()
-        self._hook = node.register_prehook(self._note)
+    node: Node
+    weights: list[Tensor]
+    received: Sequence[Tensor | None] = ()
 
-    def _note(self, gradients: Sequence[Tensor | None]) -> None:
-        self.received = gradients
-
-    def stop_listening(self) -> None:
-        """The node, and the hook through it, would hold this object, which holds the node."""
-        self._hook.remove()
+    def edges(self) -> list[GradientEdge]:
+        """Where gradients arrive."""
+        return [GradientEdge(self.node, i) for i in range(len(self.node._input_metadata))]
 
     def weight_gradients(self) -> None:
         """Add the gradients of the weights below this node to their `.grad`."""
-        given = [(GradientEdge(self.node, i), g) for i, g in enumerate(self.received) if g is not None]
+        given = [pair for pair in zip(self.edges(), self.received, strict=True) if pair[1] is not None]
         self.received = ()
         if given:
             edges, gradients = zip(*given, strict=True)
-            # What torch.autograd.backward calls after checks that cost as much as a small layer. There is nothing to
-            # check: the engine itself gave these gradients to this node.
-            _engine_run_backward(
-                edges, gradients, False, False, tuple(self.weights), allow_unreachable=True, accumulate_grad=True
-            )
+            backward(edges, gradients, into=self.weights)
+
+
+def backward(
+    roots: Sequence[Tensor | GradientEdge], gradients: Sequence[Tensor | None], into: Sequence[Tensor] = ()
+) -> None:
+    """As torch.autograd.backward: add to the `.grad` of all leaves that `roots` depend on, or only `into`.
+
+    gradients: one for each root, None for a scalar loss.
+    """
+    given = _given(roots, gradients)
+    _engine_run_backward(tuple(roots), given, False, False, tuple(into), allow_unreachable=True, accumulate_grad=True)
+
+
+def _given(roots: Sequence[Tensor | GradientEdge], gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+    # Besides this, torch.autograd.backward only checks, which costs as much as a small layer. There is nothing to
+    # check: autograd itself has computed these gradients, for these very tensors.
+    pairs = zip(roots, gradients, strict=True)
+    return tuple(torch.ones_like(cast(Tensor, root)) if given is None else given for root, given in pairs)
 
 
 def input_gradient(
@@ -54,9 +68,11 @@ def input_gradient(
     roots: the stage's outputs that need a gradient; gradients: one for each, None for a scalar loss.
     """
     used = {id(tensor): tensor for tensor in inputs if tensor.requires_grad}
+    if not used:
+        return partial(backward, roots, gradients)
     graph = _graph(roots)
     if any(map(_must_run_whole, graph)):
-        torch.autograd.backward(roots, gradients)
+        backward(roots, gradients)
         return lambda: None
     leaves = {
         node: leaf
@@ -67,10 +83,8 @@ def input_gradient(
 
     def all_at_once() -> None:
         if weights:
-            torch.autograd.backward(roots, gradients, inputs=weights)
+            backward(roots, gradients, into=weights)
 
-    if not used:
-        return all_at_once
     to_input = {node for node, leaf in leaves.items() if id(leaf) in used}
     to_weights: dict[Node, dict[int, Tensor]] = {}  # the weights that a node leads to, off the way to the input
     forks = []
@@ -84,11 +98,16 @@ def input_gradient(
         to_weights[node] = below
         if below and node in to_input:
             forks.append(_Fork(node, list(below.values())))
-    try:
-        torch.autograd.backward(roots, gradients, inputs=list(used.values()), retain_graph=True)
-    finally:
-        for fork in forks:
-            fork.stop_listening()
+    wanted = (*used.values(), *(edge for fork in forks for edge in fork.edges()))
+    found = iter(
+        _engine_run_backward(
+            tuple(roots), _given(roots, gradients), True, False, wanted, allow_unreachable=True, accumulate_grad=False
+        )
+    )
+    for tensor in used.values():
+        tensor.grad = next(found)
+    for fork in forks:
+        fork.received = [next(found) for _ in fork.edges()]
     reached = [id(weight) for fork in forks for weight in fork.weights]
     if len(set(reached)) < len(reached) or any(root.grad_fn not in to_input for root in roots):
         # A weight used in two places is below two forks, and what flows from one fork to the other would count twice;

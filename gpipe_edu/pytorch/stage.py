@@ -7,10 +7,11 @@ its worker can make while other workers make theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from .guards import unchanged
 from .ledger import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
-from .split_backward import input_gradient
+from .split_backward import backward, input_gradient
 from .surroundings import Surroundings
 from .values import Value, change, check, differentiable, tensors
 
@@ -130,7 +131,7 @@ class Stage:
         roots, given = _roots(kept, gradients)
         if roots:
             with step.randomness.behind(m, self.index, self.device):
-                torch.autograd.backward(roots, given)
+                backward(roots, given)
         return kept.input_gradients()
 
     def input_gradient(self, step: StepState, m: int, gradients: Gradients) -> Gradients:
@@ -193,7 +194,14 @@ class Stage:
 
     def _wants_gradient(self, kept: Kept) -> bool:
         # Asked anew each time: weights may be frozen, or exchanged, between two steps.
-        return any(tensor.requires_grad for tensor in (*kept.inputs(), *self.layers.parameters()))
+        return any(tensor.requires_grad for tensor in chain(kept.inputs(), self.layers.parameters(), self._others()))
+
+    def _others(self) -> Iterator[Tensor]:
+        """Tensors that layers hold without calling them parameters."""
+        for module in self.layers.modules():
+            for held in (*module._buffers.values(), *vars(module).values()):
+                if isinstance(held, Tensor):
+                    yield held
 
     def _finish(self, step: StepState, m: int) -> Kept:
         if self.index in step.ledgers:

@@ -8,12 +8,13 @@ run there one by one, in an order that the schedule allows.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import torch
-from torch.overrides import _get_current_function_mode_stack
+from torch import nn
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
@@ -30,8 +31,13 @@ def thread_is_watched() -> bool:
         torch._C._autograd._profiler_enabled()
         or hooks_in_force() is not None
         or any(not isinstance(mode, Stream) for mode in _get_current_dispatch_mode_stack())
-        or any(not isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack())  # type: ignore[no-untyped-call]
+        or bool(_function_modes())
     )
+
+
+def _function_modes() -> list[TorchFunctionMode]:
+    modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return [mode for mode in modes if not isinstance(mode, DeviceContext)]
 
 
 class Surroundings:
@@ -41,6 +47,7 @@ class Surroundings:
         self._variables = contextvars.copy_context()
         self._device = torch.get_default_device() if torch._C._len_torch_function_stack() else None
         self._hooks = hooks_in_force()
+        self._modes = _function_modes()
 
     def run(self, job: Callable[[], _T]) -> _T:
         """What `job` returns, called as if in that thread, then."""
@@ -52,4 +59,41 @@ class Surroundings:
                 around.enter_context(self._device)
             if self._hooks is not None:
                 around.enter_context(torch.autograd.graph.saved_tensors_hooks(*self._hooks))
+            # What a TorchFunctionMode makes of a forward, a recompute must make, too; backward() takes it off.
+            for mode in self._modes:
+                if mode not in _function_modes():
+                    around.enter_context(_pushed(mode))
             return job()
+
+
+@contextmanager
+def _pushed(mode: TorchFunctionMode) -> Iterator[None]:
+    # Not `with mode`, which is the user's to enter and leave.
+    _push_mode(mode)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        _pop_mode()  # type: ignore[no-untyped-call]
+
+
+class Modes:
+    """Which layers were in training mode at a forward: they may be in another one when its backward recomputes."""
+
+    def __init__(self, layers: Iterable[nn.Module]) -> None:
+        self._then = [(module, module.training) for layer in layers for module in layer.modules()]
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Around the backward."""
+        now = [(module, module.training) for module, _ in self._then]
+        _switch(self._then)
+        try:
+            yield
+        finally:
+            _switch(now)
+
+
+def _switch(modes: Iterable[tuple[nn.Module, bool]]) -> None:
+    for module, training in modes:
+        if module.training != training:
+            module.training = training

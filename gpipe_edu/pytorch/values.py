@@ -28,7 +28,7 @@ def change(function: Callable[[Tensor], Tensor], value: Value) -> Value:
 def check(value: object, what: str) -> Value:
     """`value` if it can travel. Raises TypeError that says what `what` gave instead of tensors."""
     parts = value if isinstance(value, tuple) else (value,)
-    if hasattr(value, "_fields"):
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
         raise TypeError(
             f"{what} is a {type(value).__name__}, a NamedTuple, whose names are lost between stages; give a plain tuple"
         )

@@ -189,15 +189,15 @@ MUTANTS = {
     ),
     "a backward does not wait for the user": Mutant(
         "run",
-        "        self._begin()\n        self.go",
-        "        self.go",
+        "            self._begin()\n            self.go",
+        "            self.go",
         DROPPED,
         ON_THREE,
     ),
     "nor does it for the running statistics": Mutant(
         "run",
-        "        self._begin()\n        self.go",
-        "        self.go",
+        "            self._begin()\n            self.go",
+        "            self.go",
         NORM,
         NORMS,
     ),
@@ -228,13 +228,6 @@ MUTANTS = {
         "",
         MEMORY,
         EARLY,
-    ),
-    "hooks of a failed I stay": Mutant(
-        "split_backward",
-        "            fork.stop_listening()",
-        "            pass",
-        MEMORY,
-        {"schedule": "zero_bubble", "way": "step"},
     ),
     "the last error is told, not the first": Mutant(
         "run",
