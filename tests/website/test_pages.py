@@ -108,7 +108,10 @@ def test_pictures_fit_a_laptop_s_screen_where_they_are_first_seen(site, open_pag
         page.goto(path.as_uri())
         sizes = page.eval_on_selector_all(
             ".outputs img",
-            "async images => Promise.all(images.map(async (x) => (await x.decode(), [x.naturalWidth, x.naturalHeight])))",
+            """async (images) => {
+                await Promise.all(images.map((image) => image.decode()));
+                return images.map((image) => [image.naturalWidth, image.naturalHeight]);
+            }""",
         )
         high = [height * min(1, WIDTH / width) for width, height in sizes]
         assert max(high, default=0) <= VISIBLE, path.name
