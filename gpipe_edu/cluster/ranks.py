@@ -296,7 +296,9 @@ def _told_to_end(seconds: float) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    """The error that was first, in one line: PyTorch wraps those of a layer."""
+    """A sentence of ours, whole; else the error that was first, in one line: PyTorch wraps those of a layer."""
+    if isinstance(error, RanksError):
+        return str(error)
     while isinstance(error.__cause__, Exception):
         error = error.__cause__
     lines = str(error).strip().splitlines()

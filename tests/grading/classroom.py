@@ -109,18 +109,44 @@ def share_of(entry):
 def of_the_bank(entry):
     """The notebook with an answer of the bank, and with all that stands beside it there."""
     name = find(entry.key).function
-    source = textwrap.dedent(inspect.getsource(entry.function))
-    named = "" if entry.function.__name__ == name else f"\n{name} = {entry.function.__name__}"
-    book = answered({entry.key: _without_decorators(source) + named})
     module = sys.modules[entry.function.__module__.removesuffix(f".{entry.name}")]
-    book["cells"].insert(0, code(_without_decorators(inspect.getsource(module))))
+    beside, answer = ast.parse(inspect.getsource(module)), ast.parse(textwrap.dedent(inspect.getsource(entry.function)))
+    _strip(beside, answer)
+    if inspect.isfunction(entry.function):
+        for variable, cell in inspect.getclosurevars(entry.function).nonlocals.items():
+            answer.body[:0] = ast.parse(f"{variable} = {cell.__name__}").body
+    own = next(one.name for one in answer.body if hasattr(one, "name"))
+    if own != name:
+        # The bank's right answer goes by that name, too, and this one may build on it.
+        for tree in beside, answer:
+            _rename(tree, name, f"bank_{name}")
+        answer.body += ast.parse(f"{name} = {own}").body
+    book = answered({entry.key: ast.unparse(answer)})
+    book["cells"].insert(book["cells"].index(answer_cell(book, entry.key)), code(ast.unparse(beside)))
     return book
 
 
-def _without_decorators(source):
-    """As it would be typed: the bank's own `@BANK.wrong(...)` is not there."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
+def _strip(beside, answer):
+    """Take away what would not be typed: the bank itself, and the decorators that put an answer in it."""
+    ours = {"BANK"} | {one.name for one in beside.body if _decorates(one)}
+    for node in [*ast.walk(beside), *ast.walk(answer)]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            node.decorator_list = [one for one in node.decorator_list if "BANK" not in ast.unparse(one)]
-    return ast.unparse(tree)
+            node.decorator_list = [one for one in node.decorator_list if not ours & _names(one)]
+    beside.body = [one for one in beside.body if not ours & ({one.name} if hasattr(one, "name") else _names(one))]
+
+
+def _decorates(node):
+    return isinstance(node, ast.FunctionDef) and any("BANK" in _names(part) for part in node.body)
+
+
+def _names(node):
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def _rename(tree, old, new):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == old:
+            node.id = new
+    for node in tree.body:
+        if getattr(node, "name", None) == old:
+            node.name = new

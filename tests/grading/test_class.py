@@ -15,20 +15,18 @@ from typing import NamedTuple
 
 import pytest
 
-from gpipe_edu.course.exercise import exercises
+from gpipe_edu.course.exercise import exercises, find
 from gpipe_edu.process import cage
 from tests.processes import ROOT, running, until
+from tests.solutions.bank import everything
 
-from .classroom import digests
+from .classroom import WRONG_BESIDES, digests, hand_in, of_the_bank, table
 from .school import fill, keys_of
 
 pytestmark = [
     pytest.mark.skipif(cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"),
     pytest.mark.timeout(7200),
 ]
-
-SOON = 20
-"""Seconds for all to end, on however busy a machine; on a quiet one they take less than one."""
 
 REPORT = ("marks.csv", "answers.csv", "marks.json", "junit.xml", "class.html")
 
@@ -37,13 +35,15 @@ class Size(NamedTuple):
     students: int
     keys: tuple[str, ...]
     kills: int
+    soon: int
+    """Seconds after a kill in which all ends: 2 on a quiet machine, and on however busy a one."""
 
 
 @pytest.fixture(scope="module")
 def size(pytestconfig):
     if pytestconfig.getoption("whole_class"):
-        return Size(40, tuple(exercises()), 10)
-    return Size(8, keys_of(("01", "02")), 3)
+        return Size(40, tuple(exercises()), 10, 2)
+    return Size(8, keys_of(("01", "02")), 3, 20)
 
 
 class Graded(NamedTuple):
@@ -122,7 +122,7 @@ def test_killed_at_random_moments_it_is_the_same_report(graded, size, tmp_path):
         time.sleep(1 + rng.random() * graded.seconds / size.kills)
         grader.kill()
         grader.wait(60)
-        until(lambda: running(temporary) == [], SOON)
+        until(lambda: running(temporary) == [], size.soon)
     grade(graded.place, out, temporary, *more)
     for name in REPORT:
         assert (out / name).read_bytes() == (graded.out / name).read_bytes()
@@ -141,3 +141,14 @@ def test_in_another_order_the_marks_are_the_same(graded, tmp_path):
     first, second = marks(graded.out), marks(out)
     for name in names:
         assert {key: first[name][key] for key in quick} == second[renamed[name]]
+
+
+def test_an_answer_of_the_bank_that_is_sliced_out_of_a_notebook_is_diagnosed_as_ever(pytestconfig, tmp_path):
+    expected = {}
+    for number, entry in enumerate(everything()[:: None if pytestconfig.getoption("whole_class") else 60]):
+        hand_in(tmp_path / "in" / str(number) / f"{find(entry.key).notebook}.ipynb", of_the_bank(entry))
+        if entry.name not in WRONG_BESIDES:
+            expected[str(number), entry.key] = entry.slip
+    grade(tmp_path / "in", tmp_path / "out", tmp_path, "--seeds", "1")
+    found = {(row["student"], row["task"]): row["slip"] for row in table(tmp_path / "out" / "answers.csv")}
+    assert {task: found[task] for task in expected} == expected
