@@ -13,6 +13,8 @@ from collections import Counter
 
 import pytest
 
+from tests.notebooks.heights import after_their_cells
+
 SLOW = (
     "tests/browser/",
     "tests/command/",
@@ -79,6 +81,7 @@ def pytest_unconfigure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    items[:] = after_their_cells(items)
     if not config.getoption("quick"):
         return
     judged = Counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -27,15 +28,17 @@ def run(folder: Path, port: int, options: list[str]) -> int:
             raise ValueError(f'lab needs {error.name}: python -m pip install "gpipe_edu[notebooks]"') from error
     prepare(os.environ)
     print("JupyterLab starts; the address to open is printed below. Stop it with Ctrl-C, twice.")
-    lab.launch_instance(
-        [
-            f"--ServerApp.root_dir={folder.resolve()}",
-            f"--port={port}",
-            f"--LabApp.default_url={FIRST}",
-            *_root(),
-            *options,
-        ]
-    )
+    with tempfile.TemporaryDirectory(prefix="gpipe_edu_") as kernels:
+        offer_kernel(os.environ, Path(kernels))
+        lab.launch_instance(
+            [
+                f"--ServerApp.root_dir={folder.resolve()}",
+                f"--port={port}",
+                f"--LabApp.default_url={FIRST}",
+                *_root(),
+                *options,
+            ]
+        )
     return 0
 
 
@@ -55,9 +58,24 @@ def told(copied: list[workspace.Copied], folder: Path) -> list[str]:
 
 def prepare(environment: Any) -> None:
     """Settings of ours below the user's own, and this Python first on the path, for terminals in JupyterLab."""
-    ours = str(files("gpipe_edu.course") / "jupyter")
-    for name, first in (("JUPYTER_CONFIG_PATH", ours), ("PATH", str(Path(sys.executable).parent))):
-        environment[name] = os.pathsep.join(filter(None, [first, environment.get(name, "")]))
+    _put_first(environment, "JUPYTER_CONFIG_PATH", str(files("gpipe_edu.course") / "jupyter"))
+    _put_first(environment, "PATH", str(Path(sys.executable).parent))
+
+
+def offer_kernel(environment: Any, folder: Path) -> None:
+    """This Python's kernel, written into `folder`; it loads the course at its start.
+
+    A lesson's first cell imports torch before us, and that is the one during which a learner waits longest.
+    """
+    kernelspec: Any = import_module("ipykernel.kernelspec")
+    kernelspec.write_kernel_spec(
+        folder / "kernels" / kernelspec.KERNEL_NAME, extra_arguments=["--ext=gpipe_edu.course"]
+    )
+    _put_first(environment, "JUPYTER_PATH", str(folder))
+
+
+def _put_first(environment: Any, name: str, place: str) -> None:
+    environment[name] = os.pathsep.join(filter(None, [place, environment.get(name, "")]))
 
 
 def _root() -> list[str]:

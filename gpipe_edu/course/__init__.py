@@ -8,6 +8,7 @@ from .lab_report import LabReport
 from .machine import on_your_machine
 from .predict import forget, predict
 from .progress import progress
+from .running import watch_cells
 from .stub import tell_plainly
 from .waiting import counting, track
 from .ways_out import reset, solution
@@ -30,3 +31,4 @@ __all__ = [
 ]
 
 tell_plainly()
+watch_cells()

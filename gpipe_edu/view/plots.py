@@ -11,7 +11,7 @@ from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
-from .palette import GROUNDS, PAINTS
+from .palette import GROUNDS, PAINTS, Ground
 from .paper import dress, ground_under, new_figure, theme_under
 
 if TYPE_CHECKING:
@@ -120,14 +120,15 @@ def plot_bars(
     """
     _fit(len(labels), bars)
     ax = ax or _axes(height=3.0)
-    width, ink = 0.8 if stacked else 0.8 / len(bars), ground_under(ax).ink
+    width, ground = 0.8 if stacked else 0.8 / len(bars), ground_under(ax)
+    ink = ground.ink
     bottom = [0.0] * len(labels)
     for number, ((name, values), colour) in enumerate(zip(bars.items(), _fills(len(bars)), strict=False)):
         shift = 0.0 if stacked else (number - (len(bars) - 1) / 2) * width
         at = [place + shift for place in range(len(labels))]
         drawn = ax.bar(at, values, width, bottom=bottom, color=colour, edgecolor=ink, linewidth=0.6, label=name)
         if numbers:
-            ax.bar_label(drawn, fmt=numbers, fontsize=11, **_label_look(stacked, colour, ink))
+            ax.bar_label(drawn, fmt=numbers, fontsize=11, **_label_look(stacked, colour, ground))
         if stacked:
             bottom = [low + value for low, value in zip(bottom, values, strict=True)]
     if limit is not None:
@@ -241,10 +242,12 @@ def panels(count: int) -> list[Axes]:
     return list(figure.subplots(1, count, sharex=True, sharey=True, squeeze=False)[0])
 
 
-def _label_look(stacked: bool, fill: str, ink: str) -> dict[str, Any]:
+def _label_look(stacked: bool, fill: str, ground: Ground) -> dict[str, Any]:
     """Where a bar's number stands: over the bar, or within it if another one may stand on top."""
     if not stacked:
-        return {"padding": 2, "color": ink}
+        from matplotlib.patheffects import withStroke  # a limit may run through the number
+
+        return {"padding": 2, "color": ground.ink, "path_effects": [withStroke(linewidth=3, foreground=ground.paper)]}
     return {"label_type": "center", "color": "white" if fill == PAINTS["B"].fill else "black"}
 
 

@@ -23,8 +23,22 @@ const model = {
   off: (name, handler) => handlers[name].delete(handler),
 };
 window.wake = () => kernel({}).then(hear);
-render({ model, el: document.getElementById("host") });
+render({ model, el: document.getElementById("HOST") });
 """
+DOCUMENT = '<!DOCTYPE html><meta charset="utf-8">'
+
+
+def plain(chart):
+    """What a widget's page is told of it at first."""
+    traits = chart.trait_values(sync=True).items()
+    return {name: value for name, value in traits if name != "layout" and not name.startswith("_")}
+
+
+def hosted(css, esm, state, name="host"):
+    """A piece of a page, the element `name` with that widget; it asks `kernel`, which somebody has to be."""
+    told = json.dumps(state).replace("<", "\\u003c")
+    script = MODEL.replace("HOST", name).replace("STATE", told)
+    return f'<style>{css}</style><main id="{name}"></main><script type="module">\n{esm}\n{script}</script>'
 
 
 class Kernel:
@@ -37,14 +51,7 @@ class Kernel:
         self.page, self.chart = page, chart
         self.sent, self.held, self.said, self.busy = [], [], [], False
         chart.send = lambda content, buffers=(): self.said.append(content)
-        traits = chart.trait_values(sync=True)
-        plain = {name: traits[name] for name in traits if name != "layout" and not name.startswith("_")}
-        state = json.dumps(plain).replace("<", "\\u003c")
-        path.write_text(
-            f'<!DOCTYPE html><meta charset="utf-8"><style>{chart._css}</style><main id="host"></main>'
-            f'<script type="module">\n{chart._esm}\n{MODEL.replace("STATE", state)}</script>',
-            encoding="utf-8",
-        )
+        path.write_text(DOCUMENT + hosted(chart._css, chart._esm, plain(chart)), encoding="utf-8")
         page.expose_function("kernel", self.answer)
         page.goto(path.as_uri())
         page.wait_for_selector(".ge-base > *", state="attached")

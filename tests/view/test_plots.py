@@ -187,3 +187,8 @@ def test_what_does_not_fit_is_refused(ax):
         plot_bars(["a", "b"], {"one": [1]}, up="y", ax=ax)
     with pytest.raises(ValueError, match="no point 'b'; the points are a"):
         plot_points({"a": (1, 2)}, across="x", up="y", named=["b"], ax=ax)
+
+
+def test_a_limit_that_runs_through_a_bar_s_number_leaves_it_readable(ax):
+    plot_bars(["16", "1"], {"weight": [0.0125, 0.2]}, up="weight", limit=1 / 65, numbers="{:.4f}", ax=ax)
+    assert all(words.get_path_effects() for words in ax.texts)

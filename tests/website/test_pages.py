@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 import pytest
 
+from tests.notebooks.heights import VISIBLE, WIDTH
 from tests.website.conftest import ROOT, SAMPLE, TIMES
 from tests.website.visit import Visit, move_the_explorer
 
@@ -98,6 +99,27 @@ def test_nothing_hangs_over_the_edge(site, open_page, width, scheme):
     for path in written(site):
         page.goto(path.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path.name
+
+
+def test_pictures_fit_a_laptop_s_screen_where_they_are_first_seen(site, open_page):
+    """In JupyterLab; lessons are measured when nbval runs them (tests/notebooks/heights.py), exercises only here."""
+    page = open_page()
+    for path in written(site):
+        page.goto(path.as_uri())
+        sizes = page.eval_on_selector_all(
+            ".outputs img",
+            """async (images) => {
+                await Promise.all(images.map((image) => image.decode()));
+                return images.map((image) => [image.naturalWidth, image.naturalHeight]);
+            }""",
+        )
+        high = [height * min(1, WIDTH / width) for width, height in sizes]
+        assert max(high, default=0) <= VISIBLE, path.name
+
+
+def test_the_puzzles_of_a_page_are_those_that_its_lesson_asks_for(site):
+    page = (site / "notebooks/03_scheduling.html").read_text(encoding="utf-8")
+    assert re.findall(r"Here stands the puzzle <b>([^<]*)", page) == ["The memory wall", "One forward, one backward"]
 
 
 def test_the_explorer_is_moved_without_a_kernel(site, open_page):

@@ -39,12 +39,13 @@ def puzzle(
     kept = SolvedLevels(progress, everything=bool(unlock))
     if level:
         find_level(level)
-    notice = ""
+    notice = locked = ""
     try:
         session = Session(level, kept)
-    except ValueError as error:
-        session, notice = Session("", kept), str(error)
-    greeting = BACK if any(session.board.rows) else ""
+    except ValueError as error:  # nobody's mistake: a lesson has asked for a level
+        session, said = Session("", kept), str(error)
+        locked = said[0].upper() + said[1:]
+    greeting = ". ".join(filter(None, [locked, BACK if any(session.board.rows) else ""]))
     if share:
         answer = session.do("open", text=share)
         notice, greeting = "" if answer["accepted"] else answer["message"], ""
