@@ -44,10 +44,10 @@ exercises: $(VENV)/learner  ## build exercises/ from solutions/
 	@$(BIN)/python -m gpipe_edu build
 
 test: $(VENV)/developer  ## every test and every notebook
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
-	$(BIN)/python -m pytest -n 2 --dist loadfile --quick tests
+	$(BIN)/python -m pytest -n 3 --dist loadfile --quick tests
 
 test-floors:  ## the quick tests with the oldest releases that pyproject.toml allows, in .venv-floors
 	PYTHON=$(PYTHON) .ci/floors
