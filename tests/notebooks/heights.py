@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ..browser import chrome, kernel
+from ..processes import ROOT
 
 WIDTH, VISIBLE = 930, 647
 """What a laptop of 1366 x 768 leaves a notebook in JupyterLab, in pixels."""
@@ -18,7 +19,8 @@ HIGHER = {}
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 STATES = """
-import json, pathlib
+import json, pathlib, sys
+sys.path.append(ROOT)  # a lesson's kernel knows the package, and not its tests
 from ipywidgets.widgets.widget import _instances
 from tests.browser.kernel import plain
 pathlib.Path(PATH).write_text(json.dumps({
@@ -70,7 +72,8 @@ class Heights(pytest.Item):
 
 def states(running, path):
     """By model, what a page needs in order to show each widget of a running kernel."""
-    asked = running.execute_cell_input(STATES.replace("PATH", repr(str(path))), allow_stdin=False)
+    source = STATES.replace("PATH", repr(str(path))).replace("ROOT", repr(ROOT))
+    asked = running.execute_cell_input(source, allow_stdin=False)
     running.await_reply(asked, timeout=60)
     return json.loads(path.read_text())
 
