@@ -101,7 +101,7 @@ def test_a_file_that_is_too_large_is_not_even_read(tmp_path):
 
 def test_a_trace_of_pytorch_is_told_by_what_is_in_it(tmp_path):
     torch = pytest.importorskip("torch")
-    with torch.profiler.profile() as profile:
+    with torch.profiler.profile(acc_events=True) as profile:  # else PyTorch 2.11 warns
         torch.ones(3) + 1
     path = tmp_path / "profile.json"
     profile.export_chrome_trace(str(path))
