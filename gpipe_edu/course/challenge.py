@@ -16,7 +16,8 @@ from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu import store
-from gpipe_edu.schedule import Op, Schedule, ScheduleError, gpipe
+from gpipe_edu.schedule import Schedule, ScheduleError, gpipe
+from gpipe_edu.schedule.recompute import recomputing
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, peak_memory, simulate
 from gpipe_edu.words import plural
@@ -184,7 +185,7 @@ def _recompute(wish: Mapping[str, Any], answer: object) -> Judged:
     strange = [m for m in answer if not 0 <= m < wish["M"]]
     if strange:
         return Judged(False, f"There is no micro-batch {strange[0]}; they are 0 to {wish['M'] - 1}.")
-    plan = simulate(_recomputing(wish["K"], wish["M"], set(answer)))
+    plan = simulate(recomputing(gpipe(wish["K"], wish["M"]), answer, "yours"))
     peak = max(peak_memory(plan, boundary=1, interior=wish["interior"]))
     words = f"A device holds up to {peak:g} blocks, and the step takes {plan.makespan:g} units"
     if peak > wish["room"]:
@@ -192,15 +193,6 @@ def _recompute(wish: Mapping[str, Any], answer: object) -> Judged:
     if plan.makespan > wish["makespan"]:
         return Judged(False, f"{words}: it fits, and can be faster.", plan)
     return Judged(True, f"{words}.", plan)
-
-
-def _recomputing(K: int, M: int, chosen: set[int]) -> Schedule:
-    """F-then-B in which the chosen micro-batches are recomputed right before their backward."""
-
-    def ops(op: Op) -> list[Op]:
-        return [Op("R", *op[1:]), op] if op.kind == "B" and op.micro_batch in chosen else [op]
-
-    return Schedule([[each for op in row for each in ops(op)] for row in gpipe(K, M).rows], name="yours")
 
 
 _KINDS: Final = {

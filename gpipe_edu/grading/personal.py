@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
+from math import factorial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -68,7 +70,17 @@ class Puzzle(NamedTuple):
 
 
 def puzzles(secret: str, student: str, count: int, taken: Collection[Frame] = ()) -> list[Puzzle]:
-    """The puzzles of a student: no two of one size, and none in a frame that is `taken` by somebody else's."""
+    """The puzzles of a student: no two of one size, and none in a frame that is `taken` by somebody else's.
+
+    Raises ValueError if too few frames are free: a class has 1,920.
+    """
+    orders = Counter((K, len(order)) for K, order in taken)
+    free = {(K, M) for K, M in _SIZES if orders[K, M] < factorial(M)}
+    if len(free) < count:
+        raise ValueError(
+            f"{student} needs {count} puzzles of different sizes, and orders that nobody has are left for {len(free)}; "
+            "put a part of the class into a folder of sheets, with a secret, of their own"
+        )
     found: list[Puzzle] = []
     for number in range(count):
         sizes = {(one.K, one.M) for one in found}

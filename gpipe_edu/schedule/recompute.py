@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from .op import Op
@@ -25,16 +25,21 @@ def with_recompute(schedule: Schedule, checkpoint: str) -> Schedule:
         raise ValueError(
             f"checkpoint is {checkpoint!r}, but the schedule says by R or C ops what is recomputed; leave one out"
         )
-    count = schedule.micro_batches - (checkpoint == "except_last")
-    rows = []
+    chosen = range(schedule.micro_batches - (checkpoint == "except_last"))
+    return recomputing(schedule, chosen, f"{schedule.name}, checkpoint {checkpoint}")
+
+
+def recomputing(schedule: Schedule, micro_batches: Container[int], name: str) -> Schedule:
+    """`schedule`, under another name, with an R right before the backward of these micro-batches, on every stage."""
+    rows: list[list[Op]] = []
     for row in schedule.rows:
         ops: list[Op] = []
         for op in row:
-            if op.kind in "BI" and op.micro_batch < count:
+            if op.kind in "BI" and op.micro_batch in micro_batches:
                 ops.append(Op("R", op.micro_batch, op.stage))
             ops.append(op)
         rows.append(ops)
-    return Schedule(rows, name=f"{schedule.name}, checkpoint {checkpoint}")
+    return Schedule(rows, name=name)
 
 
 def with_kinds(schedule: Schedule, kinds: Mapping[str, str]) -> Schedule:

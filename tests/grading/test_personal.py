@@ -1,6 +1,7 @@
 """Everybody has puzzles of their own, with a best that is proven, and nobody else's answer is worth much there."""
 
 import csv
+import itertools
 import re
 
 import pytest
@@ -78,6 +79,14 @@ def test_the_order_in_which_the_micro_batches_come_is_kept(drawn, best):
     assert " ".join(map(str, one.order)) in said
     assert " ".join(map(str, other.order)) in said
     assert earned(other, _renamed(text, other))[0] == 1
+
+
+def test_a_class_that_has_used_up_the_orders_is_told():
+    sizes = [(K, M) for K in (2, 3, 4, 5) for M in (3, 4, 5, 6) if K * M <= 20]
+    taken = {(K, order) for K, M in sizes for order in itertools.permutations(range(M)) if (K, M) not in sizes[:2]}
+    assert {(one.K, one.M) for one in puzzles("a secret word", FIRST, 2, taken)} == set(sizes[:2])
+    with pytest.raises(ValueError, match=r"needs 3 puzzles of different sizes, and orders .* are left for 2"):
+        puzzles("a secret word", FIRST, 3, taken)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,28 @@ from tests.processes import PATIENCE
 mse = nn.functional.mse_loss
 
 
+class Apply(nn.Module):
+    """A layer that is one function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class First(nn.Module):
+    """The first of what a layer returns: outputs without a state, say."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
 def mse_sum(output, target):
     return mse(output, target, reduction="sum")
 

@@ -116,15 +116,6 @@ def test_what_a_forward_refuses(x):
             pipe.train(train)(x)
 
 
-class Give(nn.Module):
-    def __init__(self, what):
-        super().__init__()
-        self.what = what
-
-    def forward(self, x):
-        return self.what(x)
-
-
 @pytest.mark.parametrize("mode", bench.MODES)
 @pytest.mark.parametrize(
     ("what", "telling"),
@@ -139,7 +130,7 @@ class Give(nn.Module):
 )
 @pytest.mark.parametrize("stage", [0, 1])
 def test_a_stage_that_returns_no_tensor(stage, what, telling, mode):
-    layers = [nn.Linear(4, 4), Give(what)]
+    layers = [nn.Linear(4, 4), bench.Apply(what)]
     net = nn.Sequential(*(layers if stage == 1 else [layers[1], nn.Linear(4, 4)]))
     pipe = GPipe(net, 2, 4, checkpoint=mode)
     for call in (lambda: pipe(X), lambda: pipe.step(X, Y, bench.mse)):

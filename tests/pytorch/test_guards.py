@@ -242,19 +242,13 @@ def test_transforms_are_refused_in_plain_words(name):
 Pair = namedtuple("Pair", "a b")
 
 
-class Apply(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 REFUSED = {
-    "NamedTuple": (lambda: (nn.Linear(4, 4), Apply(lambda x: Pair(x, x)), Apply(lambda p: p.a)), "plain tuple"),
+    "NamedTuple": (
+        lambda: (nn.Linear(4, 4), bench.Apply(lambda x: Pair(x, x)), bench.Apply(lambda p: p.a)),
+        "plain tuple",
+    ),
     "None in a skip": (
-        lambda: (nn.Linear(4, 4), Stash("a", Apply(lambda x: None)), nn.Tanh(), Take("a", lambda x, _: x)),
+        lambda: (nn.Linear(4, 4), Stash("a", bench.Apply(lambda x: None)), nn.Tanh(), Take("a", lambda x, _: x)),
         r'Stash\("a"\) keeps .* NoneType',
     ),
     "lazy": (lambda: (nn.LazyLinear(4), nn.LazyLinear(4)), r"no_grad\(\): pipe\(x\)"),
@@ -269,7 +263,7 @@ def test_what_cannot_travel_or_be_measured_is_refused(name):
 
 
 def test_outputs_without_samples_belong_into_a_step():
-    net = nn.Sequential(nn.Linear(4, 4), Apply(lambda x: (x**2).mean()))
+    net = nn.Sequential(nn.Linear(4, 4), bench.Apply(lambda x: (x**2).mean()))
     pipe = GPipe(net, 2, 3)
     with pytest.raises(ValueError, match="behind the pipe"):
         pipe(X)

@@ -83,18 +83,11 @@ MODELS = {
     "identity": lambda: nn.Identity(),
     "views": lambda: nn.Sequential(linear(), nn.Unflatten(1, (2, 2)), nn.Flatten(), linear()),
     "weight unused": lambda: Functional(lambda x, a, b: x * a, 4, 4),
-    "recurrent": lambda: nn.Sequential(nn.Unflatten(1, (2, 2)), First(nn.GRU(2, 2, batch_first=True)), nn.Flatten()),
+    "recurrent": lambda: nn.Sequential(
+        nn.Unflatten(1, (2, 2)), bench.First(nn.GRU(2, 2, batch_first=True)), nn.Flatten()
+    ),
     "detached": lambda: Functional(lambda x, a, b: x * a + (x * b).detach() * b, 4, 4),
 }
-
-
-class First(nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x):
-        return self.inner(x)[0]
 
 
 IN_ONE_PIECE = ("channels-last group norm", "reentrant checkpoint")

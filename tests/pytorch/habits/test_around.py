@@ -16,8 +16,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from tests.pytorch.habits.test_layers import Do, do
-from tests.pytorch.habits.ways import CALLS, TRAINS, as_plain, as_plain_calls, batch, data, held, mlp, same, seeded
+from tests.pytorch.bench import Apply
+from tests.pytorch.habits.ways import CALLS, TRAINS, as_plain, as_plain_calls, batch, data, do, held, mlp, same, seeded
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -25,7 +25,7 @@ from tests.pytorch.habits.ways import CALLS, TRAINS, as_plain, as_plain_calls, b
 def test_autocast(way, dtype):
     net = mlp().float()
     seen = []
-    net.append(Do(lambda x: seen.append(x.dtype) or x))
+    net.append(Apply(lambda x: seen.append(x.dtype) or x))
     x, y = data()
     with torch.autocast("cpu", dtype):
         model = way.wrap(net)
@@ -99,7 +99,7 @@ def test_saved_tensors_that_may_change(way):
 @as_plain
 def test_warnings_of_a_layer_are_caught(way):
     net = mlp()
-    net[1] = Do(lambda x: warnings.warn("mine", stacklevel=1) or x)
+    net[1] = Apply(lambda x: warnings.warn("mine", stacklevel=1) or x)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         way.learn(way.wrap(net), *data())
@@ -109,7 +109,7 @@ def test_warnings_of_a_layer_are_caught(way):
 @as_plain
 def test_words_of_a_layer_are_caught(way):
     net, words = mlp(), io.StringIO()
-    net[1] = Do(lambda x: print("mine") or x)
+    net[1] = Apply(lambda x: print("mine") or x)
     with contextlib.redirect_stdout(words):
         way.learn(way.wrap(net), *data())
     return set(words.getvalue().split())

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gpipe_edu.pytorch import GPipe
-from tests.pytorch.habits.test_layers import Do
+from tests.pytorch.bench import Apply
 from tests.pytorch.habits.ways import TRAINS, batch, data, held, mlp, same
 
 
@@ -164,7 +164,7 @@ def hooked(net):
 
 def computed_before(net):
     scale = net[0].weight.norm() ** 2
-    net[3] = Do(lambda x: x * scale)
+    net[3] = Apply(lambda x: x * scale)
 
 
 CRYPTIC = {

@@ -7,42 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.pytorch.habits.ways import as_plain, as_plain_calls, batch, held, in_pieces, seeded
-
-
-class Do(nn.Module):
-    """A layer that is one function."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
-def do(function):
-    return lambda: Do(function)
-
-
-def trained(way, net, x, **options):
-    """One batch through it; the loss is all outputs, each with a weight of its own."""
-    x = x.clone().requires_grad_(True) if x.is_floating_point() or x.is_complex() else x
-    loss = way.learn(way.wrap(net, **options), x, x.new_zeros(len(x), 1), weighed)
-    return loss, x.grad, held(net)
-
-
-def weighed(out, y=None):
-    """A sum over samples, divided by how many there are, so that micro-batches count as in one batch."""
-    parts = out if isinstance(out, tuple) else (out,)
-    total = 0.0
-    for part in parts:
-        if part.is_complex():
-            part = torch.view_as_real(part)
-        weights = torch.linspace(0.5, 1.5, part[0].numel(), dtype=torch.float64).view_as(part[0])
-        total = total + (part.double() * weights).sin().sum() / len(part)
-    return total
-
+from tests.pytorch.bench import First
+from tests.pytorch.habits.ways import as_plain, as_plain_calls, batch, do, held, in_pieces, seeded, trained
 
 BY_SAMPLE = {
     "conv1d": ((4, 9), [lambda: nn.Conv1d(4, 3, 3, padding="same"), nn.ReLU]),
@@ -90,9 +56,9 @@ BY_SAMPLE = {
     ),
     "bidirectional": (
         (5, 4),
-        [lambda: Outputs(nn.LSTM(4, 6, 2, batch_first=True, bidirectional=True, proj_size=3)), lambda: nn.Linear(6, 2)],
+        [lambda: First(nn.LSTM(4, 6, 2, batch_first=True, bidirectional=True, proj_size=3)), lambda: nn.Linear(6, 2)],
     ),
-    "gru": ((5, 4), [lambda: Outputs(nn.GRU(4, 6, batch_first=True)), do(lambda x: x[:, -1])]),
+    "gru": ((5, 4), [lambda: First(nn.GRU(4, 6, batch_first=True)), do(lambda x: x[:, -1])]),
     "rnn_cells": ((5, 4), [lambda: Cells(4, 6), lambda: nn.Linear(6, 2)]),
     "residual": ((6,), [lambda: Residual(6), lambda: Residual(6)]),
     "inplace_after_residual": ((6,), [lambda: ResidualThenInPlace(6), lambda: ResidualThenInPlace(6)]),
@@ -139,17 +105,6 @@ class SelfAttention(nn.Module):
     def forward(self, x):
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], dtype=x.dtype) if self.causal else None
         return x + self.attention(x, x, x, attn_mask=mask, need_weights=False)[0]
-
-
-class Outputs(nn.Module):
-    """The outputs of a recurrent layer, without its state."""
-
-    def __init__(self, recurrent):
-        super().__init__()
-        self.recurrent = recurrent
-
-    def forward(self, x):
-        return self.recurrent(x)[0]
 
 
 class Cells(nn.Module):

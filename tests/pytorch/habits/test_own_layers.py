@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.pytorch.habits.test_layers import Residual, do, trained
-from tests.pytorch.habits.ways import as_plain, batch, in_pieces, seeded
+from tests.pytorch.habits.test_layers import Residual
+from tests.pytorch.habits.ways import as_plain, batch, do, in_pieces, seeded, trained
 
 
 @as_plain

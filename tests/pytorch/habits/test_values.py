@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from gpipe_edu.pytorch import GPipe
-from tests.pytorch.habits.test_layers import Do, do, trained, weighed
+from tests.pytorch.bench import Apply
 from tests.pytorch.habits.ways import (
     CALLS,
     TRAINS,
@@ -21,10 +21,13 @@ from tests.pytorch.habits.ways import (
     as_plain_calls,
     batch,
     data,
+    do,
     error_of,
     held,
     mlp,
     seeded,
+    trained,
+    weighed,
 )
 
 STEPS = [way for way in TRAINS if way.steps]
@@ -408,7 +411,7 @@ NOT_PASSED_ON = {
 @pytest.mark.parametrize("kind", NOT_PASSED_ON)
 def test_outputs_that_a_stage_may_not_have(kind, last):
     function, error, words = NOT_PASSED_ON[kind]
-    layers = [nn.Linear(6, 6), Do(function)] if last else [Do(function), nn.Linear(6, 6)]
+    layers = [nn.Linear(6, 6), Apply(function)] if last else [Apply(function), nn.Linear(6, 6)]
     pipe = GPipe(nn.Sequential(*layers).double(), 2, 3)
     with pytest.raises(error, match=words):
         pipe(batch(6))

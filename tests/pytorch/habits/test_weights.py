@@ -8,8 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize, prune
 
-from tests.pytorch.habits.test_layers import trained
-from tests.pytorch.habits.ways import as_plain, batch, held, in_pieces, mlp, seeded
+from tests.pytorch.habits.ways import as_plain, batch, held, in_pieces, mlp, seeded, trained
 
 WRAPPED = {
     "weight_norm": parametrizations.weight_norm,

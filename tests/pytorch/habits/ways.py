@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.split import join_batch, split_batch
+from tests.pytorch.bench import Apply
 
 K, M, N = 2, 3, 7  # ragged
 
@@ -153,6 +154,29 @@ def held(net: nn.Module) -> dict[str, Any]:
     """All that training changes: weights, their gradients, buffers."""
     weights = {name: (weight.detach().clone(), copy.deepcopy(weight.grad)) for name, weight in net.named_parameters()}
     return weights | {name: buffer.clone() for name, buffer in net.named_buffers()}
+
+
+def do(function):
+    return lambda: Apply(function)
+
+
+def trained(way, net, x, **options):
+    """One batch through it; the loss is all outputs, each with a weight of its own."""
+    x = x.clone().requires_grad_(True) if x.is_floating_point() or x.is_complex() else x
+    loss = way.learn(way.wrap(net, **options), x, x.new_zeros(len(x), 1), weighed)
+    return loss, x.grad, held(net)
+
+
+def weighed(out, y=None):
+    """A sum over samples, divided by how many there are, so that micro-batches count as in one batch."""
+    parts = out if isinstance(out, tuple) else (out,)
+    total = 0.0
+    for part in parts:
+        if part.is_complex():
+            part = torch.view_as_real(part)
+        weights = torch.linspace(0.5, 1.5, part[0].numel(), dtype=torch.float64).view_as(part[0])
+        total = total + (part.double() * weights).sin().sum() / len(part)
+    return total
 
 
 def error_of(call: Callable[[], Any]) -> type[BaseException]:
