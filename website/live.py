@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import gpipe_edu
+from gpipe_edu.course.predict import Outcome
 from gpipe_edu.course.prediction_widget import Prediction
 from gpipe_edu.view.gantt.widget import Gantt
 from gpipe_edu.view.layout import layout
@@ -66,29 +67,28 @@ def _question(widget: Prediction) -> str:
     return f'<script type="application/json" class="ask">{json.dumps(data).replace("<", chr(92) + "u003c")}</script>'
 
 
-def _answers(widget: Prediction) -> Any:
+def _answers(widget: Prediction) -> dict[str, Any]:
     """What is said to each answer; to a curve, of which there are too many, to one of each sort."""
     asked: Any = widget._asked
     if widget.kind == "curve":
         right = asked.solution()
-        replies = {
-            name: _reply(widget, given) for name, given in (("low", [0.0] * len(right)), ("high", [1.0] * len(right)))
-        }
-        return {"right": _reply(widget, right), "near": asked.near, **replies}
+        sorts = {"right": right, "low": [0.0] * len(right), "high": [1.0] * len(right)}
+        return {"near": asked.near, **{sort: _reply(widget, curve) for sort, curve in sorts.items()}}
     if widget.kind == "choice":
         given: list[Any] = [letter for letter, _ in widget.asked["options"]]
     elif widget.kind == "click":
         given = [op["op"] for row in widget.asked["rows"] for op in row if op["open"]]
     else:
-        steps = round(asked.longest / asked.step)
-        given = [round(step * asked.step, 9) for step in range(steps + 1)]
-    return {json.dumps(round(each, 9) if isinstance(each, float) else each): _reply(widget, each) for each in given}
+        given = [step * asked.step for step in range(round(asked.longest / asked.step) + 1)]
+    return {"replies": [_reply(widget, each) for each in given]}
 
 
 def _reply(widget: Prediction, given: Any) -> dict[str, Any]:
-    from gpipe_edu.course.predict import Outcome
-
-    return widget._reply(Outcome(given))
+    """What is said to `given`, an answer as the page sends it, and what is kept of it: an option's letter in the file,
+    because the next build may show the options in another order.
+    """
+    outcome = Outcome(widget._asked.read(given))
+    return {"given": given, "kept": outcome.chosen, **widget._reply(outcome)}
 
 
 def pack(data: Any) -> str:

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from tests.notebooks.heights import VISIBLE, WIDTH
+from tests.website.asked import entries, misjudged, on_page
 from tests.website.conftest import ROOT, SAMPLE, TIMES
 from tests.website.visit import Visit, move_the_explorer
 
@@ -93,6 +94,16 @@ def questions(path):
     return sum(len(re.findall(r"^predict\(", source, re.MULTILINE)) for source in cells)
 
 
+def test_what_is_packed_into_a_page_judges_every_answer_as_its_file_has_it(site):
+    """`test_questions.py` clicks what is packed so."""
+    written_down = entries()
+    for path in written(site):
+        source = ROOT / path.relative_to(site).with_suffix(".ipynb")
+        asked = on_page(path.read_text(encoding="utf-8"))
+        assert len(asked) == (questions(source) if source.exists() else 0), path.name
+        assert [fault for each in asked for fault in misjudged(each, written_down[each["key"]])] == [], path.name
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1366, "light"), (390, "dark")])
 def test_nothing_hangs_over_the_edge(site, open_page, width, scheme):
     page = open_page(width, 800, scheme)
@@ -172,8 +183,8 @@ def test_a_bar_is_dragged_and_judged(site, open_page):
     form.locator('[role="slider"]').focus()
     page.keyboard.press("ArrowRight")
     form.locator("button").click()
-    form.locator(".ge-prediction-words", has_text="21").wait_for()
-    assert "You said" in form.locator(".ge-prediction-words").inner_text()
+    form.locator(".ge-prediction-words", has_text="You said 8. It is 21.").wait_for()
+    assert form.locator("h4").inner_text() == "✗ Not so"
 
 
 def test_search_finds_a_term_and_leads_to_it(site, open_page):

@@ -17,26 +17,34 @@
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
   }
 
-  function reply(answers, kind, given) {
-    if (kind !== "curve") return answers[JSON.stringify(typeof given === "number" ? Math.round(given * 1e9) / 1e9 : given)];
+  /** What is said to an answer as it was given, or as it was kept; undefined to one that the question no longer has. */
+  function reply(answers, kind, form, answer) {
+    if (kind === "curve") return reply_to_curve(answers, answer);
+    const same = (one) => (typeof answer === "number" ? Math.abs(one - answer) < 1e-9 : one === answer);
+    return answers.replies.find((one) => same(one[form]));
+  }
+
+  function reply_to_curve(answers, curve) {
     const truth = answers.right.solution;
-    const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-    const off = mean(given.map((value, i) => Math.abs(value - truth[i])));
-    const said = off <= answers.near ? answers.right : mean(given) < mean(truth) ? answers.low : answers.high;
-    return { ...said, chosen: given };
+    if (curve.length !== truth.length) return undefined;
+    // To nine digits, as in Python: the order in which numbers are added up must not decide.
+    const mean = (values) => Math.round((values.reduce((sum, value) => sum + value, 0) / values.length) * 1e9) / 1e9;
+    const off = mean(curve.map((value, i) => Math.abs(value - truth[i])));
+    const said = off <= answers.near ? answers.right : mean(curve) < mean(truth) ? answers.low : answers.high;
+    return { ...said, chosen: curve, kept: curve };
   }
 
   const kept = {
     get(key) {
       try {
-        return JSON.parse(localStorage.getItem(`gpipe_edu ${key}`));
+        return JSON.parse(localStorage.getItem(`gpipe_edu prediction ${key}`));
       } catch {
         return null;
       }
     },
     set(key, value) {
       try {
-        localStorage.setItem(`gpipe_edu ${key}`, JSON.stringify(value));
+        localStorage.setItem(`gpipe_edu prediction ${key}`, JSON.stringify(value));
       } catch {
         // a browser that keeps nothing: the answer stands until the page is left
       }
@@ -49,8 +57,11 @@
     let heard = () => {};
     const after = script.closest("section").nextElementSibling;
     const fold = fold_away(after?.classList.contains("after") ? after : null);
-    const answer = async (given) => {
-      state.outcome = reply(await unpack(asked.answers), asked.kind, given);
+    const answer = async (form, given) => {
+      const said = reply(await unpack(asked.answers), asked.kind, form, given);
+      if (!said) return;
+      if (form === "given") kept.set(asked.key, said.kept);
+      state.outcome = said;
       heard();
       fold();
     };
@@ -58,16 +69,13 @@
       get: (name) => state[name],
       on: (name, handler) => (heard = handler),
       off() {},
-      send({ commit }) {
-        kept.set(asked.key, commit);
-        answer(commit);
-      },
+      send: ({ commit }) => answer("given", commit),
     };
     const place = document.createElement("div");
     script.after(place);
     gpipePrediction({ model, el: place });
     const before = kept.get(asked.key);
-    if (before !== null) answer(before).catch(() => {});
+    if (before !== null) answer("kept", before);
   }
 
   /** Fold `part` away, with a button to open it; returns what opens it. */

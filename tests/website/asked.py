@@ -1,0 +1,132 @@
+"""What a page's questions say to each answer, held against the files that the questions were written in."""
+
+import base64
+import json
+import re
+import tomllib
+import zlib
+from importlib.resources import files
+
+from markdown_it import MarkdownIt
+
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+COURSE = files("gpipe_edu.course")
+
+
+def entries():
+    """Every question as its file has it: key -> entry."""
+    found = {}
+    for file in COURSE.joinpath("predictions").iterdir():
+        if file.name.endswith(".toml"):
+            lesson = file.name.removesuffix(".toml")
+            found |= {f"{lesson}/{name}": entry for name, entry in _toml(file).items()}
+    for folder in COURSE.joinpath("exercise").iterdir():
+        if folder.name.startswith("ex") and folder.is_dir():
+            asked = _toml(folder.joinpath("said.toml")).get("predictions", {})
+            found |= {f"{folder.name[:4]}/{name}": entry for name, entry in asked.items()}
+    return found
+
+
+def _toml(file):
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def on_page(html):
+    """The questions of a page as it is written, unpacked as a browser does it."""
+    found = []
+    for text in re.findall(r'<script type="application/json" class="ask">(.*?)</script>', html, re.DOTALL):
+        asked = json.loads(text)
+        found.append({**asked, "answers": json.loads(zlib.decompress(base64.b64decode(asked["answers"])))})
+    return found
+
+
+def misjudged(asked, entry):
+    """What of a question's packed replies its file says otherwise: [] where every answer is judged rightly."""
+    if asked["kind"] == "curve":
+        return _misjudged_curve(asked["answers"], entry)
+    replies = {reply["given"]: reply for reply in asked["answers"]["replies"]}
+    expected = {"choice": _choice, "bar": _bar, "click": _click}[asked["kind"]](asked["asked"], entry)
+    wrong = [] if replies.keys() == expected.keys() else [f"answered are {[*replies]}, offered {[*expected]}"]
+    for given, (kept, right, solution, opening, why) in expected.items():
+        said = replies.get(given)
+        words = said["words"] if said else ""
+        form = {name: said[name] for name in ("chosen", "kept", "right", "solution")} if said else None
+        if form != {"chosen": given, "kept": kept, "right": right, "solution": solution}:
+            wrong.append(f"{given} of {asked['key']} is answered with {form}")
+        if not _bare(words).startswith(_bare(MARKDOWN.render(opening))) or any(
+            (_bare(MARKDOWN.renderInline(text)) in _bare(words)) != is_said for text, is_said in why.items()
+        ):
+            wrong.append(f"{given} of {asked['key']} is told {words}")
+    return wrong
+
+
+def _choice(asked, entry):
+    """Of each letter shown: what is kept, whether it is right, the right one, and what is said and what is not."""
+    named = {MARKDOWN.renderInline(text.strip()): "ABCDEF"[i] for i, text in enumerate(entry["options"])}
+    shown = {letter: named[text] for letter, text in asked["options"]}
+    assert [*shown] == list("ABCDEF"[: len(named)])
+    assert sorted(shown.values()) == sorted(named.values())
+    solution = next(letter for letter, kept in shown.items() if kept == entry["answer"])
+    return {
+        letter: (
+            kept,
+            kept == entry["answer"],
+            solution,
+            f"You said {letter}, and {letter} it is."
+            if kept == entry["answer"]
+            else f"You said {letter}. It is {solution}.",
+            {entry["because"].strip(): True, **{text.strip(): kept == of for of, text in entry["wrong"].items()}},
+        )
+        for letter, kept in shown.items()
+    }
+
+
+def _bar(asked, entry):
+    answer, found = entry["answer"], {}
+    for step in range(int(entry["longest"] / entry["step"]) + 1):
+        given = step * entry["step"]
+        right = abs(given - answer) <= entry["near"]
+        opening = (
+            f"You said {given:g}, and {given:g} it is."
+            if given == answer
+            else f"You said {given:g}, and that is close: it is {answer:g}."
+            if right
+            else f"You said {given:g}. It is {answer:g}."
+        )
+        why = {entry["low"]: not right and given < answer, entry["high"]: not right and given > answer}
+        found[given] = (given, right, answer, opening, {**why, entry["because"]: True})
+    return found
+
+
+def _click(asked, entry):
+    device = {op["op"]: k for k, row in enumerate(asked["rows"]) for op in row if op["open"]}
+    answer, found = entry["answer"], {}
+    for op, k in device.items():
+        right, elsewhere = op == answer, k != device[answer]
+        opening = f"You clicked `{op}`, and `{op}` it is." if right else f"You clicked `{op}`. It is `{answer}`."
+        why = {entry["device"]: not right and elsewhere, entry["other"]: not right and not elsewhere}
+        found[op] = (op, right, answer, opening, {**why, entry["because"]: True})
+    return found
+
+
+def _misjudged_curve(answers, entry):
+    """A page itself finds out of which sort a curve is; here only what it says of each."""
+    opening = {
+        "right": "Your curve is close to the right one.",
+        "low": f"Your curve runs too low. {entry['low']}",
+        "high": f"Your curve runs too high. {entry['high']}",
+    }
+    wrong = [] if answers["near"] == entry["near"] else [f"near is {answers['near']}"]
+    for sort, text in opening.items():
+        said, expected = answers[sort], _bare(MARKDOWN.render(f"{text} {entry['because']}"))
+        if (
+            said["right"] != (sort == "right")
+            or said["solution"] != entry["answer"]
+            or _bare(said["words"]) != expected
+        ):
+            wrong.append(f"a curve that is {sort} is told {said}")
+    return wrong
+
+
+def _bare(html):
+    return " ".join(re.sub(r"<[^>]+>", "", html).split())

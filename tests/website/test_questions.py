@@ -1,0 +1,244 @@
+"""Every answer that a page offers is judged as the question's file has it: as it is packed, and clicked in a browser.
+
+All questions of the course stand on pages of their own here, made as those of the site are; `test_pages.py` reads what
+is packed into the site's pages, each notebook having been run.
+"""
+
+import re
+from fractions import Fraction
+from html import unescape
+
+import nbformat
+import pytest
+
+from gpipe_edu import store
+from gpipe_edu.course import question
+from gpipe_edu.course.prediction_widget import Prediction
+from website import cells, live, pages
+
+from .asked import entries, misjudged, on_page
+
+pytestmark = pytest.mark.timeout(600)
+
+ENTRIES = entries()
+ORDERS = ["", "one learner", "another", "a third"]
+"""Seeds, each with options in another order."""
+
+COMMIT = """async (round) => {
+  const forms = [...document.querySelectorAll("form.ge-prediction")];
+  const asked = forms.map((form, i) => [form, i]).filter(([form]) => form.querySelectorAll("input").length > round);
+  for (const [form] of asked) {
+    form.querySelectorAll("input")[round].click();
+    form.requestSubmit();
+  }
+  return asked.map(([, i]) => i);
+}"""
+ANSWERED = "(forms) => forms.every((i) => document.querySelectorAll('.ge-prediction-words')[i].textContent)"
+SEEN = """(forms) => forms.map((i) => {
+  const form = document.querySelectorAll("form.ge-prediction")[i];
+  const inputs = [...form.querySelectorAll("input")];
+  const having = (...names) => inputs
+    .filter((input) => names.some((name) => input.closest("label").classList.contains(`ge-prediction-${name}`)))
+    .map((input) => input.value);
+  return {
+    title: form.querySelector("h4").textContent,
+    checked: inputs.filter((input) => input.checked).map((input) => input.value),
+    text: inputs.filter((input) => input.checked).map((input) => input.closest("label").children[2]?.textContent),
+    right: having("right", "hit"),
+    wrong: having("wrong", "miss"),
+    words: form.querySelector(".ge-prediction-words").innerText,
+  };
+})"""
+FORGET = "localStorage.clear()"
+
+
+def test_the_files_are_those_that_the_course_reads():
+    assert sorted(ENTRIES) == sorted(key for lesson in question.lessons() for key in question.keys(lesson))
+
+
+@pytest.mark.parametrize("seed", ORDERS)
+def test_every_answer_is_judged_as_its_file_has_it(home, seed):
+    asked = on_page(page_of(ENTRIES, seed))
+    assert [each["key"] for each in asked] == [*ENTRIES]
+    assert [fault for each in asked for fault in misjudged(each, ENTRIES[each["key"]])] == []
+
+
+def test_options_come_in_another_order_for_another_seed(home):
+    shown = [[each["asked"].get("options") for each in on_page(page_of(ENTRIES, seed))] for seed in ORDERS[1:3]]
+    assert shown[0] != shown[1]
+
+
+def test_every_option_and_op_is_clicked_and_the_chosen_one_stays_chosen(home, tmp_path, open_page):
+    clicked = [key for key, entry in ENTRIES.items() if entry.get("kind", "choice") in ("choice", "click")]
+    file = tmp_path / "site" / "notebooks" / "asked.html"
+    written = page_of(clicked, "one learner")
+    expected = {each["key"]: replies(each) for each in on_page(written)}
+    page, forms, judged = open_page(), [True], 0
+    write(file, written)
+    for turn in range(100):
+        page.goto(file.as_uri())
+        page.evaluate(FORGET)
+        page.reload()
+        forms = page.evaluate(COMMIT, turn)
+        if not forms:
+            break
+        page.wait_for_function(ANSWERED, arg=forms)
+        seen = page.evaluate(SEEN, forms)
+        for form, found in zip(forms, seen, strict=True):
+            said = expected[clicked[form]][turn]
+            assert found["title"] == ("✓ Right" if said["right"] else "✗ Not so")
+            assert found["checked"] == [said["given"]], f"{said['given']} of {clicked[form]} was chosen"
+            assert found["right"] == [said["solution"]]
+            assert found["wrong"] == ([] if said["right"] else [said["given"]])
+            assert bare(found["words"]) == bare(unescape(re.sub(r"<[^>]+>", "", said["words"])))
+            judged += 1
+        page.reload()
+        page.wait_for_function(ANSWERED, arg=forms)
+        assert page.evaluate(SEEN, forms) == seen, "a page that is opened again"
+        if turn < 3:  # what is kept is the option, not its letter in one build
+            write(file, page_of(clicked, "another"))
+            page.reload()
+            page.wait_for_function(ANSWERED, arg=forms)
+            later = page.evaluate(SEEN, forms)
+            assert [(each["text"], each["title"]) for each in later] == [(each["text"], each["title"]) for each in seen]
+            write(file, written)
+    assert judged == sum(len(each) for each in expected.values())
+    assert page.problems == []
+
+
+def test_every_place_of_a_bar_is_judged_and_the_bar_stays_there(home, tmp_path, open_page):
+    bars = [key for key, entry in ENTRIES.items() if entry.get("kind") == "bar"]
+    assert bars
+    file = tmp_path / "site" / "notebooks" / "asked.html"
+    page = open_page()
+    for key in bars:
+        entry = ENTRIES[key]
+        write(file, page_of([key], ""))
+        for step in range(int(entry["longest"] / entry["step"]) + 1):
+            given = step * entry["step"]
+            page.goto(file.as_uri())
+            page.evaluate(FORGET)
+            page.reload()
+            page.focus('[role="slider"]')
+            page.keyboard.press("Home")
+            page.evaluate(
+                """(steps) => {
+                    const key = () => new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true });
+                    for (let i = 0; i < steps; i++) document.activeElement.dispatchEvent(key());
+                }""",
+                step,
+            )
+            page.click(".ge-prediction button")
+            for _ in range(2):
+                page.wait_for_function(ANSWERED, arg=[0])
+                right = abs(given - entry["answer"]) <= entry["near"]
+                assert page.inner_text(".ge-prediction h4") == ("✓ Right" if right else "✗ Not so")
+                assert float(page.get_attribute('[role="slider"]', "aria-valuenow")) == given
+                assert page.inner_text(".ge-prediction-words").startswith(f"You said {given:g}")
+                page.reload()
+    assert page.problems == []
+
+
+def test_a_curve_is_judged_as_python_judges_it_and_stays_as_it_was_drawn(home, tmp_path, open_page):
+    (key,) = [key for key, entry in ENTRIES.items() if entry.get("kind") == "curve"]
+    entry = ENTRIES[key]
+    file = tmp_path / "site" / "notebooks" / "asked.html"
+    write(file, page_of([key], ""))
+    page, truth, sorts = open_page(), entry["answer"], set()
+    exact = [round(value, 2) for value in truth]
+    off = round(100 * entry["near"])
+    moved = [[round(value + by / 100, 2) for value in exact] for by in (-off - 1, -off + 1, off - 1, off + 1)]
+    crossed = [round(value + (0.1 if i % 2 else -0.1), 2) for i, value in enumerate(exact)]
+    for curve in ([0.0] * len(truth), [1.0] * len(truth), exact, crossed, exact[::-1], *moved):
+        curve = [min(1, max(0, value)) for value in curve]
+        page.goto(file.as_uri())
+        page.evaluate(FORGET)
+        page.reload()
+        draw(page, curve)
+        page.click(".ge-prediction button")
+        misses = [Fraction(str(value)) - Fraction(str(there)) for value, there in zip(curve, truth, strict=True)]
+        right = sum(map(abs, misses)) / len(misses) <= Fraction(str(entry["near"]))
+        sort = "right" if right else "low" if sum(misses) < 0 else "high"
+        sorts.add(sort)
+        said = {"right": "Your curve is close", "low": "Your curve runs too low", "high": "Your curve runs too high"}
+        for _ in range(2):
+            page.wait_for_function(ANSWERED, arg=[0])
+            assert page.inner_text(".ge-prediction-words").startswith(said[sort]), curve
+            assert page.inner_text(".ge-prediction h4") == ("✓ Right" if right else "✗ Not so")
+            drawn = page.eval_on_selector_all("[role=slider]", "all => all.map((one) => +one.ariaValueNow)")
+            assert drawn == curve
+            page.reload()
+    assert sorts == {"right", "low", "high"}
+    assert page.problems == []
+
+
+def test_an_answer_that_a_question_no_longer_has_leaves_it_open(home, tmp_path, open_page):
+    file = tmp_path / "site" / "notebooks" / "asked.html"
+    write(file, page_of(["03/loop", "03/bubble-over-m"], ""))
+    page = open_page()
+    page.goto(file.as_uri())
+    page.evaluate(
+        """() => {
+            localStorage.setItem("gpipe_edu prediction 03/loop", '"F"');
+            localStorage.setItem("gpipe_edu prediction 03/bubble-over-m", "[1, 1]");
+        }"""
+    )
+    page.reload()
+    for form in (0, 1):
+        assert page.locator("form.ge-prediction").nth(form).locator("button").is_visible()
+        assert page.locator(".after").nth(form).is_hidden()
+    assert page.problems == []
+
+
+def page_of(keys, seed):
+    """A page of the site with these questions, in the order that `seed` gives."""
+    with store.change("learner") as kept:
+        kept["seed"] = seed or "0"
+    notebook = nbformat.v4.new_notebook()
+    for key in keys:
+        asked = live._question(Prediction(question.find(key).shuffled(), None))
+        output = nbformat.v4.new_output("display_data", {"text/html": asked})
+        notebook.cells.append(nbformat.v4.new_code_cell(f'predict("{key}")', outputs=[output]))
+        notebook.cells.append(nbformat.v4.new_markdown_cell("What follows."))
+    body = cells.html(notebook, "notebooks/asked.ipynb", {})
+    template = (pages.HERE / "template.html").read_text(encoding="utf-8")
+    return template.format(title="asked", up="../", lab="", banner="", body=body, next="")
+
+
+def write(file, text):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    assets = file.parent.parent / "assets"
+    if not assets.exists():
+        assets.mkdir()
+        pages._assets(assets, [])
+
+
+def replies(asked):
+    """What is said to each input of a question's form, in the order of the inputs."""
+    said = {reply["given"]: reply for reply in asked["answers"]["replies"]}
+    return [*said.values()]
+
+
+def draw(page, curve):
+    """Press the mouse above each place on the axis, as high as the curve is there."""
+    places = page.eval_on_selector_all(
+        "[role=slider]",
+        """(points, curve) => points.map((point, i) => {
+            const svg = point.ownerSVGElement;
+            const [low, high] = [...svg.querySelectorAll(".ge-prediction-lane")].map((line) => +line.getAttribute("y1"))
+              .reduce(([low, high], y) => [Math.max(low, y), Math.min(high, y)], [-Infinity, Infinity]);
+            const at = new DOMPoint(+point.getAttribute("cx"), low - curve[i] * (low - high));
+            const there = at.matrixTransform(svg.getScreenCTM());
+            return [there.x, there.y];
+        })""",
+        curve,
+    )
+    for x, y in places:
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.up()
+
+
+def bare(text):
+    return " ".join(text.split())
