@@ -1,8 +1,10 @@
 """`make lab` serves a copy of the course: JupyterLab is started as the Makefile starts it, asked, and stopped."""
 
 import json
+import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -86,3 +88,16 @@ def test_the_first_notebook_is_served_and_its_address_is_printed(server):
             assert json.load(answer)["schema"]["properties"][name]["default"] == expected
     printed = log.read_text()
     assert re.search(rf"{address}\S*/notebooks/00_start_here.ipynb", printed), printed
+
+
+def test_the_package_without_the_course_says_where_lessons_come_from(tmp_path):
+    """As it is after `pip install`: no folder of lessons beside it."""
+    shutil.copytree(ROOT / "gpipe_edu", tmp_path / "gpipe_edu", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "gpipe_edu", "lab"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TERMINAL_WIDTH": "1000"}
+    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=START_LIMIT)
+    assert said.returncode == 2
+    assert said.stdout == ""
+    sentence = "lessons come with the course's repository, not with the package; clone it and run there: make lab"
+    assert said.stderr.strip().endswith(f"the folder notebooks/ is not in {tmp_path}: {sentence}"), said.stderr
+    assert not (tmp_path / "work").exists()

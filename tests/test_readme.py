@@ -45,6 +45,15 @@ def test_the_targets_of_make_that_are_named_exist():
             assert re.search(rf"^{''.join(target)}:", makefile, re.M), target
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_pytorch_for_cpus_comes_first_where_a_page_installs_it(page):
+    """PyPI's for Linux brings gigabytes of CUDA, which few readers have asked for."""
+    commands = re.findall(r"pip install (.*)", (ROOT / page).read_text(encoding="utf-8"))
+    for_cpus = [i for i, command in enumerate(commands) if "download.pytorch.org/whl/cpu" in command]
+    any_torch = [i for i, command in enumerate(commands) if re.search(r"\btorch\b|-r requirements", command)]
+    assert any_torch[:1] == for_cpus[:1]
+
+
 def test_the_course_map_has_every_lesson_with_its_minutes():
     rows = dict(re.findall(r"\| \[[^\]]+\]\((notebooks/[^)]+)\) \| (\d+) \|", (ROOT / "README.md").read_text("utf-8")))
     lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))

@@ -5,12 +5,13 @@ Whoever opens the page begins afresh, with all levels open, and nothing is writt
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from .common import bad_arguments
+from .common import bad_arguments, put_first
 
 _CELL: Final = """\
 import os
@@ -18,8 +19,18 @@ import gpipe_edu as ge
 ge.puzzle(unlock=True, progress=f"{os.getpid()}.json")
 """
 
+_TEMPLATE: Final = """\
+{%- extends 'voila/templates/lab/index.html.j2' -%}
+{%- block notebook_css -%}
+{%- for line in super().splitlines() if not ("<link" in line and "https://" in line) %}
+{{ line }}
+{%- endfor %}
+{%- endblock notebook_css -%}
+"""
+"""Voila's page without the style sheets of a font of icons that it takes from elsewhere: the puzzle has no icons."""
+
 _POLICY: Final = "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:"
-"""Voila's page asks for a font of icons in the network, which the puzzle does not need: the browser doesn't get it."""
+"""Whatever else a release of Voila may ask for elsewhere: the browser doesn't let it."""
 
 
 def run(port: int, options: list[str]) -> int:
@@ -35,7 +46,17 @@ def run(port: int, options: list[str]) -> int:
     with TemporaryDirectory(prefix="gpipe_edu_classroom_") as folder:
         page = Path(folder) / "Schedule puzzle.ipynb"
         nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(_CELL)]), page)
+        _write_template(Path(folder))
         settings = Config({"Voila": {"tornado_settings": {"headers": {"Content-Security-Policy": _POLICY}}}})
         print(f"The puzzle is at http://localhost:{port}. Stop it with Ctrl-C.", flush=True)
-        voila.launch_instance([str(page), f"--port={port}", *options], config=settings)
+        voila.launch_instance([str(page), f"--port={port}", "--template=puzzle", *options], config=settings)
     return 0
+
+
+def _write_template(folder: Path) -> None:
+    """Put the template "puzzle" where Voila looks for it."""
+    place = folder / "voila" / "templates" / "puzzle"
+    place.mkdir(parents=True)
+    (place / "conf.json").write_text('{"base_template": "lab"}', encoding="utf-8")
+    (place / "index.html.j2").write_text(_TEMPLATE, encoding="utf-8")
+    put_first(os.environ, "JUPYTER_PATH", str(folder))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +24,14 @@ def bad_arguments() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         raise typer.TyperException(str(error)) from error
     except OSError as error:
-        raise typer.TyperException(f"{error.filename}: {error.strerror}") from error
+        # What the system refuses names a file; what we raise ourselves is a sentence.
+        said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise typer.TyperException(said) from error
+
+
+def put_first(environment: MutableMapping[str, str], name: str, place: str) -> None:
+    """Look in the folder `place` before those that the variable `name` has already."""
+    environment[name] = os.pathsep.join(filter(None, [place, environment.get(name, "")]))
 
 
 def find_schedule(what: str, partitions: int, micro_batches: int) -> Schedule:

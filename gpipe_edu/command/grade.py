@@ -70,8 +70,8 @@ def _written(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who: 
         pages.write(out, graded)
     except OSError as error:
         raise ValueError(
-            f"{error.filename or out} can't be written: {error.strerror}. What has been judged is kept in {out}; "
-            "make room, or allow it to be written, and give the same command again"
+            f"{error.filename or out} can't be written: {error.strerror or error}. What has been judged is kept in "
+            f"{out}; make room, or allow it to be written, and give the same command again"
         ) from error
     return graded
 

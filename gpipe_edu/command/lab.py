@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gpipe_edu.course import workspace
 
-from .common import bad_arguments
+from .common import bad_arguments, put_first
 
 FIRST: Final = "/lab/tree/notebooks/00_start_here.ipynb"
 
@@ -58,8 +58,8 @@ def told(copied: list[workspace.Copied], folder: Path) -> list[str]:
 
 def prepare(environment: Any) -> None:
     """Settings of ours below the user's own, and this Python first on the path, for terminals in JupyterLab."""
-    _put_first(environment, "JUPYTER_CONFIG_PATH", str(files("gpipe_edu.course") / "jupyter"))
-    _put_first(environment, "PATH", str(Path(sys.executable).parent))
+    put_first(environment, "JUPYTER_CONFIG_PATH", str(files("gpipe_edu.course") / "jupyter"))
+    put_first(environment, "PATH", str(Path(sys.executable).parent))
 
 
 def offer_kernel(environment: Any, folder: Path) -> None:
@@ -71,11 +71,7 @@ def offer_kernel(environment: Any, folder: Path) -> None:
     kernelspec.write_kernel_spec(
         folder / "kernels" / kernelspec.KERNEL_NAME, extra_arguments=["--ext=gpipe_edu.course"]
     )
-    _put_first(environment, "JUPYTER_PATH", str(folder))
-
-
-def _put_first(environment: Any, name: str, place: str) -> None:
-    environment[name] = os.pathsep.join(filter(None, [place, environment.get(name, "")]))
+    put_first(environment, "JUPYTER_PATH", str(folder))
 
 
 def _root() -> list[str]:

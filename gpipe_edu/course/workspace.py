@@ -33,7 +33,10 @@ def copy(to: Path = WORK, root: Path = ROOT) -> list[Copied]:
     Raises FileNotFoundError where the course's repository is not.
     """
     if not (root / FOLDERS[0]).is_dir():
-        raise FileNotFoundError(f"the folder {FOLDERS[0]}/ is not in {root}: lessons come with the course's repository")
+        raise FileNotFoundError(
+            f"the folder {FOLDERS[0]}/ is not in {root}: lessons come with the course's repository, not with the "
+            "package; clone it and run there: make lab"
+        )
     to.mkdir(parents=True, exist_ok=True)
     record = to / _RECORD
     given: dict[str, str] = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from tests.website.conftest import ROOT, TIMES
-from tests.website.visit import Visit, open_notebook, run_a_schedule_of_ones_own
+from tests.website.visit import PATIENCE, Visit, open_notebook, run_a_schedule_of_ones_own
 from website.lab import runs_in_a_browser
 
 pytestmark = pytest.mark.timeout(1500)
@@ -25,6 +25,28 @@ RUN = """async () => {
 OUTPUTS = """() => jupyterapp.shell.currentWidget.content.widgets
   .filter((cell) => cell.model.type === 'code')
   .map((cell) => [cell.model.id, cell.model.outputs.toJSON()])"""
+
+HOLD = """() => {
+  const sessions = window.jupyterapp?.serviceManager?.sessions;
+  if (!sessions) return false;
+  const start = sessions.startNew.bind(sessions);
+  const held = new Promise((resolve) => (window.letGo = resolve));
+  sessions.startNew = async (...given) => {
+    await held;
+    return start(...given);
+  };
+  return true;
+}"""
+SEEN = "() => jupyterapp.shell.currentWidget?.content?.widgets?.length > 5"
+MODE = "jupyterapp.shell.currentWidget.content.mode"
+ACTIVE = """() => {
+  const { widgets, activeCell } = jupyterapp.shell.currentWidget.content;
+  return widgets.filter((cell) => cell.model.type === "code").indexOf(activeCell);
+}"""
+RAN = """() => {
+  const code = jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === "code");
+  return JSON.stringify(code.slice(0, 3).map((cell) => cell.model.executionCount)) === "[1,2,null]";
+}"""
 
 RIGHT = """
 def split(batch, M):
@@ -134,6 +156,24 @@ def test_modules_are_bytecode_and_ours_can_be_read_too(lab_address, site):
         compiled = {file for file in files if file.endswith(".pyc")}
         assert len(compiled) == len(sources) > 100 if name == "gpipe-edu" else not sources, name
         assert compiled, name
+
+
+def test_cells_run_before_there_is_a_kernel_are_kept_and_said_to_be(lab_address, open_page):
+    """As on a slow machine: the notebook is on the screen, and its kernel is still to be started."""
+    page = open_page(1366, 768)
+    page.goto(f"{lab_address}?path=notebooks/00_start_here.ipynb")
+    page.wait_for_function(HOLD, timeout=PATIENCE)
+    page.wait_for_function(SEEN, timeout=PATIENCE)
+    for cell in (0, 1):
+        page.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(cell).click()
+        page.keyboard.press("Shift+Enter")
+        page.locator('[role="status"]', has_text=f"What you have run is kept until then ({cell + 1})").wait_for()
+        assert page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").nth(cell).inner_text() == "[*]:"
+        assert page.evaluate(MODE) == "command"
+    page.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(2).click()
+    page.evaluate("letGo()")
+    page.wait_for_function(RAN, timeout=PATIENCE)
+    assert (page.evaluate(ACTIVE), page.evaluate(MODE)) == (2, "edit"), "where a reader has gone on to type"
 
 
 def test_the_puzzle_refuses_and_accepts(lab_address, open_page):
