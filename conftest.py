@@ -52,6 +52,7 @@ SLOW = (
     "tests/pytorch/test_errors.py",
     "tests/pytorch/test_guards.py",
     "tests/pytorch/test_models.py",
+    "tests/pytorch/test_uncompiled.py::test_gradients_go_on",
     "tests/pytorch/test_worker.py",
     "tests/schedule/test_doctor_random.py",
     "tests/solutions/test_edits.py",

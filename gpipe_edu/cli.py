@@ -161,6 +161,8 @@ def plan_command(
 ) -> None:
     """Say how many replicas (D), stages (K) and micro-batches (M) to use, and what to recompute.
 
+    The last lines of the answer say which ways it weighs, and which not, such as sharded weights (FSDP).
+
     Exit code 1, with what is short, if nothing fits.
     """
     wish = plan.Wish(

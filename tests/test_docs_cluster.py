@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gpipe_edu.sizing import WAYS
+
 from .cluster import starting
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cluster.md"
@@ -22,6 +24,10 @@ def test_the_program_runs_as_it_stands(tmp_path):
         told = process.communicate(timeout=100)[0]
         assert process.returncode == 0, told
     assert "32 spans" in told
+
+
+def test_it_quotes_of_which_ways_a_plan_speaks():
+    assert WAYS in " ".join(PAGE.read_text(encoding="utf-8").replace("\n> ", " ").split())
 
 
 def rows():

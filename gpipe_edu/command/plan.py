@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from gpipe_edu.sizing import STATES, Guide, Job, Model, Plan, mlp, size, transformer
+from gpipe_edu.sizing import STATES, WAYS, Guide, Job, Model, Plan, mlp, size, transformer
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
 from gpipe_edu.sizing.presets import presets
@@ -56,6 +56,7 @@ def run(wish: Wish, *, everything: bool) -> int:
     if best is None:
         console.print(guide.shortage(), style="bold red", markup=False)
         console.print("What alone would cure it:", *guide.cures(), sep="\n  ", markup=False)
+        console.print(f"\n{WAYS}", markup=False)
         return 1
     each = (
         ", ".join(map(str, best.balance)) if len(best.balance) <= 8 else f"{min(best.balance)} to {max(best.balance)}"
@@ -67,6 +68,7 @@ def run(wish: Wish, *, everything: bool) -> int:
     for plan, effect in guide.changes():
         table.add_row(plan.knobs, effect)
     console.print(table)
+    console.print(f"\n{WAYS}", markup=False)
     return 0
 
 

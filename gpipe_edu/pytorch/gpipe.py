@@ -45,6 +45,7 @@ from .place import CudaPlace, make_places
 from .run import LossFunction, Run, in_backward, make_heads
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
+from .uncompiled import outside_of_graphs
 from .values import Value, check, tensors
 from .worker import Workers
 
@@ -102,6 +103,7 @@ class GPipe(nn.Module):
         self._turn = Turn()
         self._make_stages()
 
+    @outside_of_graphs
     def forward(self, x: Value) -> Value:
         """The output of `net` for x, tensors of shape (N, ...); its backward runs through the pipeline, too.
 
@@ -142,6 +144,7 @@ class GPipe(nn.Module):
         return_outputs: Literal[False] = ...,
     ) -> Tensor: ...
 
+    @outside_of_graphs
     def step(
         self,
         x: Value,
@@ -345,8 +348,9 @@ class GPipe(nn.Module):
             stage.batch_norms.forget()
 
     def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()  # type: ignore[no-untyped-call]
         # Threads and measurements are not part of a copy, and it stands for no other model.
-        return {**self.__dict__, "_workers": None, "_clock": None, "_peaks": (), "_net": []}
+        return {**state, "_workers": None, "_clock": None, "_peaks": (), "_net": []}
 
 
 class NotMeasured(RuntimeError, AttributeError):
@@ -367,6 +371,7 @@ class _Pipeline(torch.autograd.Function):
         return outputs
 
     @staticmethod
+    @outside_of_graphs
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         first_derivative(gradients)
         run, ctx.run = ctx.run, None

@@ -249,6 +249,9 @@ _PYTORCH_SAYS = {
     "its forward, it needs torch.enable_grad() around that, or the pipe checkpoint='never'",
     "that doesn't require gradient": "a forward that will be recomputed keeps no graph; a hook on its activations "
     "needs `if output.requires_grad`, or the pipe checkpoint='never'",
+    "under selective activation checkpoint": "create_selective_checkpoint_contexts stores what serves one backward, "
+    "but zero bubble makes it in two, I and W; take another schedule, leave context_fn out, or checkpoint a part "
+    "without weights",
 }
 
 

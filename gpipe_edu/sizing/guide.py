@@ -19,6 +19,13 @@ MOST_MICRO_BATCHES: Final = 512
 TIE: Final = 0.01
 """Plans whose steps differ by less than this share count as equally fast; a model of costs knows no better."""
 
+WAYS: Final = (
+    "Ways weighed: replicas, stages, micro-batches and recompute, with schedule, tensor groups and ZeRO-1 as given. "
+    "Not weighed: sharded gradients (ZeRO-2) and weights (ZeRO-3, FSDP), context and expert parallelism, other "
+    "schedules. Where this takes a pipeline, or finds nothing that fits, FSDP may fit without one, and be faster."
+)
+"""Of what a guide speaks, and of what it does not; to be said beside everything that it advises."""
+
 _FEW: Final = 16
 """Of so many devices any number may be used; of more, those that divide them."""
 
@@ -33,7 +40,7 @@ class Change(NamedTuple):
 class Guide:
     """All plans for `job`: every D and K that the devices allow, every size of micro-batch, whatever is recomputed.
 
-    Raises ValueError or TypeError for a job that cannot be planned.
+    What it advises is the best of these (`WAYS`). Raises ValueError or TypeError for a job that cannot be planned.
     """
 
     def __init__(self, job: Job) -> None:
@@ -113,16 +120,21 @@ class Guide:
             other = f"the fastest, {cut.knobs}, takes {cut.step / best.step:.2f} times as long" if cut else "none fits"
             return f"No pipeline is needed: the model fits on each device, and of those with one {other}."
         if self.alone is None:
-            least = min((plan for plan in self.plans if plan.K == 1), key=lambda plan: plan.short)
-            return (
-                f"It takes a pipeline: a device with the whole model lacks {size(least.short)}, even with "
-                f"{least.knobs}."
+            whole = [plan for plan in self.plans if plan.K == 1]
+            least = min(whole, key=lambda plan: plan.short)
+            text = (
+                f"Of the ways weighed only a pipeline fits: a device with the whole model lacks {size(least.short)}, "
+                f"even with {least.knobs}."
             )
+            shared = self.job._replace(zero=True)
+            cured = not self.job.zero and any(Plan(shared, plan.D, 1, plan.M, plan.recompute).fits for plan in whole)
+            return text + (" With ZeRO-1 replicas alone fit, too." if cured else "")
         most = max((plan for plan in self.plans if plan.K == 1), key=lambda plan: plan.D)
         times = self.alone.step / best.step
         return (
-            f"The pipeline pays: replicas alone, {self.alone.knobs}, fit but take {times:.2f} times as long. With "
-            f"{most.D} of them the all-reduce alone would add {duration(max(most.exposed))} to a step."
+            f"Of the ways weighed a pipeline is fastest: replicas alone, {self.alone.knobs}, fit but take {times:.2f} "
+            f"times as long. With {most.D} of them the all-reduce alone would add {duration(max(most.exposed))} to a "
+            "step."
         )
 
     def shortage(self) -> str:
@@ -131,7 +143,7 @@ class Guide:
             raise ValueError("something fits, so nothing is short; best is the plan to take")
         plan, k = self.closest, self.closest.fullest
         return (
-            f"Nothing fits. Closest is {plan.knobs}: device {k} needs "
+            f"Of the ways weighed nothing fits. Closest is {plan.knobs}: device {k} needs "
             f"{size(plan.memory[k])} and may use {size(self.job.machine.usable)}, so {size(plan.short)} are short. It "
             f"holds {size(plan.state[k])} of weights, gradients and optimizer state and {size(plan.activations[k])} of "
             f"activations."
@@ -171,8 +183,10 @@ class Guide:
             "All times are planned. Sizes: of the fullest device; state: weights, gradients, optimizer.",
         ]
         if best is None:
-            return "\n".join([*table, "", *_wrap(self.shortage()), *(f"  cure: {cure}" for cure in self.cures())])
-        return "\n".join([*table, "", *_wrap(f"Best: {best.knobs}. {self.reason()}")])
+            advice = [*_wrap(self.shortage()), *(f"  cure: {cure}" for cure in self.cures())]
+        else:
+            advice = _wrap(f"Best: {best.knobs}. {self.reason()}")
+        return "\n".join([*table, "", *advice, "", *_wrap(WAYS)])
 
 
 def guide(job: Job) -> Guide:

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from gpipe_edu.sizing import Guide, Job, Machine, transformer
+from gpipe_edu.sizing import WAYS, Guide, Job, Machine, transformer
 from gpipe_edu.sizing.guide import duration
 
 
@@ -24,6 +24,7 @@ def test_it_recommends_what_the_guide_finds_and_says_that_it_is_planned(run):
     assert duration(best.step) in marked
     assert "All times below are planned" in out.replace("\n", " ")
     assert "one knob turned" in out
+    assert " ".join(out.split()).endswith(WAYS)
 
 
 def test_every_option_reaches_the_plan(run):
@@ -85,9 +86,10 @@ def test_all_shows_every_plan(run):
 def test_when_nothing_fits_it_says_how_much_is_short_and_exits_with_1(run):
     code, out, _ = run("--memory", "1.5")
     assert code == 1
-    assert "Nothing fits." in out
+    assert "Of the ways weighed nothing fits." in out
     assert re.search(r"may use 1.35 GB, so \d+ MB are short", " ".join(out.split()))
     assert "8 devices instead of 4" in out
+    assert " ".join(out.split()).endswith(WAYS)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gpipe_edu.sizing import STATES, Guide, Job, Machine, Plan, guide, transformer
+from gpipe_edu.sizing import STATES, WAYS, Guide, Job, Machine, Plan, guide, transformer
 from gpipe_edu.sizing.guide import TIE, duration, size
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 
@@ -134,13 +134,14 @@ def test_the_reason_says_when_to_use_a_pipeline_and_when_not():
     tight = Guide(JOB._replace(machine=MACHINE._replace(memory=120e6)))
     assert tight.best.K > 1
     least = min(plan.short for plan in tight.plans if plan.K == 1)
-    assert f"It takes a pipeline: a device with the whole model lacks {size(least)}" in tight.reason()
+    assert "Of the ways weighed only a pipeline fits: a device with the whole" in tight.reason()
+    assert f"lacks {size(least)}" in tight.reason()
 
     slow = Guide(JOB._replace(machine=MACHINE._replace(memory=10e9, link=2e8)))
     assert slow.best.K > 1
     times = slow.alone.step / slow.best.step
     assert (
-        f"The pipeline pays: replicas alone, {slow.alone.knobs}, fit but take {times:.2f} times as long"
+        f"Of the ways weighed a pipeline is fastest: replicas alone, {slow.alone.knobs}, fit but take {times:.2f} times"
         in slow.reason()
     )
 
@@ -148,6 +149,26 @@ def test_the_reason_says_when_to_use_a_pipeline_and_when_not():
     assert "On one device there is nothing to divide." in one.reason()
     with pytest.raises(ValueError, match="something fits"):
         one.shortage()
+
+
+@pytest.mark.parametrize(("memory", "cured"), [(90e6, False), (110e6, True)])
+def test_where_zero_1_would_spare_the_pipeline_the_reason_says_so(memory, cured):
+    job = JOB._replace(machine=MACHINE._replace(memory=memory))
+    without, with_zero = Guide(job), Guide(job._replace(zero=True))
+    assert without.alone is None
+    assert (with_zero.alone is not None) == cured
+    assert ("With ZeRO-1 replicas alone fit, too." in without.reason()) == cured
+    assert "replicas alone fit, too" not in with_zero.reason()
+
+
+def test_it_says_of_which_ways_it_speaks_and_weighs_just_these(found):
+    """Whatever the verdict. Sharded weights are not among them, so no verdict may be about all ways there are."""
+    knobs = [{getattr(plan, name) for plan in found.plans} for name in ("D", "K", "M", "recompute")]
+    assert all(len(values) > 1 for values in knobs), "replicas, stages, micro-batches and recompute"
+    assert {plan.job for plan in found.plans} == {JOB}, "the rest as given"
+    poor = Guide(JOB._replace(machine=MACHINE._replace(memory=20e6)))
+    for any_guide in (found, poor):
+        assert " ".join(str(any_guide).split()).endswith(WAYS)
 
 
 def test_when_nothing_fits_it_says_what_is_short_and_each_cure_cures():
@@ -160,6 +181,7 @@ def test_when_nothing_fits_it_says_what_is_short_and_each_cure_cures():
     plan = min(poor.plans, key=lambda plan: max(plan.memory))
     k = plan.fullest
     for words in (
+        "Of the ways weighed nothing fits.",
         f"Closest is D={plan.D}, K={plan.K}, M={plan.M}",
         f"device {k} needs {size(plan.memory[k])} and may use 54 MB, so {size(plan.memory[k] - 54e6)} are short",
         f"{size(plan.state[k])} of weights",
@@ -222,7 +244,7 @@ def test_durations_are_readable():
 def test_plans_and_guides_show_themselves(found):
     assert repr(Plan(JOB, 1, 2, 4, "none")).startswith("Plan(D=1, K=2, M=4, recompute none: planned step ")
     lines = str(found).splitlines()
-    assert " ".join(lines).endswith(f"Best: {found.best.knobs}. {found.reason()}")
+    assert f"Best: {found.best.knobs}. {found.reason()}" in " ".join(lines)
     assert max(map(len, lines)) <= 100
     (best,) = (line for line in lines if line.startswith("*"))
     assert best.split()[1:5] == [str(found.best.D), str(found.best.K), str(found.best.M), found.best.recompute]

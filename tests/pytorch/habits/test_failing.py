@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from gpipe_edu.pytorch import GPipe
 from tests.pytorch.bench import Apply
+from tests.pytorch.habits.test_own_layers import Selective
 from tests.pytorch.habits.ways import TRAINS, batch, data, held, mlp, same
 
 
@@ -167,10 +168,15 @@ def computed_before(net):
     net[3] = Apply(lambda x: x * scale)
 
 
+def selective(net):
+    net[3] = Selective(8).double()
+
+
 CRYPTIC = {
     "gradient_in_a_forward": (asking, TRAINS[:1], "enable_grad"),
     "hook_on_an_activation": (hooked, TRAINS[:1], "requires_grad"),
     "computed_before_the_step": (computed_before, TRAINS, "before the step"),
+    "selective_checkpoint": (selective, TRAINS[2:], "zero bubble makes it in two, I and W"),
 }
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from tests.pytorch.habits.test_layers import Residual
-from tests.pytorch.habits.ways import as_plain, batch, do, in_pieces, seeded, trained
+from tests.pytorch.habits.ways import CALLS, TRAINS, Plain, as_plain, batch, compared, do, in_pieces, seeded, trained
 
 
 @as_plain
@@ -29,6 +30,38 @@ def test_layers_that_checkpoint_themselves(way, reentrant):
             return checkpoint(super().forward, x, use_reentrant=reentrant)
 
     return trained(way, seeded(lambda: Checkpointed(6), lambda: Checkpointed(6)), batch(6))
+
+
+def with_products_stored(function, x):
+    aten = torch.ops.aten
+    stored = partial(create_selective_checkpoint_contexts, [aten.mm.default, aten.addmm.default, aten.bmm.default])
+    return checkpoint(function, x, use_reentrant=False, context_fn=stored)
+
+
+class Selective(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh())
+
+    def forward(self, x):
+        return x + with_products_stored(self.layers, x)
+
+
+def selective_with_weights(way):
+    return trained(way, seeded(lambda: Selective(6), lambda: Selective(6)), batch(6))
+
+
+# Under zero bubble it is refused: test_failing.py, test_what_pytorch_says_is_explained.
+test_layers_that_checkpoint_selectively = compared(selective_with_weights, [*CALLS, TRAINS[1]], Plain())
+
+
+@as_plain
+def test_layers_that_checkpoint_selectively_what_has_no_weights(way):
+    def scores(x):
+        return torch.bmm(x[:, :, None], x[:, None, :]).softmax(-1).sum(-1)
+
+    selective = do(lambda x: x + with_products_stored(scores, x))
+    return trained(way, seeded(lambda: nn.Linear(6, 6), selective, selective, lambda: nn.Linear(6, 6)), batch(6))
 
 
 class Scaled(torch.autograd.Function):
