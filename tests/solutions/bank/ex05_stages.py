@@ -96,12 +96,29 @@ def detaches_at_boundaries(net, balance):
     return [StartsAnew(*stage) for stage in loop(net, balance)]
 
 
+class Named(nn.Module):
+    """A stage that knows its number; with a slip of the pen, so that PyTorch finds no forward."""
+
+    def __init__(self, number, layers):
+        super().__init__()
+        self.number, self.layers = number, layers
+
+    def foward(self, x):
+        return self.layers(x)
+
+
+@BANK.wrong("not-callable")
+def misspells_forward(net, balance):
+    return [Named(k, stage) for k, stage in enumerate(loop(net, balance))]
+
+
 of_the_loop = partial(BANK.changed, of=loop)
 FITS, SLICE, RETURN = "fits(net, balance)", "net[start : start + count]", "return stages"
 of_the_loop(
     "copied", "copies_the_layers", SLICE, f"deepcopy({SLICE})", FITS, "from copy import deepcopy\n\n    " + FITS
 )
 of_the_loop("not-callable", "gives_lists_of_layers", SLICE, f"list({SLICE})")
+of_the_loop("not-callable", "gives_module_lists", SLICE, f"nn.ModuleList({SLICE})")
 of_the_loop("not-a-module", "gives_functions", SLICE, f"{SLICE}.forward")
 of_the_loop("not-a-list", "gives_one_stage", RETURN, "return stages[0].forward")
 of_the_loop("training-changed", "in_evaluation", SLICE, f"{SLICE}.eval()")

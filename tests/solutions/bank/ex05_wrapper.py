@@ -317,6 +317,7 @@ JOIN = "return torch.cat(pieces)"
 BEGIN = "        pieces = self.pieces(x)"
 
 for slip, name, *texts in (
+    ("error", "NamesItCall", "def forward(self, x)", "def call(self, x)"),
     ("not-registered", "PlainList", REGISTER, ""),
     ("other-keys", "ModuleListOfStages", REGISTER, "", STAGES, "self.stages = nn.ModuleList(stages_of(net, balance))"),
     (
