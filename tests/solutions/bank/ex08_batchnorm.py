@@ -18,7 +18,7 @@ def in_two_parts(running_mean, running_var, counts, means, variances, momentum=0
     return mean, var
 
 
-@BANK.right
+@BANK.wrong("cancellation")
 def from_squares(running_mean, running_var, counts, means, variances, momentum=0.1):
     N = sum(counts)
     mean = sum(n * m for n, m in zip(counts, means, strict=True)) / N
@@ -44,12 +44,12 @@ def one_after_the_other(running_mean, running_var, counts, means, variances, mom
 
 @BANK.right
 def both_in_one_array(running_mean, running_var, counts, means, variances, momentum=0.1):
-    return np.stack(from_squares(running_mean, running_var, counts, means, variances, momentum))
+    return np.stack(in_two_parts(running_mean, running_var, counts, means, variances, momentum))
 
 
 @BANK.right
 def one_then_the_other(running_mean, running_var, counts, means, variances, momentum=0.1):
-    yield from from_squares(running_mean, running_var, counts, means, variances, momentum)
+    yield from in_two_parts(running_mean, running_var, counts, means, variances, momentum)
 
 
 MEAN = "sum(n * m for n, m in zip(counts, means, strict=True)) / N"
@@ -64,6 +64,12 @@ BANK.changed("floor", "never_below_a_thousandth", VAR, "np.maximum(within + betw
 BANK.changed("rounded", "single_precision", "return mean, var", "return np.float32(mean), np.float32(var)")
 BANK.changed("corrected-first", "corrects_the_reports", "n * v for", "n * v * n / max(1, n - 1) for")
 BANK.changed("divided-by-N-M", "degrees_of_freedom_of_a_pooled_variance", "(N - 1)", "max(1, N - len(counts))")
+BANK.changed(
+    "cancellation",
+    "squares_of_the_means_only",
+    BETWEEN,
+    "sum(n * m**2 for n, m in zip(counts, means, strict=True)) / N - mean**2",
+)
 BANK.changed("mean-of-means", "plain_means", MEAN, "np.mean(means, axis=0)")
 BANK.changed("mean-of-variances", "averages_both", VAR, "within")
 BANK.changed("biased", "divides_by_N", VAR, "within + between")
