@@ -1,7 +1,10 @@
 """Exercise 05, first part: cutting a network into stages."""
 
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
+from typing import NamedTuple
 
 from torch import nn
 
@@ -82,6 +85,59 @@ def with_a_queue(net, balance):
     if layers or not stages:
         raise ValueError("the balance does not use all layers")
     return stages
+
+
+@dataclass
+class Cursor:
+    """A place in the network, up to which layers have been taken."""
+
+    net: nn.Sequential
+    place: int = 0
+
+    @property
+    def left(self):
+        return len(self.net) - self.place
+
+    def take(self, count):
+        if not 1 <= count <= self.left:
+            raise ValueError(f"a stage of {count} layers, where {self.left} are left")
+        self.place += count
+        return self.net[self.place - count : self.place]
+
+
+@BANK.right
+def with_a_cursor(net, balance):
+    cursor = Cursor(net)
+    stages = [cursor.take(count) for count in balance]
+    if cursor.left or not stages:
+        raise ValueError(f"{cursor.left} layers are left over")
+    return stages
+
+
+class Fit(Enum):
+    EXACT = "fits"
+    EMPTY = "has a stage without layers"
+    OTHER = "has another number of layers than the network"
+
+    @classmethod
+    def of(cls, balance, L):
+        if any(count < 1 for count in balance):
+            return cls.EMPTY
+        return cls.EXACT if balance and sum(balance) == L else cls.OTHER
+
+
+class Places(NamedTuple):
+    first: int
+    end: int
+
+
+@BANK.right
+def places_of_a_balance_that_fits(net, balance):
+    fit = Fit.of(balance, len(net))
+    if fit is not Fit.EXACT:
+        raise ValueError(f"the balance {fit.value}")
+    places = [Places(end - count, end) for count, end in zip(balance, accumulate(balance), strict=True)]
+    return [nn.Sequential(*(net[i] for i in range(place.first, place.end))) for place in places]
 
 
 class StartsAnew(nn.Sequential):
