@@ -16,9 +16,9 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from gpipe_edu.process import orphans, plain
+from gpipe_edu.process import frames, orphans, plain
 from gpipe_edu.process.cage import Held
-from gpipe_edu.process.child import command
+from gpipe_edu.process.child import fresh
 from gpipe_edu.process.limits import ENVIRONMENT
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
@@ -92,9 +92,14 @@ def judge_apart(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -
         return judge(key, packed, seed, path, in_place=True)
     body = base64.b64encode(packed.body).decode()
     message = {"key": key, "packed": {**packed._asdict(), "body": body}, "seed": seed, "path": list(path)}
-    pipe, environment = subprocess.PIPE, {**os.environ, **ENVIRONMENT}
-    with subprocess.Popen(command(__name__), stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process:
-        said, complaints = _waited_for(process, json.dumps(message).encode(), START + wall(find(key).seconds) + START)
+    with fresh(__name__, {**os.environ, **ENVIRONMENT}, session=False) as process:
+        # `communicate` forgets what it has not written when its time is over: of a message that is longer than a pipe
+        # holds, a judge who starts late would wait for the rest for ever.
+        questions = frames.Sender(process.stdin)  # type: ignore[arg-type]  # it is a pipe
+        process.stdin = None  # else `communicate` closes it
+        questions.send(json.dumps(message).encode())
+        questions.close()
+        said, complaints = _waited_for(process, START + wall(find(key).seconds) + START)
     if process.returncode == _CROWDED:
         raise NotJudged("this machine is too busy. Try again when it has less to do", busy=True)
     if process.returncode:
@@ -103,15 +108,13 @@ def judge_apart(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -
     return unpack_report(plain.decode(said))
 
 
-def _waited_for(judge: subprocess.Popen[bytes], message: bytes, seconds: float) -> tuple[bytes, bytes]:
+def _waited_for(judge: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
     """What a judge says and complains of; one that is late, or that somebody has stopped, is ended."""
     deadline, stopped = time.monotonic() + seconds, 0
-    given: bytes | None = message
     while True:
         try:
-            return judge.communicate(given, timeout=0.5)
+            return judge.communicate(timeout=0.5)
         except subprocess.TimeoutExpired:
-            given = None
             process = find_process(judge.pid)
             stopped = stopped + 1 if process and process.state in "Tt" else 0
             if time.monotonic() > deadline or stopped > 1:  # once may be the Ctrl-Z of whoever runs us
@@ -126,7 +129,7 @@ def _waited_for(judge: subprocess.Popen[bytes], message: bytes, seconds: float) 
 def main() -> None:
     """The judge's process: a message on standard input, the report on standard output."""
     orphans.adopt()
-    message = json.loads(sys.stdin.buffer.read())
+    message = json.loads(frames.read(sys.stdin.buffer))
     packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
     try:
         report = judge(message["key"], packed, message["seed"], message["path"])

@@ -134,21 +134,28 @@ class Judges:
         return Outcome(None, str(answer.get("why", "the judge gave no report"))), bool(answer.get("busy", True))
 
 
+class _Running(NamedTuple):
+    """A process, and the way of questions to it."""
+
+    process: subprocess.Popen[bytes]
+    questions: frames.Sender
+
+
 class _Worker:
     """A worker's process, which is started when it is first asked, and anew if it has ended."""
 
     def __init__(self, folder: str, elsewhere: Sequence[str]) -> None:
         self._folder, self._elsewhere, self._over = folder, elsewhere, False
-        self._process: subprocess.Popen[bytes] | None = None
+        self._running: _Running | None = None
         self._lock = threading.Lock()
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The answer of `worker.main`; {"why": ...} if none comes in time."""
         with suppress(OSError, EOFError, ValueError):
-            process = self._running()
-            if process is not None:  # it may be closed meanwhile, by another thread
-                frames.write(process.stdin, plain.encode(message))  # type: ignore[arg-type]  # it is a pipe
-                answer = plain.decode(_read(process, time.monotonic() + seconds))
+            running = self._process()
+            if running is not None:  # it may be closed meanwhile, by another thread
+                running.questions.send(plain.encode(message))
+                answer = plain.decode(_read(running.process, time.monotonic() + seconds))
                 if isinstance(answer, dict):
                     return answer
         self.close()
@@ -158,11 +165,11 @@ class _Worker:
         """End it; whatever it has started ends with it. for_good: no other takes its place."""
         with self._lock:
             self._over = self._over or for_good
-            process, self._process = self._process, None
-        if process is None:
+            running, self._running = self._running, None
+        if running is None:
             return
-        with suppress(OSError):
-            process.stdin.close()  # type: ignore[union-attr]  # it takes that as a sign to end all it has started
+        process, questions = running
+        questions.close()  # it takes that as a sign to end all it has started
         with suppress(subprocess.TimeoutExpired):
             process.wait(_FAREWELL)
         process.kill()
@@ -170,13 +177,13 @@ class _Worker:
         with suppress(OSError):
             process.stdout.close()  # type: ignore[union-attr]
 
-    def _running(self) -> subprocess.Popen[bytes] | None:
+    def _process(self) -> _Running | None:
         with self._lock:
-            if self._process is None and not self._over:
-                self._process = self._started()
-            return self._process
+            if self._running is None and not self._over:
+                self._running = self._started()
+            return self._running
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> _Running:
         environment = {
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
@@ -188,7 +195,7 @@ class _Worker:
             "CUDA_VISIBLE_DEVICES": "",
         }
         pipe = subprocess.PIPE
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self._elsewhere or command(worker.__name__),
             stdin=pipe,
             stdout=pipe,
@@ -197,6 +204,7 @@ class _Worker:
             cwd=self._folder,
             start_new_session=True,  # Ctrl-C is for us, who end it
         )
+        return _Running(process, frames.Sender(process.stdin))  # type: ignore[arg-type]  # it is a pipe
 
 
 def _read(process: subprocess.Popen[bytes], deadline: float) -> bytes:

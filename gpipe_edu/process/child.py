@@ -79,15 +79,16 @@ class Child:
         self._head, self._tail = "", ""
         self.flooded = False
         self._process: subprocess.Popen[bytes] = start(module, {**os.environ, **ENVIRONMENT, **environment}, session)
-        # Reading stays in threads: a message that was cut short must keep nobody waiting but them.
+        # Reading and writing stay in threads: a message that was cut short, or that nobody reads, must keep nobody
+        # waiting but them.
+        self._sender = frames.Sender(self._process.stdin)
         threading.Thread(target=self._listen, daemon=True).start()
         self._drainer = threading.Thread(target=self._drain, daemon=True)
         self._drainer.start()
 
     def send(self, data: bytes) -> None:
-        """Send a message; if it has ended, `hear` is told so."""
-        with suppress(OSError):
-            frames.write(self._process.stdin, data)  # type: ignore[arg-type]  # it is a pipe
+        """Send a message, without waiting until it is read; if it has ended, `hear` is told so."""
+        self._sender.send(data)
 
     @property
     def pid(self) -> int:
@@ -111,9 +112,8 @@ class Child:
     def close(self) -> None:
         """End it; what it has printed is all here then, unless somebody else keeps the pipe open."""
         self.kill()
+        self._sender.close()
         self._drainer.join(timeout=1)
-        with suppress(OSError):
-            self._process.stdin.close()  # type: ignore[union-attr]
 
     def status(self) -> int:
         """Its exit status, that of the signal, negative, if one ended it; one that has only hung up is ended."""

@@ -6,7 +6,10 @@ and output are not.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+import queue
+import threading
+from contextlib import suppress
+from typing import IO, Final, Protocol
 
 _PIECE: Final = 2**20
 """Bytes asked for at once: a length that is garbage must not make room for itself."""
@@ -29,6 +32,30 @@ def write(pipe: Writable, data: bytes) -> None:
     """Send `data`. Raises OSError if nobody reads any more."""
     pipe.write(len(data).to_bytes(8, "big") + data)
     pipe.flush()
+
+
+class Sender:
+    """Sends messages into a pipe from a thread of its own, so that one that nobody reads keeps nobody else waiting.
+
+    A pipe holds 64 KiB, and whoever writes more waits for a reader, who may be late, stopped or busy for ever.
+    """
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        threading.Thread(target=self._write, args=(pipe,), daemon=True).start()
+
+    def send(self, data: bytes) -> None:
+        """Send `data` after all that has been sent before; it is lost if the other side has hung up."""
+        self._messages.put(data)
+
+    def close(self) -> None:
+        """Hang up once all is written."""
+        self._messages.put(None)
+
+    def _write(self, pipe: IO[bytes]) -> None:
+        with suppress(OSError), pipe:
+            while (data := self._messages.get()) is not None:
+                write(pipe, data)
 
 
 def read(pipe: Readable) -> bytes:

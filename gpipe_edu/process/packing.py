@@ -32,6 +32,7 @@ from .lines import Line
 
 _OURS: Final = ("gpipe_edu", "cloudpickle")  # wherever they lie
 _INSTALLED: Final = ("site-packages", "dist-packages")
+_STANDARD_LIBRARY: Final = Path(dataclasses.__file__).parent
 _PLAIN: Final = (bool, int, float, str, bytes, type(None))
 
 
@@ -127,7 +128,7 @@ class _Packer:
     def note(self, code: types.CodeType) -> None:
         """Remember the source for messages, and the code for the digest."""
         lines = linecache.getlines(code.co_filename)
-        if lines:
+        if lines and not _in_a_library(code.co_filename):  # which a decorator of Python's or PyTorch's brings along
             self.sources[code.co_filename] = "".join(lines)
         for part in _codes(code):
             plain = [_written(const) for const in part.co_consts if not isinstance(const, types.CodeType)]
@@ -210,7 +211,12 @@ def _has_a_home(thing: Any) -> bool:
     if found is not thing:  # made in a function, or replaced since
         return False
     file = getattr(module, "__file__", None)
-    return file is None or top in _OURS or any(part in _INSTALLED for part in Path(file).parts)
+    return file is None or top in _OURS or _in_a_library(file)
+
+
+def _in_a_library(file: str) -> bool:
+    """Whether a file of code is Python's own or belongs to an installed package."""
+    return _STANDARD_LIBRARY in Path(file).parents or any(part in _INSTALLED for part in Path(file).parts)
 
 
 def _original(function: types.FunctionType) -> Any:

@@ -11,9 +11,9 @@ from gpipe_edu.process.lines import Line
 EXAM = Exam(find("ex10/processes"), None)
 
 
-def not_implemented(function, text):
+def not_implemented(function, text, message=""):
     return Trouble(
-        "NotImplementedError", "", (Line("cell", 1, "run_stage", "helper()"), Line("cell", 9, function, text))
+        "NotImplementedError", message, (Line("cell", 1, "run_stage", "helper()"), Line("cell", 9, function, text))
     )
 
 
@@ -23,9 +23,15 @@ def test_the_stub_of_a_function_that_other_processes_call_is_no_answer():
 
 
 @pytest.mark.parametrize(
-    ("function", "text"), [("helper", "raise NotImplementedError"), ("run_stage", "torch.missing()")]
+    "trouble",
+    [
+        not_implemented("helper", "raise NotImplementedError"),
+        not_implemented("run_stage", "torch.missing()"),
+        not_implemented("run_stage", 'raise NotImplementedError("no layers")', "no layers"),
+        Trouble("NotImplementedError", 'Module [ModuleList] is missing the required "forward" function'),
+    ],
 )
-def test_another_error_of_that_type_is_an_error(function, text):
+def test_another_error_of_that_type_is_an_error(trouble):
     with pytest.raises(Wrong) as caught:
-        EXAM.case().fail(not_implemented(function, text))
+        EXAM.case().fail(trouble)
     assert caught.value.finding.slip == "error"

@@ -11,7 +11,7 @@ import pytest
 
 from gpipe_edu.course import NotYet, build, check, judging, reset, solution
 from gpipe_edu.course.sandbox import Crowded, Sandbox
-from gpipe_edu.process import patience
+from gpipe_edu.process import child, patience
 from gpipe_edu.process.packing import pack
 from tests.processes import printed
 
@@ -71,6 +71,56 @@ def test_a_judge_that_was_stopped_is_told_and_ended():
 
     with pytest.raises(RuntimeError, match="not judged: its process was stopped"):
         check("ex02/clock", stops_it)
+
+
+@pytest.fixture
+def late(monkeypatch):
+    """Have judges begin late, with `program` in the place of their own."""
+
+    def begin(program=""):
+        *python, usual = child.command(judging.__name__)
+        slow = [*python, f"import time; time.sleep(1.2)\n{program or usual}"]
+        monkeypatch.setattr(child, "command", lambda module: slow)
+
+    return begin
+
+
+MEGABYTE = os.urandom(1_000_000)
+
+
+@pytest.mark.timeout(60)
+def test_a_judge_that_starts_late_gets_all_of_a_long_message(late):
+    late()
+
+    def long(K, M):
+        return clock(K, M) if len(MEGABYTE) == 1_000_000 else []
+
+    check("ex02/clock", long)
+
+
+@pytest.mark.timeout(60)
+def test_a_judge_that_has_much_to_say_is_heard_to_the_end(late):
+    late(
+        """
+import sys
+sys.path.append(ROOT)
+from gpipe_edu.course.findings import Report, Success
+from gpipe_edu.process import frames, plain
+frames.read(sys.stdin.buffer)
+sys.stderr.write("x" * 1_000_000)
+report = Report("ex02/clock", "passed", 1, 1, None, Success("y" * 1_000_000))
+sys.stdout.buffer.write(plain.encode(report))
+""".replace("ROOT", repr(str(ROOT)))
+    )
+    report = judging.judge_apart("ex02/clock", pack(lambda K, M: MEGABYTE), 1)
+    assert report.success.words == "y" * 1_000_000
+
+
+@pytest.mark.timeout(60)
+def test_a_judge_that_ends_before_it_has_read_a_long_message_is_told(late):
+    late("raise SystemExit('no room for NumPy')")
+    with pytest.raises(RuntimeError, match="not judged: no room for NumPy"):
+        check("ex02/clock", lambda K, M: MEGABYTE)
 
 
 def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():

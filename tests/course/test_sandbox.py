@@ -1,6 +1,7 @@
 """Whatever a learner's function does, the judge gets an answer in time, and nothing is left running."""
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -57,6 +58,20 @@ def test_a_deadlock_is_stopped():
 
     found = trouble(function, seconds=1)
     assert (found.kind, found.where[-1].text) == ("stopped", "lock.acquire()")
+
+
+@pytest.mark.timeout(60)
+def test_one_that_has_stopped_itself_is_ended_whatever_it_is_asked():
+    """A question that a pipe does not hold is never read, and must not be waited for."""
+
+    def function(batch, M):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+        return [M]
+
+    with Sandbox(MODULE, pack(function), 1) as sandbox:
+        assert sandbox(batch=np.arange(4), M=2).value[0] == [2]
+        time.sleep(1)
+        assert sandbox(batch=np.zeros(100_000), M=2).trouble.kind == "stopped"
 
 
 def test_after_it_was_stopped_it_is_not_asked_again():

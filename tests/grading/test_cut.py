@@ -45,6 +45,19 @@ def test_what_it_needs_comes_along_and_nothing_else():
     ]
 
 
+def test_classes_that_help_come_along_with_what_they_are_made_of():
+    answer, function = made(
+        "from dataclasses import dataclass, field\nfrom enum import Enum\nfrom typing import NamedTuple\nMOST = 7",
+        "class Kind(Enum):\n    LONG = MOST\n    SHORT = 1",
+        "class Size(NamedTuple):\n    kind: Kind\n    more: int = MOST",
+        "@dataclass(order=True)\nclass Job:\n    size: 'Size'\n    seen: list = field(default_factory=list)",
+        "class Unused(Enum):\n    LONG = MOST",
+        "def clock(K, M):\n    job = Job(Size(Kind(M)))\n    return job.size.kind is Kind.LONG, job.size[1], job.seen",
+    )
+    assert function(1, 7) == (True, 7, [])
+    assert [text for _, _, text in answer.parts if "Unused" in text] == []
+
+
 def test_it_is_as_a_kernel_had_it_at_the_check():
     _, function = made("n = 1\ndef clock(K, M):\n    return n", "n = 2", 'check("ex02/clock", clock)', "n = 3")
     assert function(1, 1) == 2

@@ -1,8 +1,11 @@
 """Judges at work: outcomes come while tasks are still being found, and what was disturbed is judged again."""
 
+import sys
 import time
 
-from gpipe_edu.grading.judges import Judges, Outcome, Task
+import pytest
+
+from gpipe_edu.grading.judges import Judges, Outcome, Task, _Worker
 from gpipe_edu.process.packing import Packed
 from tests.processes import PATIENCE
 
@@ -43,3 +46,10 @@ def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):
     found = list(judged(monkeypatch, lambda name: (f"of {name}", name == 0), map(task, range(5)), 2))
     assert found[-1] == (0, "of 0")
     assert len(found) == 5
+
+
+@pytest.mark.timeout(60)
+def test_a_worker_that_reads_nothing_is_given_up_on_in_time(tmp_path):
+    """A pipe does not hold the question; whoever writes all of it would wait for a reader."""
+    worker = _Worker(str(tmp_path), [sys.executable, "-c", "import time; time.sleep(600)"])
+    assert worker.ask({"packed": "x" * 1_000_000}, 1) == {"why": "the judge's process has ended", "busy": True}

@@ -51,6 +51,17 @@ def test_its_end_and_its_status_are_told(monkeypatch, tmp_path):
         child.send(b"x" * 1_000_000)
 
 
+@pytest.mark.timeout(60)
+def test_one_that_reads_nothing_keeps_nobody_waiting(monkeypatch, tmp_path):
+    body = "import signal\nparent.say(b'there')\nos.kill(os.getpid(), signal.SIGSTOP)"
+    with started(monkeypatch, tmp_path, body) as (child, heard):
+        assert heard.get(timeout=30) == b"there"
+        child.send(b"x" * 1_000_000)
+        with pytest.raises(queue.Empty):
+            heard.get(timeout=0.5)
+    assert heard.get(timeout=10) is None
+
+
 def test_one_that_has_hung_up_but_lives_is_ended(monkeypatch, tmp_path):
     with started(monkeypatch, tmp_path, "parent._answers.close()\ntime.sleep(600)") as (child, heard):
         assert heard.get(timeout=30) is None

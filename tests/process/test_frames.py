@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpipe_edu.process import frames
+from tests.processes import until
 
 
 class Trickle(io.BytesIO):
@@ -60,3 +61,28 @@ def test_writing_to_nobody_is_an_error():
     os.close(reading)
     with pytest.raises(BrokenPipeError), os.fdopen(writing, "wb", buffering=0) as target:
         frames.write(target, b"anybody?")
+
+
+@pytest.mark.timeout(30)
+def test_a_sender_waits_for_no_reader_and_keeps_the_order():
+    reading, writing = os.pipe()
+    messages = [os.urandom(1_000_000), b"", b"short"]
+    sender = frames.Sender(os.fdopen(writing, "wb"))
+    for message in messages:
+        sender.send(message)
+    sender.close()
+    with os.fdopen(reading, "rb") as source:
+        assert [frames.read(source) for _ in messages] == messages
+        with pytest.raises(EOFError):
+            frames.read(source)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_sender_outlives_its_reader_in_silence():
+    reading, writing = os.pipe()
+    os.close(reading)
+    pipe = os.fdopen(writing, "wb")
+    sender = frames.Sender(pipe)
+    for _ in range(2):
+        sender.send(b"anybody?")
+    until(lambda: pipe.closed)

@@ -1,5 +1,6 @@
 """Functions travel with everything they use, in whatever style a learner writes, and nothing else."""
 
+import contextlib
 import enum
 import functools
 import io
@@ -163,6 +164,31 @@ def test_a_function_that_cannot_travel_is_refused():
 
 def test_its_own_source_comes_along_and_no_library_s():
     assert list(packing.pack(uses_helper).sources) == [__file__]
+
+
+@contextlib.contextmanager
+def opened():
+    yield CONSTANT
+
+
+def without_gradients():
+    import torch
+
+    @torch.no_grad()
+    def plain():
+        return torch.is_grad_enabled()
+
+    return plain
+
+
+@pytest.mark.parametrize(
+    "helper", [lambda: Point(1), lambda: Cell(1), lambda: Typed(1), lambda: Colour.RED, opened, without_gradients()]
+)
+def test_a_helper_that_a_library_has_a_part_in_brings_nothing_of_the_library_along(helper):
+    """A dataclass's `__repr__`, say, is code of dataclasses.py."""
+    packed = packing.pack(lambda: helper)
+    assert list(packed.sources) == [__file__]
+    assert len(packed.body) < 10_000
 
 
 def test_the_digest_is_that_of_the_code():

@@ -1,5 +1,8 @@
 """The kill table: every wrong answer is refused for the right reason, every right one is accepted."""
 
+import dataclasses
+import enum
+import sys
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -41,6 +44,17 @@ def test_the_bank_is_large_enough(key):
     assert len({entry.slip for entry in bank(key) if entry.slip}) >= 8
     assert len({entry.name for entry in bank(key)}) == len(bank(key))
     assert sum(not entry.slip for entry in bank(key)) >= 2
+
+
+@pytest.mark.parametrize("key", exercises())
+def test_right_answers_have_helpers_of_every_kind(key):
+    """Python makes a dataclass, an Enum and a NamedTuple in ways of its own, and each has to travel."""
+    modules = {sys.modules[entry.function.__module__] for entry in bank(key) if not entry.slip}
+    known = [one for module in modules for one in vars(module).values() if isinstance(one, type)]
+    helpers = [one for one in known if one.__module__ in {module.__name__ for module in modules}]
+    assert any(dataclasses.is_dataclass(one) for one in helpers)
+    assert any(issubclass(one, enum.Enum) for one in helpers)
+    assert any(issubclass(one, tuple) for one in helpers)
 
 
 @pytest.mark.timeout(900)  # alone it judges the whole bank

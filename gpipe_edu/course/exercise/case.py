@@ -127,8 +127,11 @@ class Exam:
             self.object_to(Wrong(wrong.finding._replace(slip=slip, because=because)))
 
     def is_the_stub(self, trouble: Trouble) -> bool:
-        """Whether the error is the stub's own `raise NotImplementedError`, and no other error of that type."""
-        if trouble.kind != "NotImplementedError":
+        """Whether the error is the stub's own bare `raise NotImplementedError`, and no other error of that type.
+
+        One that says something is somebody else's: a call of an `nn.ModuleList`, say, is refused by PyTorch this way.
+        """
+        if trouble.kind != "NotImplementedError" or trouble.message:
             return False
         if not trouble.where:
             return True

@@ -2,6 +2,9 @@
 
 import math
 import random
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -211,3 +214,57 @@ def arrays_of_objects(x, M):
 def sorts_it_first(x, M):
     x.sort(axis=0)
     return np.array_split(x, M)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring samples."""
+
+    start: int
+    size: int
+
+    @property
+    def end(self):
+        return self.start + self.size
+
+    def of(self, array):
+        return array[self.start : self.end]
+
+
+@BANK.right
+def runs_one_behind_the_other(batch, M):
+    if M < 1:
+        raise ValueError(f"cannot cut a batch into {M} pieces")
+    parts = batch if isinstance(batch, tuple) else (batch,)
+    size, larger = divmod(len(parts[0]), M)
+    runs = [Run(0, 0)]
+    for m in range(M):
+        runs.append(Run(runs[-1].end, size + (m < larger)))
+    pieces = [tuple(run.of(part) for part in parts) for run in runs[1:]]
+    return pieces if isinstance(batch, tuple) else [piece[0] for piece in pieces]
+
+
+class Form(Enum):
+    ARRAY = "one array"
+    TUPLE = "a tuple of arrays"
+
+    @classmethod
+    def of(cls, batch):
+        return cls.TUPLE if isinstance(batch, tuple) else cls.ARRAY
+
+
+class Bounds(NamedTuple):
+    start: int
+    end: int
+
+
+@BANK.right
+def bounds_for_either_form(batch, M):
+    form = Form.of(batch)
+    if M < 1:
+        raise ValueError(f"{form.value} cannot be cut into {M} pieces")
+    N = len(batch) if form is Form.ARRAY else len(batch[0])
+    bounds = [Bounds(start=m * N // M, end=(m + 1) * N // M) for m in range(M)]
+    if form is Form.ARRAY:
+        return [batch[start:end] for start, end in bounds]
+    return [tuple(part[one.start : one.end] for part in batch) for one in bounds]

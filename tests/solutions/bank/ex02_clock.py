@@ -1,6 +1,9 @@
 """Exercise 02, the clock."""
 
+from dataclasses import dataclass
+from enum import Flag
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -102,3 +105,44 @@ def floats(K, M):
 def generators_of_a_loop_that_goes_on(K, M):
     for t in range(M + K - 1):
         yield ((t - k, k) for k in range(K) if 0 <= t - k < M)
+
+
+@dataclass
+class Station:
+    """A stage, and the micro-batch that it works on."""
+
+    number: int
+    micro_batch: int | None = None
+
+
+@BANK.right
+def stations_that_hand_on(K, M):
+    line, ticks = [Station(k) for k in range(K)], []
+    for t in range(M + K - 1):
+        for k in reversed(range(1, K)):
+            line[k].micro_batch = line[k - 1].micro_batch
+        line[0].micro_batch = t if t < M else None
+        ticks.append([(one.micro_batch, one.number) for one in line if one.micro_batch is not None])
+    return ticks
+
+
+class Phase(Flag):
+    FULL = 0
+    FILLING = 1
+    DRAINING = 2
+
+
+class Call(NamedTuple):
+    micro_batch: int
+    stage: int
+
+
+@BANK.right
+def by_phases(K, M):
+    ticks = []
+    for t in range(M + K - 1):
+        phase = (Phase.FILLING if t < K - 1 else Phase.FULL) | (Phase.DRAINING if t >= M else Phase.FULL)
+        first = t - M + 1 if Phase.DRAINING in phase else 0
+        last = t if Phase.FILLING in phase else K - 1
+        ticks.append([Call(t - k, stage=k) for k in range(first, last + 1)])
+    return ticks

@@ -1,7 +1,10 @@
 """Exercise 02, F-then-B."""
 
 import random
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
+from typing import NamedTuple
 
 from gpipe_edu import Op, Schedule
 from gpipe_edu.schedule import recipes
@@ -112,3 +115,41 @@ def recomputes_what_it_has_kept(K, M):
 def a_recipe_of_the_package_without_its_recompute(K, M):
     rows = recipes.RECIPES["gpipe-late"](K, M).rows
     return [[op._replace(kind="B") if op.kind == "C" else op for op in row] for row in rows]
+
+
+@dataclass(order=True)
+class Planned:
+    """An op and its start, where a forward takes 1 and a backward 2."""
+
+    start: int
+    op: Op = field(compare=False)
+
+
+@BANK.right
+def sorted_by_when_they_start(K, M):
+    rows = []
+    for k in range(K):
+        turned = M + K - 1 + 2 * (K - 1 - k)
+        row = [Planned(turned + 2 * (M - 1 - m), Op("B", m, k)) for m in range(M)]
+        row += [Planned(m + k, Op("F", m, k)) for m in range(M)]
+        rows.append([planned.op for planned in sorted(row)])
+    return rows
+
+
+class Way(Enum):
+    FORTH = "F"
+    BACK = "B"
+
+
+class Turn(NamedTuple):
+    way: Way
+    micro_batch: int
+
+    def on(self, k):
+        return Op(self.way.value, self.micro_batch, k)
+
+
+@BANK.right
+def the_same_turns_on_every_device(K, M):
+    turns = [Turn(way, m) for way in Way for m in range(M)]
+    return [[turn.on(k) for turn in turns] for k in range(K)]

@@ -1,6 +1,9 @@
 """Exercise 04, re-materialization in PyTorch."""
 
-from functools import partial
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial, reduce
+from typing import NamedTuple
 
 import torch
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
@@ -218,3 +221,40 @@ BANK.changed(
 BANK.changed(
     "other-gradient", "begins_the_backward_at_1", "ctx.stage(x)", "ctx.stage(x).sum()", "()], dy)", "()])", of=by_hand
 )
+
+
+@dataclass
+class Step:
+    """A stage as it is to be run."""
+
+    stage: torch.nn.Module
+    again: bool
+
+    def __call__(self, x):
+        return checkpoint(self.stage, x, use_reentrant=False) if self.again else self.stage(x)
+
+
+@BANK.right
+def steps_that_are_called(stages, x, again):
+    return reduce(lambda x, step: step(x), map(Step, stages, again), x)
+
+
+class Keeps(Enum):
+    ITS_INPUT = True
+    EVERYTHING = False
+
+
+class Planned(NamedTuple):
+    stage: torch.nn.Module
+    keeps: Keeps
+
+
+@BANK.right
+def by_what_each_stage_keeps(stages, x, again):
+    for planned in [Planned(stage, Keeps(more)) for stage, more in zip(stages, again, strict=True)]:
+        match planned.keeps:
+            case Keeps.ITS_INPUT:
+                x = checkpoint(planned.stage, x, use_reentrant=False)
+            case Keeps.EVERYTHING:
+                x = planned.stage(x)
+    return x

@@ -1,5 +1,9 @@
 """Exercise 04, a re-materialized stage."""
 
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from gpipe_edu.reference.stage import Stage as Engine
@@ -105,9 +109,81 @@ class BorrowsTheEngines:
         return self.engine.checkpointed_backward(m, dy)
 
 
+@dataclass
+class Rerun:
+    """A layer that has run again, and can go back."""
+
+    layer: Any
+    saved: Any
+    grads: dict
+
+    def back(self, dy):
+        dy, grads = self.layer.backward(dy, self.saved)
+        for name, value in grads.items():
+            self.grads[name] += value
+        return dy
+
+
+class RunsAgain:
+    def __init__(self, layers):
+        self.layers, self.grads, self.kept = layers, zeros(layers), {}
+
+    def forward(self, m, x):
+        self.kept[m] = x
+        for layer in self.layers:
+            x, _ = layer.forward(x)
+        return x
+
+    def backward(self, m, dy):
+        x, reruns = self.kept.pop(m), []
+        for layer, grads in zip(self.layers, self.grads, strict=True):
+            x, saved = layer.forward(x)
+            reruns.append(Rerun(layer, saved, grads))
+        while reruns:
+            dy = reruns.pop().back(dy)
+        return dy
+
+
+class Saving(Enum):
+    NOTHING = 0
+    EVERYTHING = 1
+
+
+class Ran(NamedTuple):
+    output: Any
+    saved: list
+
+
+class WithASwitch:
+    def __init__(self, layers):
+        self.layers, self.grads, self.kept = layers, zeros(layers), {}
+
+    def run(self, x, saving):
+        saved = []
+        for layer in self.layers:
+            x, one = layer.forward(x)
+            if saving is Saving.EVERYTHING:
+                saved.append(one)
+        return Ran(x, saved)
+
+    def forward(self, m, x):
+        self.kept[m] = x
+        return self.run(x, Saving.NOTHING).output
+
+    def backward(self, m, dy):
+        _, saved = self.run(self.kept.pop(m), Saving.EVERYTHING)
+        for layer, one, total in zip(self.layers[::-1], saved[::-1], self.grads[::-1], strict=True):
+            dy, grads = layer.backward(dy, one)
+            for name in total:
+                total[name] += grads[name]
+        return dy
+
+
 # Not as decorators: a class travels with its decorators.
 BANK.right(Plain)
 BANK.right(Recursive)
+BANK.right(RunsAgain)
+BANK.right(WithASwitch)
 BANK.wrong("other-input")(RemembersOneInput)
 BANK.wrong("kept-elsewhere")(KeepsInAGlobal)
 BANK.wrong("error")(BorrowsTheEngines)

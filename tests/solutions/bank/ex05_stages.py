@@ -1,7 +1,10 @@
 """Exercise 05, first part: cutting a network into stages."""
 
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
+from typing import NamedTuple
 
 from torch import nn
 
@@ -84,6 +87,59 @@ def with_a_queue(net, balance):
     return stages
 
 
+@dataclass
+class Cursor:
+    """A place in the network, up to which layers have been taken."""
+
+    net: nn.Sequential
+    place: int = 0
+
+    @property
+    def left(self):
+        return len(self.net) - self.place
+
+    def take(self, count):
+        if not 1 <= count <= self.left:
+            raise ValueError(f"a stage of {count} layers, where {self.left} are left")
+        self.place += count
+        return self.net[self.place - count : self.place]
+
+
+@BANK.right
+def with_a_cursor(net, balance):
+    cursor = Cursor(net)
+    stages = [cursor.take(count) for count in balance]
+    if cursor.left or not stages:
+        raise ValueError(f"{cursor.left} layers are left over")
+    return stages
+
+
+class Fit(Enum):
+    EXACT = "fits"
+    EMPTY = "has a stage without layers"
+    OTHER = "has another number of layers than the network"
+
+    @classmethod
+    def of(cls, balance, L):
+        if any(count < 1 for count in balance):
+            return cls.EMPTY
+        return cls.EXACT if balance and sum(balance) == L else cls.OTHER
+
+
+class Places(NamedTuple):
+    first: int
+    end: int
+
+
+@BANK.right
+def places_of_a_balance_that_fits(net, balance):
+    fit = Fit.of(balance, len(net))
+    if fit is not Fit.EXACT:
+        raise ValueError(f"the balance {fit.value}")
+    places = [Places(end - count, end) for count, end in zip(balance, accumulate(balance), strict=True)]
+    return [nn.Sequential(*(net[i] for i in range(place.first, place.end))) for place in places]
+
+
 class StartsAnew(nn.Sequential):
     """A stage that gives its device a graph of its own."""
 
@@ -96,12 +152,29 @@ def detaches_at_boundaries(net, balance):
     return [StartsAnew(*stage) for stage in loop(net, balance)]
 
 
+class Named(nn.Module):
+    """A stage that knows its number; with a slip of the pen, so that PyTorch finds no forward."""
+
+    def __init__(self, number, layers):
+        super().__init__()
+        self.number, self.layers = number, layers
+
+    def foward(self, x):
+        return self.layers(x)
+
+
+@BANK.wrong("not-callable")
+def misspells_forward(net, balance):
+    return [Named(k, stage) for k, stage in enumerate(loop(net, balance))]
+
+
 of_the_loop = partial(BANK.changed, of=loop)
 FITS, SLICE, RETURN = "fits(net, balance)", "net[start : start + count]", "return stages"
 of_the_loop(
     "copied", "copies_the_layers", SLICE, f"deepcopy({SLICE})", FITS, "from copy import deepcopy\n\n    " + FITS
 )
 of_the_loop("not-callable", "gives_lists_of_layers", SLICE, f"list({SLICE})")
+of_the_loop("not-callable", "gives_module_lists", SLICE, f"nn.ModuleList({SLICE})")
 of_the_loop("not-a-module", "gives_functions", SLICE, f"{SLICE}.forward")
 of_the_loop("not-a-list", "gives_one_stage", RETURN, "return stages[0].forward")
 of_the_loop("training-changed", "in_evaluation", SLICE, f"{SLICE}.eval()")

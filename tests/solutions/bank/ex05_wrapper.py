@@ -6,7 +6,10 @@ Most wrong answers differ from `Plain` in one method, as a learner's would in on
 import copy
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
 from threading import Lock
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -158,6 +161,81 @@ class IsASequential(nn.Sequential):
         return torch.concatenate(parts)
 
 
+@dataclass(frozen=True, order=True)
+class Task:
+    """A call of a stage; tasks sort as the clock has them."""
+
+    tick: int
+    stage: int
+    again: bool
+
+    @property
+    def micro_batch(self):
+        return self.tick - self.stage
+
+
+class WorksOffAPlan(nn.Module):
+    def __init__(self, net, balance, M, checkpoint="except_last"):
+        super().__init__()
+        if checkpoint not in {"always", "except_last", "never"}:
+            raise ValueError(f"checkpoint is {checkpoint}")
+        for name, layer in net.named_children():
+            self.register_module(name, layer)
+        self.stages, self.M, self.mode = stages_of(net, balance), M, checkpoint
+
+    def plan(self, M):
+        kept = {"always": M, "except_last": M - 1, "never": 0}[self.mode]
+        return sorted(Task(m + k, k, m < kept) for m in range(M) for k in range(len(self.stages)))
+
+    def forward(self, x):
+        pieces = list(x.tensor_split(min(self.M, len(x))))
+        for task in self.plan(len(pieces)):
+            stage, m = self.stages[task.stage], task.micro_batch
+            pieces[m] = checkpoint(stage, pieces[m], use_reentrant=False) if task.again else stage(pieces[m])
+        return torch.cat(pieces)
+
+
+class Mode(Enum):
+    ALWAYS = "always"
+    EXCEPT_LAST = "except_last"
+    NEVER = "never"
+
+    def recomputes(self, m, M):
+        return self is Mode.ALWAYS or (self is Mode.EXCEPT_LAST and m + 1 < M)
+
+
+class Cell(NamedTuple):
+    """A place in the chart of the clock."""
+
+    micro_batch: int
+    stage: int
+
+
+class WithModes(nn.Module):
+    """An Enum refuses every value that it has not, with ValueError."""
+
+    def __init__(self, net, balance, M, checkpoint="except_last"):
+        super().__init__()
+        self.mode, self.M = Mode(checkpoint), M
+        self.stages = stages_of(net, balance)
+        for name, layer in net.named_children():
+            self.add_module(name, layer)
+
+    def cells(self, M):
+        for t in range(M + len(self.stages) - 1):
+            for k in range(max(0, t - M + 1), min(t + 1, len(self.stages))):
+                yield Cell(t - k, stage=k)
+
+    def forward(self, x):
+        values = dict(enumerate(piece for piece in split_batch(x, self.M) if len(piece)))
+        for m, k in self.cells(len(values)):
+            if self.mode.recomputes(m, len(values)):
+                values[m] = checkpoint(self.stages[k], values[m], use_reentrant=False)
+            else:
+                values[m] = self.stages[k](values[m])
+        return torch.cat(list(values.values()))
+
+
 class Shares(Plain):
     """Believes that each stage takes its part of the micro-batches."""
 
@@ -287,7 +365,7 @@ class Copies(Plain):
 
 
 # Not as decorators: a class travels with its decorators.
-for answer in (Plain, ByHand, Threads, IsASequential):
+for answer in (Plain, ByHand, Threads, IsASequential, WorksOffAPlan, WithModes):
     BANK.right(answer)
 for slip, answer in {
     "copied": Copies,
@@ -317,6 +395,7 @@ JOIN = "return torch.cat(pieces)"
 BEGIN = "        pieces = self.pieces(x)"
 
 for slip, name, *texts in (
+    ("error", "NamesItCall", "def forward(self, x)", "def call(self, x)"),
     ("not-registered", "PlainList", REGISTER, ""),
     ("other-keys", "ModuleListOfStages", REGISTER, "", STAGES, "self.stages = nn.ModuleList(stages_of(net, balance))"),
     (

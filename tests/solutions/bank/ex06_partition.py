@@ -4,6 +4,9 @@ import bisect
 import functools
 import heapq
 import itertools
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -375,3 +378,66 @@ def one_stage_is_no_pipeline(costs, K):
     if not 2 <= K <= len(costs):
         raise ValueError("at least two stages")
     return dynamic(costs, K)
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The first layers in stages, of which the last has `count`."""
+
+    largest: float
+    count: int = 0
+    before: "Division | None" = None
+
+    def counts(self):
+        return [*self.before.counts(), self.count] if self.before else []
+
+
+@right_cut
+def divisions_that_know_the_one_before(costs, K):
+    L, sums = len(costs), [0, *itertools.accumulate(costs)]
+    best = {0: Division(0)}
+    for k in range(1, K + 1):
+        longer = {}
+        for end in range(k, L - K + k + 1):
+            largest = {start: max(best[start].largest, sums[end] - sums[start]) for start in best if start < end}
+            start = min(largest, key=largest.get)
+            longer[end] = Division(largest[start], end - start, best[start])
+        best = longer
+    return best[L].counts()
+
+
+class Limit(Enum):
+    TOO_LOW = -1
+    ENOUGH = 1
+
+
+class Group(NamedTuple):
+    count: int
+    cost: float
+
+
+def groups_under(costs, limit):
+    groups = [Group(0, 0)]
+    for cost in costs:
+        last = groups[-1]
+        if last.count and last.cost + cost > limit:
+            groups.append(Group(1, cost))
+        else:
+            groups[-1] = Group(last.count + 1, last.cost + cost)
+    return groups
+
+
+@right_cut
+def limits_tried_by_halving(costs, K):
+    def verdict(limit):
+        return Limit.ENOUGH if limit >= max(costs) and len(groups_under(costs, limit)) <= K else Limit.TOO_LOW
+
+    limits = sorted({total for start in range(len(costs)) for total in itertools.accumulate(costs[start:])})
+    low, high = 0, len(limits) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if verdict(limits[middle]) is Limit.ENOUGH:
+            high = middle
+        else:
+            low = middle + 1
+    return cut_further([group.count for group in groups_under(costs, limits[low])], K)

@@ -1,7 +1,10 @@
 """Exercise 07, 1F1B."""
 
 from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
+from typing import NamedTuple
 
 from gpipe_edu import Op, Schedule
 from tests.solutions.bank import Bank
@@ -179,3 +182,60 @@ def zero_bubble_without_its_weight_gradients(K, M):
 
     kinds = {"F": "F", "I": "B"}
     return [[op._replace(kind=kinds[op.kind]) for op in row if op.kind in kinds] for row in zero_bubble(K, M).rows]
+
+
+@dataclass
+class Device:
+    """What it has run so far, and how many micro-batches it may hold."""
+
+    number: int
+    room: int
+    forwards: int = 0
+    backwards: int = 0
+    row: list = field(default_factory=list)
+
+    def forward(self):
+        self.row.append(Op("F", self.forwards, self.number))
+        self.forwards += 1
+
+    def backward(self):
+        self.row.append(Op("B", self.backwards, self.number))
+        self.backwards += 1
+
+    @property
+    def full(self):
+        return self.forwards - self.backwards == self.room
+
+
+@BANK.right
+def forwards_while_there_is_room(K, M):
+    devices = [Device(k, room=K - k) for k in range(K)]
+    for device in devices:
+        while device.backwards < M:
+            if device.forwards == M or device.full:
+                device.backward()
+            else:
+                device.forward()
+    return [device.row for device in devices]
+
+
+class Phase(Enum):
+    WARM_UP = "F"
+    STEADY = "FB"
+    DRAIN = "B"
+
+
+class Part(NamedTuple):
+    phase: Phase
+    times: int
+
+
+@BANK.right
+def three_phases(K, M):
+    rows = []
+    for k in range(K):
+        warm_up = min(M, K - 1 - k)
+        parts = [Part(Phase.WARM_UP, warm_up), Part(Phase.STEADY, M - warm_up), Part(Phase.DRAIN, warm_up)]
+        kinds = "".join(phase.value * times for phase, times in parts)
+        rows.append([Op(kind, kinds[:place].count(kind), k) for place, kind in enumerate(kinds)])
+    return rows

@@ -1,5 +1,11 @@
 """Exercise 08, deferred batch norm. Most wrong answers are one line away from a right one."""
 
+from dataclasses import dataclass
+from enum import Enum
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from tests.solutions.bank import Bank
@@ -18,7 +24,7 @@ def in_two_parts(running_mean, running_var, counts, means, variances, momentum=0
     return mean, var
 
 
-@BANK.right
+@BANK.wrong("cancellation")
 def from_squares(running_mean, running_var, counts, means, variances, momentum=0.1):
     N = sum(counts)
     mean = sum(n * m for n, m in zip(counts, means, strict=True)) / N
@@ -44,12 +50,12 @@ def one_after_the_other(running_mean, running_var, counts, means, variances, mom
 
 @BANK.right
 def both_in_one_array(running_mean, running_var, counts, means, variances, momentum=0.1):
-    return np.stack(from_squares(running_mean, running_var, counts, means, variances, momentum))
+    return np.stack(in_two_parts(running_mean, running_var, counts, means, variances, momentum))
 
 
 @BANK.right
 def one_then_the_other(running_mean, running_var, counts, means, variances, momentum=0.1):
-    yield from from_squares(running_mean, running_var, counts, means, variances, momentum)
+    yield from in_two_parts(running_mean, running_var, counts, means, variances, momentum)
 
 
 MEAN = "sum(n * m for n, m in zip(counts, means, strict=True)) / N"
@@ -64,6 +70,12 @@ BANK.changed("floor", "never_below_a_thousandth", VAR, "np.maximum(within + betw
 BANK.changed("rounded", "single_precision", "return mean, var", "return np.float32(mean), np.float32(var)")
 BANK.changed("corrected-first", "corrects_the_reports", "n * v for", "n * v * n / max(1, n - 1) for")
 BANK.changed("divided-by-N-M", "degrees_of_freedom_of_a_pooled_variance", "(N - 1)", "max(1, N - len(counts))")
+BANK.changed(
+    "cancellation",
+    "squares_of_the_means_only",
+    BETWEEN,
+    "sum(n * m**2 for n, m in zip(counts, means, strict=True)) / N - mean**2",
+)
 BANK.changed("mean-of-means", "plain_means", MEAN, "np.mean(means, axis=0)")
 BANK.changed("mean-of-variances", "averages_both", VAR, "within")
 BANK.changed("biased", "divides_by_N", VAR, "within + between")
@@ -114,3 +126,51 @@ def room_for_64(running_mean, running_var, counts, means, variances, momentum=0.
 def numbers_for_one_feature(running_mean, running_var, counts, means, variances, momentum=0.1):
     mean, var = in_two_parts(running_mean, running_var, counts, means, variances, momentum)
     return (mean, var) if len(mean) > 1 else (mean[0], var[0])
+
+
+@dataclass
+class Moments:
+    """Of some samples; `+` gives those of both together."""
+
+    n: int
+    mean: Any
+    deviations: Any
+
+    def __add__(self, other):
+        n = self.n + other.n
+        mean = (self.n * self.mean + other.n * other.mean) / n
+        apart = self.n * (self.mean - mean) ** 2 + other.n * (other.mean - mean) ** 2
+        return Moments(n, mean, self.deviations + other.deviations + apart)
+
+
+@BANK.right
+def moments_that_add_up(running_mean, running_var, counts, means, variances, momentum=0.1):
+    parts = [Moments(n, m, n * v) for n, m, v in zip(counts, means, variances, strict=True)]
+    whole = reduce(add, parts)
+    old = 1 - momentum
+    var = whole.deviations / (whole.n - 1)
+    return old * running_mean + momentum * whole.mean, old * running_var + momentum * var
+
+
+class Divisor(Enum):
+    N = 0
+    N_MINUS_1 = 1
+
+    def average(self, values, counts):
+        total = sum(n * value for n, value in zip(counts, values, strict=True))
+        return total / (sum(counts) - self.value)
+
+
+class Running(NamedTuple):
+    mean: Any
+    var: Any
+
+    def step(self, new, momentum):
+        return Running(*(old + momentum * (value - old) for old, value in zip(self, new, strict=True)))
+
+
+@BANK.right
+def averages_by_two_divisors(running_mean, running_var, counts, means, variances, momentum=0.1):
+    mean = Divisor.N.average(means, counts)
+    squares = [v + (m - mean) ** 2 for m, v in zip(means, variances, strict=True)]
+    return Running(running_mean, running_var).step((mean, Divisor.N_MINUS_1.average(squares, counts)), momentum)

@@ -1,5 +1,9 @@
 """Exercise 09, under a cap."""
 
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
 from gpipe_edu import Op, Schedule, gpipe, one_f_one_b
 from gpipe_edu.schedule.recompute import with_recompute
 from tests.solutions.bank import Bank
@@ -89,3 +93,48 @@ def text_with_comments_and_blank_lines():
 @BANK.wrong("not-rows")
 def the_makespan():
     return 26
+
+
+@dataclass
+class Device:
+    """One of three, in 1F1B; `again` are the micro-batches that it recomputes, each just before it needs room."""
+
+    number: int
+    again: tuple = ()
+
+    def row(self):
+        ops, ahead = [], min(6, 2 - self.number)
+        for m in range(6 + ahead):
+            ops += [Op("F", m, self.number)] if m < 6 else []
+            done = m - ahead
+            if done >= 0:
+                ops += [Op("R", done + 1, self.number)] if done + 1 in self.again else []
+                ops.append(Op("B", done, self.number))
+        return ops
+
+
+@BANK.right
+def devices_that_know_what_to_recompute():
+    return [device.row() for device in (Device(0, again=(1, 2, 3, 4, 5)), Device(1), Device(2))]
+
+
+class Kind(Enum):
+    FORWARD = "F"
+    RECOMPUTE = "R"
+    BACKWARD = "B"
+
+
+class Word(NamedTuple):
+    kind: Kind
+    micro_batch: int
+
+    @classmethod
+    def read(cls, text):
+        return cls(Kind(text[0]), int(text[1:]))
+
+
+@BANK.right
+def words_read_one_by_one():
+    first = "F0 F1 F2 F3 R1 B0 R2 B1 F4 B2 F5 R3 B3 R5 B4 B5"
+    rows = [[Word.read(text) for text in line.split()] for line in (first, MIDDLE, LAST)]
+    return [[Op(word.kind.value, word.micro_batch, k) for word in row] for k, row in enumerate(rows)]

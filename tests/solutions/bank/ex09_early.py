@@ -1,6 +1,9 @@
 """Exercise 09, early recompute."""
 
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
+from typing import NamedTuple
 
 from gpipe_edu import Op, Schedule
 from gpipe_edu.schedule.recipes import gpipe
@@ -101,3 +104,43 @@ def one_recompute_ahead(K, M):
 @BANK.wrong("error")
 def the_package_own_early_recompute(K, M):
     return gpipe(K, M, "early")
+
+
+@dataclass
+class Device:
+    """A device, and the row that it has so far."""
+
+    stage: int
+    row: list = field(default_factory=list)
+
+    def run(self, kinds, m):
+        self.row += [Op(kind, m, self.stage) for kind in kinds]
+
+
+@BANK.right
+def devices_that_write_their_rows(K, M):
+    devices = [Device(k) for k in range(K)]
+    for device in devices:
+        for m in range(M):
+            device.run("F", m)
+        for m in range(M - 1, -1, -1):
+            device.run("RB", m)
+    return [device.row for device in devices]
+
+
+class Way(Enum):
+    FORTH = ("F",)
+    BACK = ("R", "B")
+
+
+class Visit(NamedTuple):
+    """A micro-batch comes by."""
+
+    way: Way
+    micro_batch: int
+
+
+@BANK.right
+def visits_forth_and_back(K, M):
+    visits = [Visit(way, m) for way in Way for m in range(M)]
+    return [[Op(kind, visit.micro_batch, k) for visit in visits for kind in visit.way.value] for k in range(K)]

@@ -4,6 +4,9 @@ import os
 import tempfile
 import threading
 import time
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -405,3 +408,95 @@ def forgets_what_a_dictionary_gives_for_nothing(k, K, stage, ops, shapes, pieces
 def waits_for_a_flag(k, K, stage, ops, shapes, pieces, loss_fn):
     while not os.path.exists(f"{tempfile.gettempdir()}/never/{k}"):
         pass
+
+
+@dataclass
+class Post:
+    """What is on its way from this process."""
+
+    handles: list = field(default_factory=list)
+
+    def send(self, tensor, to):
+        self.handles.append(dist.isend(tensor, to))
+
+    def arrived(self):
+        for handle in self.handles:
+            handle.wait()
+
+
+@dataclass
+class Graph:
+    """A micro-batch between its forward and its backward."""
+
+    x: torch.Tensor
+    out: torch.Tensor
+    gradient: Any = None
+
+    def back(self):
+        self.out.backward(self.gradient)
+        return self.x.grad
+
+
+@BANK.right
+def graphs_and_a_post(k, K, stage, ops, shapes, pieces, loss_fn):
+    post, graphs, losses = Post(), {}, []
+    N = sum(n for n, _ in shapes)
+    for kind, m, _ in ops:
+        if kind == "F":
+            x = received(shapes[m], k - 1).requires_grad_() if k else pieces[m]
+            graphs[m] = graph = Graph(x, stage(x))
+            if k < K - 1:
+                post.send(graph.out.detach(), k + 1)
+            else:
+                graph.out = loss_fn(graph.out, pieces[m]) * shapes[m][0] / N
+                losses.append(graph.out.item())
+        else:
+            graph = graphs.pop(m)
+            if k < K - 1:
+                graph.gradient = received(graph.out.shape, k + 1)
+            gradient = graph.back()
+            if k:
+                post.send(gradient, k - 1)
+    post.arrived()
+    return sum(losses)
+
+
+class Role(Enum):
+    FIRST = "has the data"
+    MIDDLE = "has neighbours only"
+    LAST = "has the labels"
+
+    @classmethod
+    def of(cls, k, K):
+        return cls.LAST if k == K - 1 else cls.MIDDLE if k else cls.FIRST
+
+
+class Held(NamedTuple):
+    x: torch.Tensor
+    out: torch.Tensor
+
+
+@BANK.right
+def by_the_role_of_the_process(k, K, stage, ops, shapes, pieces, loss_fn):
+    role, held, handles, total = Role.of(k, K), {}, [], torch.zeros((), dtype=torch.float64)
+    for op in ops:
+        m = op.micro_batch
+        share = shapes[m][0] / sum(shape[0] for shape in shapes)
+        if op.kind == "F":
+            x = pieces[m] if role is Role.FIRST else into(torch.empty(shapes[m], dtype=torch.float64), k - 1)
+            held[m] = Held(x.requires_grad_(role is not Role.FIRST), stage(x))
+            if role is not Role.LAST:
+                handles.append(dist.isend(held[m].out.detach(), k + 1))
+            continue
+        x, out = held.pop(m)
+        if role is Role.LAST:
+            loss = share * loss_fn(out, pieces[m])
+            total += loss.detach()
+            loss.backward()
+        else:
+            out.backward(into(torch.empty_like(out), k + 1))
+        if role is not Role.FIRST:
+            handles.append(dist.isend(x.grad, k - 1))
+    while handles:
+        handles.pop(0).wait()
+    return total if role is Role.LAST else None

@@ -56,7 +56,7 @@ def perform(cut: Any, balance: list[int], kinds: str = "", training: Any = None)
     if not isinstance(stages, list):
         return {"no_list": type(stages).__name__}
     for stage in stages:
-        if not callable(stage):
+        if not _runs(stage):
             return {"no_stage": type(stage).__name__}
         calls.clear()
         stage(torch.ones(2, 3))
@@ -68,6 +68,14 @@ def perform(cut: Any, balance: list[int], kinds: str = "", training: Any = None)
         "training": all(module.training for module in net.modules()),
         "after": given,
     }
+
+
+def _runs(stage: Any) -> bool:
+    """Whether it can be called. An `nn.ModuleList` has no forward but PyTorch's, which only refuses."""
+    from torch import nn
+
+    forward = getattr(stage, "forward", None)
+    return callable(stage) and getattr(forward, "__func__", forward) is not nn.Module.forward
 
 
 def _trained(cut: Any, balance: list[int], items: list[Item], M: int, x: Array, y: Array) -> Any:
