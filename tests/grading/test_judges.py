@@ -43,3 +43,17 @@ def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):
     found = list(judged(monkeypatch, lambda name: (f"of {name}", name == 0), map(task, range(5)), 2))
     assert found[-1] == (0, "of 0")
     assert len(found) == 5
+
+
+def test_a_report_that_nobody_can_read_is_its_answer_s_alone(monkeypatch):
+    def ask(message, seconds):
+        if message["seed"]:
+            raise MemoryError("too long")
+        return {"why": "late", "busy": False}
+
+    with Judges(2) as judges:
+        for worker in judges._workers:
+            monkeypatch.setattr(worker, "ask", ask)
+        found = {task.name: outcome for task, outcome in judges.judge([task(n)._replace(seed=n % 2) for n in range(6)])}
+    unread = "the judge's report can't be read (MemoryError: too long)"
+    assert {n: outcome.why for n, outcome in found.items()} == {n: unread if n % 2 else "late" for n in range(6)}
