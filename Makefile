@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo classroom exercises test test-quick test-floors test-releases test-nbgrader lint site site-serve site-test clean
+.PHONY: lab demo classroom exercises test test-quick test-serial test-floors test-releases test-nbgrader lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -48,6 +48,10 @@ test: $(VENV)/developer  ## every test and every notebook
 
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
 	$(BIN)/python -m pytest -n 3 --dist loadfile --quick tests
+
+# A worker of `make test` sees a few files, in no promised order; here each file has all before it as its neighbours.
+test-serial: $(VENV)/developer  ## the quick tests in one process, one file after the other
+	$(BIN)/python -m pytest -p no:xdist --quick tests
 
 test-floors:  ## the quick tests with the oldest releases that pyproject.toml allows, in .venv-floors
 	PYTHON=$(PYTHON) .ci/floors

@@ -39,6 +39,7 @@ SLOW = (
     "tests/grading/test_killed.py",
     "tests/grading/test_marks.py::test_beside",
     "tests/grading/test_nbgrader.py",
+    "tests/grading/test_refused.py::TestAClass",
     "tests/process/test_packing.py",
     "tests/puzzles/test_board.py",
     "tests/puzzles/test_par.py",

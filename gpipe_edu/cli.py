@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from gpipe_edu.course.build import WORK
+from gpipe_edu.grading.writing import escape_on_terminals
 from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.schedule.recompute import CHECKPOINTS
 from gpipe_edu.sizing.plan import SCHEDULES, STATES
@@ -338,6 +339,7 @@ def environment_command() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0, 1 for a schedule that cannot run, 2 for bad arguments."""
+    escape_on_terminals()
     try:
         code: Any = app(arguments, prog_name="gpipe_edu", standalone_mode=False)
     except typer.TyperException as error:

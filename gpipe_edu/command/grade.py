@@ -65,9 +65,8 @@ def _written(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who: 
     from gpipe_edu.grading import pages  # loads the charts
 
     try:
-        graded = grade.grade(handed_in, out, wish, _say)
+        graded = pages.write(out, grade.grade(handed_in, out, wish, _say))
         tables.write(out, graded, who)
-        pages.write(out, graded)
     except OSError as error:
         raise ValueError(
             f"{error.filename or out} can't be written: {error.strerror or error}. What has been judged is kept in "

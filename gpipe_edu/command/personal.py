@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
 
 from gpipe_edu.grading import kit, quiz, tables
 from gpipe_edu.grading import personal as own
+from gpipe_edu.grading.notebook import Refused, bytes_of, refusing
 from gpipe_edu.grading.submissions import file_name
 from gpipe_edu.grading.writing import put
 from gpipe_edu.words import plural
@@ -48,18 +50,26 @@ def mark(folder: Path, answers: Path) -> int:
             raise ValueError(f"{answers} is no folder; it holds a text file for each student, named as the sheet is")
         rows, taken = [["student", "share", "remark"]], set[str]()
         for name in sorted(asked):
-            path = answers / f"{file_name(name, taken)}.txt"
-            given = own.answers(path.read_bytes()[:100_000].decode(errors="replace")) if path.is_file() else []
-            given += [""] * len(asked[name])
-            found = [own.earned(one, text) for one, text in zip(asked[name], given, strict=False)]
-            share = sum(part for part, _ in found) / len(found)
-            told = " ".join(f"{number}: {words}" for number, (_, words) in enumerate(found, 1))
+            share, told = _earned(answers / f"{file_name(name, taken)}.txt", asked[name])
             rows.append([name, f"{share:.3f}", told])
         text = io.StringIO(newline="")
         csv.writer(text).writerows([tables.safe(cell) for cell in row] for row in rows)
         put(folder / "personal.csv", text.getvalue())
     print(f"{folder / 'personal.csv'}: {plural(len(rows) - 1, 'student')}.")
     return 0
+
+
+def _earned(path: Path, asked: list[own.Puzzle]) -> tuple[float, str]:
+    """The share that a student's answers earn, and a remark; nothing, and why, for a file that can't be marked."""
+    try:
+        with refusing(path.name):
+            given = own.answers(bytes_of(path, 100_000).decode(errors="replace")) if os.path.lexists(path) else []
+            given += [""] * len(asked)
+            found = [own.earned(one, text) for one, text in zip(asked, given, strict=False)]
+    except Refused as error:
+        return 0.0, f"refused: {error}"
+    share = sum(part for part, _ in found) / len(found)
+    return share, " ".join(f"{number}: {words}" for number, (_, words) in enumerate(found, 1))
 
 
 def write_quiz(items: str, path: Path) -> int:

@@ -2,45 +2,97 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
-from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, ModuleType, TracebackType
+from typing import Any, NamedTuple
 
 
 class Hidden:
     """`with Hidden({"gpipe_edu.split.split_batch": "split"}):` whoever calls `split_batch` is told to write `split`.
 
     A function has many names, in the modules that import it and in tables such as that of the recipes; each goes, and
-    comes back at the end. They are looked for once, because that takes tens of milliseconds.
+    comes back at the end. Each module is looked through once, because all of them take tens of milliseconds. Raises
+    RuntimeError for a function that no module has a name for, which could not be hidden.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
-        self._places: list[tuple[dict[Any, Any], Any, Any, Any]] = []
-        for path, task in names.items():
-            module, _, name = path.rpartition(".")
-            function = getattr(importlib.import_module(module), name)
-            refusal = _refusal(name, task)
-            for table in [found for found in gc.get_referrers(function) if isinstance(found, dict)]:
-                keys = [key for key, value in table.items() if value is function]
-                self._places += [(table, key, function, refusal) for key in keys]
+        functions = {path: _named(path) for path in names}
+        pairs = [
+            _Pair(function, _refusal(path.rpartition(".")[2], names[path])) for path, function in functions.items()
+        ]
+        self._pairs = {id(one): pair for pair in pairs for one in pair}
+        self._seen: set[str] = set()
+        self._places: list[_Place] = []
+        self._look()
+        found = {id(place.pair.function) for place in self._places}
+        for path, function in functions.items():
+            if id(function) not in found:
+                raise RuntimeError(f"{path} can't be hidden: no module has a name for it")
+
+    def hide(self) -> None:
+        """Put a refusal in every place; for good, if nobody calls `show`."""
+        self._look()
+        for table, key, pair in self._places:
+            if table.get(key) is pair.function:
+                table[key] = pair.refusal
+
+    def show(self) -> None:
+        """Put everything back, also where a module that was imported meanwhile has taken a refusal over."""
+        self._look()
+        for table, key, pair in self._places:
+            if table.get(key) is pair.refusal:
+                table[key] = pair.function
 
     def __enter__(self) -> Hidden:
-        for table, key, function, refusal in self._places:
-            _exchange(table, key, function, refusal)
+        self.hide()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for table, key, function, refusal in self._places:
-            _exchange(table, key, refusal, function)
+        self.show()
+
+    def _look(self) -> None:
+        """Find the places in modules that have come since the last time."""
+        for name, module in list(sys.modules.items()):
+            if name in self._seen or not isinstance(module, ModuleType):
+                continue
+            self._seen.add(name)
+            for table in _tables(module):
+                for key, value in list(dict.items(table)):
+                    if id(value) in self._pairs:
+                        self._places.append(_Place(table, key, self._pairs[id(value)]))
 
 
-def _exchange(table: dict[Any, Any], key: Any, old: Any, new: Any) -> None:
-    if table.get(key) is old:
-        table[key] = new
+class _Pair(NamedTuple):
+    function: Callable[..., Any]
+    refusal: Callable[..., Any]
+
+
+class _Place(NamedTuple):
+    table: dict[Any, Any]
+    key: Any
+    pair: _Pair
+
+
+def _named(path: str) -> Callable[..., Any]:
+    module, _, name = path.rpartition(".")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _tables(module: ModuleType) -> Iterator[dict[Any, Any]]:
+    """Where a module may have a name for a function: its own names, its tables, and the defaults of its functions."""
+    names = vars(module)
+    yield names
+    for value in list(names.values()):
+        kind = type(value)  # isinstance would ask the value itself, and some do more than answer
+        if issubclass(kind, dict):
+            yield value
+        elif kind is FunctionType and value.__kwdefaults__:
+            yield value.__kwdefaults__
 
 
 def _refusal(name: str, task: str) -> Callable[..., Any]:

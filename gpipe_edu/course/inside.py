@@ -26,7 +26,7 @@ def main() -> None:
     warnings.formatwarning = text_alone
     exercise: Any = importlib.import_module(start["module"])
     limit_memory()
-    Hidden(getattr(exercise, "HIDDEN", {})).__enter__()  # as long as this process lives
+    Hidden(getattr(exercise, "HIDDEN", {})).hide()  # as long as this process lives
     held = None
     if start["cage"]:
         held = tuple(cage.enter(start["folder"], start["cpu"], getattr(exercise, "TALKS", False)))

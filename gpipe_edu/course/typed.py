@@ -13,6 +13,8 @@ import types
 from pathlib import Path
 from typing import Any
 
+from gpipe_edu.process.lines import lines_of
+
 _TAKEN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -27,7 +29,7 @@ def functions(path: Path) -> dict[str, Any]:
         name = f"{path.name}, code cell {number}"
         tree = ast.parse(source, filename=name)
         tree.body = [node for node in tree.body if isinstance(node, _TAKEN) or _is_constant(node)]
-        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+        linecache.cache[name] = (len(source), None, lines_of(source), name)
         exec(compile(tree, name, "exec"), module.__dict__)
     return module.__dict__
 

@@ -157,7 +157,7 @@ def without_magics(source: str) -> tuple[str, str]:
         ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         lines = [
-            re.sub(r"^(\s*)([%!?].*|[\w ,.]+=\s*[%!].*|[\w.]+\?+)$", r"\1pass", line) for line in source.split("\n")
+            re.sub(r"^(\s*+)([%!?].*|[\w ,.]+=\s*[%!].*|[\w.]+\?+)$", r"\1pass", line) for line in source.split("\n")
         ]
         return "\n".join(lines), ""
     return source, ""
@@ -169,7 +169,8 @@ def _checks(cell: Cell, exercise: Exercise) -> bool:
 
 
 def _defines(cell: Cell, name: str) -> bool:
-    return re.search(rf"^\s*(def|class|async def) {name}\b|^\s*{name}\b.*=", cell.source, re.MULTILINE) is not None
+    line = rf"^[^\S\n]*((def|class|async def) {name}\b|{name}\b.*=)"
+    return re.search(line, cell.source, re.MULTILINE) is not None
 
 
 def _is_stub(statement: _Statement, name: str) -> bool:

@@ -24,7 +24,7 @@ from .cut import Answer, cut, may_have
 from .journal import Journal, Question, judge_version
 from .judges import Judges, Outcome, Task
 from .marks import Mark, mark, promises
-from .notebook import Cell, Refused, read
+from .notebook import Refused, read, refusing
 from .submissions import File, HandedIn, newest_first
 from .writing import put
 
@@ -143,35 +143,55 @@ def answer_state(found: Found) -> str:
     return found.answer.state
 
 
-def _answers(files: Sequence[File], keys: Iterable[str]) -> dict[str, Found]:
+class _Book(NamedTuple):
+    """What one file has: answers by task, and the tasks whose answer cell is in it by nbgrader's name."""
+
+    file: File
+    answers: dict[str, Answer]
+    by_id: frozenset[str]
+
+
+def _answers(files: Sequence[File], keys: Sequence[str]) -> dict[str, Found]:
     """The answer of each task: from the newest file that has one."""
-    books: list[tuple[File, list[Cell]]] = []
+    books: list[_Book] = []
     refusals: list[tuple[File, str]] = []
     for file in newest_first(files):
         try:
-            books.append((file, read(file.read(), file.path.name)))
+            with refusing(file.path.name):
+                books.append(_book(file, keys))
         except Refused as error:
             refusals.append((file, str(error)))
     return {key: _found(exercises()[key], books, refusals) for key in keys}
 
 
-def _found(exercise: Exercise, books: list[tuple[File, list[Cell]]], refusals: list[tuple[File, str]]) -> Found:
-    cuts = [(file, cut(exercise, cells)) for file, cells in books if may_have(exercise, cells)]
-    there = [(file, answer) for file, answer in cuts if answer.state != "missing"]
-    number = exercise.notebook.split("_")[1]
-    refused = [why for file, why in refusals if f"_{number}_" in f"_{file.path.name}" or len(refusals) == 1]
+def _book(file: File, keys: Sequence[str]) -> _Book:
+    """Raises Refused."""
+    cells = read(file.read(), file.path.name)
+    answers = {key: cut(exercises()[key], cells) for key in keys if may_have(exercises()[key], cells)}
+    named = {cell.grade_id for cell in cells}
+    return _Book(file, answers, frozenset(key for key in keys if f"{exercises()[key].cell}-answer" in named))
+
+
+def _found(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, str]]) -> Found:
+    key = exercise.key
+    there = [book for book in books if key in book.answers and book.answers[key].state != "missing"]
     if not there:
-        return Found(exercise, None, refused[0] if refused else "", ())
-    by_id = [pair for pair in there if _by_id(exercise, books, pair[0])] or there
-    written = [pair for pair in by_id if pair[1].state != "unwritten"] or by_id
-    file, answer = written[0]
+        refused = [why for file, why in refusals if _may_be_of(exercise, file) or len(refusals) == 1]
+        return Found(exercise, None, "; ".join(refused), ())
+    by_id = [book for book in there if key in book.by_id] or there
+    written = [book for book in by_id if book.answers[key].state != "unwritten"] or by_id
+    file, answer = written[0].file, written[0].answers[key]
     several = f"of {len(there)} files with {exercise.function} in them, the newest counts: {file.path}"
     notes = [several] if there[1:] else []
+    notes += [why for file, why in refusals if _may_be_of(exercise, file)]
     return Found(exercise, answer, "", (*notes, *answer.notes))
 
 
-def _by_id(exercise: Exercise, books: list[tuple[File, list[Cell]]], file: File) -> bool:
-    return any(cell.grade_id == f"{exercise.cell}-answer" for book, cells in books if book is file for cell in cells)
+def _may_be_of(exercise: Exercise, file: File) -> bool:
+    """Whether its name has the number of the exercise's notebook, or that of none."""
+    numbers = {one.notebook.split("_")[1] for one in exercises().values()}
+    there = {number for number in numbers if f"_{number}_" in f"_{file.path.name}"}
+    return not there or exercise.notebook.split("_")[1] in there
 
 
 def _question(found: Found, answer: Answer, seed: int) -> Question:
@@ -187,7 +207,11 @@ class _Reading:
 
     def __iter__(self) -> Iterator[dict[str, Found]]:
         for name, files in self._handed_in.students.items():
-            self.answers[name] = _answers(files, self._keys)
+            try:
+                with refusing(f"what {name} has handed in"):
+                    self.answers[name] = _answers(files, self._keys)
+            except Refused as error:
+                self.answers[name] = {key: Found(exercises()[key], None, str(error), ()) for key in self._keys}
             yield self.answers[name]
 
     @property

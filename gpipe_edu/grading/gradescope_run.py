@@ -24,13 +24,14 @@ from .judges import Judges
 from .marks import Mark, points
 from .submissions import HandedIn, books_in
 from .told import as_text
-from .writing import put
+from .writing import escape_on_terminals, put
 
 _STUDENT = "student"
 
 
 def main() -> None:
     """`python -m gpipe_edu.grading.gradescope_run /autograder`. No results, and an exit code, if nothing is known."""
+    escape_on_terminals()
     orphans.adopt()
     try:
         sys.exit(run(Path(sys.argv[1])))
@@ -46,6 +47,8 @@ def run(place: Path) -> int:
     results = place / "results"
     results.mkdir(exist_ok=True)
     os.chmod(results, 0o700)
+    if not (place / "submission").is_dir():
+        raise ValueError(f"there is no folder {place / 'submission'}")
     notes: list[str] = []
     handed_in = HandedIn("Gradescope's", {_STUDENT: list(books_in(place / "submission", notes))}, notes)
     with tempfile.TemporaryDirectory(prefix="gpipe_edu_marks_") as out:

@@ -118,19 +118,21 @@ class Judges:
             yield task, self._ask(self._workers[0], task)[0]
 
     def _ask(self, one: _Worker, task: Task) -> tuple[Outcome, bool]:
-        body = base64.b64encode(task.packed.body).decode()
+        """The outcome, and whether the machine was too busy for a better one."""
         message = {
             "key": task.key,
-            "packed": {**task.packed._asdict(), "body": body},
+            "packed": {**task.packed._asdict(), "body": base64.b64encode(task.packed.body).decode()},
             "seed": task.seed,
             "caged": not self._trust,
             "apart": self._held.processes,
             "passing_over": list(task.passing_over),
         }
-        answer = one.ask(message, wall(find(task.key).seconds) + _LIMIT)
-        if "report" in answer:
-            with suppress(TypeError, ValueError):
+        try:
+            answer = one.ask(message, wall(find(task.key).seconds) + _LIMIT)
+            if "report" in answer:
                 return Outcome(unpack_report(answer["report"])), False
+        except Exception as error:  # in a thread, which has to go on, or all would wait for it for ever
+            return Outcome(None, f"the judge's report can't be read ({type(error).__name__}: {error})"), True
         return Outcome(None, str(answer.get("why", "the judge gave no report"))), bool(answer.get("busy", True))
 
 

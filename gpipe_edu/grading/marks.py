@@ -17,7 +17,7 @@ STATES: Final = {
     "unwritten": "still the stub",
     "broken": "its cell is no Python",
     "missing": "no such function was handed in",
-    "refused": "the file could not be read",
+    "refused": "the file, or something in it, could not be dealt with",
     "not judged": "nothing is known of it, and that is no fault of the answer's: no mark",
 }
 

@@ -25,6 +25,7 @@ from .grade import Class, Wish, grade
 from .marks import STATES, Mark, points
 from .submissions import HandedIn, books_in
 from .tables import number
+from .writing import encodable
 
 JUDGED: Final = "judged"
 """The folder of a course in which reports and seeds are kept."""
@@ -44,7 +45,7 @@ class Reader(NotebookExporter):
         try:
             cells = [_cell(one) for one in notebook.of(Path(file_stream.name))]
         except notebook.Refused as error:
-            cells = [v4.new_markdown_cell(str(error))]
+            cells = [v4.new_markdown_cell(encodable(str(error)))]
         read: tuple[Any, Any] = self.from_notebook_node(v4.new_notebook(cells=cells), resources, **options)
         return read
 
@@ -84,18 +85,19 @@ class Judge(NbGraderPreprocessor):
         """The notebook with reports. Raises RuntimeError if an answer could not be judged: nbgrader tries it again."""
         where = resources["nbgrader"]
         row = self._class(where["assignment"]).marks[where["student"]]
-        marks = {f"{exercises()[key].cell}-check": mark for key, mark in row.items()}
+        said = {f"{exercises()[key].cell}-check": pages.as_html(mark) for key, mark in row.items()}
         with Gradebook(where["db_url"]) as gradebook:
             submission = gradebook.find_submission_notebook(where["notebook"], where["assignment"], where["student"])
             for grade_ in submission.grades:
-                if grade_.name in marks:
-                    grade_.auto_score = earned(marks[grade_.name], grade_.max_score)
+                if grade_.name in said:
+                    grade_.auto_score = earned(said[grade_.name][0], grade_.max_score)
                     grade_.needs_manual_grade = grade_.auto_score is None or grade_.manual_score is not None
             gradebook.db.commit()
         for cell in nb.cells:
-            mark = marks.get(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
-            if mark is not None:
-                cell.outputs = [_output(mark, cell.metadata.nbgrader.points)]
+            name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+            if name in said:
+                mark, text = said[name]
+                cell.outputs = [_output(mark, text, cell.metadata.nbgrader.points)]
                 if mark.points is None:
                     raise RuntimeError(f"{mark.key} of {where['student']} was not judged, and has no mark: {mark.why}")
         return nb, resources
@@ -169,10 +171,10 @@ def _as_released(cell: Any, graded: dict[str, float], solutions: set[str]) -> No
     return _new_cell(cell.cell_type, cell.source, {"nbgrader": about})
 
 
-def _output(mark: Mark, of: float) -> NotebookNode:
-    """What was found, as the output of a check cell."""
+def _output(mark: Mark, text: list[str], of: float) -> NotebookNode:
+    """What was found, as the output of a check cell. text: what `pages.as_html` says of it."""
     worth = "no mark yet" if mark.points is None else f"{number(earned(mark, of))} of {number(of)}"
     head = f"<p><b>{mark.state}</b> ({STATES[mark.state]}), {worth}</p>"
-    told = {"text/html": "\n".join([head, *pages.as_html(mark)]), "text/plain": f"{mark.state}, {worth}"}
+    told = {"text/html": encodable("\n".join([head, *text])), "text/plain": f"{mark.state}, {worth}"}
     made: NotebookNode = v4.new_output("display_data", data=told)
     return made

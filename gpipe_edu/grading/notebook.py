@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from gpipe_edu.process.lines import lines_of
+
+from .writing import encodable
+
+STRICT = False
+"""In tests: an error of our own is raised."""
 
 LARGEST: Final = 20_000_000
 """Bytes of a notebook. One with all its charts has two."""
@@ -18,13 +27,31 @@ class Refused(ValueError):
     """A file that can't be read as a notebook; why, in a sentence."""
 
 
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Around work on what one student has handed in: whatever goes wrong is Refused, and so nobody else's matter."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:
+        if STRICT:
+            raise
+        raise Refused(f"{what} can't be dealt with ({type(error).__name__}: {error})") from error
+
+
 class Cell(NamedTuple):
-    """One cell. name: as a report calls it. grade_id: nbgrader's, "" without one."""
+    """One cell, made by `cell`. name: as a report calls it. grade_id: nbgrader's, "" without one."""
 
     kind: str
     source: str
     name: str
     grade_id: str
+
+
+def cell(kind: str, source: str, name: str, grade_id: str = "") -> Cell:
+    """A cell whose lines end as they do for Python, be it by a carriage return, and whose text can be written down."""
+    return Cell(kind, encodable("".join(lines_of(source))), name, grade_id)
 
 
 def read(data: bytes, what: str = "this file") -> list[Cell]:
@@ -33,7 +60,7 @@ def read(data: bytes, what: str = "this file") -> list[Cell]:
         raise Refused(f"{what} has {len(data) / 1e6:.0f} MB, and no more than {LARGEST / 1e6:.0f} are read")
     text = _text(data, what)
     if what.endswith(".py"):
-        return _enough([Cell("code", text, what, "")], what)
+        return _enough([cell("code", text, what)], what)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -42,19 +69,29 @@ def read(data: bytes, what: str = "this file") -> list[Cell]:
         raise Refused(f"{what} is no notebook: there are no cells in it")
     cells = found.get("cells")
     if cells is None and isinstance(found.get("worksheets"), list):  # format 3
-        cells = [cell for sheet in found["worksheets"] if isinstance(sheet, dict) for cell in sheet.get("cells") or []]
+        sheets = [sheet.get("cells") for sheet in found["worksheets"] if isinstance(sheet, dict)]
+        cells = [one for inside in sheets if isinstance(inside, list) for one in inside]
     if not isinstance(cells, list):
         raise Refused(f"{what} is no notebook: there are no cells in it")
     return _enough(list(_cells(cells)), what)
 
 
 def of(path: Path) -> list[Cell]:
-    """The cells of a file, of which no more is read than a notebook may have. Raises Refused."""
+    """The cells of a file. Raises Refused."""
+    with refusing(path.name):
+        return read(bytes_of(path), path.name)
+
+
+def bytes_of(path: Path, most: int = LARGEST) -> bytes:
+    """What is in a file, but no more than one byte over `most`. Raises Refused.
+
+    Only a regular file is opened: a pipe would keep us waiting for ever.
+    """
     try:
-        if path.is_symlink() or not path.is_file():
-            raise Refused(f"{path.name} is a link or no file")
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise Refused(f"{path.name} is no regular file, but a link, a folder, a pipe or a device")
         with path.open("rb") as file:
-            return read(file.read(LARGEST + 1), path.name)
+            return file.read(most + 1)
     except OSError as error:
         raise Refused(f"{path.name} can't be read: {error.strerror}") from None
 
@@ -62,24 +99,23 @@ def of(path: Path) -> list[Cell]:
 def _text(data: bytes, what: str) -> str:
     encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"  # with a mark or without
     try:
-        return data.decode(encoding).replace("\r\n", "\n")
+        return data.decode(encoding)
     except UnicodeDecodeError:
         raise Refused(f"{what} is no notebook: it is no text in UTF-8") from None
 
 
 def _cells(cells: list[Any]) -> Iterator[Cell]:
     number = 0
-    for cell in cells:
-        if not isinstance(cell, dict):
+    for one in cells:
+        if not isinstance(one, dict):
             continue
-        kind = str(cell.get("cell_type", ""))
+        kind, source = one.get("cell_type"), one.get("source", one.get("input", ""))
         number += kind == "code"
-        source = cell.get("source", cell.get("input", ""))
         if isinstance(source, list):
             source = "".join(part for part in source if isinstance(part, str))
-        grade_id = _of(_of(cell, "metadata"), "nbgrader").get("grade_id", "")
-        if isinstance(source, str):
-            yield Cell(kind, source.replace("\r\n", "\n"), f"code cell {number}", str(grade_id))
+        grade_id = _of(_of(one, "metadata"), "nbgrader").get("grade_id")
+        if isinstance(kind, str) and isinstance(source, str):
+            yield cell(kind, source, f"code cell {number}", grade_id if isinstance(grade_id, str) else "")
 
 
 def _of(found: dict[str, Any], name: str) -> dict[str, Any]:
@@ -88,6 +124,6 @@ def _of(found: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _enough(cells: list[Cell], what: str) -> list[Cell]:
-    if sum(len(cell.source) for cell in cells if cell.kind == "code") > _MOST_CODE:
+    if sum(len(one.source) for one in cells if one.kind == "code") > _MOST_CODE:
         raise Refused(f"{what} holds more than {_MOST_CODE} characters of code")
     return cells

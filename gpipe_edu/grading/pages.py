@@ -22,6 +22,7 @@ from gpipe_edu.words import plural
 
 from .grade import Class
 from .marks import STATES, Mark, points
+from .notebook import Refused, refusing
 from .submissions import file_name
 from .tables import number, total
 from .told import shown
@@ -63,14 +64,22 @@ section h2 { margin: 0; } figure { margin: .8rem 0; overflow-x: auto; } svg { ma
 """
 
 
-def write(out: Path, graded: Class) -> None:
-    """class.html, and feedback/STUDENT.html for everybody. Raises OSError."""
-    put(out / "class.html", class_page(graded))
+def write(out: Path, graded: Class) -> Class:
+    """feedback/STUDENT.html for everybody, and class.html. Raises OSError.
+
+    Returns the class as it stands there: where nothing can be said of an answer's mark, it is refused.
+    """
     folder = out / "feedback"
     folder.mkdir(exist_ok=True)
     taken: set[str] = set()
+    marks = {}
     for student, row in graded.marks.items():
-        put(folder / f"{file_name(student, taken)}.html", student_page(student, row))
+        said = [as_html(one) for one in row.values()]
+        marks[student] = {one.key: one for one, _ in said}
+        put(folder / f"{file_name(student, taken)}.html", student_page(student, said))
+    graded = graded._replace(marks=marks)
+    put(out / "class.html", class_page(graded))
+    return graded
 
 
 def class_page(graded: Class) -> str:
@@ -96,23 +105,32 @@ def class_page(graded: Class) -> str:
     return _page("How the class stands", parts)
 
 
-def student_page(student: str, row: dict[str, Mark]) -> str:
-    """What one student reads, and nobody else's anything."""
+def student_page(student: str, said: Sequence[tuple[Mark, list[str]]]) -> str:
+    """What one student reads, and nobody else's anything. said: each mark, and what `as_html` says of it."""
+    row = {one.key: one for one, _ in said}
     largest = sum(points(key) for key in row)
     whole = total(row)
     told = f"{number(whole)} of {largest} points." if whole is not None else "Not everything could be judged yet."
     parts = [f"<h1>{escape(student)}</h1>", f"<p>{told}</p>"]
-    for key, one in row.items():
-        worth = "" if one.points is None else f" &middot; {number(one.points)} of {points(key)}"
+    for one, text in said:
+        worth = "" if one.points is None else f" &middot; {number(one.points)} of {points(one.key)}"
         state = f'<p><span class="state">{escape(one.state)}</span>{worth}</p>'
-        parts += ["<section>", f"<h2>{escape(find(key).title)} <span class=quiet>{key}</span></h2>", state]
-        parts += as_html(one)
-        parts.append("</section>")
+        title = f"<h2>{escape(find(one.key).title)} <span class=quiet>{one.key}</span></h2>"
+        parts += ["<section>", title, state, *text, "</section>"]
     return _page(f"{student}: marks", parts)
 
 
-def as_html(one: Mark) -> list[str]:
-    """What there is to say of one task, as HTML."""
+def as_html(one: Mark) -> tuple[Mark, list[str]]:
+    """The mark and what there is to say of it, as HTML; if that can't be put together, the mark is refused."""
+    try:
+        with refusing("what was found"):
+            return one, _told(one)
+    except Refused as error:
+        one = Mark(one.key, "refused", 0.0, str(error), notes=one.notes)
+        return one, _told(one)
+
+
+def _told(one: Mark) -> list[str]:
     notes = [f'<p class="quiet">{escape(note)}</p>' for note in one.notes]
     report = one.report
     if report is None:

@@ -18,6 +18,7 @@ from math import factorial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from gpipe_edu.process.lines import lines_of
 from gpipe_edu.puzzles.level import Level
 from gpipe_edu.puzzles.par import prove
 from gpipe_edu.puzzles.position import Position
@@ -129,7 +130,7 @@ def as_json(sheets: dict[str, list[Puzzle]]) -> str:
 def answers(text: str) -> list[str]:
     """The answers in a student's file: blocks of rows, with blank lines between them."""
     blocks: list[list[str]] = [[]]
-    for line in text.replace("\r\n", "\n").split("\n"):
+    for line in lines_of(text):
         line = line.partition("#")[0].rstrip()
         if line:
             blocks[-1].append(line)

@@ -12,15 +12,21 @@ import stat
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from gpipe_edu.course.exercise import exercises
 
-from .notebook import LARGEST, Refused
+from .notebook import LARGEST, Refused, bytes_of
 
 _SUFFIXES: Final = (".ipynb", ".py")
-_MOST_FILES: Final = 20_000
+_MOST_FILES: Final = 200_000
+"""In a folder: many times those of a class, because one student may hand in thousands. They are listed, not read."""
+
+_MOST_MEMBERS: Final = 20_000
+"""Of an archive."""
+
 _DEEPEST: Final = 3
 """Archives in archives."""
 
@@ -29,6 +35,9 @@ _MOST_INSIDE: Final = 5
 
 _MOST_OF_ONE: Final = 100
 """Notebooks of one student."""
+
+_LONGEST_NAME: Final = 200
+"""Bytes of a name that we give a file. Disks take 255, with a number and an ending."""
 
 _MOODLE: Final = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_?")
 _CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)")
@@ -40,17 +49,18 @@ _AGAIN: Final = re.compile(r"(\s?\(\d+\)|-\d+|[ _-]?(copy|Copy)\d*)$")
 class File(NamedTuple):
     """One file that was handed in. path: from where one looked, or in its archive. time: of its last change.
 
-    read: its bytes, or Refused.
+    read: its bytes, or Refused. shut: it is an archive or a folder that can't be looked into, and may hold notebooks.
     """
 
     path: PurePosixPath
     time: tuple[float, ...]
     read: Callable[[], bytes]
+    shut: bool = False
 
     @property
     def version(self) -> int:
         """That a browser has added, as in "clock (2).ipynb"."""
-        found = re.search(r"\((\d+)\)$|-(\d+)$", self.path.stem)
+        found = re.search(r"\((\d{1,9})\)$|-(\d{1,9})$", self.path.stem)
         return int(found[1] or found[2]) if found else 0
 
 
@@ -69,7 +79,7 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
     """
     notes: list[str] = []
     files = list(_files(place, notes, out))
-    if not any(map(_is_book, files)):
+    if not any(map(_may_answer, files)):
         raise ValueError(f"there is no notebook in {place}; it must be a folder of hand-ins, or a zip archive of them")
     if student:
         layout, named = f"students named by {student}", list(_by_expression(files, student, notes))
@@ -80,7 +90,7 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
         if name == "solutions" or "solutions" in file.path.parts[:-1]:
             notes.append(f"{file.path}: solutions are nobody's hand-in, and were passed over")
         elif name:
-            students[name] += [file] if _is_book(file) else []
+            students[name] += [file] if _may_answer(file) else []
     for name, theirs in students.items():
         if not theirs:
             notes.append(f"{name}: there is no notebook among the files")
@@ -98,13 +108,20 @@ def newest_first(files: Iterable[File]) -> list[File]:
 
 
 def books_in(place: Path, notes: list[str]) -> Iterator[File]:
-    """What may hold an answer, in a folder or an archive; `notes` gets what was passed over. Raises ValueError."""
-    return filter(_is_book, _files(place, notes, None))
+    """What may hold an answer, in one student's folder or archive; `notes` gets what was passed over."""
+    try:
+        yield from filter(_may_answer, _files(place, notes, None))
+    except ValueError as error:
+        yield _shut(PurePosixPath(_readable(place.name)), str(error), notes)
 
 
 def _is_book(file: File) -> bool:
-    """Whether an answer may be in it."""
     return file.path.suffix in _SUFFIXES
+
+
+def _may_answer(file: File) -> bool:
+    """Whether an answer may be in it."""
+    return _is_book(file) or file.shut
 
 
 def _files(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
@@ -120,83 +137,102 @@ def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
         return
     if not place.is_dir():
         raise ValueError(f"{place} does not exist; give the folder of all hand-ins, or a zip archive of it")
-    count = 0
-    for here, folders, names in os.walk(place):
+    count, errors = 0, list[OSError]()
+    for here, folders, names in os.walk(place, onerror=errors.append):
         folder = Path(here)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
         for name in list(folders):
-            if out is not None and (folder / name).resolve() == out.resolve():
-                folders.remove(name)
-            elif (folder / name).is_symlink():
-                folders.remove(name)
-                notes.append(f"{(folder / name).relative_to(place)}: a link to a folder is not followed")
-        for name in sorted(names):
             path = folder / name
+            if out is not None and path.resolve() == out.resolve():
+                folders.remove(name)
+            elif path.is_symlink():
+                folders.remove(name)
+                notes.append(f"{_short(path, place)}: a link to a folder is not followed")
+            elif path.suffix in _SUFFIXES:
+                yield _shut(_short(path, place), f"{name} is a folder", notes)
+        for name in sorted(names):
             count += 1
             if count > _MOST_FILES:
                 raise ValueError(
                     f"there are more than {_MOST_FILES} files in {place}; give the folder of one exercise sheet"
                 )
-            short = PurePosixPath(_readable(path.relative_to(place).as_posix()))
-            if path.suffix.lower() == ".zip" and not path.is_symlink():
-                yield from _archive(path, short, notes)
-            else:
-                yield File(short, (path.lstat().st_mtime,), _reader(path))
+            yield from _one(folder / name, _short(folder / name, place), notes)
+    for error in errors:
+        path = Path(error.filename)
+        why = f"{path.name} can't be read: {error.strerror}"
+        if path == place:
+            raise ValueError(why)
+        yield _shut(_short(path, place), why, notes)
+
+
+def _short(path: Path, place: Path) -> PurePosixPath:
+    return PurePosixPath(_readable(path.relative_to(place).as_posix()))
 
 
 def _readable(name: str) -> str:
-    """A file's name as text that can be written down, whatever bytes it is made of."""
-    return name.encode(errors="surrogateescape").decode(errors="replace")
+    """A file's name as text that can be written down, whatever bytes it is made of; others have other text."""
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-def _reader(path: Path) -> Callable[[], bytes]:
+def _shut(path: PurePosixPath, why: str, notes: list[str]) -> File:
+    """What can't be looked into, so that its student is told why."""
+
     def read() -> bytes:
-        try:
-            if not stat.S_ISREG(path.lstat().st_mode):
-                raise Refused(f"{path.name} is a link, or no file")
-            with path.open("rb") as file:
-                return file.read(LARGEST + 1)
-        except OSError as error:
-            raise Refused(f"{path.name} can't be read: {error.strerror}") from None
+        raise Refused(why)
 
-    return read
+    notes.append(f"{path}: {why}")
+    return File(path, (0.0,), read, shut=True)
 
 
-def _archive(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
+def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
+    """A file of a folder; of an archive, what is in it."""
     try:
-        if path.stat().st_size > 50 * LARGEST:
-            notes.append(f"{short}: an archive of this size is not read")
-            return
-        yield from _in_archive(path.read_bytes(), short.with_suffix(""), notes, 2)
-    except (OSError, ValueError) as error:
-        notes.append(f"{short}: {error}")
+        about = path.lstat()
+        if path.suffix.lower() != ".zip":
+            yield File(short, (about.st_mtime,), partial(bytes_of, path))
+        elif about.st_size > 50 * LARGEST:
+            yield _shut(short, f"{short.name} is too large an archive, and is not read", notes)
+        else:
+            yield from _in_archive(bytes_of(path, 50 * LARGEST), short, notes, 2)
+    except OSError as error:
+        yield _shut(short, f"{short.name} can't be read: {error.strerror}", notes)
+    except Refused as error:
+        yield _shut(short, str(error), notes)
 
 
-def _in_archive(data: bytes, inside: PurePosixPath, notes: list[str], depth: int) -> Iterator[File]:
+def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) -> Iterator[File]:
+    """The files of the archive `name`, which is "" for that of the class. Raises Refused for what is no archive."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
-        members = archive.infolist()
-    except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
-        notes.append(f"{inside}: no zip archive: {error}")
-        return
-    inside_it = 0
-    for member in members[:_MOST_FILES]:
+    except Exception as error:  # zipfile's own, and those that it does not expect
+        raise Refused(f"{name.name or 'this file'} is no zip archive: {error}") from None
+    inside = name.with_suffix("") if name.name else name
+    members = archive.infolist()
+    room = 0 if depth == _DEEPEST else _MOST_INSIDE if depth > 1 else _MOST_MEMBERS
+    if len(members) > _MOST_MEMBERS:
+        notes.append(f"{name}: of {len(members)} files in it, the first {_MOST_MEMBERS} are looked at")
+    for member in members[:_MOST_MEMBERS]:
         path = PurePosixPath(member.filename.replace("\\", "/"))
         if member.is_dir() or any(part.startswith((".", "__MACOSX")) and part != ".." for part in path.parts):
             continue
         if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", str(path)):
-            notes.append(f"{member.filename}: a path that leads out of the archive")
+            why = f"{member.filename}: a path that leads out of the archive"
+            if name.name and path.suffix in _SUFFIXES:
+                yield _shut(inside / path.name, why, notes)
+            else:
+                notes.append(why)
         elif path.suffix.lower() == ".zip":
-            inside_it += 1
-            if depth == _DEEPEST or (depth > 1 and inside_it > _MOST_INSIDE):
-                notes.append(f"{inside / path}: an archive this deep, or beside so many others, is not read")
+            room -= 1
+            if room == -1:
+                why = f"{path.name} is an archive too deep in others, or beside too many, and is not read"
+                yield _shut(inside / path, why, notes)
+            if room < 0:
                 continue
             try:
                 inner = _member(archive, member, 2 * LARGEST)()
+                yield from _in_archive(inner, inside / path, notes, depth + 1)
             except Refused as error:
-                notes.append(f"{inside / path}: {error}")
-                continue
-            yield from _in_archive(inner, inside / path.with_suffix(""), notes, depth + 1)
+                yield _shut(inside / path, str(error), notes)
         else:
             yield File(inside / path, tuple(map(float, member.date_time)), _member(archive, member))
 
@@ -208,9 +244,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int = LARGE
         try:
             with archive.open(member) as file:
                 return file.read(most)  # whatever size it claims to have
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError) as error:
-            raise Refused(f"{member.filename} can't be read: {error}") from None
-        except Exception as error:  # zlib's own
+        except Exception as error:  # zipfile's own, zlib's and others
             raise Refused(f"{member.filename} can't be read: {error}") from None
 
     return read
@@ -238,7 +272,7 @@ def _by_looking(place: Path, files: list[File]) -> tuple[str, list[tuple[str, Fi
 
 def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]:
     """How the notebooks lie, in a sentence, and whose a file is, "" for nobody's."""
-    books = [file for file in files if _is_book(file)]
+    books = [file for file in files if _is_book(file)] or [file for file in files if file.shut]
     if all("submitted" in file.path.parts for file in books):
         return "nbgrader's: submitted/STUDENT/SHEET/*.ipynb", _submitter
     depth = _common(books)
@@ -250,16 +284,16 @@ def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]
     if all(heads) and all(map(_MOODLE.fullmatch, heads)):
         return "Moodle's: NAME_NUMBER_assignsubmission_file", _namesakes_apart(_MOODLE, head, files)
     if all(heads) and all(map(_GRADESCOPE.fullmatch, heads)):
-        names = _submitters(files)
+        names = _submitters(file for file in files if len(file.path.parts) == depth + 1)
         return "Gradescope's export", lambda file: names.get(head(file), head(file))
     if not any(heads):
         if all(_CANVAS.fullmatch(file.path.name) for file in books):
             return "Canvas': NAME_NUMBER_NUMBER_FILE", _namesakes_apart(_CANVAS, lambda file: file.path.name, files)
         layout = "notebooks in one folder, named EXERCISE_STUDENT or STUDENT_EXERCISE"
-        return layout, lambda file: (_rest(file.path) or _only(place)) if _is_book(file) else ""
+        return layout, lambda file: (_rest(file.path) or _only(place)) if _may_answer(file) else ""
     return (
         "a folder for each student",
-        lambda file: head(file) or ((_rest(file.path) or _only(place)) if _is_book(file) else ""),
+        lambda file: head(file) or ((_rest(file.path) or _only(place)) if _may_answer(file) else ""),
     )
 
 
@@ -311,13 +345,13 @@ def _only(place: Path) -> str:
     return place.resolve().stem
 
 
-def _submitters(files: list[File]) -> dict[str, str]:
-    """Gradescope's names, from its own file beside the folders."""
+def _submitters(beside: Iterable[File]) -> dict[str, str]:
+    """Gradescope's names, from its own file beside the folders; one in a folder would be a student's."""
     names: dict[str, str] = {}
-    for file in files:
+    for file in beside:
         if file.path.name == "submission_metadata.yml":
             head = ""
-            for line in file.read().decode(errors="replace").splitlines():
+            for line in file.read().decode(errors="replace").split("\n"):
                 if found := re.match(r"(submission_\d+):", line):
                     head = found[1]
                 elif head and head not in names and (found := _SUBMITTER.search(line)):
@@ -327,7 +361,8 @@ def _submitters(files: list[File]) -> dict[str, str]:
 
 def file_name(student: str, taken: set[str]) -> str:
     """A name that any disk takes, and that nobody else has."""
-    name = re.sub(r"[^\w .@-]", "_", student).strip(" .")[:80] or "student"
+    name = re.sub(r"[^\w .@-]", "_", student).strip(" .")[:80].encode()[:_LONGEST_NAME].decode(errors="ignore")
+    name = name or "student"
     found, count = name, 1
     while found.casefold() in taken:
         count += 1

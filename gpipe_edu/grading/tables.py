@@ -17,7 +17,7 @@ from gpipe_edu.course.exercise import exercises
 
 from .grade import Class
 from .marks import Mark, points
-from .writing import put
+from .writing import encodable, put
 
 
 class Roster(NamedTuple):
@@ -186,9 +186,7 @@ def _junit(graded: Class) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(
-        "".join(c for c in text if c in "\t\n" or (c >= " " and not 0xD800 <= ord(c) <= 0xDFFF and ord(c) < 0xFFFE))
-    )
+    return quoteattr("".join(c for c in encodable(text) if c in "\t\n" or (c >= " " and c not in "\ufffe\uffff")))
 
 
 def _dialect(text: str) -> type[csv.Dialect] | csv.Dialect:

@@ -1,8 +1,14 @@
-"""A file is written whole or not at all: a full disk must not leave half a table, or half the seeds of a class."""
+"""A file is written whole or not at all: a full disk must not leave half a table, or half the seeds of a class.
+
+Nor must a character that has no bytes, such as half of a pair of surrogates in an error's text: it is written as it
+would be typed, "\\ud800".
+"""
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +24,24 @@ def named(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def encodable(text: str) -> str:
+    """The text, in which what UTF-8 has no bytes for stands escaped."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def escape_on_terminals() -> None:
+    """What is printed is escaped, too, where a terminal's encoding has no bytes for it, as it is on standard error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def put(path: Path, text: str) -> None:
     """Write a file anew, all of it or nothing. Raises OSError."""
     with named(path):
         descriptor, name = tempfile.mkstemp(prefix=f".{path.stem[:40]}.", dir=path.parent)
         try:
             with open(descriptor, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+                file.write(encodable(text))
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(name, 0o644)

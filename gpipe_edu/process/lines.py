@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import traceback
 from typing import NamedTuple
 
@@ -13,6 +14,11 @@ class Line(NamedTuple):
     number: int
     function: str
     text: str = ""
+
+
+def lines_of(source: str) -> list[str]:
+    """The lines of a source as Python counts them, with "\\n" at the end of each; `str.splitlines` counts more."""
+    return list(io.StringIO(source, newline=None))
 
 
 def lines_to(error: BaseException) -> list[Line]:

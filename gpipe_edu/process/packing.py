@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple
 import cloudpickle
 from cloudpickle.cloudpickle import _dynamic_class_reduce
 
-from .lines import Line
+from .lines import Line, lines_of
 
 _OURS: Final = ("gpipe_edu", "cloudpickle")  # wherever they lie
 _INSTALLED: Final = ("site-packages", "dist-packages")
@@ -54,7 +54,7 @@ class Packed(NamedTuple):
         return tuple(self._with_text(Line(*line)) for line in found if line[0] in self.sources)
 
     def _with_text(self, line: Line) -> Line:
-        texts, number = self.sources[line.file].splitlines(), int(line.number)
+        texts, number = lines_of(self.sources[line.file]), int(line.number)
         text = texts[number - 1].strip() if 0 < number <= len(texts) else ""
         return Line(line.file, number, str(line.function), text)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gpipe_edu.course.exercise import exercises, find
-from gpipe_edu.grading.cut import cut, make
+from gpipe_edu.grading.cut import cut, make, may_have
 from gpipe_edu.grading.notebook import LARGEST, Cell, Refused, read
 
 from .classroom import CLOCK, answered, code, notebook, solved
@@ -171,3 +171,60 @@ def test_other_encodings_formats_and_damaged_cells_are_read():
     for cell in book["cells"]:  # metadata lost
         cell["metadata"] = None
     assert cut(CLOCK_TASK, read(json.dumps(book).encode())).state == "cut"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_a_line_ends_where_python_ends_it_and_nowhere_else(end):
+    lines = [
+        "x = '\x0b\x1c\x1d\x1e\x85\u2028'",
+        "\x0cy = 2  # \u2029",
+        "",
+        f"{CLOCK.partition(':')[0]}:",
+        "    return 1 / 0",
+    ]
+    book = {"cells": [code(end.join(lines))]}
+    for data, name in ((json.dumps(book).encode(), "code cell 1"), (end.join(lines).encode(), "clock.py")):
+        answer = cut(CLOCK_TASK, read(data, name))
+        with pytest.raises(ZeroDivisionError) as caught:
+            make(answer.parts, "clock")(1, 1)
+        (line,) = answer.packed().lines([(name, caught.traceback[-1].lineno + 1, "clock")])
+        assert (line.number, line.text) == (5, "return 1 / 0")
+
+
+@pytest.mark.parametrize("nothing", ["\n" * 400_000, " " * 400_000 + "x y"], ids=["lines", "blanks"])
+def test_a_cell_of_nothing_is_looked_through_once(nothing):
+    """It took many minutes, for each task."""
+    found = read(json.dumps({"cells": [code(nothing), code(CLOCK)]}).encode())
+    assert may_have(CLOCK_TASK, found)
+    assert cut(CLOCK_TASK, found).state == "cut"
+
+
+def test_half_a_pair_of_surrogates_is_as_if_it_had_been_typed_escaped():
+    texts = [
+        "%%ba\ud800sh\nls",
+        "%ti\udfffme",
+        f"y = '\ud800'\n# \udc80\n{CLOCK}\n    return y".replace("return [", "y; ["),
+    ]
+    answer = cut(CLOCK_TASK, read(json.dumps({"cells": list(map(code, texts))}).encode()))
+    assert make(answer.parts, "clock")(1, 1) == "\ud800"
+    assert answer.notes == (r"code cell 1: a cell of %%ba\ud800sh is no Python, and was left out",)
+    json.dumps(answer, ensure_ascii=False).encode()
+
+
+def test_what_is_no_cell_is_passed_over():
+    cells = [{**code(""), "source": source} for source in (3, None, {"a": 1}, True, [["x"]])]
+    cells += [
+        3,
+        None,
+        [],
+        {},
+        {"cell_type": ["code"], "source": ["x"]},
+        {**code("y = 1"), "metadata": {"nbgrader": {"grade_id": [3]}}},
+    ]
+    found = read(json.dumps({"cells": [*cells, code(CLOCK)]}).encode())
+    assert [(cell.source, cell.name) for cell in found if cell.source] == [
+        ("y = 1", "code cell 6"),
+        (CLOCK, "code cell 7"),
+    ]
+    old = {"worksheets": [3, {}, {"cells": 3}, {"cells": [code(CLOCK)]}]}
+    assert [cell.source for cell in read(json.dumps(old).encode())] == [CLOCK]

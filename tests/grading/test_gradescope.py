@@ -112,6 +112,15 @@ def test_each_hand_in_gets_its_results(archive, tmp_path):
     assert results["ex02/f-then-b"]["output"].startswith("broken\n")
     assert results["ex04/stage"]["output"].startswith("missing\n")
     assert not (place / "RAN").exists()
+    shutil.rmtree(place / "submission")
+    half_a_pair = 'def f_then_b(K, M):\n    raise ValueError("\\ud800")'
+    mac = answered({"ex02/clock": CLOCK.replace("\n", "\r"), "ex02/f-then-b": half_a_pair})
+    hand_in(place / "submission" / f"{CLOCK_BOOK}.ipynb", mac)
+    os.mkfifo(place / "submission" / f"{STAGES_BOOK}.ipynb")
+    results, _ = run(place)
+    assert [test["score"] for test in results.values()] == [2, 0, 0]
+    assert "is no regular file" in results["ex04/stage"]["output"]
+    assert "ValueError: \ud800" in results["ex02/f-then-b"]["output"]
     hand_in(place / "submission" / f"{CLOCK_BOOK}.ipynb", notebook(CLOCK_BOOK))
     results, _ = run(place)
     assert results["ex02/clock"]["output"] == "unwritten\nThe function is still the stub."

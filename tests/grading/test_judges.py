@@ -53,3 +53,17 @@ def test_a_worker_that_reads_nothing_is_given_up_on_in_time(tmp_path):
     """A pipe does not hold the question; whoever writes all of it would wait for a reader."""
     worker = _Worker(str(tmp_path), [sys.executable, "-c", "import time; time.sleep(600)"])
     assert worker.ask({"packed": "x" * 1_000_000}, 1) == {"why": "the judge's process has ended", "busy": True}
+
+
+def test_a_report_that_nobody_can_read_is_its_answer_s_alone(monkeypatch):
+    def ask(message, seconds):
+        if message["seed"]:
+            raise MemoryError("too long")
+        return {"why": "late", "busy": False}
+
+    with Judges(2) as judges:
+        for worker in judges._workers:
+            monkeypatch.setattr(worker, "ask", ask)
+        found = {task.name: outcome for task, outcome in judges.judge([task(n)._replace(seed=n % 2) for n in range(6)])}
+    unread = "the judge's report can't be read (MemoryError: too long)"
+    assert {n: outcome.why for n, outcome in found.items()} == {n: unread if n % 2 else "late" for n in range(6)}

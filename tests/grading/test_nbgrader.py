@@ -138,6 +138,14 @@ def course(tmp_path_factory, request):
     submit(place, "utf-16", answered({"ex02/clock": CLOCK})).write_bytes(
         json.dumps(answered({"ex02/clock": CLOCK})).encode("utf-16")
     )
+    mac = answered({"ex02/clock": CLOCK.replace("\n", "\r")})
+    mac["cells"].insert(0, code("import os\rimport sys"))
+    submit(place, "mac", mac)
+    magic = answered({"ex02/clock": CLOCK})
+    magic["cells"].insert(0, code("%%ba\ud800sh\nls"))
+    submit(place, "half-a-pair", magic)
+    submit(place, "half-a-pair-raised", answered({"ex02/clock": 'def clock(K, M):\n    raise ValueError("\\ud800")'}))
+    (submit(place, "no-archive", answered({"ex02/clock": CLOCK})).parent / "work.zip").write_bytes(b"PK")
     run(place, "autograde", "*")
     return place
 
@@ -168,9 +176,20 @@ class TestACourse:
         assert earned == {student(entry): share_of(entry) * points(entry.key) for entry in answers}
         print(f"{len(answers)} answers of the bank have their share")
 
-    @pytest.mark.parametrize("name", ["doubled", "no-metadata", "utf-16"])
+    @pytest.mark.parametrize("name", ["doubled", "no-metadata", "utf-16", "mac", "half-a-pair", "no-archive"])
     def test_what_would_stop_nbgrader_is_marked(self, course, name):
         assert exported(course)[name, BOOK] == 2
+
+    def test_what_has_no_bytes_is_escaped(self, course):
+        assert exported(course)["half-a-pair-raised", BOOK] == 0
+        for name, words in {
+            "half-a-pair": r"a cell of %%ba\ud800sh is no Python",
+            "half-a-pair-raised": r"ValueError: \ud800",
+            "no-archive": "work.zip is no zip archive",
+        }.items():
+            book = json.loads((course / "autograded" / name / BOOK / f"{BOOK}.ipynb").read_text(encoding="utf-8"))
+            outputs = [out for cell in book["cells"] for out in cell.get("outputs", [])]
+            assert any(words in "".join(out["data"]["text/html"]) for out in outputs)
 
     def test_whoever_cheats_gets_nothing_and_no_cell_was_run(self, course):
         found = exported(course)

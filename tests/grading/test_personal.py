@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import os
 import re
 
 import pytest
@@ -107,7 +108,8 @@ def test_what_is_no_schedule_earns_nothing_and_is_told_why(drawn, text, told):
 
 
 def test_answers_stand_apart_by_blank_lines():
-    assert answers("# mine\nF0 B0\nF0 B0\n\n\n F1 \r\n") == ["F0 B0\nF0 B0", " F1"]
+    for end in ("\n", "\r", "\r\n"):
+        assert answers("# mine\nF0 B0\nF0 B0\n\n\n F1 \n".replace("\n", end)) == ["F0 B0\nF0 B0", " F1"]
 
 
 def test_sheets_are_written_once_and_marked(tmp_path, capsys):
@@ -132,9 +134,11 @@ def test_sheets_are_written_once_and_marked(tmp_path, capsys):
     assert "par" not in (tmp_path / "sheets" / "Ada L.html").read_text().replace("parse", "")
     (tmp_path / "answers").mkdir()
     (tmp_path / "answers" / "Ada L.txt").write_text(_solved(asked["Ada L"][0]))
+    os.mkfifo(tmp_path / "answers" / "Bob B.txt")
     run("--answers", str(tmp_path / "answers"))
     with (tmp_path / "sheets" / "personal.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["student"]: row["share"] for row in rows} == {"Ada L": "1.000", "../x =1+1": "0.000", "Bob B": "0.000"}
+    assert "Bob B.txt is no regular file" in next(row["remark"] for row in rows if row["student"] == "Bob B")
     (tmp_path / "secret").write_text("short")
     assert "8 or more" in run(ends=2).err

@@ -2,14 +2,21 @@
 
 import io
 import os
+import re
 import zipfile
 
 import pytest
 
 from gpipe_edu.grading.notebook import LARGEST, Refused
-from gpipe_edu.grading.submissions import find, newest_first
+from gpipe_edu.grading.submissions import books_in, file_name, find, newest_first
 
 BOOK = "exercise_02_clock.ipynb"
+
+
+def refusal(file):
+    with pytest.raises(Refused) as refused:
+        file.read()
+    return str(refused.value)
 
 
 def lay(root, *paths):
@@ -102,9 +109,10 @@ def test_archives_with_bombs_tricks_and_archives_in_them(tmp_path):
         link.external_attr = 0o120777 << 16
         archive.writestr(link, "/etc/passwd")
     found = find(tmp_path / "all.zip")
-    assert set(found.students) == {"ada", "bob"}
+    assert set(found.students) == {"ada", "bob", "carl"}
     assert sum("leads out" in note for note in found.notes) == 2
     assert sum("no zip" in note for note in found.notes) == 1
+    assert refusal(found.students["carl"][0]).startswith("broken.zip is no zip archive: ")
     bomb, link = sorted(found.students["ada"], key=lambda file: file.path.name)
     assert len(bomb.read()) == LARGEST + 1
     with pytest.raises(Refused, match="link"):
@@ -132,9 +140,11 @@ def test_names_of_any_bytes_can_be_written_down(tmp_path):
     except OSError:
         pytest.skip("this disk takes no name that is not UTF-8")
     (tmp_path / os.fsdecode(b"bo\xff") / BOOK).write_text("{}")
+    (tmp_path / os.fsdecode(b"bo\xfe")).mkdir()
+    (tmp_path / os.fsdecode(b"bo\xfe") / BOOK).write_text("{}")
     found = find(tmp_path)
-    assert [name.encode() for name in found.students] == ["bo\ufffd".encode()]
-    assert found.students["bo\ufffd"][0].read() == b"{}"
+    assert [name.encode() for name in found.students] == [rb"bo\xfe", rb"bo\xff"]
+    assert found.students[r"bo\xff"][0].read() == b"{}"
 
 
 def test_who_has_handed_in_no_notebook_is_there_and_told(tmp_path):
@@ -189,9 +199,10 @@ def test_archives_without_end_stop_with_their_student(tmp_path):
     (tmp_path / "ada").mkdir()
     (tmp_path / "ada" / "all.zip").write_bytes(inner)
     found = find(tmp_path)
-    assert len(found.students["ada"]) == 1 + 5
+    assert sum(not file.shut for file in found.students["ada"]) == 1 + 5
+    assert all("is not read" in refusal(file) for file in found.students["ada"] if file.shut)
     assert len(found.students["bob"]) == 1
-    assert any("is not read" in note for note in found.notes)
+    assert len(found.notes) == 1 + 5
 
 
 def test_an_archive_that_is_locked_or_damaged_is_told(tmp_path):
@@ -205,5 +216,105 @@ def test_an_archive_that_is_locked_or_damaged_is_told(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "all.zip").write_bytes(content)
     found = find(tmp_path)
-    assert set(found.students) == {"ada"}
-    assert len([note for note in found.notes if "can't be read" in note or "no zip archive" in note]) == 2
+    assert set(found.students) == {"ada", "bob", "carl"}
+    for name in ("bob", "carl"):
+        (file,) = found.students[name]
+        assert re.search(r"\.zip (can't be read|is no zip archive): ", refusal(file))
+        assert any(refusal(file) in note for note in found.notes)
+
+
+def test_only_regular_files_are_opened(tmp_path):
+    lay(tmp_path, f"ada/{BOOK}", "dora/x.zip/y.txt")
+    for name in (f"bob/{BOOK}", "carl/work.zip", "dave/clock.py"):
+        (tmp_path / name).parent.mkdir()
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "eve" / BOOK).mkdir(parents=True)
+    os.symlink("/dev/zero", lay(tmp_path, "finn/x.txt") / "finn" / "work.zip")
+    found = find(tmp_path).students
+    assert {name: len(files) for name, files in found.items()} == {
+        "ada": 1, "bob": 1, "carl": 1, "dave": 1, "dora": 0, "eve": 1, "finn": 1,
+    }  # fmt: skip
+    for name in ("bob", "carl", "dave", "finn"):
+        assert "is no regular file" in refusal(found[name][0])
+    assert refusal(found["eve"][0]) == f"{BOOK} is a folder"
+
+
+def test_a_folder_that_may_not_be_read_is_its_student_s_matter(tmp_path, monkeypatch):
+    lay(tmp_path, f"ada/{BOOK}", f"bob/{BOOK}", f"carl/more/{BOOK}")
+    whole = os.scandir
+
+    def forbids(path):
+        if path.endswith(("bob", "more")):
+            raise PermissionError(13, "Permission denied", path)
+        return whole(path)
+
+    monkeypatch.setattr(os, "scandir", forbids)
+    found = find(tmp_path).students
+    assert set(found) == {"ada", "bob", "carl"}
+    assert refusal(found["bob"][0]) == "bob can't be read: Permission denied"
+    assert refusal(found["carl"][0]) == "more can't be read: Permission denied"
+
+
+def test_what_nobody_could_open_changes_nothing_for_the_others(tmp_path):
+    lay(tmp_path, "Ada L_12_assignsubmission_file/" + BOOK, "Bo_13_assignsubmission_file_/x.ipynb")
+    (tmp_path / "handouts.zip").write_bytes(b"PK")
+    found = find(tmp_path)
+    assert found.layout.startswith("Moodle's")
+    assert set(found.students) == {"Ada L", "Bo"}
+
+
+def test_a_student_s_own_list_of_names_is_none(tmp_path):
+    lists = {
+        "submission_11/": "submission_11:\n  - :name: Bo\nsubmission_12:\n  - :name: Ada\n",
+        "": "submission_11:\n  - :name: Ada\u2028submission_12:\nsubmission_12:\n  - :name: Bo\n",
+    }
+    members = {f"{folder}submission_metadata.yml": text for folder, text in lists.items()}
+    (tmp_path / "all.zip").write_bytes(
+        archive_of({**members, f"submission_11/{BOOK}": "{}", f"submission_12/{BOOK}": "{}"})
+    )
+    found = find(tmp_path / "all.zip").students
+    assert {name: str(files[0].path) for name, files in found.items()} == {
+        "Ada\u2028submission_12:": f"submission_11/{BOOK}",
+        "Bo": f"submission_12/{BOOK}",
+    }
+
+
+def test_names_that_an_archive_can_have_and_a_disk_can_not(tmp_path):
+    members = {
+        f"ada/a ({'9' * 5000}).ipynb": "{}",
+        f"ada/{BOOK}": "{}",
+        "bob/work.zip": archive_of({f"../{BOOK}": "{}"}),
+    }
+    data = archive_of({**members, "carl/work.zip": not_utf_8(archive_of({"cl\u00f6ck.ipynb": "{}"}))})
+    (tmp_path / "all.zip").write_bytes(data)
+    found = find(tmp_path / "all.zip").students
+    assert [file.version for file in newest_first(found["ada"])] == [0, 0]
+    assert "leads out of the archive" in refusal(found["bob"][0])
+    assert refusal(found["carl"][0]).startswith("work.zip is no zip archive: 'utf-8' codec")
+    assert (
+        max(len(file_name(name, set()).encode()) for name in ("\U0001d4d0" * 5000, "x" * 5000, "\ud800" * 5000)) <= 200
+    )
+
+
+def not_utf_8(archive):
+    """The same archive, whose names say that they are in UTF-8 and are not."""
+    return archive.replace("\u00f6".encode(), b"\xff\xff")
+
+
+def test_one_student_s_thousands_of_files_are_passed_over(tmp_path):
+    lay(tmp_path, f"ada/{BOOK}", f"bob/{BOOK}", *(f"bob/venv/{number}.py" for number in range(20_001)))
+    os.utime(tmp_path / "bob" / BOOK, (2**31, 2**31))
+    found = find(tmp_path)
+    assert {name: len(files) for name, files in found.students.items()} == {"ada": 1, "bob": 100}
+    assert newest_first(found.students["bob"])[0].path.name == BOOK
+
+
+@pytest.mark.parametrize("what", ["a file", "a pipe", "nothing"])
+def test_one_student_s_folder_that_is_none_is_refused(tmp_path, what):
+    place = tmp_path / "bob"
+    if what == "a file":
+        place.write_text("x")
+    if what == "a pipe":
+        os.mkfifo(place)
+    (file,) = books_in(place, [])
+    assert str(place) in refusal(file)

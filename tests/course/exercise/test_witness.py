@@ -1,5 +1,7 @@
 """What a step is seen to run and to keep, on functions of which both are known."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,13 @@ def test_under_no_grad_nothing_stays():
 
 def test_no_tensor_is_no_answer():
     assert perform(lambda stages, x, again: [x], STAGES, X, X, [True, True]) == {"bad": "list"}
+
+
+def test_afterwards_the_collector_looks_at_everything_again():
+    def fails(stages, x, again):
+        raise ValueError("in the middle")
+
+    seen(plain)
+    with pytest.raises(ValueError, match="in the middle"):
+        seen(fails)
+    assert gc.get_freeze_count() == 0

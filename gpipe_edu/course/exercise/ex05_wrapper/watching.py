@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.checkpoint import CheckpointError
 
+from gpipe_edu.course.exercise.garbage import others_passed_over
 from gpipe_edu.course.exercise.networks import Array, Item, network
 from gpipe_edu.reference.twin import as_arrays
 
@@ -99,6 +100,7 @@ def watched(items: Sequence[Item], names: str = "", shared: bool = False) -> tup
     return nn.Sequential(OrderedDict(zip(names or map(str, range(len(places))), places, strict=True))), log
 
 
+@others_passed_over()
 def perform(
     MyGPipe: Any,
     items: list[Item],
@@ -118,7 +120,6 @@ def perform(
     trains: in training mode. graph: with a way back, which is then taken. rate: of an optimizer that steps after every
     mini-batch; without one, gradients of all mini-batches add up. trains_x: the batch wants a gradient, too.
     """
-    gc.freeze()  # what torch and others have made: looking through it takes longer than the step
     net, log = watched(items, names, shared)
     own = list(net.parameters())
     pipe = MyGPipe(net, balance, M, checkpoint=checkpoint)

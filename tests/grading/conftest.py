@@ -1,0 +1,11 @@
+"""An error of our own is seen, and not taken for a student's."""
+
+import pytest
+
+from gpipe_edu.grading import notebook
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    """In this process. A test that wants to see how errors are refused switches it off."""
+    monkeypatch.setattr(notebook, "STRICT", True)

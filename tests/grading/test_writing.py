@@ -1,0 +1,24 @@
+"""What is written can be written, whatever characters it holds."""
+
+import io
+import sys
+
+from gpipe_edu.grading.writing import encodable, escape_on_terminals, put
+
+
+def test_what_has_no_bytes_is_escaped_and_nothing_else(tmp_path):
+    text = "ü 𝓐 \x00\r\n\\ \u2028"
+    assert encodable(text) == text
+    assert encodable("\ud800 and \udfff") == r"\ud800 and \udfff"
+    put(tmp_path / "page", f"{text}\ud800")
+    assert (tmp_path / "page").read_bytes() == text.encode() + rb"\ud800"
+
+
+def test_a_terminal_gets_what_it_can_show(monkeypatch):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    escape_on_terminals()
+    print("ü 𝓐 \ud800", end="", flush=True)
+    assert terminal.buffer.getvalue() == b"\xfc \\U0001d4d0 \\ud800"
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    escape_on_terminals()
