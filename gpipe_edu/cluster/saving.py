@@ -91,6 +91,7 @@ def load(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer) -> int:
     if ranks == dist.get_world_size():
         state[random] = torch.get_rng_state()
     state_dict_loader.load(state, checkpoint_id=there[-1])
+    pipeline.loaded()
     for (name, slot), value in slots.items():
         if _mine(optimizer, names[name]):
             _slots(optimizer).setdefault(names[name], {})[slot] = value
