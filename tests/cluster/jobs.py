@@ -383,8 +383,35 @@ def optimizer_of(pipeline, zero):
     return torch.optim.Adam(pipeline.parameters(), lr=0.01)
 
 
-def training(schedule, folder, steps, *, copies=1, zero=False, end_at=None):
-    """Losses of steps that go on from `folder`, which is written after each; killed at step `end_at`, while saving."""
+def groups_of(pipeline):
+    """Adam with another rate and decay for biases."""
+    named = list(pipeline.named_parameters())
+    biases = [weight for name, weight in named if "bias" in name]
+    others = [weight for name, weight in named if "bias" not in name]
+    groups = [{"params": others}, {"params": biases, "lr": 0.02, "weight_decay": 0.1}]
+    return torch.optim.Adam(groups, lr=0.01)
+
+
+def scheduler_of(kind, optimizer):
+    from torch.optim import lr_scheduler as kinds
+
+    return {
+        "exponential": lambda: kinds.ExponentialLR(optimizer, 0.6),
+        "cosine": lambda: kinds.CosineAnnealingLR(optimizer, 5),
+        "warm-up": lambda: kinds.SequentialLR(
+            optimizer, [kinds.LinearLR(optimizer, 0.1, total_iters=2), kinds.StepLR(optimizer, 1, 0.5)], [2]
+        ),
+    }[kind]()
+
+
+def training(
+    schedule, folder, steps, *, copies=1, zero=False, end_at=None, groups=False, scheduler=None, lowered=None, seed=None
+):
+    """Losses of steps that go on from `folder`, which is written after each, and the learning rates behind.
+
+    end_at: the step that is killed while saving. groups: two, with other settings. scheduler: its kind. lowered: the
+    step behind which the rate is set to a tenth by hand. seed: of the network that is built before it is loaded.
+    """
     import os
     import signal
 
@@ -393,22 +420,31 @@ def training(schedule, folder, steps, *, copies=1, zero=False, end_at=None):
     from gpipe_edu.cluster import saving
 
     mesh = init_device_mesh("cpu", (copies, schedule.devices), mesh_dim_names=("replica", "stage"))
-    (x, y), mine = data(12), mesh.get_local_rank("replica")
+    (x, y), mine, net = data(12), mesh.get_local_rank("replica"), network()
+    if seed is not None:
+        for weight in net.parameters():
+            nn.init.normal_(weight, generator=torch.Generator().manual_seed(seed + dist.get_rank()))
     pipeline = Pipeline(
-        network(),
+        net,
         schedule,
         LOSS,
         x,
         group=mesh.get_group("stage"),
         replicas=mesh.get_group("replica") if copies > 1 else None,
     )
-    optimizer = optimizer_of(pipeline, zero)
+    optimizer = groups_of(pipeline) if groups else optimizer_of(pipeline, zero)
+    planned = scheduler and scheduler_of(scheduler, optimizer)
     part = slice(mine * len(x) // copies, (mine + 1) * len(x) // copies)
     losses = {}
-    for step in range(saving.load(folder, pipeline, optimizer), steps):
+    for step in range(saving.load(folder, pipeline, optimizer, planned), steps):
         pipeline.zero_grad()
         loss = pipeline.step(x[part], y[part], of=len(x))
         optimizer.step()
+        if planned:
+            planned.step()
+        if step == lowered:
+            for group in optimizer.param_groups:
+                group["lr"] /= 10
         total = torch.zeros(1, dtype=torch.float64) if loss is None else loss.reshape(1)
         dist.all_reduce(total)
         losses[step] = float(total)
@@ -416,5 +452,35 @@ def training(schedule, folder, steps, *, copies=1, zero=False, end_at=None):
             assert 0 < len(optimizer.optim.state) < len(list(pipeline.parameters())), "each replica has its share"
         if step == end_at:
             saving.os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
-        saving.save(folder, pipeline, optimizer, step + 1)
-    return losses
+        saving.save(folder, pipeline, optimizer, step + 1, planned)
+    return losses, [group["lr"] for group in optimizer.param_groups]
+
+
+def saved_wrongly(folder):
+    """What this rank is told of savings and loadings that would lose something."""
+    from gpipe_edu.cluster.saving import load, save
+
+    (x, _), rank, said = data(12), dist.get_rank(), {}
+
+    def attempt(what, function, *arguments):
+        try:
+            said[what] = function(*arguments)
+        except ValueError as error:
+            said[what] = str(error)
+
+    pipeline = Pipeline(network(), ge.gpipe(2, 3), LOSS, x)
+    optimizer = groups_of(pipeline)
+    save(f"{folder}/without", pipeline, optimizer, 1)
+    attempt("other groups", load, f"{folder}/without", pipeline, optimizer_of(pipeline, False))
+    scheduler = scheduler_of("exponential", optimizer)
+    attempt("not given to save", save, f"{folder}/with", pipeline, optimizer, 1)
+    attempt("not there", load, f"{folder}/without", pipeline, optimizer, scheduler)
+    save(f"{folder}/with", pipeline, optimizer, 1, scheduler)
+    attempt("not given to load", load, f"{folder}/with", pipeline, optimizer)
+    few = torch.optim.SGD([weight for name, weight in pipeline.named_parameters() if name != "8.weight"])
+    save(f"{folder}/few", pipeline, few, 1)
+    attempt("more weights", load, f"{folder}/few", pipeline, torch.optim.SGD(pipeline.parameters()))
+    if rank == 1:
+        scheduler.last_epoch += 1
+    attempt("apart", save, f"{folder}/with", pipeline, optimizer, 2, scheduler)
+    return said
