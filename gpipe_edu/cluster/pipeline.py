@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gpipe_edu.pytorch.cut import cut
-from gpipe_edu.pytorch.guards import grad_is_enabled, is_a_loss
+from gpipe_edu.pytorch.guards import grad_is_enabled, is_a_loss, is_a_target
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import Head
@@ -87,6 +87,8 @@ class Pipeline:
         pieces = [nn.Sequential(*layers) for layers in stages]
         self._boundaries = boundaries(pieces, example)
         self._norms = any(isinstance(part, _BatchNorm) for part in net.modules())
+        # Noted now, while this rank has the whole network, but compared by the first step: if a training was loaded
+        # until then, it does not matter what was built.
         self._built: dict[str, Print] | None = fingerprint(net)
         self._pieces = {k: pieces[k] for k in sorted({op.stage for op in schedule.rows[self.rank]})}
         names = iter([name for name, layer in net._modules.items() if layer is not None])
@@ -155,15 +157,15 @@ class Pipeline:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
         x, y: shape (N, ...) each; every rank of a pipeline gets the same ones, but reads x only for stage 0 and y only
-        for the last. All replicas make the same number of steps. of: how many samples a mean is over; by default those
-        of all replicas, and more where gradients of several steps are to be averaged. Returns this pipeline's share of
-        the loss where the last stage is, None elsewhere; the shares of the replicas add up.
+        for the last. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
+        several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
+        elsewhere; the shares of the replicas, which all make as many steps, add up.
         reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
-        reduce=False for all but the last saves messages; weights with hooks, which want the whole gradient, get it at
-        each step all the same.
+        reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
+        gradients are added up at each step all the same.
 
-        The first step compares what the ranks have built. Raises ValueError for ranks that have built different
-        networks, samples unlike the example's, x and y of different length, a mini-batch that would be padded under
+        Raises ValueError, in the first step, for ranks that have built different networks; for samples unlike the
+        example's, x and y of different length, a y that requires a gradient, a mini-batch that would be padded under
         BatchNorm; RuntimeError under no_grad.
         """
         grad_is_enabled("predict(x)")
@@ -274,6 +276,7 @@ class Pipeline:
             )
         if len(x) != len(y) or len(x) == 0:
             raise ValueError(f"x has {len(x)} samples and y {len(y)}; both must have the same number, at least 1")
+        is_a_target(y)
         if of is not None and self._reduction == "sum":
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
 

@@ -144,6 +144,12 @@ def is_a_loss(loss_fn: object, reduction: object, who: str = "step()") -> None:
         )
 
 
+def is_a_target(y: Value) -> None:
+    """Raises ValueError for a target with a graph behind it."""
+    if any(part.requires_grad for part in tensors(y)):
+        raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
+
+
 def setting(loss_fn: object, name: str, default: object = None) -> Any:
     """What a loss was told to do: an attribute of a module, a keyword of a functools.partial."""
     keywords = loss_fn.keywords if isinstance(loss_fn, partial) else {}

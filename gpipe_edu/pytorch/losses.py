@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from gpipe_edu.split import split_batch
 
-from .guards import is_a_loss, setting
+from .guards import is_a_loss, is_a_target, setting
 from .place import move
 from .stage import Head
 from .values import Value, change, check, sizes_of, tensors
@@ -42,9 +42,8 @@ def make_heads(
     that are not one per micro-batch.
     """
     is_a_loss(loss_fn, reduction)
+    is_a_target(check(y, "y"))
     M, N = len(sizes), sum(sizes)
-    if any(part.requires_grad for part in tensors(check(y, "y"))):
-        raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
     targets = split_batch(y, M)
     if sizes_of(targets) != list(sizes):
         raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")

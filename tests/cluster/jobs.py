@@ -187,7 +187,8 @@ def unfitting():
     """What a step says to each mini-batch that doesn't fit, on this rank."""
     (x, y), said = data(), []
     pipeline = Pipeline(network(), ge.gpipe(2, 4), LOSS, x)
-    for inputs, labels in [(x[:, :4], y), (x.float(), y), (x, y[:5]), (x[:0], y[:0])]:
+    asks = torch.zeros(len(x), 3).double().requires_grad_()
+    for inputs, labels in [(x[:, :4], y), (x.float(), y), (x, y[:5]), (x[:0], y[:0]), (x, asks)]:
         try:
             pipeline.step(inputs, labels)
         except ValueError as error:

@@ -89,11 +89,12 @@ def test_a_frozen_stage_hands_gradients_on_and_gets_none(crew, part):
 
 
 def test_a_mini_batch_that_does_not_fit_is_refused_on_every_rank(crew):
-    for shape, kind, labels, nothing in run(crew, 2, jobs.unfitting):
+    for shape, kind, labels, nothing, gradient in run(crew, 2, jobs.unfitting):
         assert "samples of shape (4,)" in shape
         assert "torch.float32" in kind
         assert "x has 13 samples and y 5" in labels
         assert "x has 0 samples and y 0" in nothing
+        assert "give y.detach()" in gradient
 
 
 def test_predictions_are_those_of_one_device(crew):
