@@ -69,7 +69,7 @@ test-releases: $(VENV)/developer  ## several processes, with each release of PyT
 		$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 			> "$$($$there/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/behind.pth"; \
 		echo "PyTorch $$release:"; \
-		OMP_NUM_THREADS=1 PYTHONPATH=. $$there/bin/python -m pytest -q tests/cluster/test_pipeline.py \
+		OMP_NUM_THREADS=1 PYTHONPATH=. $$there/bin/python -m pytest -q tests/cluster/test_pipeline.py tests/cluster/test_gate.py \
 			tests/cluster/test_saving.py tests/cluster/test_names.py || exit 1; \
 	done
 

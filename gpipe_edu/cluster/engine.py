@@ -1,4 +1,4 @@
-"""PyTorch's runtime with the loss of a mini-batch, in which each micro-batch counts as many samples as it has.
+"""PyTorch's runtime with the loss of a mini-batch, in which each micro-batch counts what it is worth.
 
 PyTorch takes the loss of a micro-batch by its place in the order in which the last stage ran them, and a schedule may
 run them in any order; so losses are kept here by their number. Scaling by the engine would scale what is in `.grad`
@@ -7,12 +7,13 @@ already, so the loss is scaled instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.schedule import Schedule
 
 from .clock import Clock
@@ -23,22 +24,23 @@ from .names import Runtime
 class Engine(Runtime):  # type: ignore[misc]
     """Runs `schedule` with `stages`, those of this rank."""
 
-    def __init__(self, stages: list[Any], schedule: Schedule, loss_fn: Callable[..., Tensor], clock: Clock) -> None:
-        super().__init__(stages, schedule.micro_batches, loss_fn=loss_fn, scale_grads=False)
+    def __init__(self, stages: list[Any], schedule: Schedule, clock: Clock) -> None:
+        # PyTorch asks for a loss to know that there is a backward; which one a step has, `run` is told.
+        super().__init__(stages, schedule.micro_batches, loss_fn=_of_the_step, scale_grads=False)
         self._clock = clock
         self._sizes: tuple[int, ...] = ()
-        self._of = 0
+        self._heads: Sequence[Head] = ()
         self._losses: dict[int, Tensor] = {}
         self._prepare_schedule_with_comms(lower(schedule))
 
-    def run(self, x: Tensor | None, y: Tensor | None, sizes: Sequence[int], of: int) -> Tensor | None:
+    def run(self, x: Tensor | None, sizes: Sequence[int], heads: Sequence[Head]) -> Tensor | None:
         """One mini-batch, padded to equal micro-batches of which the first `sizes` samples count.
 
-        Returns their share of the mean over `of` samples where the last stage is, else None.
+        Returns the sum of what `heads` make of the outputs where the last stage is, else None.
         """
-        self._sizes, self._of = tuple(sizes), of
+        self._sizes, self._heads = tuple(sizes), heads
         self._losses = {}
-        self.step(*(() if x is None else (x,)), target=y, return_outputs=False)
+        self.step(*(() if x is None else (x,)), return_outputs=False)
         if not self._losses:
             return None
         return torch.stack([loss.detach() for loss in self._losses.values()]).sum()
@@ -48,9 +50,7 @@ class Engine(Runtime):  # type: ignore[misc]
     ) -> None:
         if not stage.is_last:
             return
-        size = self._sizes[mb_index]
-        loss = self._loss_fn(output[:size], target_mbs[mb_index][:size])
-        self._losses[mb_index] = loss * (size / self._of)
+        self._losses[mb_index] = self._heads[mb_index](output[: self._sizes[mb_index]])
         self._clock.longer()
 
     def _maybe_get_loss(self, stage: Any, mb_index: int) -> Tensor | None:
@@ -58,3 +58,7 @@ class Engine(Runtime):  # type: ignore[misc]
 
     def _update_losses(self, stages: Any, losses: Any) -> None:
         """Nothing: `run` gives the loss back."""
+
+
+def _of_the_step(output: Any, target: Any) -> Tensor:
+    raise NotImplementedError("the loss of a micro-batch is that of its head")

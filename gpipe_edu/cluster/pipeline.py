@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, pairwise
 from math import inf
 from typing import Any
 
@@ -15,19 +14,23 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from gpipe_edu.pytorch.cut import cut
+from gpipe_edu.pytorch.guards import grad_is_enabled, is_a_loss, is_a_target
+from gpipe_edu.pytorch.losses import LossFunction, make_heads
+from gpipe_edu.pytorch.skip import skip_ways
+from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.split import balance_uniform, split_batch
+from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
 
 from .clock import Clock, Offset, Ran, offset
 from .engine import Engine
+from .fingerprint import Print, compare, fingerprint
+from .gradients import Gradients
 from .links import Link, measure
 from .lowering import lower
 from .shapes import boundaries
 from .stage import Stage
-
-Loss = Callable[[Any, Any], Tensor]
-
 
 Sizes = tuple[int, ...]
 """A mini-batch as it is cut: how many samples each micro-batch has."""
@@ -36,23 +39,27 @@ Sizes = tuple[int, ...]
 class Pipeline:
     """`Pipeline(net, schedule, loss_fn, example)`: on rank k, the stages that row k of `schedule` runs.
 
-    net: the whole network, the same on every rank; only this rank's layers are kept and moved to `device`.
-    loss_fn: (output, target) -> the mean over the samples of a micro-batch. example: a tensor like a mini-batch, of
-    which only the type and the shape behind the first dimension count. balance: layers per stage, as even as can be
-    unless given. group: the ranks of this pipeline, one per row of the schedule, all of them unless given.
-    replicas: the ranks that hold the same stages as this one; each trains on samples of its own.
+    net: the whole network, the same on every rank, which the first step makes sure of; only this rank's layers are kept
+    and moved to `device`. loss_fn: (output, target) -> a tensor with one value, for a micro-batch. example: a tensor
+    like a mini-batch, of which only the type and the shape behind the first dimension count. reduction: "mean" if
+    loss_fn averages over samples, "sum" if it sums. balance: layers per stage, as even as can be unless given. group:
+    the ranks of this pipeline, one per row of the schedule, all of them unless given. replicas: the ranks that hold the
+    same stages as this one; each trains on samples of its own. What a pipeline refuses, and why: `pytorch/guards.py`,
+    as `GPipe` does.
 
-    Raises ScheduleError, ValueError for what PyTorch's engine can't run, naming what can be done.
+    Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
+    are asked about the whole network: one that refuses alone would leave the others waiting.
     """
 
     def __init__(
         self,
         net: nn.Sequential,
         schedule: Schedule,
-        loss_fn: Loss,
+        loss_fn: LossFunction,
         example: Tensor,
         *,
-        balance: Sequence[int] | None = None,
+        reduction: str = "mean",
+        balance: Iterable[int] | None = None,
         device: torch.device | str = "cpu",
         group: Any = None,
         replicas: Any = None,
@@ -65,28 +72,35 @@ class Pipeline:
                 f"the schedule has {schedule.devices} devices, but this pipeline has {ranks} ranks; start "
                 f"{schedule.devices} processes for each replica, or take a schedule for {ranks} devices"
             )
-        self.balance = tuple(balance_uniform(len(net), schedule.stages) if balance is None else balance)
-        if len(self.balance) != schedule.stages or sum(self.balance) != len(net) or min(self.balance) < 1:
+        if reduction not in ("mean", "sum"):
+            raise ValueError(f'reduction is {reduction!r}; it must be "mean" or "sum", as loss_fn does it')
+        is_a_loss(loss_fn, reduction, "Pipeline()")
+        self._loss_fn, self._reduction = loss_fn, reduction
+        stages = cut(net, schedule.stages, balance)
+        for skip in skip_ways(stages):
             raise ValueError(
-                f"balance is {self.balance}; it must have {schedule.stages} numbers of at least 1 that add up to "
-                f"{len(net)}, the layers of the network"
+                f'the skip "{skip.name}" goes from stage {skip.source} to stage {skip.target}, and between ranks goes '
+                "one tensor, from each stage to the next; move the cut so that one stage has both ends"
             )
+        self.balance = tuple(map(len, stages))
         self.device = torch.device(device)
-        cuts = [0, *accumulate(self.balance)]
-        pieces = [nn.Sequential(*list(net)[start:end]) for start, end in pairwise(cuts)]
+        pieces = [nn.Sequential(*layers) for layers in stages]
         self._boundaries = boundaries(pieces, example)
-        self._loss_fn = loss_fn
-        # Of the whole network: a rank that refuses alone would leave the others waiting.
         self._norms = any(isinstance(part, _BatchNorm) for part in net.modules())
-        mine = sorted({op.stage for op in schedule.rows[self.rank]})
-        self.layers: dict[int, nn.Module] = {
-            layer: net[layer].to(self.device) for k in mine for layer in range(cuts[k], cuts[k + 1])
-        }
-        self._pieces: dict[int, nn.Sequential] = {k: pieces[k] for k in mine}
+        # Noted now, while this rank has the whole network, but compared by the first step: if a training was loaded
+        # until then, it does not matter what was built.
+        self._built: dict[str, Print] | None = fingerprint(net)
+        self._pieces = {k: pieces[k] for k in sorted({op.stage for op in schedule.rows[self.rank]})}
+        names = iter([name for name, layer in net._modules.items() if layer is not None])
+        named = [[(next(names), layer) for layer in layers] for layers in stages]
+        mine = OrderedDict(entry for k in self._pieces for entry in named[k])
+        self.layers: dict[str, nn.Module] = mine
+        """This rank's, by the names that they have in the whole network."""
+        self._mine = nn.Sequential(mine).to(self.device)
+        self._gradients = Gradients(self._mine, replicas)
         self._clock = Clock(self.device)
         self._engines: dict[Sizes, Engine] = {}
         self._ran: list[Ran] = []
-        self._reduced = False
 
     @property
     def stages(self) -> list[int]:
@@ -114,63 +128,58 @@ class Pipeline:
         return self._clock.now
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """This rank's weights, under the names that they have in the whole network."""
-        for layer, module in self.layers.items():
-            for name, weight in module.named_parameters():
-                yield f"{layer}.{name}", weight
+        """This rank's weights, each once, under the names that they have in the whole network."""
+        return self._mine.named_parameters()
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
         """This rank's buffers, such as running means, under the names that they have in the whole network."""
-        for layer, module in self.layers.items():
-            for name, buffer in module.named_buffers():
-                yield f"{layer}.{name}", buffer
+        return self._mine.named_buffers()
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """This rank's weights, for its optimizer."""
-        return (weight for _, weight in self.named_parameters())
+        return self._mine.parameters()
 
     def train(self, mode: bool = True) -> Pipeline:
         """All layers in the mode for training, or not."""
-        for module in self.layers.values():
-            module.train(mode)
+        self._mine.train(mode)
         return self
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
-        for weight in self.parameters():
-            weight.grad = None
+        self._mine.zero_grad()
+
+    def loaded(self) -> None:
+        """To be called on all ranks when each has loaded all its weights and buffers from the same place: it does not
+        matter then what they had built, so the first step need not compare it."""
+        self._built = None
 
     def step(self, x: Tensor, y: Tensor, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
         x, y: shape (N, ...) each; every rank of a pipeline gets the same ones, but reads x only for stage 0 and y only
-        for the last. of: how many samples the mean is over, those of all replicas; by default all have N. Returns this
-        pipeline's share of that mean loss where the last stage is, None elsewhere; the shares of the replicas add up.
-        reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps, say
-        reduce=False for all but the last.
+        for the last. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
+        several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
+        elsewhere; the shares of the replicas, which all make as many steps, add up.
+        reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
+        reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
+        gradients are added up at each step all the same.
 
-        Raises ValueError for samples unlike the example's, for x and y of different length, for a mini-batch that would
-        be padded under BatchNorm, or a reduction of what is reduced.
+        Raises ValueError, in the first step, for ranks that have built different networks; for samples unlike the
+        example's, x and y of different length, a y that requires a gradient, a mini-batch that would be padded under
+        BatchNorm; RuntimeError under no_grad.
         """
-        self._fitting(x, y)
+        grad_is_enabled("predict(x)")
+        self._fitting(x, y, of)
         sizes = self._cut(x)
+        if self._built is not None:
+            compare(self._built, self.group, self.replicas)
+            self._built = None
         engine = self._engine(sizes)
-        if self._reduced and any(w.grad is not None and bool(w.grad.any()) for w in self.parameters()):
-            raise ValueError(
-                "there are gradients that were added up over the replicas already; adding them up again would count "
-                "them several times. To accumulate, say step(x, y, reduce=False) for all but the last mini-batch"
-            )
+        heads = self._heads(y, sizes, of) if self.last else ()
         self._clock.begin()
-        loss = engine.run(
-            _padded(x.to(self.device), sizes) if self.first else None,
-            _padded(y.to(self.device), sizes) if self.last else None,
-            sizes,
-            len(x) * self.copies if of is None else of,
-        )
-        self._ran = self._clock.ran()
-        self._reduced = reduce and self.copies > 1
-        if self._reduced:
-            self._add_up()
+        with self._gradients.of_step(reduce):
+            loss = engine.run(_padded(x.to(self.device), sizes) if self.first else None, sizes, heads)
+            self._ran = self._clock.ran()
         return loss
 
     def predict(self, x: Tensor) -> Tensor | None:
@@ -257,7 +266,7 @@ class Pipeline:
         """Measured once, together: all ranks need it at the same time."""
         return offset(self.group)
 
-    def _fitting(self, x: Tensor, y: Tensor) -> None:
+    def _fitting(self, x: Tensor, y: Tensor, of: int | None) -> None:
         """Asked on every rank, also those that read neither: one that refuses alone leaves the others waiting."""
         expected = self._boundaries[0]
         if tuple(x.shape[1:]) != expected.shape or x.dtype != expected.dtype:
@@ -267,6 +276,9 @@ class Pipeline:
             )
         if len(x) != len(y) or len(x) == 0:
             raise ValueError(f"x has {len(x)} samples and y {len(y)}; both must have the same number, at least 1")
+        is_a_target(y)
+        if of is not None and self._reduction == "sum":
+            raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
 
     def _cut(self, x: Tensor) -> Sizes:
         M = min(self.schedule.micro_batches, len(x))
@@ -278,6 +290,18 @@ class Pipeline:
                 "drop_last=True in a loader for instance"
             )
         return sizes
+
+    def _heads(self, y: Tensor, sizes: Sizes, of: int | None) -> list[Head]:
+        """What each micro-batch's loss counts in that of all replicas."""
+
+        def mean_over(here: float) -> float:
+            counts = torch.tensor([here, len(y)], dtype=torch.float64, device=self.device)
+            if self.replicas is not None:
+                dist.all_reduce(counts, group=self.replicas)
+            everywhere, samples = counts.tolist()
+            return float(everywhere if of is None else everywhere * of / samples)
+
+        return make_heads(self._loss_fn, y, self._reduction, sizes, self.device, mean_over)
 
     def _engine(self, sizes: Sizes) -> Engine:
         """PyTorch's engine for mini-batches of this size: it wants to know shapes before it runs."""
@@ -301,19 +325,8 @@ class Pipeline:
                 )
                 for k, piece in self._pieces.items()
             ]
-            self._engines[sizes] = Engine(stages, schedule, self._loss_fn, self._clock)
+            self._engines[sizes] = Engine(stages, schedule, self._clock)
         return self._engines[sizes]
-
-    def _add_up(self) -> None:
-        """One message for all gradients, after the last micro-batch: each of M would carry as much."""
-        grads = [weight.grad for weight in self.parameters() if weight.grad is not None]
-        if not grads:
-            return
-        flat = torch.cat([grad.reshape(-1) for grad in grads])
-        dist.all_reduce(flat, group=self.replicas)
-        totals = torch.split(flat, [grad.numel() for grad in grads])
-        for grad, total in zip(grads, totals, strict=True):
-            grad.copy_(total.view_as(grad))
 
 
 def _padded(values: Tensor, sizes: Sizes) -> Tensor:

@@ -279,6 +279,17 @@ class Ranks:
         os._exit(1)
 
 
+def refuse_together(complaint: str, group: Any = None) -> None:
+    """Raises ValueError on every rank of `group` if one has a complaint: who refuses alone leaves the others waiting.
+
+    All ranks of the group call this; the first complaint that is not "" is what all of them say.
+    """
+    complaints: list[Any] = [""] * dist.get_world_size(group)
+    dist.all_gather_object(complaints, complaint, group=group)
+    for found in filter(None, complaints):
+        raise ValueError(found)
+
+
 def _address() -> str:
     return f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
 

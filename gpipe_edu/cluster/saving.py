@@ -19,8 +19,11 @@ from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from .pipeline import Pipeline
+from .ranks import refuse_together
+from .settings import Settings
 
 _KEPT: Final = 2
 """The newest is in use while the next one is written; the one before is there in case somebody reads it."""
@@ -28,12 +31,16 @@ _KEPT: Final = 2
 _NAME: Final = re.compile(r"step-(\d{8})")
 
 
-def save(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer, step: int) -> Path:
-    """Write weights, buffers, the optimizer's state and each rank's random state after `step` steps.
+def save(
+    folder: Path | str, pipeline: Pipeline, optimizer: Optimizer, step: int, scheduler: LRScheduler | None = None
+) -> Path:
+    """Write weights, buffers, the state of optimizer, scheduler and each rank's random numbers after `step` steps.
 
     All ranks of all replicas call this. On several machines `folder` must be the same one everywhere. Returns the
     folder of this step; the two newest are kept. A process that is killed meanwhile leaves the ones before as they are.
+    Raises ValueError, on every rank, for an optimizer whose scheduler is not given, or schedulers that differ.
     """
+    settings = Settings.of(pipeline, optimizer, scheduler)
     folder = Path(folder)
     final = folder / f"step-{step:08d}"
     partial = folder / f"{final.name}.partial"
@@ -49,6 +56,7 @@ def save(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer, step: int
     state_dict_saver.save(state, checkpoint_id=partial)
     dist.barrier()
     if dist.get_rank() == 0:
+        settings.write(partial)
         if final.exists():  # a run that went on from an older one comes here again
             shutil.rmtree(final)
         os.replace(partial, final)
@@ -64,22 +72,30 @@ def saved(folder: Path | str) -> list[Path]:
     return sorted(path for path in found if _NAME.fullmatch(path.name))
 
 
-def load(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer) -> int:
-    """Put the newest of `folder` into the pipeline and its optimizer; returns the steps it had made, 0 if it is empty.
+def load(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None = None) -> int:
+    """Put the newest of `folder` into the pipeline, the optimizer and its scheduler.
+
+    Returns the steps that it had made, 0 if the folder is empty.
 
     All ranks call this. The number of stages, ranks and replicas may be another one than when it was saved; random
-    states are taken up only if the number of ranks is the same. Raises ValueError for a network of other layers.
+    states are taken up only if the number of ranks is the same. Learning rates and other settings are those that were
+    saved. Raises ValueError, on every rank, for a network of other layers, weights in other groups of the optimizer, or
+    a scheduler here and none there.
     """
     if not (there := saved(folder)):
         return 0
     known = FileSystemReader(there[-1]).read_metadata().state_dict_metadata
     state = _network(pipeline)
-    wrong = [name for name, value in state.items() if name not in known or _shape(known[name]) != value.shape]
-    if wrong:
-        raise ValueError(
-            f"{there[-1]} is of another network: {wrong[0].partition('.')[2]} is not there, or has another shape. "
-            "Build the network as it was, or save into another folder"
+    settings = Settings.read(there[-1])
+    others = [name for name, value in state.items() if name not in known or _shape(known[name]) != value.shape]
+    if others:
+        wrong = (
+            f"is of another network: {others[0].partition('.')[2]} is not there, or has another shape. Build the "
+            "network as it was, or save into another folder"
         )
+    else:
+        wrong = settings.misfit(pipeline, optimizer, scheduler)
+    refuse_together(wrong and f"{there[-1]} {wrong}")
     names = dict(pipeline.named_parameters())
     slots = {}
     for key in known:
@@ -91,6 +107,8 @@ def load(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer) -> int:
     if ranks == dist.get_world_size():
         state[random] = torch.get_rng_state()
     state_dict_loader.load(state, checkpoint_id=there[-1])
+    pipeline.loaded()
+    settings.put_into(pipeline, optimizer, scheduler)
     for (name, slot), value in slots.items():
         if _mine(optimizer, names[name]):
             _slots(optimizer).setdefault(names[name], {})[slot] = value

@@ -68,6 +68,8 @@ class RanksTrainer:
         self.optimizer = self._optimizer(training)
         self._folder = training.save
         self.done = load(training.save, self.pipeline, self.optimizer) if training.save else 0
+        for group in self.optimizer.param_groups:
+            group["lr"] = training.rate  # of this command, which may be another one than that of the run before
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss, the same on all ranks."""

@@ -17,13 +17,14 @@ from torch import Tensor, nn
 
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds
-from gpipe_edu.split import balance_uniform, join_batch, split_batch
+from gpipe_edu.split import join_batch, split_batch
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.validate import whole
 
 from .choice import build
 from .clock import Clock
 from .compiled import forms, is_compiled
+from .cut import cut, group, layer_counts, layers_of
 from .guards import (
     Turn,
     can_be_compiled,
@@ -41,12 +42,13 @@ from .guards import (
     same_number,
     stays_where_it_is,
 )
+from .losses import LossFunction, make_heads
 from .place import CudaPlace, make_places
-from .run import LossFunction, Run, in_backward, make_heads
+from .run import Run, in_backward
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
 from .uncompiled import outside_of_graphs
-from .values import Value, check, tensors
+from .values import Value, check, sizes_of, tensors
 from .worker import Workers
 
 
@@ -294,7 +296,7 @@ class GPipe(nn.Module):
         if trains and not self.training:
             schedule = with_kinds(schedule, {"R": "", "C": "B"})
         pieces = split_batch(x, schedule.micro_batches)
-        heads = make_heads(**loss, pieces=pieces, device=self._stages[-1].device) if loss else ()
+        heads = make_heads(**loss, sizes=sizes_of(pieces), device=self._stages[-1].device) if loss else ()
         if self._workers is None or not self._workers.alive:
             on_cpu = all(place.device.type == "cpu" for place in self._places)
             # One share of the cores each, so that the threads of their matrix products do not fight.
@@ -388,48 +390,3 @@ def joined(outputs: Sequence[Value]) -> Value:
     """The outputs of all micro-batches as one. Raises ValueError for outputs without samples."""
     have_samples(part for output in outputs for part in tensors(output))
     return cast(Value, join_batch(outputs))
-
-
-def cut(net: nn.Sequential, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
-    """The layers of each stage. Raises as GPipe does."""
-    layers = layers_of(plain_sequential(net))
-    counts = balance_uniform(len(layers), K) if balance is None else layer_counts(balance)
-    if len(counts) != K or sum(counts) != len(layers):
-        raise ValueError(
-            f"balance is {tuple(counts)}, which places {sum(counts)} layers on {len(counts)} stages; net has "
-            f"{len(layers)} layers, and partitions is {K}"
-        )
-    return group(layers, counts)
-
-
-def layer_counts(balance: Iterable[int]) -> list[int]:
-    """Whole numbers. Raises TypeError or ValueError for anything else."""
-    if not isinstance(balance, Iterable) or isinstance(balance, str):
-        raise TypeError(f"balance is {balance!r}; it must be a list of layer counts, one per stage")
-    return [whole("balance", n, 1) for n in balance]
-
-
-def layers_of(net: nn.Module) -> list[nn.Module]:
-    """The layers that run one after another."""
-    return [layer for layer in net._modules.values() if layer is not None]
-
-
-def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Module]]:
-    """So many layers to each stage. Raises ValueError for weights or layers that two stages would share."""
-    ends = [sum(counts[: k + 1]) for k in range(len(counts))]
-    groups = [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
-    homes: dict[int, int] = {}
-    for k, group in enumerate(groups):
-        for layer in group:
-            # One ReLU object may be used everywhere, for it has nothing that lives on a device.
-            holders = [
-                (name, module) for name, module in layer.named_modules() if module._parameters or module._buffers
-            ]
-            for name, thing in [*holders, *layer.named_parameters()]:
-                if homes.setdefault(id(thing), k) != k:
-                    what = "parameter" if isinstance(thing, nn.Parameter) else "module"
-                    raise ValueError(
-                        f"the {what} {name or type(thing).__name__!r} is used in stage {homes[id(thing)]} and in stage "
-                        f"{k}; a stage's weights live on one device, so move the cut or give each stage its own"
-                    )
-    return groups

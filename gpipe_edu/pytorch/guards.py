@@ -130,8 +130,9 @@ def stays_where_it_is(apply: Callable[[Tensor], Tensor], devices: Iterable[torch
             )
 
 
-def is_a_loss(loss_fn: object, reduction: object) -> None:
-    """Raises TypeError for what is no function, ValueError for a loss that says itself to be of another reduction."""
+def is_a_loss(loss_fn: object, reduction: object, who: str = "step()") -> None:
+    """Raises TypeError for what is no function, ValueError for a loss that says itself to be of another reduction than
+    `who` was told."""
     if isinstance(loss_fn, type):
         raise TypeError(f"loss_fn is the class {loss_fn.__name__}; give one of it: {loss_fn.__name__}()")
     if not callable(loss_fn):
@@ -139,8 +140,14 @@ def is_a_loss(loss_fn: object, reduction: object) -> None:
     own = setting(loss_fn, "reduction")
     if (own, reduction) in (("mean", "sum"), ("sum", "mean")):
         raise ValueError(
-            f"loss_fn has reduction={own!r} and step() was told {reduction!r}; give the same: reduction={own!r}"
+            f"loss_fn has reduction={own!r} and {who} was told {reduction!r}; give the same: reduction={own!r}"
         )
+
+
+def is_a_target(y: Value) -> None:
+    """Raises ValueError for a target with a graph behind it."""
+    if any(part.requires_grad for part in tensors(y)):
+        raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
 
 
 def setting(loss_fn: object, name: str, default: object = None) -> Any:
@@ -261,12 +268,12 @@ def what_it_means(error: BaseException) -> str | None:
     return next((meaning for part, meaning in _PYTORCH_SAYS.items() if part in words), None)
 
 
-def grad_is_enabled() -> None:
-    """Raises RuntimeError where no gradient may be computed."""
+def grad_is_enabled(instead: str = "pipe(x)") -> None:
+    """Raises RuntimeError where no gradient may be computed. instead: what gives the output alone."""
     if not torch.is_grad_enabled():
         raise RuntimeError(
-            "step() trains, but was called under no_grad or inference_mode; leave that, or call the pipe for its "
-            "output alone: pipe(x)"
+            f"step() trains, but was called under no_grad or inference_mode; leave that, or call the pipe for its "
+            f"output alone: {instead}"
         )
 
 

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.split import split_batch
 
 from .exchange import Address
-from .guards import are_alike, depends_on_something, has_memory, is_a_loss, setting
+from .guards import are_alike, depends_on_something, has_memory
 from .interpreter import Interpreter
 from .ledger import Allocator, Ledger
+from .losses import LossFunction
 from .place import CudaPlace, Message, Place, current_streams, fetch, in_streams, move, outside
 from .randomness import Randomness
 from .skip import Way
 from .stage import OUTPUT, Head, Stage, StepState, leaf
 from .surroundings import Modes, Surroundings, thread_is_watched
-from .values import Value, change, check, tensors
+from .values import Value, change, sizes_of, tensors
 from .weights import Weights, hand_over
 from .worker import Workers
-
-LossFunction = Callable[[Any, Any], Tensor]
 
 
 class Run:
@@ -214,66 +210,6 @@ class Run:
 def in_backward() -> bool:
     """Whether autograd has called what runs now."""
     return torch._C._current_graph_task_id() != -1
-
-
-def sizes_of(pieces: Sequence[Value]) -> list[int]:
-    """Samples in each micro-batch."""
-    return [tensors(piece)[0].shape[0] for piece in pieces]
-
-
-def make_heads(
-    loss_fn: LossFunction, y: Any, reduction: str | Sequence[float], pieces: Sequence[Value], device: torch.device
-) -> list[Head]:
-    """For every micro-batch the function from the last stage's output to its share of the mini-batch's loss.
-
-    Raises TypeError for what is no loss, ValueError for a reduction that is none or not that of loss_fn, or weights
-    that are not one per micro-batch.
-    """
-    is_a_loss(loss_fn, reduction)
-    sizes = sizes_of(pieces)
-    M, N = len(sizes), sum(sizes)
-    if any(part.requires_grad for part in tensors(check(y, "y"))):
-        raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
-    targets = split_batch(y, M)
-    if sizes_of(targets) != sizes:
-        raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")
-    named = reduction if isinstance(reduction, str) else None
-    if named == "mean":
-        counts: Sequence[float] = averaged_over(loss_fn, y, targets) or sizes
-        total = sum(counts)
-        weights = [count / total if total else math.nan for count in counts]
-    elif named == "sum":
-        weights = [1.0] * M
-    elif hasattr(reduction, "__len__") and len(reduction) == M and not any(isinstance(w, str) for w in reduction):
-        weights = [float(weight) for weight in reduction]
-    else:
-        raise ValueError(f'reduction is {reduction!r}; it must be "mean", "sum", or {M} weights, one per micro-batch')
-
-    def head(target: Any, weight: float, output: Value) -> Tensor:
-        if weight == 0 and named == "mean":  # a mean over nothing is nan, and so is 0 times it
-            return torch.stack([part.sum() * 0 for part in tensors(output)]).sum()
-        loss = loss_fn(output, target)
-        if not isinstance(loss, Tensor) or loss.numel() != 1 or loss.is_complex():
-            got = f"a {loss.dtype} of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-            raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value, a real number")
-        return loss.reshape(()) * weight
-
-    moved = [change(lambda part: move(part, device), target) for target in targets]
-    return [partial(head, target, weight) for target, weight in zip(moved, weights, strict=True)]
-
-
-def averaged_over(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:
-    """How much each micro-batch's mean is worth where that is not its samples: cross entropy leaves out what it is told
-    to ignore, and counts by the weights of classes. Empty for other losses."""
-    function = loss_fn.func if isinstance(loss_fn, partial) else loss_fn
-    of_class = function in (F.cross_entropy, F.nll_loss) or isinstance(function, (nn.CrossEntropyLoss, nn.NLLLoss))
-    if not of_class or tensors(y)[0].is_floating_point():
-        return []
-    ignored, weight = setting(loss_fn, "ignore_index", -100), setting(loss_fn, "weight")
-    if weight is None and not (tensors(y)[0] == ignored).any():
-        return []
-    kept = [classes[classes != ignored] for classes in (tensors(target)[0] for target in targets)]
-    return [float(part.numel() if weight is None else weight[part.to(weight.device)].sum()) for part in kept]
 
 
 def _autocasts() -> list[Callable[[], torch.autocast]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -23,6 +23,11 @@ def like(value: Value, parts: tuple[Tensor, ...]) -> Value:
 def change(function: Callable[[Tensor], Tensor], value: Value) -> Value:
     """`function` on every tensor of a value."""
     return like(value, tuple(function(part) for part in tensors(value)))
+
+
+def sizes_of(pieces: Sequence[Value]) -> list[int]:
+    """Samples in each micro-batch."""
+    return [tensors(piece)[0].shape[0] for piece in pieces]
 
 
 def check(value: object, what: str) -> Value:

@@ -68,6 +68,11 @@ class Weights:
         unchanged(self._versions, [weight._version for weight in self._all], "a weight")
 
 
+def has_hooks(weight: Tensor) -> bool:
+    """Whether something is to be called when `weight` gets its gradient."""
+    return bool(weight._backward_hooks or weight._post_accumulate_grad_hooks)
+
+
 def _detached(weight: Tensor) -> Tensor:
     ours = weight.detach()
     # Layers may ask what kind of parameter they hold, and read what somebody has noted on it.

@@ -1,6 +1,7 @@
 """What the processes of the tests do."""
 
 import copy
+from collections import OrderedDict
 from itertools import pairwise
 
 import torch
@@ -127,40 +128,38 @@ def predicted():
     return None if outputs is None else float((outputs - net(x)).abs().max())
 
 
-def replicas(schedule):
+def of_replicas(schedule, net, loss, x, **options):
+    """A pipeline of two replicas, and which one this rank is in."""
     from torch.distributed.device_mesh import init_device_mesh
 
     mesh = init_device_mesh("cpu", (2, schedule.devices), mesh_dim_names=("replica", "stage"))
-    (x, y), net, mine = data(), network(), mesh.get_local_rank("replica")
+    groups = {"group": mesh.get_group("stage"), "replicas": mesh.get_group("replica")}
+    return Pipeline(net, schedule, loss, x, **groups, **options), mesh.get_local_rank("replica")
+
+
+def replicas(schedule):
+    (x, y), net = data(), network()
     single = copy.deepcopy(net)
-    pipeline = Pipeline(
-        copy.deepcopy(net),
-        schedule,
-        LOSS,
-        x,
-        group=mesh.get_group("stage"),
-        replicas=mesh.get_group("replica"),
-    )
+    pipeline, mine = of_replicas(schedule, copy.deepcopy(net), LOSS, x)
+    part = slice(0, 7) if mine == 0 else slice(7, 13)
     messages, all_reduce = [], dist.all_reduce
 
-    def counted(*arguments, **named):
-        messages.append(1)
-        return all_reduce(*arguments, **named)
+    def counted(tensor, *arguments, **named):
+        if tensor.numel() > 2:  # how many samples the replicas have is another message
+            messages.append(1)
+        return all_reduce(tensor, *arguments, **named)
 
-    for reduce in (False, True):
-        LOSS(single(x), y).backward()
-        part = slice(0, 7) if mine == 0 else slice(7, 13)
-        dist.all_reduce = counted
-        try:
-            pipeline.step(x[part], y[part], of=len(x), reduce=reduce)
-        finally:
-            dist.all_reduce = all_reduce
-    found = {"apart": apart(pipeline, single), "messages": len(messages), "refused": ""}
+    found = []
+    dist.all_reduce = counted
     try:
-        pipeline.step(x[part], y[part], of=len(x))
-    except ValueError as error:
-        found["refused"] = str(error)
-    return found
+        for reduce in (False, True, True, False, False, True):
+            LOSS(single(x), y).backward()
+            pipeline.step(x[part], y[part], of=len(x), reduce=reduce)
+            if reduce:
+                found.append(apart(pipeline, single))
+    finally:
+        dist.all_reduce = all_reduce
+    return {"apart": found, "messages": len(messages)}
 
 
 def timeline():
@@ -188,7 +187,8 @@ def unfitting():
     """What a step says to each mini-batch that doesn't fit, on this rank."""
     (x, y), said = data(), []
     pipeline = Pipeline(network(), ge.gpipe(2, 4), LOSS, x)
-    for inputs, labels in [(x[:, :4], y), (x.float(), y), (x, y[:5]), (x[:0], y[:0])]:
+    asks = torch.zeros(len(x), 3).double().requires_grad_()
+    for inputs, labels in [(x[:, :4], y), (x.float(), y), (x, y[:5]), (x[:0], y[:0]), (x, asks)]:
         try:
             pipeline.step(inputs, labels)
         except ValueError as error:
@@ -204,6 +204,177 @@ def refusal(schedule):
     return ""
 
 
+def refused(make):
+    """What the pipeline says to a net, a loss and options, on this rank, and what GPipe says to that net."""
+    from gpipe_edu.pytorch import GPipe
+
+    (x, y), (net, loss, options), said = data(), make(), []
+    for build in (
+        lambda: Pipeline(net, ge.one_f_one_b(2, 4), loss, x, **options),
+        lambda: GPipe(net, 2, 4).step(x, y, loss, **options),
+    ):
+        try:
+            build()
+            said.append("")
+        except (TypeError, ValueError) as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said
+
+
+def nothing(net):
+    """Leave it as it is."""
+
+
+def trained(make, schedule, prepare=nothing, y=None, **options):
+    """How far weights are from one device's after two steps. prepare: what is done to a net, its hooks say."""
+    net, loss = make()
+    (x, labels), single = data(), copy.deepcopy(net)
+    y = labels if y is None else y
+    prepare(single)
+    prepare(net)
+    pipeline = Pipeline(net, schedule, loss, x, **options)
+    optimizers = [torch.optim.SGD(weights.parameters(), lr=0.1, momentum=0.9) for weights in (single, pipeline)]
+    for _ in range(2):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        expected = loss(single(x), y)
+        expected.backward()
+        mine = pipeline.step(x, y)
+        nn.utils.clip_grad_norm_(single.parameters(), 0.5)
+        pipeline.clip_grad_norm(0.5)
+        for optimizer in optimizers:
+            optimizer.step()
+        assert mine is None or abs(float(mine) - float(expected)) < 1e-10
+    return weights_apart(pipeline, single)
+
+
+def with_loss(loss=LOSS):
+    return network(), loss
+
+
+def tied(loss):
+    """Layers 0 and 2 have one weight."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    net[2].weight = net[0].weight
+    return net, loss
+
+
+def names_of_parameters():
+    layers = {"in": nn.Linear(5, 4), "between": nn.Tanh(), "out": nn.Linear(4, 3)}
+    net = nn.Sequential(OrderedDict(layers)).double()
+    return [name for name, _ in Pipeline(net, ge.gpipe(2, 2), LOSS, data()[0]).named_parameters()]
+
+
+def steps_refused():
+    (x, y), said = data(), []
+    with torch.no_grad():
+        try:
+            Pipeline(network(), ge.gpipe(2, 4), LOSS, x).step(x, y)
+        except RuntimeError as error:
+            said.append(str(error))
+    try:
+        summed = nn.CrossEntropyLoss(reduction="sum")
+        Pipeline(network(), ge.gpipe(2, 4), summed, x, reduction="sum").step(x, y, of=13)
+    except ValueError as error:
+        said.append(str(error))
+    return said
+
+
+def weights_apart(pipeline, single):
+    expected = dict(single.named_parameters())
+    return max((float((w - expected[name]).abs().max()) for name, w in pipeline.named_parameters()), default=0.0)
+
+
+def hooked(net, clamp=0.003):
+    """A hook on a weight of each stage, whose results differ if it is called for a part of a mini-batch."""
+    for layer in (net[0], net[-1]):
+        layer.weight.register_hook(lambda grad: grad.clamp(-clamp, clamp))
+        layer.bias.register_hook(lambda grad: grad + 0.01)
+
+
+def calls_of_hooks(schedule):
+    """How often each of three kinds of hook is called in two steps, on this rank."""
+    (x, y), net, calls = data(), network(), {"grad": 0, "accumulated": 0, "node": 0}
+
+    def count(kind):
+        def called(*_):
+            calls[kind] += 1
+
+        return called
+
+    pipeline = Pipeline(net, schedule, LOSS, x)
+    weight = next(pipeline.parameters())
+    weight.register_hook(count("grad"))
+    weight.register_post_accumulate_grad_hook(count("accumulated"))
+    node = weight.view_as(weight).grad_fn.next_functions[0][0]
+    node.register_hook(count("node"))
+    for _ in range(2):
+        pipeline.step(x, y)
+    return calls
+
+
+def replicas_that_differ(loss, targets, prepare=nothing, reductions=(True, True), **options):
+    """Two replicas of one stage, or of two, with 9 and 4 of the 13 samples: how far from one device's, in gradients."""
+    (x, _), net = data(), network()
+    single = copy.deepcopy(net)
+    prepare(single)
+    prepare(net)
+    schedule = ge.one_f_one_b(dist.get_world_size() // 2, 3)
+    pipeline, mine = of_replicas(schedule, net, loss, x, **options)
+    part = slice(0, 9) if mine == 0 else slice(9, 13)
+    losses = 0.0
+    for reduce in reductions:
+        expected = loss(single(x), targets)
+        expected.backward()
+        share = pipeline.step(x[part], targets[part], reduce=reduce)
+        if share is not None:
+            shares = share.reshape(1).clone()
+            dist.all_reduce(shares, group=pipeline.replicas)
+            losses = max(losses, abs(float(shares) - float(expected)))
+    return max(losses, apart(pipeline, single))
+
+
+class Sometimes(nn.Module):
+    """Uses its weight only for a micro-batch with a sample whose first number is larger than `limit`."""
+
+    def __init__(self, limit):
+        super().__init__()
+        self.weight, self.limit = nn.Parameter(torch.ones(5).double()), limit
+
+    def forward(self, x):
+        return x * self.weight if x.device.type == "meta" or bool((x[:, 0] > self.limit).any()) else x
+
+
+def a_weight_that_one_replica_uses():
+    (x, y), net = data(), nn.Sequential(Sometimes(100), Sometimes(1000), *network())
+    x[11, 0] = 101.0
+    single = copy.deepcopy(net)
+    pipeline, mine = of_replicas(ge.gpipe(1, 13), net, LOSS, x)
+    part = slice(0, 9) if mine == 0 else slice(9, 13)
+    for one, target in zip(x.split(1), y.split(1), strict=True):
+        (LOSS(single(one), target) / len(x)).backward()
+    pipeline.step(x[part], y[part])
+    used, unused = (pipeline.layers[name].weight.grad for name in "01")
+    return {"apart": float((used - single[0].weight.grad).abs().max()), "unused": unused}
+
+
+def another_net(change, replicas=False):
+    """What the first step says to ranks of which the last one has built another network, and a step after that."""
+    (x, y), net, said = data(), network(nn.BatchNorm1d(6).double()), []
+    if dist.get_rank() == dist.get_world_size() - 1:
+        change(net)
+    if replicas:
+        pipeline, _ = of_replicas(ge.gpipe(2, 1), net, LOSS, x)
+    else:
+        pipeline = Pipeline(net, ge.gpipe(2, 1), LOSS, x)
+    try:
+        pipeline.step(x, y)
+    except ValueError as error:
+        said.append(str(error))
+    return said
+
+
 def optimizer_of(pipeline, zero):
     if zero:
         from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -214,8 +385,35 @@ def optimizer_of(pipeline, zero):
     return torch.optim.Adam(pipeline.parameters(), lr=0.01)
 
 
-def training(schedule, folder, steps, *, copies=1, zero=False, end_at=None):
-    """Losses of steps that go on from `folder`, which is written after each; killed at step `end_at`, while saving."""
+def groups_of(pipeline):
+    """Adam with another rate and decay for biases."""
+    named = list(pipeline.named_parameters())
+    biases = [weight for name, weight in named if "bias" in name]
+    others = [weight for name, weight in named if "bias" not in name]
+    groups = [{"params": others}, {"params": biases, "lr": 0.02, "weight_decay": 0.1}]
+    return torch.optim.Adam(groups, lr=0.01)
+
+
+def scheduler_of(kind, optimizer):
+    from torch.optim import lr_scheduler as kinds
+
+    return {
+        "exponential": lambda: kinds.ExponentialLR(optimizer, 0.6),
+        "cosine": lambda: kinds.CosineAnnealingLR(optimizer, 5),
+        "warm-up": lambda: kinds.SequentialLR(
+            optimizer, [kinds.LinearLR(optimizer, 0.1, total_iters=2), kinds.StepLR(optimizer, 1, 0.5)], [2]
+        ),
+    }[kind]()
+
+
+def training(
+    schedule, folder, steps, *, copies=1, zero=False, end_at=None, groups=False, scheduler=None, lowered=None, seed=None
+):
+    """Losses of steps that go on from `folder`, which is written after each, and the learning rates behind.
+
+    end_at: the step that is killed while saving. groups: two, with other settings. scheduler: its kind. lowered: the
+    step behind which the rate is set to a tenth by hand. seed: of the network that is built before it is loaded.
+    """
     import os
     import signal
 
@@ -224,22 +422,31 @@ def training(schedule, folder, steps, *, copies=1, zero=False, end_at=None):
     from gpipe_edu.cluster import saving
 
     mesh = init_device_mesh("cpu", (copies, schedule.devices), mesh_dim_names=("replica", "stage"))
-    (x, y), mine = data(12), mesh.get_local_rank("replica")
+    (x, y), mine, net = data(12), mesh.get_local_rank("replica"), network()
+    if seed is not None:
+        for weight in net.parameters():
+            nn.init.normal_(weight, generator=torch.Generator().manual_seed(seed + dist.get_rank()))
     pipeline = Pipeline(
-        network(),
+        net,
         schedule,
         LOSS,
         x,
         group=mesh.get_group("stage"),
         replicas=mesh.get_group("replica") if copies > 1 else None,
     )
-    optimizer = optimizer_of(pipeline, zero)
+    optimizer = groups_of(pipeline) if groups else optimizer_of(pipeline, zero)
+    planned = scheduler and scheduler_of(scheduler, optimizer)
     part = slice(mine * len(x) // copies, (mine + 1) * len(x) // copies)
     losses = {}
-    for step in range(saving.load(folder, pipeline, optimizer), steps):
+    for step in range(saving.load(folder, pipeline, optimizer, planned), steps):
         pipeline.zero_grad()
         loss = pipeline.step(x[part], y[part], of=len(x))
         optimizer.step()
+        if planned:
+            planned.step()
+        if step == lowered:
+            for group in optimizer.param_groups:
+                group["lr"] /= 10
         total = torch.zeros(1, dtype=torch.float64) if loss is None else loss.reshape(1)
         dist.all_reduce(total)
         losses[step] = float(total)
@@ -247,5 +454,35 @@ def training(schedule, folder, steps, *, copies=1, zero=False, end_at=None):
             assert 0 < len(optimizer.optim.state) < len(list(pipeline.parameters())), "each replica has its share"
         if step == end_at:
             saving.os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
-        saving.save(folder, pipeline, optimizer, step + 1)
-    return losses
+        saving.save(folder, pipeline, optimizer, step + 1, planned)
+    return losses, [group["lr"] for group in optimizer.param_groups]
+
+
+def saved_wrongly(folder):
+    """What this rank is told of savings and loadings that would lose something."""
+    from gpipe_edu.cluster.saving import load, save
+
+    (x, _), rank, said = data(12), dist.get_rank(), {}
+
+    def attempt(what, function, *arguments):
+        try:
+            said[what] = function(*arguments)
+        except ValueError as error:
+            said[what] = str(error)
+
+    pipeline = Pipeline(network(), ge.gpipe(2, 3), LOSS, x)
+    optimizer = groups_of(pipeline)
+    save(f"{folder}/without", pipeline, optimizer, 1)
+    attempt("other groups", load, f"{folder}/without", pipeline, optimizer_of(pipeline, False))
+    scheduler = scheduler_of("exponential", optimizer)
+    attempt("not given to save", save, f"{folder}/with", pipeline, optimizer, 1)
+    attempt("not there", load, f"{folder}/without", pipeline, optimizer, scheduler)
+    save(f"{folder}/with", pipeline, optimizer, 1, scheduler)
+    attempt("not given to load", load, f"{folder}/with", pipeline, optimizer)
+    few = torch.optim.SGD([weight for name, weight in pipeline.named_parameters() if name != "8.weight"])
+    save(f"{folder}/few", pipeline, few, 1)
+    attempt("more weights", load, f"{folder}/few", pipeline, torch.optim.SGD(pipeline.parameters()))
+    if rank == 1:
+        scheduler.last_epoch += 1
+    attempt("apart", save, f"{folder}/with", pipeline, optimizer, 2, scheduler)
+    return said

@@ -19,7 +19,14 @@ def crew():
 
 def train(crew, schedule, folder, steps, **how):
     work = partial(jobs.unwatched, jobs.training, schedule, str(folder), steps, **how)
-    return crew.run([work] * (schedule.devices * how.get("copies", 1)), seconds=90).values[0]
+    return crew.run([work] * (schedule.devices * how.get("copies", 1)), seconds=90).values[0][0]
+
+
+def rates(crew, schedule, folder, steps, **how):
+    """Losses, and the learning rates of the last rank."""
+    work = partial(jobs.unwatched, jobs.training, schedule, str(folder), steps, **how)
+    found = crew.run([work] * (schedule.devices * how.get("copies", 1)), seconds=90).values
+    return found[0][0], found[-1][1]
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +57,53 @@ def test_zero_1_on_two_replicas_trains_and_resumes_as_one_pipeline_does(crew, tm
     first = train(crew, ge.gpipe(2, 3), tmp_path, 2, copies=2, zero=True)
     later = train(crew, ge.gpipe(2, 3), tmp_path, 4, copies=2, zero=True)
     assert first | later == pytest.approx(whole, rel=1e-9)
+
+
+KINDS = {
+    "by hand": {"lowered": 1},
+    "groups, by hand": {"groups": True, "lowered": 0},
+    "exponential": {"scheduler": "exponential"},
+    "cosine, groups": {"scheduler": "cosine", "groups": True},
+    "warm-up": {"scheduler": "warm-up"},
+    "zero 1, exponential": {"scheduler": "exponential", "zero": True, "copies": 2},
+    "zero 1, by hand": {"lowered": 1, "zero": True, "copies": 2},
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_learning_rates_and_their_scheduler_go_on_to_the_last_digit(crew, tmp_path, name):
+    how, schedule = KINDS[name], ge.gpipe(2, 3)
+    whole, last = rates(crew, schedule, tmp_path / "whole", 5, **how)
+    first, _ = rates(crew, schedule, tmp_path / "parts", 2, **how)
+    later, end = rates(crew, schedule, tmp_path / "parts", 5, **how)
+    assert first | later == whole
+    assert end == last
+    assert max(last) < 0.01, "the rate is lower by now"
+
+
+def test_other_stages_take_up_the_settings_of_their_weights(crew, tmp_path):
+    how = {"groups": True, "scheduler": "exponential"}
+    whole, last = rates(crew, ge.gpipe(2, 3), tmp_path / "whole", 4, **how)
+    first, _ = rates(crew, ge.gpipe(2, 3), tmp_path / "parts", 2, **how)
+    later, end = rates(crew, ge.one_f_one_b(3, 3), tmp_path / "parts", 4, **how)
+    assert first | later == pytest.approx(whole, rel=1e-12)
+    assert end == last
+
+
+def test_what_is_loaded_need_not_have_been_built_from_one_seed(crew, tmp_path, whole):
+    first = train(crew, ge.gpipe(2, 3), tmp_path, 2)
+    later = train(crew, ge.gpipe(2, 3), tmp_path, 4, seed=5)
+    assert first | later == whole
+
+
+def test_what_would_be_lost_is_refused_on_every_rank(crew, tmp_path):
+    for said in crew.run([partial(jobs.unwatched, jobs.saved_wrongly, str(tmp_path))] * 2, seconds=60).values:
+        assert "and 0.bias in groups of different settings" in said["other groups"]
+        assert "save(..., scheduler=scheduler)" in said["not given to save"]
+        assert "was saved without a scheduler" in said["not there"]
+        assert "load(..., scheduler=scheduler)" in said["not given to load"]
+        assert "an optimizer that did not have 8.weight" in said["more weights"]
+        assert "rank 1's scheduler is in another state than rank 0's" in said["apart"]
 
 
 def test_another_network_is_refused(crew, tmp_path, monkeypatch):

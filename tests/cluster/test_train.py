@@ -1,6 +1,7 @@
 """`torchrun ... -m gpipe_edu train`: one command, the same table, one timeline of all ranks, and it goes on."""
 
 import json
+import re
 
 import pytest
 
@@ -42,6 +43,9 @@ def test_replicas_with_zero_1_go_on_from_what_was_saved(tmp_path):
     again = trained(*replicas, "--save", str(tmp_path), "--epochs", "2")
     line = [line for line in whole.splitlines() if line.startswith("epoch 2")]
     assert line == [line for line in again.splitlines() if line.startswith("epoch 2")]
+    still = trained(*replicas, "--save", str(tmp_path), "--epochs", "4", "--learning-rate", "0")
+    third, fourth = (line.split("accuracy")[1] for line in still.splitlines() if re.match("epoch [34]", line))
+    assert third == fourth, "the learning rate is that of the command"
 
 
 @pytest.mark.parametrize(

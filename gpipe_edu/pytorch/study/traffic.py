@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from gpipe_edu.pytorch.gpipe import cut
+from gpipe_edu.pytorch.cut import cut
 from gpipe_edu.pytorch.skip import shelf, skip_ways
 from gpipe_edu.pytorch.stage import MAIN
 from gpipe_edu.pytorch.values import Value, check, tensors

@@ -209,7 +209,7 @@ MUTANTS = {
         ON_THREE,
     ),
     "y stays where it is": Mutant(
-        "run",
+        "losses",
         "change(lambda part: move(part, device), target)",
         "target",
         ANYWHERE,

@@ -1,0 +1,79 @@
+"""Whether all ranks have built the same network, told by a few bytes of each weight and buffer.
+
+Each rank keeps its own layers of a network that it has built alone. If they have built different ones, by other seeds
+say, what trains is a patchwork of them: nothing fails, and nothing is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from .ranks import refuse_together
+
+
+class Print(NamedTuple):
+    """shape, kind: of a tensor. values: a digest of its bytes, "" on the device "meta", where there are none."""
+
+    shape: tuple[int, ...]
+    kind: str
+    values: str
+
+    def differs(self, other: Print) -> str:
+        """In what `other` is another tensor than this one, "" if in nothing."""
+        if self[:2] != other[:2]:
+            return f"there it is {other.kind} of shape {other.shape}, here {self.kind} of shape {self.shape}"
+        return "the numbers in it are others" if self.values and other.values and self.values != other.values else ""
+
+
+def fingerprint(net: nn.Module) -> dict[str, Print]:
+    """What each weight and each buffer is, by its name."""
+    tensors = [*net.named_parameters(), *net.named_buffers()]
+    return {name: Print(tuple(one.shape), str(one.dtype).removeprefix("torch."), _digest(one)) for name, one in tensors}
+
+
+def compare(mine: Mapping[str, Print], group: Any, replicas: Any) -> None:
+    """All ranks of `group`, and of `replicas` if there are any, call this with what they have built.
+
+    Raises ValueError, on every rank, naming the first rank that has built another network, and where they differ.
+    """
+    # Replicas first: what one rank then says reaches its whole pipeline, so that all ranks of all replicas hear of it.
+    across = "" if replicas is None else _first_difference(_gathered(mine, replicas))
+    along = _first_difference(_gathered(mine, group))
+    refuse_together(across or along, group)
+
+
+def _first_difference(prints: Mapping[int, Mapping[str, Print]]) -> str:
+    """What rank by rank has another fingerprint than the first one; "" if none has."""
+    (first, theirs), *others = prints.items()
+    for rank, found in others:
+        for name in dict.fromkeys([*theirs, *found]):
+            if name in theirs and name in found:
+                how = theirs[name].differs(found[name])
+            else:
+                has, lacks = (first, rank) if name in theirs else (rank, first)
+                how = f"rank {has} has it, and rank {lacks} does not"
+            if how:
+                return (
+                    f"rank {rank} has built another network than rank {first}, first at {name}: {how}. Build the same "
+                    "one on every rank: the same code, and torch.manual_seed(0), say, in front of it"
+                )
+    return ""
+
+
+def _gathered(mine: Mapping[str, Print], group: Any) -> dict[int, Mapping[str, Print]]:
+    found: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, (dist.get_rank(), mine), group=group)
+    return dict(found)
+
+
+def _digest(tensor: Tensor) -> str:
+    if tensor.is_meta:
+        return ""
+    numbers = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return hashlib.blake2b(numbers.data, digest_size=16).hexdigest()

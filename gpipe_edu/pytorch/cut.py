@@ -1,0 +1,61 @@
+"""A net cut into stages of consecutive layers, for one process or for several: what can't be cut is refused alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from torch import nn
+
+from gpipe_edu.split import balance_uniform
+from gpipe_edu.validate import whole
+
+from .guards import plain_sequential
+
+
+def cut(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
+    """The layers of each of K stages, as even as can be unless `balance` has their numbers.
+
+    Raises TypeError or ValueError for a net that is more than its layers, for counts that don't fit it, and for weights
+    or layers that two stages would share.
+    """
+    layers = layers_of(plain_sequential(net))
+    counts = balance_uniform(len(layers), K) if balance is None else layer_counts(balance)
+    if len(counts) != K or sum(counts) != len(layers):
+        raise ValueError(
+            f"balance is {tuple(counts)}, which places {sum(counts)} layers on {len(counts)} stages; net has "
+            f"{len(layers)} layers, and there are to be {K} stages"
+        )
+    return group(layers, counts)
+
+
+def layer_counts(balance: Iterable[int]) -> list[int]:
+    """Whole numbers. Raises TypeError or ValueError for anything else."""
+    if not isinstance(balance, Iterable) or isinstance(balance, str):
+        raise TypeError(f"balance is {balance!r}; it must be a list of layer counts, one per stage")
+    return [whole("balance", n, 1) for n in balance]
+
+
+def layers_of(net: nn.Module) -> list[nn.Module]:
+    """The layers that run one after another."""
+    return [layer for layer in net._modules.values() if layer is not None]
+
+
+def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Module]]:
+    """So many layers to each stage. Raises ValueError for weights or layers that two stages would share."""
+    ends = [sum(counts[: k + 1]) for k in range(len(counts))]
+    groups = [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
+    homes: dict[int, int] = {}
+    for k, group in enumerate(groups):
+        for layer in group:
+            # One ReLU object may be used everywhere, for it has nothing that lives on a device.
+            holders = [
+                (name, module) for name, module in layer.named_modules() if module._parameters or module._buffers
+            ]
+            for name, thing in [*holders, *layer.named_parameters()]:
+                if homes.setdefault(id(thing), k) != k:
+                    what = "parameter" if isinstance(thing, nn.Parameter) else "module"
+                    raise ValueError(
+                        f"the {what} {name or type(thing).__name__!r} is used in stage {homes[id(thing)]} and in stage "
+                        f"{k}; a stage's weights live on one device, so move the cut or give each stage its own"
+                    )
+    return groups

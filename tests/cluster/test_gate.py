@@ -1,0 +1,236 @@
+"""What `GPipe` does with a net, a loss or a hook, a pipeline of processes does, too, or refuses in the same words."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import gpipe_edu as ge
+from gpipe_edu.distributed import Crew
+from gpipe_edu.pytorch import Stash, Take
+
+from . import jobs
+
+SCHEDULES = {
+    "1f1b": ge.one_f_one_b(2, 4),
+    "late recompute": ge.gpipe(2, 4, recompute="late"),
+    "zero bubble": ge.zero_bubble(2, 4),
+    "interleaved": ge.interleaved(2, 4, 2),
+}
+CLASSES = torch.tensor([0, 1, -100, -100, -100, -100, 2, 1, 0, -100, 2, 2, 0])
+"""The second of four micro-batches has nothing that counts."""
+
+NUMBERS = torch.linspace(-1, 1, 39).double().reshape(13, 3)
+WEIGHTS = torch.tensor([1.0, 2.0, 5.0]).double()
+
+
+@pytest.fixture(scope="module")
+def crew():
+    with Crew() as found:
+        yield found
+
+
+def run(crew, K, function, *arguments, **named):
+    return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=60).values
+
+
+# Right
+
+
+LOSSES = {
+    "summed": (nn.MSELoss(reduction="sum"), NUMBERS, "sum"),
+    "summed by a function": (partial(functional.mse_loss, reduction="sum"), NUMBERS, "sum"),
+    "averaged": (nn.MSELoss(), NUMBERS, "mean"),
+    "some ignored": (nn.CrossEntropyLoss(), CLASSES, "mean"),
+    "another ignored": (nn.CrossEntropyLoss(ignore_index=1), CLASSES.clamp(min=0), "mean"),
+    "class weights": (nn.CrossEntropyLoss(weight=WEIGHTS), CLASSES.clamp(min=0), "mean"),
+    "class weights, some ignored": (partial(functional.cross_entropy, weight=WEIGHTS), CLASSES, "mean"),
+    "summed, some ignored": (nn.CrossEntropyLoss(reduction="sum"), CLASSES, "sum"),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_counts_what_it_counts_on_one_device(crew, name):
+    loss, targets, reduction = LOSSES[name]
+    schedule = SCHEDULES["1f1b"]
+    make = partial(jobs.with_loss, loss)
+    assert max(run(crew, 2, jobs.trained, make, schedule, y=targets, reduction=reduction)) < 1e-10
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_counts_what_it_counts_also_over_replicas(crew, name):
+    loss, targets, reduction = LOSSES[name]
+    assert max(run(crew, 2, jobs.replicas_that_differ, loss, targets, reduction=reduction)) < 1e-10
+
+
+def test_a_replica_whose_targets_are_all_ignored_counts_nothing(crew):
+    targets = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2, -100, -100, -100, -100])
+    assert max(run(crew, 4, jobs.replicas_that_differ, nn.CrossEntropyLoss(), targets)) < 1e-10
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_hooks_on_weights_see_the_gradient_of_the_mini_batch(crew, name):
+    assert max(run(crew, 2, jobs.trained, jobs.with_loss, SCHEDULES[name], jobs.hooked)) < 1e-10
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_hooks_on_weights_are_called_once_a_mini_batch(crew, name):
+    once_a_step = {"grad": 2, "accumulated": 2, "node": 2}
+    assert run(crew, 2, jobs.calls_of_hooks, SCHEDULES[name]) == [once_a_step, once_a_step]
+
+
+@pytest.mark.parametrize("reductions", [(True, True), (False, True), (True, False, False, True)])
+def test_hooks_on_weights_see_the_gradient_of_all_replicas(crew, reductions):
+    how = {"prepare": jobs.hooked, "reductions": reductions}
+    assert max(run(crew, 4, jobs.replicas_that_differ, jobs.LOSS, jobs.data()[1], **how)) < 1e-10
+
+
+def test_a_weight_that_one_replica_does_not_use(crew):
+    for told in run(crew, 2, jobs.a_weight_that_one_replica_uses):
+        assert told["apart"] < 1e-10
+        assert told["unused"] is None, "what no replica uses has no gradient, so an optimizer leaves it alone"
+
+
+def test_a_weight_used_twice_in_one_stage_is_one(crew):
+    make = partial(jobs.tied, jobs.LOSS)
+    assert max(run(crew, 2, jobs.trained, make, SCHEDULES["1f1b"], balance=(3, 2))) < 1e-10
+
+
+def test_layers_have_the_names_that_the_network_has(crew):
+    first, last = run(crew, 2, jobs.names_of_parameters)
+    assert first == ["in.weight", "in.bias"]
+    assert last == ["out.weight", "out.bias"]
+
+
+# Refused
+
+
+class Doubled(nn.Sequential):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def plain(*more):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 5), nn.Tanh(), *more, nn.Linear(5, 3)).double()
+
+
+def tied_over_stages():
+    net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh()).double()
+    net[2].weight = net[0].weight
+    return net, jobs.LOSS, {}
+
+
+def one_layer_in_two_stages():
+    layer = nn.Linear(5, 5).double()
+    return nn.Sequential(layer, nn.Tanh(), layer, nn.Tanh()), jobs.LOSS, {}
+
+
+def net_with_a_hook():
+    net = plain()
+    net.register_forward_hook(lambda module, inputs, output: 2 * output)
+    return net, jobs.LOSS, {}
+
+
+def too_many_layers():
+    return plain(), jobs.LOSS, {"balance": (2, 2)}
+
+
+AS_GPIPE = {
+    "tied weights": (tied_over_stages, "ValueError: the parameter 'weight' is used in stage 0 and in stage 1"),
+    "one layer in two stages": (one_layer_in_two_stages, "ValueError: the module 'Linear' is used in stage 0 and in"),
+    "an own forward": (lambda: (Doubled(*plain()), jobs.LOSS, {}), "a Doubled, has a forward of its own"),
+    "a hook on the net": (net_with_a_hook, "a Sequential, has hooks of its own"),
+    "no Sequential": (lambda: (nn.Linear(5, 3).double(), jobs.LOSS, {}), "TypeError: net is a Linear"),
+    "a summed loss": (lambda: (plain(), nn.MSELoss(reduction="sum"), {}), "give the same: reduction='sum'"),
+    "a class for a loss": (lambda: (plain(), nn.MSELoss, {}), "TypeError: loss_fn is the class MSELoss"),
+}
+
+
+@pytest.mark.parametrize("name", AS_GPIPE)
+def test_what_gpipe_refuses_is_refused_on_every_rank_in_the_same_words(crew, name):
+    make, words = AS_GPIPE[name]
+    for said, by_gpipe in run(crew, 2, jobs.refused, make):
+        assert words in said
+        assert said.replace("Pipeline()", "step()") == by_gpipe
+
+
+def skip_over_stages():
+    return plain(Stash("a"), nn.Tanh(), Take("a", torch.add), nn.Tanh()), jobs.LOSS, {}
+
+
+ONLY_HERE = {
+    "a skip": (skip_over_stages, 'the skip "a" goes from stage 0 to stage 1, and between ranks goes one tensor'),
+    "a reduction": (
+        lambda: (plain(), jobs.LOSS, {"reduction": [1.0, 2.0]}),
+        'reduction is [1.0, 2.0]; it must be "mean" or "sum"',
+    ),
+    "a balance": (too_many_layers, "balance is (2, 2), which places 4 layers on 2 stages; net has 3 layers"),
+}
+
+
+@pytest.mark.parametrize("name", ONLY_HERE)
+def test_what_only_several_processes_refuse_is_refused_on_every_rank(crew, name):
+    make, words = ONLY_HERE[name]
+    for said, _ in run(crew, 2, jobs.refused, make):
+        assert words in said
+
+
+def test_a_step_is_refused_under_no_grad_and_a_sum_has_no_number_of_samples(crew):
+    for no_grad, of in run(crew, 2, jobs.steps_refused):
+        assert "called under no_grad" in no_grad
+        assert "predict(x)" in no_grad
+        assert "of=13 is what a mean is over" in of
+
+
+# Ranks that have built other networks
+
+
+def other_seed(net):
+    torch.manual_seed(7)
+    for layer in list(net)[1:]:
+        if hasattr(layer, "reset_parameters"):
+            layer.reset_parameters()
+
+
+def other_shape(net):
+    net[9] = nn.Linear(6, 4).double()
+
+
+def other_buffer(net):
+    net[1].running_mean += 1
+
+
+def one_layer_less(net):
+    del net[9]
+
+
+CHANGES = {
+    "other seed": (other_seed, "first at 3.weight: the numbers in it are others"),
+    "other shape": (
+        other_shape,
+        "first at 9.weight: there it is float64 of shape (4, 6), here float64 of shape (3, 6)",
+    ),
+    "other type": (lambda net: net[9].float(), "first at 9.weight: there it is float32 of shape (3, 6), here float64"),
+    "other buffer": (other_buffer, "first at 1.running_mean: the numbers in it are others"),
+    "a layer less": (one_layer_less, "first at 9.weight: rank 0 has it, and rank 1 does not"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_ranks_with_other_networks_are_told_which_and_where(crew, name):
+    change, words = CHANGES[name]
+    for said in run(crew, 2, jobs.another_net, change):
+        assert len(said) == 1
+        assert said[0].startswith(f"rank 1 has built another network than rank 0, {words}")
+        assert "torch.manual_seed(0)" in said[0]
+
+
+def test_all_ranks_of_all_replicas_are_told(crew):
+    """Rank 3 is the second one of the second pipeline."""
+    for said in run(crew, 4, jobs.another_net, other_seed, replicas=True):
+        assert len(said) == 1
+        assert said[0].startswith("rank 3 has built another network than rank ")
+        assert "first at 3.weight" in said[0]
