@@ -8,6 +8,7 @@ a real one can answer is asked by benchmarks/cuda.py.
 import os
 import re
 import shutil
+import signal
 import tempfile
 from collections import Counter
 
@@ -83,6 +84,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background, where tests want to hear Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # read when PyTorch first asks, and inherited by what tests start
     config.learner = os.environ["GPIPE_EDU_HOME"] = tempfile.mkdtemp(prefix="gpipe_edu_learner_")
 
