@@ -1,13 +1,15 @@
-"""Whether all ranks have built the same network, told by a few bytes of each weight and buffer.
+"""Whether all ranks have built the same pipeline: its network told by a few bytes of each weight and buffer.
 
 Each rank keeps its own layers of a network that it has built alone. If they have built different ones, by other seeds
-say, what trains is a patchwork of them: nothing fails, and nothing is right.
+say, or cut it elsewhere, what trains is a patchwork of them: nothing fails, and nothing is right.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
@@ -37,10 +39,20 @@ def fingerprint(net: nn.Module) -> dict[str, Print]:
     return {name: Print(tuple(one.shape), str(one.dtype).removeprefix("torch."), _digest(one)) for name, one in tensors}
 
 
-def compare(mine: Mapping[str, Print], group: Any, replicas: Any) -> None:
+class Built(NamedTuple):
+    """What a rank has built. arguments: of the pipeline. layers, tensors: `layers_of` and `fingerprint` of the
+    network; no tensors if their numbers do not matter.
+    """
+
+    arguments: Mapping[str, str]
+    layers: Sequence[str]
+    tensors: Mapping[str, Print]
+
+
+def compare(mine: Built, group: Any, replicas: Any) -> None:
     """All ranks of `group`, and of `replicas` if there are any, call this with what they have built.
 
-    Raises ValueError, on every rank, naming the first rank that has built another network, and where they differ.
+    Raises ValueError, on every rank, naming the first rank that has built something else, and where they differ.
     """
     # Replicas first: what one rank then says reaches its whole pipeline, so that all ranks of all replicas hear of it.
     across = "" if replicas is None else _first_difference(_gathered(mine, replicas))
@@ -48,25 +60,47 @@ def compare(mine: Mapping[str, Print], group: Any, replicas: Any) -> None:
     refuse_together(across or along, group)
 
 
-def _first_difference(prints: Mapping[int, Mapping[str, Print]]) -> str:
-    """What rank by rank has another fingerprint than the first one; "" if none has."""
-    (first, theirs), *others = prints.items()
+def _first_difference(built: Mapping[int, Built]) -> str:
+    """What rank by rank has built otherwise than the first one; "" if none has."""
+    (first, theirs), *others = built.items()
     for rank, found in others:
-        for name in dict.fromkeys([*theirs, *found]):
-            if name in theirs and name in found:
-                how = theirs[name].differs(found[name])
-            else:
-                has, lacks = (first, rank) if name in theirs else (rank, first)
-                how = f"rank {has} has it, and rank {lacks} does not"
-            if how:
-                return (
-                    f"rank {rank} has built another network than rank {first}, first at {name}: {how}. Build the same "
-                    "one on every rank: the same code, and torch.manual_seed(0), say, in front of it"
-                )
+        how = _other_tensor(theirs.tensors, found.tensors, first, rank) or _other_layer(theirs.layers, found.layers)
+        if how:
+            return (
+                f"rank {rank} has built another network than rank {first}, first at {how}. Build the same one on every "
+                "rank: the same code, and torch.manual_seed(0), say, in front of it"
+            )
+        for name, value in theirs.arguments.items():
+            if found.arguments[name] != value:
+                return f"rank {rank} has {name} {found.arguments[name]}, and rank {first} has {value}: give the same"
     return ""
 
 
-def _gathered(mine: Mapping[str, Print], group: Any) -> dict[int, Mapping[str, Print]]:
+def layers_of(net: nn.Module) -> list[str]:
+    """What a network says of its layers, a line each, without addresses in memory."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(net)).splitlines()
+
+
+def _other_layer(theirs: Sequence[str], found: Sequence[str]) -> str:
+    for one, other in zip_longest(theirs, found, fillvalue="nothing"):
+        if one != other:
+            return f"{one.strip()}: there it is {other.strip()}"
+    return ""
+
+
+def _other_tensor(theirs: Mapping[str, Print], found: Mapping[str, Print], first: int, rank: int) -> str:
+    for name in dict.fromkeys([*theirs, *found]):
+        if name in theirs and name in found:
+            how = theirs[name].differs(found[name])
+        else:
+            has, lacks = (first, rank) if name in theirs else (rank, first)
+            how = f"rank {has} has it, and rank {lacks} does not"
+        if how:
+            return f"{name}: {how}"
+    return ""
+
+
+def _gathered(mine: Built, group: Any) -> dict[int, Built]:
     found: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(found, (dist.get_rank(), mine), group=group)
     return dict(found)

@@ -22,10 +22,11 @@ from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
+from gpipe_edu.validate import whole
 
 from .clock import Clock, Offset, Ran, offset
 from .engine import Engine
-from .fingerprint import Print, compare, fingerprint
+from .fingerprint import Built, compare, fingerprint, layers_of
 from .gradients import Gradients
 from .links import Link, measure
 from .lowering import lower
@@ -88,8 +89,9 @@ class Pipeline:
         self._boundaries = boundaries(pieces, example)
         self._norms = any(isinstance(part, _BatchNorm) for part in net.modules())
         # Noted now, while this rank has the whole network, but compared by the first step: if a training was loaded
-        # until then, it does not matter what was built.
-        self._built: dict[str, Print] | None = fingerprint(net)
+        # until then, it does not matter which numbers were built.
+        arguments = {"balance": str(self.balance), "reduction": reduction}
+        self._built: Built | None = Built(arguments, layers_of(net), fingerprint(net))
         self._pieces = {k: pieces[k] for k in sorted({op.stage for op in schedule.rows[self.rank]})}
         names = iter([name for name, layer in net._modules.items() if layer is not None])
         named = [[(next(names), layer) for layer in layers] for layers in stages]
@@ -150,8 +152,9 @@ class Pipeline:
 
     def loaded(self) -> None:
         """To be called on all ranks when each has loaded all its weights and buffers from the same place: it does not
-        matter then what they had built, so the first step need not compare it."""
-        self._built = None
+        matter then which numbers they had built, so the first step need not compare them."""
+        if self._built is not None:
+            self._built = self._built._replace(tensors={})
 
     def step(self, x: Tensor, y: Tensor, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
@@ -166,9 +169,10 @@ class Pipeline:
 
         Raises ValueError, in the first step, for ranks that have built different networks; for samples unlike the
         example's, x and y of different length, a y that requires a gradient, a mini-batch that would be padded under
-        BatchNorm; RuntimeError under no_grad.
+        BatchNorm; RuntimeError under no_grad or autocast.
         """
         grad_is_enabled("predict(x)")
+        self._sends_what_is_expected()
         self._fitting(x, y, of)
         sizes = self._cut(x)
         if self._built is not None:
@@ -183,7 +187,11 @@ class Pipeline:
         return loss
 
     def predict(self, x: Tensor) -> Tensor | None:
-        """The network's outputs for x, shape (N, ...), where the last stage is; None elsewhere. No gradients."""
+        """The network's outputs for x, shape (N, ...), where the last stage is; None elsewhere. No gradients.
+
+        Raises RuntimeError under autocast.
+        """
+        self._sends_what_is_expected()
         value: Tensor | None = None
         with torch.no_grad():
             for k in range(self.schedule.stages):
@@ -207,7 +215,7 @@ class Pipeline:
         grads = [weight.grad for weight in self.parameters() if weight.grad is not None]
         squares = torch.zeros((), dtype=torch.float64, device=self.device)
         for grad in grads:
-            squares += grad.double().square().sum()
+            squares += grad.abs().double().square().sum()
         dist.all_reduce(squares, group=self.group)
         norm = squares.sqrt()
         scale = (most / (norm + 1e-6)).clamp(max=1.0)
@@ -266,6 +274,13 @@ class Pipeline:
         """Measured once, together: all ranks need it at the same time."""
         return offset(self.group)
 
+    def _sends_what_is_expected(self) -> None:
+        if torch.is_autocast_enabled(self.device.type):
+            raise RuntimeError(
+                "a pipeline of processes was called under torch.autocast, where a stage may send numbers of another "
+                "type than the next one expects; leave that, and give the layers a type to compute in: net.bfloat16()"
+            )
+
     def _fitting(self, x: Tensor, y: Tensor, of: int | None) -> None:
         """Asked on every rank, also those that read neither: one that refuses alone leaves the others waiting."""
         expected = self._boundaries[0]
@@ -277,7 +292,7 @@ class Pipeline:
         if len(x) != len(y) or len(x) == 0:
             raise ValueError(f"x has {len(x)} samples and y {len(y)}; both must have the same number, at least 1")
         is_a_target(y)
-        if of is not None and self._reduction == "sum":
+        if of is not None and whole("of", of, 1) and self._reduction == "sum":
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
 
     def _cut(self, x: Tensor) -> Sizes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage
 from torch.utils.checkpoint import checkpoint
 
+from gpipe_edu.pytorch.batchnorm import BatchNorms
 from gpipe_edu.schedule import Op
 
 from .clock import Clock
@@ -37,6 +39,7 @@ class Stage(PipelineStage):
     ) -> None:
         super().__init__(layers, index, stages, device, input_args=takes, output_args=gives, group=group)
         self._recomputed, self._clock = recomputed, clock
+        self._batch_norms = BatchNorms(layers, deferred=False)
         self._recompute_now = False
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
@@ -48,7 +51,12 @@ class Stage(PipelineStage):
     def forward_maybe_with_nosync(self, *args: Any, **kwargs: Any) -> Any:
         """The layers, keeping only their input for a micro-batch that is recomputed."""
         if self._recompute_now and torch.is_grad_enabled():
-            return checkpoint(self.submod, *args, use_reentrant=False, **kwargs)
+            seen = self._batch_norms.snapshot()
+
+            def around() -> tuple[Any, Any]:
+                return nullcontext(), self._batch_norms.forward(False, seen)  # which does not count it once more
+
+            return checkpoint(self.submod, *args, use_reentrant=False, context_fn=around, **kwargs)
         return self.submod(*args, **kwargs)
 
     def backward_one_chunk(

@@ -18,14 +18,17 @@ from typing import Final, NamedTuple
 
 from gpipe_edu.course.exercise import exercises
 
-from .notebook import LARGEST, Refused, bytes_of
+from .notebook import LARGEST, Refused, bytes_of, refusing
 
 _SUFFIXES: Final = (".ipynb", ".py")
 _MOST_FILES: Final = 200_000
-"""In a folder: many times those of a class, because one student may hand in thousands. They are listed, not read."""
+"""Many times those of a class, because one student may hand in thousands. They are listed, not read."""
 
 _MOST_MEMBERS: Final = 20_000
-"""Of an archive."""
+"""Of an archive of one student's."""
+
+_COMPRESSED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Ways that stop where they are told to: of the others, zipfile unpacks a gigabyte before it counts."""
 
 _DEEPEST: Final = 3
 """Archives in archives."""
@@ -40,7 +43,7 @@ _LONGEST_NAME: Final = 200
 """Bytes of a name that we give a file. Disks take 255, with a number and an ending."""
 
 _MOODLE: Final = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_?")
-_CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)")
+_CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)", re.DOTALL)
 _GRADESCOPE: Final = re.compile(r"submission_\d+")
 _SUBMITTER: Final = re.compile(r":name: (.+)|:email: (.+)")
 _AGAIN: Final = re.compile(r"(\s?\(\d+\)|-\d+|[ _-]?(copy|Copy)\d*)$")
@@ -137,32 +140,47 @@ def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
         return
     if not place.is_dir():
         raise ValueError(f"{place} does not exist; give the folder of all hand-ins, or a zip archive of it")
-    count, errors = 0, list[OSError]()
-    for here, folders, names in os.walk(place, onerror=errors.append):
-        folder = Path(here)
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        for name in list(folders):
-            path = folder / name
-            if out is not None and path.resolve() == out.resolve():
-                folders.remove(name)
-            elif path.is_symlink():
-                folders.remove(name)
+    count, waiting = 0, [place]
+    while waiting:  # not os.walk, which calls itself: a thousand folders, each in the one before, would end it
+        folder = waiting.pop()
+        try:
+            found = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            why = f"{folder.name} can't be read: {error.strerror}"
+            if folder == place:
+                raise ValueError(why) from None
+            yield _shut(_short(folder, place), why, notes)
+            continue
+        folders = []
+        for entry in found:
+            path = folder / entry.name
+            if not _is_folder(entry):
+                count += 1
+                if count > _MOST_FILES:
+                    raise ValueError(_too_many(place))
+                yield from _one(path, _short(path, place), notes)
+            elif entry.is_symlink():
                 notes.append(f"{_short(path, place)}: a link to a folder is not followed")
             elif path.suffix in _SUFFIXES:
-                yield _shut(_short(path, place), f"{name} is a folder", notes)
-        for name in sorted(names):
-            count += 1
-            if count > _MOST_FILES:
-                raise ValueError(
-                    f"there are more than {_MOST_FILES} files in {place}; give the folder of one exercise sheet"
-                )
-            yield from _one(folder / name, _short(folder / name, place), notes)
-    for error in errors:
-        path = Path(error.filename)
-        why = f"{path.name} can't be read: {error.strerror}"
-        if path == place:
-            raise ValueError(why)
-        yield _shut(_short(path, place), why, notes)
+                yield _shut(_short(path, place), f"{entry.name} is a folder", notes)
+            elif not entry.name.startswith(".") and entry.name != "__pycache__" and not _same(path, out):
+                folders.append(path)
+        waiting += reversed(folders)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself, say
+        return False
+
+
+def _same(path: Path, out: Path | None) -> bool:
+    return out is not None and path.resolve() == out.resolve()
+
+
+def _too_many(place: object) -> str:
+    return f"there are more than {_MOST_FILES} files in {place}; give the folder of one exercise sheet"
 
 
 def _short(path: Path, place: Path) -> PurePosixPath:
@@ -187,15 +205,17 @@ def _shut(path: PurePosixPath, why: str, notes: list[str]) -> File:
 def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
     """A file of a folder; of an archive, what is in it."""
     try:
-        about = path.lstat()
-        if path.suffix.lower() != ".zip":
-            yield File(short, (about.st_mtime,), partial(bytes_of, path))
-        elif about.st_size > 50 * LARGEST:
-            yield _shut(short, f"{short.name} is too large an archive, and is not read", notes)
-        else:
-            yield from _in_archive(bytes_of(path, 50 * LARGEST), short, notes, 2)
-    except OSError as error:
-        yield _shut(short, f"{short.name} can't be read: {error.strerror}", notes)
+        with refusing(short.name):
+            try:
+                about = path.lstat()
+            except OSError as error:
+                raise Refused(f"{short.name} can't be read: {error.strerror}") from None
+            if path.suffix.lower() != ".zip":
+                yield File(short, (about.st_mtime,), partial(bytes_of, path))
+            elif about.st_size > 50 * LARGEST:
+                yield _shut(short, f"{short.name} is too large an archive, and is not read", notes)
+            else:
+                yield from _in_archive(bytes_of(path, 50 * LARGEST), short, notes, 2)
     except Refused as error:
         yield _shut(short, str(error), notes)
 
@@ -209,9 +229,15 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
     inside = name.with_suffix("") if name.name else name
     members = archive.infolist()
     room = 0 if depth == _DEEPEST else _MOST_INSIDE if depth > 1 else _MOST_MEMBERS
-    if len(members) > _MOST_MEMBERS:
-        notes.append(f"{name}: of {len(members)} files in it, the first {_MOST_MEMBERS} are looked at")
-    for member in members[:_MOST_MEMBERS]:
+    most = _MOST_MEMBERS if name.name else _MOST_FILES
+    if len(members) > most:
+        if not name.name:
+            raise ValueError(_too_many("the archive"))
+        notes.append(f"{name}: of {len(members)} files in it, the first {most} are looked at")
+    for member in members[:most]:
+        if not member.filename:
+            notes.append(f"{name.name or 'the archive'}: a file without a name is passed over")
+            continue
         path = PurePosixPath(member.filename.replace("\\", "/"))
         if member.is_dir() or any(part.startswith((".", "__MACOSX")) and part != ".." for part in path.parts):
             continue
@@ -229,8 +255,9 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
             if room < 0:
                 continue
             try:
-                inner = _member(archive, member, 2 * LARGEST)()
-                yield from _in_archive(inner, inside / path, notes, depth + 1)
+                with refusing(path.name):
+                    inner = _member(archive, member, 2 * LARGEST)()
+                    yield from _in_archive(inner, inside / path, notes, depth + 1)
             except Refused as error:
                 yield _shut(inside / path, str(error), notes)
         else:
@@ -241,6 +268,8 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int = LARGE
     def read() -> bytes:
         if stat.S_ISLNK(member.external_attr >> 16):
             raise Refused(f"{member.filename} is a link")
+        if member.compress_type not in _COMPRESSED:
+            raise Refused(f"{member.filename} is compressed in a way that is not read; zip it in the ordinary way")
         try:
             with archive.open(member) as file:
                 return file.read(most)  # whatever size it claims to have
@@ -280,15 +309,18 @@ def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]
     def head(file: File) -> str:
         return file.path.parts[depth] if len(file.path.parts) > depth + 1 else ""
 
+    def top(file: File) -> str:
+        return file.path.parts[depth] if len(file.path.parts) > depth else ""
+
     heads = list(map(head, books))
     if all(heads) and all(map(_MOODLE.fullmatch, heads)):
         return "Moodle's: NAME_NUMBER_assignsubmission_file", _namesakes_apart(_MOODLE, head, files)
     if all(heads) and all(map(_GRADESCOPE.fullmatch, heads)):
         names = _submitters(file for file in files if len(file.path.parts) == depth + 1)
         return "Gradescope's export", lambda file: names.get(head(file), head(file))
+    if all(_CANVAS.fullmatch(top(file)) for file in books):  # files, and archives that hold some
+        return "Canvas': NAME_NUMBER_NUMBER_FILE", _namesakes_apart(_CANVAS, top, files)
     if not any(heads):
-        if all(_CANVAS.fullmatch(file.path.name) for file in books):
-            return "Canvas': NAME_NUMBER_NUMBER_FILE", _namesakes_apart(_CANVAS, lambda file: file.path.name, files)
         layout = "notebooks in one folder, named EXERCISE_STUDENT or STUDENT_EXERCISE"
         return layout, lambda file: (_rest(file.path) or _only(place)) if _may_answer(file) else ""
     return (

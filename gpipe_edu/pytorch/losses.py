@@ -75,6 +75,7 @@ def make_heads(
 def averaged_over(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:
     """How much each micro-batch's mean is worth where that is not its samples: cross entropy leaves out what it is told
     to ignore, and counts by the weights of classes. Empty for other losses."""
+    loss_fn = getattr(loss_fn, "_orig_mod", loss_fn)  # what torch.compile has wrapped
     function = loss_fn.func if isinstance(loss_fn, partial) else loss_fn
     of_class = function in (F.cross_entropy, F.nll_loss) or isinstance(function, (nn.CrossEntropyLoss, nn.NLLLoss))
     if not of_class or tensors(y)[0].is_floating_point():

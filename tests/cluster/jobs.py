@@ -56,9 +56,9 @@ def differences(schedules):
     return found
 
 
-def batchnorm():
+def batchnorm(recompute):
     (x, y), net = data(12), network(nn.BatchNorm1d(6).double())
-    single, pipeline = copy.deepcopy(net), Pipeline(copy.deepcopy(net), ge.gpipe(2, 4), LOSS, x)
+    single, pipeline = copy.deepcopy(net), Pipeline(copy.deepcopy(net), ge.gpipe(2, 4, recompute), LOSS, x)
     for piece, target in zip(x.split(3), y.split(3), strict=True):
         (LOSS(single(piece), target) / 4).backward()
     pipeline.step(x, y)
@@ -68,13 +68,21 @@ def batchnorm():
     except ValueError as error:
         refused = str(error)
     counts = [int(buffer) for name, buffer in pipeline.named_buffers() if "num_batches" in name]
-    return {"apart": apart(pipeline, single), "counts": counts, "refused": refused}
+    expected = dict(single.named_buffers())
+    off = [float((buffer - expected[name]).abs().max()) for name, buffer in pipeline.named_buffers()]
+    return {"apart": apart(pipeline, single), "counts": counts, "statistics": max(off, default=0.0), "refused": refused}
 
 
-def clipped():
-    (x, y), net = data(), network()
-    single, pipeline = copy.deepcopy(net), Pipeline(copy.deepcopy(net), ge.one_f_one_b(2, 4), LOSS, x)
-    LOSS(single(x), y).backward()
+def squares(output, target):
+    return (output - target).abs().square().mean()
+
+
+def clipped(kind):
+    (x, _), net = data(), network().to(kind)
+    x = x.to(kind)
+    y = x[:, :3]
+    single, pipeline = copy.deepcopy(net), Pipeline(copy.deepcopy(net), ge.one_f_one_b(2, 4), squares, x)
+    squares(single(x), y).backward()
     pipeline.step(x, y)
     expected = nn.utils.clip_grad_norm_(single.parameters(), 0.1)
     return {
@@ -278,7 +286,29 @@ def steps_refused():
         Pipeline(network(), ge.gpipe(2, 4), summed, x, reduction="sum").step(x, y, of=13)
     except ValueError as error:
         said.append(str(error))
+    pipeline = Pipeline(network(), ge.gpipe(2, 4), LOSS, x)
+    try:
+        pipeline.step(x, y, of=0)
+    except ValueError as error:
+        said.append(str(error))
+    for call in (lambda: pipeline.step(x, y), lambda: pipeline.predict(x)):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            try:
+                call()
+            except RuntimeError as error:
+                said.append(str(error))
     return said
+
+
+def other_arguments(name, first, last):
+    """What the first step says to ranks of which the last one was given another argument."""
+    (x, y), given = data(), last if dist.get_rank() == dist.get_world_size() - 1 else first
+    pipeline = Pipeline(network(), ge.gpipe(2, 4), squares, x, **{name: given})
+    try:
+        pipeline.step(x, y)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def weights_apart(pipeline, single):

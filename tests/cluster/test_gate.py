@@ -179,10 +179,14 @@ def test_what_only_several_processes_refuse_is_refused_on_every_rank(crew, name)
 
 
 def test_a_step_is_refused_under_no_grad_and_a_sum_has_no_number_of_samples(crew):
-    for no_grad, of in run(crew, 2, jobs.steps_refused):
+    for no_grad, of, of_nothing, *under_autocast in run(crew, 2, jobs.steps_refused):
         assert "called under no_grad" in no_grad
         assert "predict(x)" in no_grad
         assert "of=13 is what a mean is over" in of
+        assert "of" in of_nothing
+        assert "at least 1" in of_nothing
+        assert len(under_autocast) == 2, "step and predict"
+        assert all("called under torch.autocast" in words and "net.bfloat16()" in words for words in under_autocast)
 
 
 # Ranks that have built other networks
@@ -215,6 +219,10 @@ CHANGES = {
     ),
     "other type": (lambda net: net[9].float(), "first at 9.weight: there it is float32 of shape (3, 6), here float64"),
     "other buffer": (other_buffer, "first at 1.running_mean: the numbers in it are others"),
+    "another function": (
+        lambda net: net.__setitem__(2, nn.ReLU()),
+        "first at (2): Tanh(): there it is (2): ReLU()",
+    ),
     "a layer less": (one_layer_less, "first at 9.weight: rank 0 has it, and rank 1 does not"),
 }
 
@@ -234,3 +242,14 @@ def test_all_ranks_of_all_replicas_are_told(crew):
         assert len(said) == 1
         assert said[0].startswith("rank 3 has built another network than rank ")
         assert "first at 3.weight" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last", "words"),
+    [
+        ("balance", (4, 5), (5, 4), "rank 1 has balance (5, 4), and rank 0 has (4, 5): give the same"),
+        ("reduction", "mean", "sum", "rank 1 has reduction sum, and rank 0 has mean: give the same"),
+    ],
+)
+def test_ranks_with_other_arguments_are_told(crew, name, first, last, words):
+    assert run(crew, 2, jobs.other_arguments, name, first, last) == [words, words]

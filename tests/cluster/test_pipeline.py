@@ -50,15 +50,18 @@ def test_a_schedule_written_by_hand_may_run_micro_batches_in_any_order(crew):
     assert all(max(told) < 1e-10 for told in run(crew, 2, jobs.differences, [schedule]))
 
 
-def test_batchnorm_counts_each_micro_batch_once(crew):
-    for told in run(crew, 2, jobs.batchnorm):
+@pytest.mark.parametrize("recompute", [None, "late"])
+def test_batchnorm_counts_each_micro_batch_once(crew, recompute):
+    for told in run(crew, 2, jobs.batchnorm, recompute):
         assert told["apart"] < 1e-10
+        assert told["statistics"] < 1e-10
         assert set(told["counts"]) <= {4}
         assert "drop_last=True" in told["refused"]
 
 
-def test_gradients_are_clipped_by_the_norm_of_all_stages(crew):
-    for told in run(crew, 2, jobs.clipped):
+@pytest.mark.parametrize("kind", [torch.float64, torch.complex128])
+def test_gradients_are_clipped_by_the_norm_of_all_stages(crew, kind):
+    for told in run(crew, 2, jobs.clipped, kind):
         assert told["norm"] == pytest.approx(told["expected norm"], rel=1e-12)
         assert told["apart"] < 1e-10
 

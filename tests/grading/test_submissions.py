@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from gpipe_edu.grading import submissions
 from gpipe_edu.grading.notebook import LARGEST, Refused
 from gpipe_edu.grading.submissions import books_in, file_name, find, newest_first
 
@@ -244,7 +245,7 @@ def test_a_folder_that_may_not_be_read_is_its_student_s_matter(tmp_path, monkeyp
     whole = os.scandir
 
     def forbids(path):
-        if path.endswith(("bob", "more")):
+        if path.name in ("bob", "more"):
             raise PermissionError(13, "Permission denied", path)
         return whole(path)
 
@@ -318,3 +319,65 @@ def test_one_student_s_folder_that_is_none_is_refused(tmp_path, what):
         os.mkfifo(place)
     (file,) = books_in(place, [])
     assert str(place) in refusal(file)
+
+
+def test_folders_deep_in_folders_end_nobody(tmp_path):
+    lay(tmp_path, f"ada/{BOOK}")
+    folder = str(tmp_path / "bob")
+    for _ in range(1100):  # more than Python may call itself
+        os.mkdir(folder)
+        folder += "/d"
+    (tmp_path / "bob" / "d" / BOOK).write_text("{}")
+    assert set(find(tmp_path).students) == {"ada", "bob"}
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_file_without_a_name_in_an_archive_ends_nobody(tmp_path, zipped):
+    """Python cuts a name at its first zero, and then has none to look at the end of."""
+    lay(tmp_path, f"ada/{BOOK}")
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("qqq", "")
+        archive.writestr(f"cy/{BOOK}" if zipped else BOOK, "{}")
+    broken = data.getvalue().replace(b"qqq", b"\0qq")
+    if zipped:
+        (tmp_path / "all.zip").write_bytes(broken)
+        found = find(tmp_path / "all.zip")
+        assert set(found.students) == {"cy"}
+        assert found.notes == ["the archive: a file without a name is passed over"]
+    else:
+        (tmp_path / "bob").mkdir(exist_ok=True)
+        (tmp_path / "bob" / "work.zip").write_bytes(broken)
+        found = find(tmp_path)
+        assert set(found.students) == {"ada", "bob"}
+        assert found.notes == ["work.zip: a file without a name is passed over"]
+
+
+def test_an_archive_that_grows_without_end_is_not_unpacked(tmp_path):
+    lay(tmp_path, f"ada/{BOOK}")
+    (tmp_path / "bob").mkdir()
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        with zipfile.ZipFile(tmp_path / "bob" / "work.zip", "w", method) as archive:
+            archive.writestr(BOOK, "{}")
+        (book,) = find(tmp_path).students["bob"]
+        assert refusal(book) == f"{BOOK} is compressed in a way that is not read; zip it in the ordinary way"
+
+
+def test_one_student_s_archive_changes_nobody_s_name_in_canvas(tmp_path):
+    lay(tmp_path, f"ada_1_2_{BOOK}", "ada_1_9_notes-1.ipynb", f"cy_3_4_{BOOK}")
+    with zipfile.ZipFile(tmp_path / "bob_5_6_work.zip", "w") as archive:
+        archive.writestr(f"folder/{BOOK}", "{}")
+    found = find(tmp_path)
+    assert found.layout.startswith("Canvas'")
+    assert {name: len(files) for name, files in found.students.items()} == {"ada": 2, "bob": 1, "cy": 1}
+
+
+def test_an_archive_of_too_many_files_loses_no_student_silently(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for name in ("ada", "bob", "cy"):
+            archive.writestr(f"{name}/{BOOK}", "{}")
+    monkeypatch.setattr(submissions, "_MOST_MEMBERS", 1)  # of one student's own archive
+    assert set(find(tmp_path / "all.zip").students) == {"ada", "bob", "cy"}
+    monkeypatch.setattr(submissions, "_MOST_FILES", 2)
+    with pytest.raises(ValueError, match="more than 2 files in the archive; give the folder of one exercise sheet"):
+        find(tmp_path / "all.zip")

@@ -165,3 +165,14 @@ def test_one_graph_of_all_is_refused_in_plain_words(what):
     told = "a GPipe runs its stages on threads"
     with pytest.raises(Exception, match=f"{told}.*leave fullgraph=True out.*{re.escape('pipe.children()')}"):
         WHOLE[what](GPipe(bench.mlp(), 2, 2), *bench.data(4))
+
+
+def test_a_compiled_loss_counts_targets_that_are_not_ignored():
+    net, (x, _) = bench.mlp(), bench.data(8)
+    y = torch.tensor([0, -100, -100, 1, 0, 1, 1, -100])
+    loss_fn = nn.CrossEntropyLoss()
+    expected = loss_fn(net(x), y)
+    expected.backward()
+    pipe = GPipe(copy.deepcopy(net), 2, 4)
+    found = pipe.step(x, y, torch.compile(loss_fn, backend="eager"))
+    assert_equal([found, *bench.grads(pipe).values()], [expected.detach(), *bench.grads(net).values()])

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import prune
 
 from gpipe_edu.pytorch import GPipe
 from tests.pytorch.habits.ways import (
@@ -280,10 +281,10 @@ def test_pruning_since_the_pipe_stands(way):
     net = mlp()
     model = way.wrap(net)
     weights = [(net[i], "weight") for i in (0, 2, 4)]
-    nn.utils.prune.global_unstructured(weights, nn.utils.prune.L1Unstructured, amount=0.5)
+    prune.global_unstructured(weights, prune.L1Unstructured, amount=0.5)
     way.learn(model, *data())
     for layer, name in weights:
-        nn.utils.prune.remove(layer, name)
+        prune.remove(layer, name)
     model.zero_grad()
     return way.learn(model, *data()), held(net)
 
