@@ -7,7 +7,8 @@ from typing import Any
 
 from gpipe_edu.process.lines import lines_to
 
-_LONGEST, _MOST_LINES = 1000, 6
+_LONGEST, _LONGEST_NAME, _MOST_LINES = 1000, 200, 6
+"""Characters of a message and of a name, and lines: a report of any length would be waited for in vain."""
 
 
 def told(error: BaseException, sources: Container[str], missing: Mapping[str, str]) -> tuple[Any, ...]:
@@ -15,13 +16,22 @@ def told(error: BaseException, sources: Container[str], missing: Mapping[str, st
 
     sources: the learner's files. missing: what of the notebook could not come along, by name, with its type.
     """
-    kind = "exit" if isinstance(error, SystemExit) else type(error).__name__
-    message = str(error)
+    kind = "exit" if isinstance(error, SystemExit) else type(error).__name__[:_LONGEST_NAME]
+    message = _words(error)
     lost = _lost(error, missing)
     if lost:
         message += f" here: it is a {lost} of your notebook, which cannot be taken along; make it in the function"
-    where = [line for line in lines_to(error) if line.file in sources]
-    return kind, message[:_LONGEST], where[-_MOST_LINES:], [base.__name__ for base in type(error).__mro__]
+    lines = [line for line in lines_to(error) if line.file in sources][-_MOST_LINES:]
+    where = [line._replace(function=line.function[:_LONGEST_NAME]) for line in lines]
+    return kind, message[:_LONGEST], where, [base.__name__[:_LONGEST_NAME] for base in type(error).__mro__]
+
+
+def _words(error: BaseException) -> str:
+    """Its message, as a plain text; of an error that has none to give, why."""
+    try:
+        return "".join(str.__iter__(str(error)))
+    except (Exception, SystemExit) as another:
+        return f"(its own text can't be had: {type(another).__name__[:_LONGEST_NAME]})"
 
 
 def _lost(error: BaseException, missing: Mapping[str, str]) -> str:

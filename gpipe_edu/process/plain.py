@@ -87,7 +87,7 @@ def _encode(value: Any, depth: int) -> Any:
         return {"dict": [[_encode(key, depth + 1), _encode(item, depth + 1)] for key, item in value.items()]}
     if isinstance(value, int | float):
         return _encode(int(value) if isinstance(value, int) else float(value), depth)
-    return {"other": [type(value).__name__, _shown(value)]}
+    return {"other": [shortened(type(value).__name__, _LONGEST), _shown(value)]}
 
 
 def _shown(value: Any) -> str:

@@ -268,3 +268,45 @@ def test_what_gives_the_answer_away_is_not_there_under_any_name(module, path):
         found = sandbox(**given).trouble
     assert found is not None
     assert "write it" in found.message
+
+
+def test_an_error_without_words_is_that_error():
+    class Mute(Exception):
+        def __str__(self):
+            raise SystemExit
+
+    class Wrong(Exception):
+        def __str__(self):
+            return 7
+
+    for kind, why in ((Mute, "SystemExit"), (Wrong, "TypeError")):
+
+        def function(batch, M, kind=kind):
+            raise kind
+
+        found = trouble(function)
+        assert (found.kind, found.message) == (kind.__name__, f"(its own text can't be had: {why})")
+
+
+def test_names_and_words_of_any_length_are_shortened():
+    class Text(str):
+        def __getitem__(self, part):
+            return self
+
+    def raises(batch, M):
+        class Long(Exception):
+            def __str__(self):
+                return Text("y" * 20_000_000)
+
+        Long.__name__ = "x" * 20_000_000
+        raise Long
+
+    def returns(batch, M):
+        return type("z" * 20_000_000, (), {})()
+
+    found = trouble(raises)
+    assert len(found.kind) == 200
+    assert len(found.message) == 1000
+    assert all(len(name) <= 200 for name in found.bases)
+    (value, _), _ = ask(returns)[0]
+    assert len(value.type) <= 200
