@@ -79,7 +79,7 @@ def squares(output, target):
 
 def clipped(kind):
     (x, _), net = data(), network().to(kind)
-    x = x.to(kind)
+    x = x.to(kind) * (1 + 0.5j if kind.is_complex else 1)
     y = x[:, :3]
     single, pipeline = copy.deepcopy(net), Pipeline(copy.deepcopy(net), ge.one_f_one_b(2, 4), squares, x)
     squares(single(x), y).backward()

@@ -178,7 +178,7 @@ def test_what_only_several_processes_refuse_is_refused_on_every_rank(crew, name)
         assert words in said
 
 
-def test_a_step_is_refused_under_no_grad_and_a_sum_has_no_number_of_samples(crew):
+def test_a_step_is_refused_under_no_grad_and_autocast_and_over_no_number_of_samples(crew):
     for no_grad, of, of_nothing, *under_autocast in run(crew, 2, jobs.steps_refused):
         assert "called under no_grad" in no_grad
         assert "predict(x)" in no_grad
