@@ -322,13 +322,15 @@ def test_one_student_s_folder_that_is_none_is_refused(tmp_path, what):
 
 
 def test_folders_deep_in_folders_end_nobody(tmp_path):
-    lay(tmp_path, f"ada/{BOOK}")
-    folder = str(tmp_path / "bob")
-    for _ in range(1100):  # more than Python may call itself
+    lay(tmp_path, f"ada/{BOOK}", f"bob/{BOOK}")
+    deeper = [str(tmp_path / "bob") + "/d" * depth for depth in range(1, 1101)]  # more than Python may call itself
+    for folder in deeper:
         os.mkdir(folder)
-        folder += "/d"
-    (tmp_path / "bob" / "d" / BOOK).write_text("{}")
-    assert set(find(tmp_path).students) == {"ada", "bob"}
+    try:
+        assert set(find(tmp_path).students) == {"ada", "bob"}
+    finally:
+        for folder in reversed(deeper):  # pytest, which would tidy up, calls itself, too
+            os.rmdir(folder)
 
 
 @pytest.mark.parametrize("zipped", [False, True])
