@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .ranks import refuse_together
+from .ranks import gather, refuse_together
 
 
 class Print(NamedTuple):
@@ -40,7 +40,7 @@ def fingerprint(net: nn.Module) -> dict[str, Print]:
 
 
 class Built(NamedTuple):
-    """What a rank has built. arguments: of the pipeline. layers, tensors: `layers_of` and `fingerprint` of the
+    """What a rank has built. arguments: of the pipeline. layers, tensors: `describe` and `fingerprint` of the
     network; no tensors if their numbers do not matter.
     """
 
@@ -54,15 +54,16 @@ def compare(mine: Built, group: Any, replicas: Any) -> None:
 
     Raises ValueError, on every rank, naming the first rank that has built something else, and where they differ.
     """
+    named = dist.get_rank(), mine
     # Replicas first: what one rank then says reaches its whole pipeline, so that all ranks of all replicas hear of it.
-    across = "" if replicas is None else _first_difference(_gathered(mine, replicas))
-    along = _first_difference(_gathered(mine, group))
+    across = "" if replicas is None else _first_difference(gather(named, replicas))
+    along = _first_difference(gather(named, group))
     refuse_together(across or along, group)
 
 
-def _first_difference(built: Mapping[int, Built]) -> str:
+def _first_difference(built: Sequence[tuple[int, Built]]) -> str:
     """What rank by rank has built otherwise than the first one; "" if none has."""
-    (first, theirs), *others = built.items()
+    (first, theirs), *others = built
     for rank, found in others:
         how = _other_tensor(theirs.tensors, found.tensors, first, rank) or _other_layer(theirs.layers, found.layers)
         if how:
@@ -76,7 +77,7 @@ def _first_difference(built: Mapping[int, Built]) -> str:
     return ""
 
 
-def layers_of(net: nn.Module) -> list[str]:
+def describe(net: nn.Module) -> list[str]:
     """What a network says of its layers, a line each, without addresses in memory."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(net)).splitlines()
 
@@ -98,12 +99,6 @@ def _other_tensor(theirs: Mapping[str, Print], found: Mapping[str, Print], first
         if how:
             return f"{name}: {how}"
     return ""
-
-
-def _gathered(mine: Built, group: Any) -> dict[int, Built]:
-    found: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(found, (dist.get_rank(), mine), group=group)
-    return dict(found)
 
 
 def _digest(tensor: Tensor) -> str:

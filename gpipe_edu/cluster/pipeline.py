@@ -26,10 +26,11 @@ from gpipe_edu.validate import whole
 
 from .clock import Clock, Offset, Ran, offset
 from .engine import Engine
-from .fingerprint import Built, compare, fingerprint, layers_of
+from .fingerprint import Built, compare, describe, fingerprint
 from .gradients import Gradients
 from .links import Link, measure
 from .lowering import lower
+from .ranks import gather
 from .shapes import boundaries
 from .stage import Stage
 
@@ -91,7 +92,7 @@ class Pipeline:
         # Noted now, while this rank has the whole network, but compared by the first step: if a training was loaded
         # until then, it does not matter which numbers were built.
         arguments = {"balance": str(self.balance), "reduction": reduction}
-        self._built: Built | None = Built(arguments, layers_of(net), fingerprint(net))
+        self._built: Built | None = Built(arguments, describe(net), fingerprint(net))
         self._pieces = {k: pieces[k] for k in sorted({op.stage for op in schedule.rows[self.rank]})}
         names = iter([name for name, layer in net._modules.items() if layer is not None])
         named = [[(next(names), layer) for layer in layers] for layers in stages]
@@ -225,8 +226,7 @@ class Pipeline:
 
     def timeline(self) -> Timeline:
         """When the ops of the last step ran on all ranks, on rank 0's clock. All ranks must call this."""
-        everything: list[Any] = [None] * dist.get_world_size(self.group)
-        dist.all_gather_object(everything, (self._ran, self._offset), group=self.group)
+        everything = gather((self._ran, self._offset), self.group)
         spans = [
             Span(rank, Op(*one.op), one.start + clock.ahead, one.end + clock.ahead)
             for rank, (ran, clock) in enumerate(everything)

@@ -284,10 +284,15 @@ def refuse_together(complaint: str, group: Any = None) -> None:
 
     All ranks of the group call this; the first complaint that is not "" is what all of them say.
     """
-    complaints: list[Any] = [""] * dist.get_world_size(group)
-    dist.all_gather_object(complaints, complaint, group=group)
-    for found in filter(None, complaints):
+    for found in filter(None, gather(complaint, group)):
         raise ValueError(found)
+
+
+def gather(mine: Any, group: Any = None) -> list[Any]:
+    """What each rank of `group` gave, in their order. All of them call this together."""
+    found: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, mine, group=group)
+    return found
 
 
 def _address() -> str:

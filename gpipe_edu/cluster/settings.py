@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from .pipeline import Pipeline
-from .ranks import refuse_together
+from .ranks import gather, refuse_together
 
 _FILE: Final = "settings.pt"
 
@@ -43,8 +42,7 @@ class Settings(NamedTuple):
         refuse_together(wrong)
         mine = {name: _settings(group) for group in groups for name in _names(pipeline, group)}
         state = None if scheduler is None else scheduler.state_dict()
-        found: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(found, (mine, state))
+        found = gather((mine, state))
         for rank, (_, theirs) in enumerate(found):
             if repr(theirs) != repr(found[0][1]):
                 raise ValueError(

@@ -159,12 +159,14 @@ def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
                 if count > _MOST_FILES:
                     raise ValueError(_too_many(place))
                 yield from _one(path, _short(path, place), notes)
+            elif entry.name.startswith(".") or entry.name == "__pycache__" or _same(path, out):
+                continue
             elif entry.is_symlink():
                 notes.append(f"{_short(path, place)}: a link to a folder is not followed")
-            elif path.suffix in _SUFFIXES:
-                yield _shut(_short(path, place), f"{entry.name} is a folder", notes)
-            elif not entry.name.startswith(".") and entry.name != "__pycache__" and not _same(path, out):
+            else:
                 folders.append(path)
+                if path.suffix in _SUFFIXES:
+                    yield _shut(_short(path, place), f"{entry.name} is a folder", notes)
         waiting += reversed(folders)
 
 

@@ -321,6 +321,14 @@ def test_one_student_s_folder_that_is_none_is_refused(tmp_path, what):
     assert str(place) in refusal(file)
 
 
+def test_a_folder_named_like_a_notebook_is_told_and_looked_into_and_a_hidden_link_is_neither(tmp_path):
+    lay(tmp_path, f"ada/{BOOK}", f"bob/{BOOK}/{BOOK}", ".old/x")
+    (tmp_path / "ada" / ".link").symlink_to(tmp_path / ".old")
+    found = find(tmp_path)
+    assert {str(file.path) for file in found.students["bob"]} == {f"bob/{BOOK}", f"bob/{BOOK}/{BOOK}"}
+    assert found.notes == [f"bob/{BOOK}: {BOOK} is a folder"]
+
+
 def test_folders_deep_in_folders_end_nobody(tmp_path):
     lay(tmp_path, f"ada/{BOOK}", f"bob/{BOOK}")
     deeper = [str(tmp_path / "bob") + "/d" * depth for depth in range(1, 1101)]  # more than Python may call itself

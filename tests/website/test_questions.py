@@ -72,7 +72,7 @@ def test_every_option_and_op_is_clicked_and_the_chosen_one_stays_chosen(home, tm
     clicked = [key for key, entry in ENTRIES.items() if entry.get("kind", "choice") in ("choice", "click")]
     file = tmp_path / "site" / "notebooks" / "asked.html"
     written = page_of(clicked, "one learner")
-    expected = {each["key"]: replies(each) for each in on_page(written)}
+    expected = {each["key"]: each["answers"]["replies"] for each in on_page(written)}
     page, forms, judged = open_page(), [True], 0
     write(file, written)
     for turn in range(100):
@@ -212,12 +212,6 @@ def write(file, text):
     if not assets.exists():
         assets.mkdir()
         pages._assets(assets, [])
-
-
-def replies(asked):
-    """What is said to each input of a question's form, in the order of the inputs."""
-    said = {reply["given"]: reply for reply in asked["answers"]["replies"]}
-    return [*said.values()]
 
 
 def draw(page, curve):
