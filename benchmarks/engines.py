@@ -35,7 +35,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 
 from benchmarks.measuring import in_turn, machine, spread
 from gpipe_edu.pytorch import GPipe
-from gpipe_edu.pytorch.worker import Workers
+from gpipe_edu.pytorch.workers import Workers
 
 K, M, LAYERS, WIDTH, ROUNDS = 2, 8, 16, 512, 15
 LOSS = nn.CrossEntropyLoss()

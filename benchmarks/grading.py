@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks.measuring import machine
-from gpipe_edu.course.exercise import exercises
+from gpipe_edu.exercises import exercises
 from tests.grading.school import fill, keys_of
 
 JOBS: Final = 2

@@ -5,7 +5,7 @@ Importing this loads neither torch nor matplotlib nor widgets; they load on firs
 
 from typing import Any
 
-from .schedule import (
+from gpipe_edu.schedule import (
     Op,
     Problem,
     Schedule,
@@ -18,8 +18,8 @@ from .schedule import (
     zero_bubble,
     zero_bubble_v,
 )
-from .split import balance_by_cost, balance_uniform, join_batch, split_batch
-from .timeline import Costs, Span, Timeline, formulas, simulate
+from gpipe_edu.split import balance_by_cost, balance_uniform, join_batch, split_batch
+from gpipe_edu.timeline import Costs, Span, Timeline, formulas, simulate
 
 __version__ = "0.1.0"
 
@@ -53,15 +53,15 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`compare`, `gantt` and `puzzle` draw, so they load when they are first used."""
     if name == "compare":
-        from .view.compare import compare
+        from gpipe_edu.view.compare import compare
 
         return compare
     if name == "gantt":
-        from .view.gantt import gantt
+        from gpipe_edu.view.gantt import gantt
 
         return gantt
     if name == "puzzle":
-        from .view.puzzle import puzzle
+        from gpipe_edu.view.puzzle import puzzle
 
         return puzzle
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

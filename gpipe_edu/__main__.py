@@ -3,7 +3,7 @@
 import sys
 
 try:
-    from .cli import main
+    from gpipe_edu.cli import main
 except ModuleNotFoundError as error:
     # Most often the wrong Python: the course is installed in .venv, and `python` alone is another one.
     sys.exit(

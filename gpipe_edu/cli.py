@@ -13,14 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gpipe_edu.course.build import WORK
-from gpipe_edu.grading.writing import escape_on_terminals
-from gpipe_edu.schedule.recipes import RECIPES
-from gpipe_edu.schedule.recompute import CHECKPOINTS
-from gpipe_edu.sizing.plan import SCHEDULES, STATES
-from gpipe_edu.sizing.presets import presets
-
-from .command import (
+from gpipe_edu.command import (
     classroom,
     environment,
     exercises,
@@ -35,6 +28,12 @@ from .command import (
     train,
     watch,
 )
+from gpipe_edu.course.building.build import WORK
+from gpipe_edu.grading.writing import escape_on_terminals
+from gpipe_edu.schedule.recipes import RECIPES
+from gpipe_edu.schedule.recompute import CHECKPOINTS
+from gpipe_edu.sizing.plan import SCHEDULES, STATES
+from gpipe_edu.sizing.presets import presets
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.course.exercise import exercises
+from gpipe_edu.exercises import exercises
 
 from .reference.equality import assert_same_grads
 from .solutions.bank import everything

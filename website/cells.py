@@ -7,7 +7,7 @@ from typing import Any
 
 from nbconvert.filters import ansi2html
 
-from . import words
+from . import markdown
 
 
 def html(notebook: Any, at: str, pages: dict[str, str]) -> str:
@@ -30,11 +30,11 @@ def html(notebook: Any, at: str, pages: dict[str, str]) -> str:
 
 def _cell(cell: Any, at: str, pages: dict[str, str]) -> str:
     if cell.cell_type == "markdown":
-        return f'<section class="text" id="{escape(cell.id)}">{words.html(cell.source, at, pages)}</section>'
+        return f'<section class="text" id="{escape(cell.id)}">{markdown.html(cell.source, at, pages)}</section>'
     if cell.cell_type != "code":
         return ""
     outputs = "".join(_output(output, at, pages) for output in cell.outputs)
-    return f'<section class="cell">{words.code(cell.source)}<div class="outputs">{outputs}</div></section>'
+    return f'<section class="cell">{markdown.code(cell.source)}<div class="outputs">{outputs}</div></section>'
 
 
 def _output(output: Any, at: str, pages: dict[str, str]) -> str:
@@ -50,5 +50,5 @@ def _output(output: Any, at: str, pages: dict[str, str]) -> str:
             f'<img src="data:image/png;base64,{data["image/png"].strip()}" alt="{escape(data.get("text/plain", ""))}">'
         )
     if "text/markdown" in data:
-        return words.html(data["text/markdown"], at, pages)
+        return markdown.html(data["text/markdown"], at, pages)
     return f"<pre>{escape(data.get('text/plain', ''))}</pre>"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import gpipe_edu
-from gpipe_edu.course.predict import Outcome
-from gpipe_edu.course.prediction_widget import Prediction
+from gpipe_edu.course.predictions.commit import Outcome
+from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.view.gantt.widget import Gantt
 from gpipe_edu.view.layout import layout
 from gpipe_edu.view.puzzle.widget import Puzzle

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import gpipe_edu as ge
-from gpipe_edu.course.prediction_widget import Prediction
+from gpipe_edu.course.predictions.widget import Prediction
 
-from . import cells, words
+from . import cells, markdown
 from .executed import executed
 from .lab import runs_in_a_browser
 
@@ -60,7 +60,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             notebook = executed(root, root / at, out / "live")
             body = cells.html(notebook, at, pages)
         else:
-            body = words.html((root / at).read_text(encoding="utf-8"), at, pages)
+            body = markdown.html((root / at).read_text(encoding="utf-8"), at, pages)
             body = f'<section class="text">{body}</section>'
         title = _title(body)
         banner = _banner(at, lab, at in notebooks)

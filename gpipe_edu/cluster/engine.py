@@ -16,9 +16,9 @@ from torch import Tensor
 from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.schedule import Schedule
 
-from .clock import Clock
 from .lowering import lower
 from .names import Runtime
+from .shared_clock import Clock
 
 
 class Engine(Runtime):  # type: ignore[misc]

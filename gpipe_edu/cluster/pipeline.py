@@ -24,14 +24,14 @@ from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
 from gpipe_edu.validate import whole
 
-from .clock import Clock, Offset, Ran, offset
+from .boundaries import boundaries
 from .engine import Engine
 from .fingerprint import Built, compare, describe, fingerprint
 from .gradients import Gradients
 from .links import Link, measure
 from .lowering import lower
 from .ranks import gather
-from .shapes import boundaries
+from .shared_clock import Clock, Offset, Ran, offset
 from .stage import Stage
 
 Sizes = tuple[int, ...]

@@ -21,9 +21,9 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from .optimizer_settings import Settings
 from .pipeline import Pipeline
 from .ranks import refuse_together
-from .settings import Settings
 
 _KEPT: Final = 2
 """The newest is in use while the next one is written; the one before is there in case somebody reads it."""

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from gpipe_edu.pytorch.batchnorm import BatchNorms
 from gpipe_edu.schedule import Op
 
-from .clock import Clock
+from .shared_clock import Clock
 
 
 class Stage(PipelineStage):

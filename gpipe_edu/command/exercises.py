@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpipe_edu.course import progress as how_far
 from gpipe_edu.course import reset as start_anew
-from gpipe_edu.course.build import ROOT
-from gpipe_edu.course.build import build as build_all
-from gpipe_edu.course.hover import define_terms
+from gpipe_edu.course.building.build import ROOT
+from gpipe_edu.course.building.build import build as build_all
+from gpipe_edu.course.building.glossary_links import define_terms
 
 from .common import bad_arguments
 

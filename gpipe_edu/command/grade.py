@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpipe_edu.grading import container, grade, submissions, tables
-from gpipe_edu.grading.told import as_text, worth
+from gpipe_edu.grading.feedback_text import as_text, worth
 from gpipe_edu.process import orphans
 from gpipe_edu.words import plural
 
@@ -62,10 +62,10 @@ def _graded(request: Request) -> int:
 
 def _written(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who: tables.Roster | None) -> grade.Class:
     """Grade, and write all that is written. Raises ValueError if the disk does not take it."""
-    from gpipe_edu.grading import pages  # loads the charts
+    from gpipe_edu.grading import feedback_pages  # loads the charts
 
     try:
-        graded = pages.write(out, grade.grade(handed_in, out, wish, _say))
+        graded = feedback_pages.write(out, grade.grade(handed_in, out, wish, _say))
         tables.write(out, graded, who)
     except OSError as error:
         raise ValueError(

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from gpipe_edu.course import workspace
+from gpipe_edu.course.building import workspace
 
 from .common import bad_arguments, put_first
 

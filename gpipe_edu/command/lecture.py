@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpipe_edu.lecture import plan
+from gpipe_edu.lecture import outline
 
 from .common import bad_arguments
 
@@ -12,7 +12,7 @@ from .common import bad_arguments
 def run(number: str, path: Path) -> int:
     """Write the slides of a lesson to `path`."""
     with bad_arguments():
-        found = plan.read(number)
+        found = outline.read(number)
         if not path.parent.is_dir():
             raise ValueError(f"the folder of {str(path)!r} does not exist; create it first")
         from gpipe_edu.lecture.slides import html  # draws, so it loads late

@@ -7,10 +7,11 @@ import io
 import os
 from pathlib import Path
 
-from gpipe_edu.grading import kit, quiz, tables
-from gpipe_edu.grading import personal as own
-from gpipe_edu.grading.notebook import Refused, bytes_of, refusing
+from gpipe_edu.grading import tables
+from gpipe_edu.grading.handouts import kit, quiz
+from gpipe_edu.grading.handouts import personal as own
 from gpipe_edu.grading.submissions import file_name
+from gpipe_edu.grading.submitted_notebook import Refused, bytes_of, refusing
 from gpipe_edu.grading.writing import put
 from gpipe_edu.words import plural
 

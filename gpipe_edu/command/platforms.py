@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpipe_edu.grading import gradescope_zip, nbgrader_course
 from gpipe_edu.grading.grade import tasks_of
 from gpipe_edu.grading.marks import points
+from gpipe_edu.grading.skins import gradescope_zip, nbgrader_course
 from gpipe_edu.words import plural
 
 from .common import bad_arguments

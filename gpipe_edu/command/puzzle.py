@@ -15,7 +15,7 @@ from gpipe_edu.puzzles import LEVELS, find_level
 from gpipe_edu.puzzles.hints import SIZES
 from gpipe_edu.puzzles.levels import SANDBOX
 from gpipe_edu.puzzles.par import SECONDS
-from gpipe_edu.puzzles.run import engines
+from gpipe_edu.puzzles.real_run import engines
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.view.stuck_text import chains

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 from gpipe_edu.timeline import Costs, simulate
-from gpipe_edu.timeline.standstill import standstill
+from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.stuck_text import stuck_lanes
 from gpipe_edu.view.text import render_text
 

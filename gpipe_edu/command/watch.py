@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpipe_edu.course import NotYet, build, check
-from gpipe_edu.course.exercise import Exercise, exercises
-from gpipe_edu.course.typed import functions
+from gpipe_edu.course import NotYet, check
+from gpipe_edu.course.building import build
+from gpipe_edu.course.notebook_reader import functions
+from gpipe_edu.exercises import Exercise, exercises
 
 from .common import bad_arguments
 

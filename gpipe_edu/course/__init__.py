@@ -5,13 +5,13 @@ from .challenge import attempt
 from .check import NotYet, check
 from .environment import look
 from .lab_report import LabReport
-from .machine import on_your_machine
-from .predict import forget, predict
+from .notebook.long_work import counting, track
+from .notebook.silent_cells import watch_cells
+from .notebook.timing_claims import on_your_machine
+from .notebook.unwritten_stub import tell_plainly
+from .predictions.predict import forget, predict
 from .progress import progress
-from .running import watch_cells
-from .stub import tell_plainly
-from .waiting import counting, track
-from .ways_out import reset, solution
+from .solution import reset, solution
 
 __all__ = [
     "LabReport",

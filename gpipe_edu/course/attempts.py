@@ -9,10 +9,10 @@ from datetime import date
 from typing import Any, Final
 
 from gpipe_edu import store
+from gpipe_edu.exercises import find, former
+from gpipe_edu.sandbox.findings import Report
 
-from . import page
-from .exercise import find, former
-from .findings import Report
+from .notebook import output
 
 _SECTION: Final = "exercises"
 _REMEMBERED: Final = 50
@@ -71,7 +71,7 @@ def hint(key: str) -> None:
     else:
         last = f'That was all. `solution("{key}", give_up=True)` shows one way to write it.'
     shown = [f"**Hint {number} of 3.** {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
-    page.show("\n\n".join(filter(None, [*shown, last])))
+    output.show("\n\n".join(filter(None, [*shown, last])))
 
 
 def forget(key: str) -> None:

@@ -22,7 +22,7 @@ from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, peak_memory, simulate
 from gpipe_edu.words import plural
 
-from . import page
+from .notebook import output
 
 _SECTION: Final = "challenges"
 
@@ -52,16 +52,16 @@ def attempt(key: str, answer: object = None) -> None:
     kind, wish = _find(key)
     wanted = f"**Wanted:** {kind.wanted(wish)}"
     if answer is None:
-        page.show(wanted)
+        output.show(wanted)
         return
     judged = kind.judge(wish, answer)
     if judged.solved:
-        page.show(" ".join(filter(None, ["**Solved.**", judged.words, _keep(key)])))
+        output.show(" ".join(filter(None, ["**Solved.**", judged.words, _keep(key)])))
     else:
-        page.show(f"**Not yet.** {judged.words}\n\n{wanted}")
+        output.show(f"**Not yet.** {judged.words}\n\n{wanted}")
     if judged.chart is None:
         return
-    if page.in_a_notebook():
+    if output.in_a_notebook():
         import_module("IPython.display").display(judged.chart)
     else:
         from gpipe_edu.view.text import render_text

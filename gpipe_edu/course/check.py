@@ -12,12 +12,13 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from gpipe_edu.exercises import find
+from gpipe_edu.exercises.judging import NotJudged, judge_apart
 from gpipe_edu.process.packing import pack
+from gpipe_edu.sandbox.findings import Report, Unwritten
 
-from . import attempts, page
-from .exercise import find
-from .findings import Report, Unwritten
-from .judging import NotJudged, judge_apart
+from . import attempts
+from .notebook import output
 from .report import as_markdown, drawings, headline
 
 
@@ -68,12 +69,12 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
 
 def show(report: Report, trouble: str = "") -> None:
     """Display the report in a notebook, print it elsewhere."""
-    page.show("\n\n".join(filter(None, [as_markdown(report), attempts.offer(report.key), trouble])))
+    output.show("\n\n".join(filter(None, [as_markdown(report), attempts.offer(report.key), trouble])))
     source = report.finding or report.success
     drawn = drawings(source.charts if source else ())
     if not drawn:
         return
-    if page.in_a_notebook():
+    if output.in_a_notebook():
         from gpipe_edu.view.compare import compare
 
         import_module("IPython.display").display(compare(*drawn))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpipe_edu.timeline import Timeline
 
-from . import page
+from .notebook import output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,8 +91,8 @@ class LabReport:
         """
         file = Path(path).resolve()
         file.write_text(_PAGE.format(title=escape(self.title), body="\n".join(self._parts)), encoding="utf-8")
-        if page.in_a_notebook():
-            page.show(f"Your report: [{file.name}]({os.path.relpath(file)})")
+        if output.in_a_notebook():
+            output.show(f"Your report: [{file.name}]({os.path.relpath(file)})")
         return file
 
 

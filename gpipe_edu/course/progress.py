@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu import store
+from gpipe_edu.exercises import Exercise, exercises
 from gpipe_edu.puzzles.levels import LEVELS
 from gpipe_edu.puzzles.solved import SolvedLevels
 from gpipe_edu.words import plural
 
-from . import attempts, challenge, page, question
-from .exercise import Exercise, exercises
+from . import attempts, challenge
 from .lessons import LESSONS, Lesson, lesson
-from .predict import recall
+from .notebook import output
+from .predictions import question
+from .predictions.commit import recall
 
 _CHECK: Final = "\u2713"
 
@@ -158,7 +160,7 @@ class Recap:
         return " ".join(words)
 
     def __repr__(self) -> str:
-        return page.plain(str(self))
+        return output.plain(str(self))
 
     def _repr_markdown_(self) -> str:
         return str(self)

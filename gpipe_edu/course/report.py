@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpipe_edu.exercises import find
+from gpipe_edu.sandbox.findings import Chart, Finding, Report
+from gpipe_edu.sandbox.outside import STOPPED, Trouble
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Costs, Span, Timeline, simulate
 from gpipe_edu.timeline.simulate import replay
-from gpipe_edu.timeline.standstill import Standstill, standstill
+from gpipe_edu.timeline.stuck_schedule import Standstill, standstill
 from gpipe_edu.words import plural
-
-from .exercise import find
-from .findings import Chart, Finding, Report
-from .sandbox import STOPPED, Trouble
 
 _PRINTED = 400
 

@@ -26,12 +26,12 @@ from gpipe_edu.process.child import FLOOD, Child
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.loopback import LOOPBACK
 from gpipe_edu.process.packing import pack
-from gpipe_edu.process.patience import LOOK, Patience
+from gpipe_edu.process.time_limit import LOOK, Patience
 from gpipe_edu.validate import whole
 
 from .diary import Entry, hidden, read
 from .failure import ProcessError, shown
-from .traffic import Fault, Traffic
+from .waits import Fault, Traffic
 
 _RANK: Final = f"{__package__}.rank"
 """The module that each process runs."""

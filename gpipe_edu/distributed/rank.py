@@ -14,12 +14,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from gpipe_edu.process import last_words
+from gpipe_edu.process import stack_on_timeout
 from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.lines import lines_to
 from gpipe_edu.process.packing import unpack
 from gpipe_edu.process.parent import Parent, look_also_in
-from gpipe_edu.process.patience import wall
+from gpipe_edu.process.time_limit import wall
 
 _PRINTED: Final = 10_000
 """Characters passed on of what a function prints."""
@@ -37,7 +37,7 @@ def main() -> None:
     look_also_in(path)
     import torch
 
-    from .watch import Watch
+    from .recorder import Watch
 
     torch.set_num_threads(1)
     watch = Watch()
@@ -94,7 +94,7 @@ def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
     diary = Diary(Path(job["diary"]))
     watch.diary = diary
     try:
-        with last_words.ready(job["seconds"] * _MARGIN):
+        with stack_on_timeout.ready(job["seconds"] * _MARGIN):
             return "value", pickle.dumps(unpack(job["body"])())
     except BaseException as error:  # sys.exit too
         return "error", *_error(error)

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.course.exercise import Exercise
+from gpipe_edu.exercises import Exercise
 from gpipe_edu.process.packing import Packed
 
-from .notebook import Cell
+from .submitted_notebook import Cell
 
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TAKEN: Final = (*_DEFINITIONS, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AugAssign)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from gpipe_edu.course.exercise import Exercise, exercises
+from gpipe_edu.exercises import Exercise, exercises
 from gpipe_edu.process import cage
 from gpipe_edu.words import plural
 
@@ -24,8 +24,8 @@ from .cut import Answer, cut, may_have
 from .journal import Journal, Question, judge_version
 from .judges import Judges, Outcome, Task
 from .marks import Mark, mark, promises
-from .notebook import Refused, read, refusing
 from .submissions import File, HandedIn, newest_first
+from .submitted_notebook import Refused, read, refusing
 from .writing import put
 
 

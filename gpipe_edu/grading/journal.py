@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpipe_edu.course
-from gpipe_edu.course.findings import Report
-from gpipe_edu.course.judging import unpack_report
+from gpipe_edu.exercises.judging import unpack_report
 from gpipe_edu.process import plain
+from gpipe_edu.sandbox.findings import Report
 
 from .marks import promises
 from .writing import named

@@ -15,16 +15,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.course.exercise import find
-from gpipe_edu.course.findings import Report
-from gpipe_edu.course.judging import unpack_report
-from gpipe_edu.course.sandbox import START
+from gpipe_edu.exercises import find
+from gpipe_edu.exercises.judging import unpack_report
 from gpipe_edu.process import cage, frames, plain
 from gpipe_edu.process.child import command
 from gpipe_edu.process.packing import Packed
-from gpipe_edu.process.patience import wall
+from gpipe_edu.process.time_limit import wall
+from gpipe_edu.sandbox.findings import Report
+from gpipe_edu.sandbox.outside import START
 
-from . import worker
+from . import judge_worker
 
 _LIMIT: Final = 3 * START
 """Seconds beside those of the answer."""
@@ -152,7 +152,7 @@ class _Worker:
         self._lock = threading.Lock()
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The answer of `worker.main`; {"why": ...} if none comes in time."""
+        """The answer of `judge_worker.main`; {"why": ...} if none comes in time."""
         with suppress(OSError, EOFError, ValueError):
             running = self._process()
             if running is not None:  # it may be closed meanwhile, by another thread
@@ -198,7 +198,7 @@ class _Worker:
         }
         pipe = subprocess.PIPE
         process = subprocess.Popen(
-            self._elsewhere or command(worker.__name__),
+            self._elsewhere or command(judge_worker.__name__),
             stdin=pipe,
             stdout=pipe,
             stderr=sys.stderr,

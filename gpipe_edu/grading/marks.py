@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.course.findings import Finding, Report
+from gpipe_edu.sandbox.findings import Finding, Report
 
 STATES: Final = {
     "passed": "right",

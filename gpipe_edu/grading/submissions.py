@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from gpipe_edu.course.exercise import exercises
+from gpipe_edu.exercises import exercises
 
-from .notebook import LARGEST, Refused, bytes_of, refusing
+from .submitted_notebook import LARGEST, Refused, bytes_of, refusing
 
 _SUFFIXES: Final = (".ipynb", ".py")
 _MOST_FILES: Final = 200_000

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from gpipe_edu.course.exercise import exercises
+from gpipe_edu.exercises import exercises
 
 from .grade import Class
 from .marks import Mark, points

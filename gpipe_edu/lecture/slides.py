@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from gpipe_edu.view.compare import compare
 from gpipe_edu.view.gantt.page import page
 
-from .plan import Lecture, Slide
+from .outline import Lecture, Slide
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 

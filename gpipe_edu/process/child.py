@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from . import frames, last_words
+from . import frames, stack_on_timeout
 from .limits import ENVIRONMENT
 from .lines import Line
 
@@ -125,7 +125,7 @@ class Child:
     @property
     def printed(self) -> str:
         """The beginning of what it has printed."""
-        return last_words.without(self._head)
+        return stack_on_timeout.without(self._head)
 
     def last_line(self) -> str:
         """The last line that it has printed before it ended."""
@@ -134,14 +134,14 @@ class Child:
 
     def last_words(self) -> list[Line]:
         """Where it is, now that its time is over, outermost first. To be asked before it is ended."""
-        until = time.monotonic() + (_FAREWELL if last_words.ask(self.pid) else 0)
-        found = last_words.read(self._tail)
+        until = time.monotonic() + (_FAREWELL if stack_on_timeout.ask(self.pid) else 0)
+        found = stack_on_timeout.read(self._tail)
         while time.monotonic() < until and not found:
             time.sleep(0.02)
-            found = last_words.read(self._tail)
+            found = stack_on_timeout.read(self._tail)
         if found:
             time.sleep(0.02)  # it may be in the middle of it
-        return last_words.read(self._tail)
+        return stack_on_timeout.read(self._tail)
 
     def _listen(self) -> None:
         with suppress(EOFError, OSError, MemoryError), self._process.stdout as pipe:  # type: ignore[union-attr]

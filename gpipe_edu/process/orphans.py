@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from .patience import children, family
+from .time_limit import children, family
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 

@@ -17,7 +17,7 @@ from .policy import POLICIES, follow
 from .position import Position, Rows
 from .score import NOISE
 from .states import StateSpace
-from .ways import way_on
+from .way_to_goal import way_on
 
 _MOST_MOVES: Final = 100
 _MOST_INTERVALS: Final = 12

@@ -14,7 +14,7 @@ from gpipe_edu.words import plural, with_article
 
 from .board import Board
 from .policy import POLICIES
-from .ways import end_of, way_on
+from .way_to_goal import end_of, way_on
 
 SIZES: Final = (1, 2, 3)
 """From a nudge to the move itself."""

@@ -17,7 +17,7 @@ from .hints import hint
 from .level import PROOFS, Level
 from .levels import LEVELS, find_level, sandbox
 from .par import prove
-from .run import EngineRun, run
+from .real_run import EngineRun, run
 from .share import read, share
 from .solved import SolvedLevels
 from .unfinished import keep, last, unfinished

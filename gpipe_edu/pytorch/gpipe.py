@@ -21,8 +21,6 @@ from gpipe_edu.split import join_batch, split_batch
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.validate import whole
 
-from .choice import build
-from .clock import Clock
 from .compiled import forms, is_compiled
 from .cut import cut, group, layer_counts, layers_of
 from .guards import (
@@ -43,13 +41,15 @@ from .guards import (
     stays_where_it_is,
 )
 from .losses import LossFunction, make_heads
+from .mini_batch import Run, in_backward
 from .place import CudaPlace, make_places
-from .run import Run, in_backward
+from .schedule_choice import build
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
+from .step_clock import Clock
 from .uncompiled import outside_of_graphs
 from .values import Value, check, sizes_of, tensors
-from .worker import Workers
+from .workers import Workers
 
 
 class GPipe(nn.Module):

@@ -11,12 +11,12 @@ from contextlib import suppress
 
 from gpipe_edu.schedule import Op
 
-from .clock import Clock
 from .exchange import Aborted, Address, Exchange
 from .guards import what_it_means
 from .place import Message, Place
 from .skip import Way
 from .stage import Gradients, Stage, StepState, Values
+from .step_clock import Clock
 
 
 class Interpreter:

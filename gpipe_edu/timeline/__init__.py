@@ -4,10 +4,10 @@ from . import formulas
 from .calibrate import calibrate
 from .costs import Costs
 from .diagram import contradictions, read_diagram
-from .handing_out import handed_out
 from .memory import peak_memory
 from .profiled import read_profiles
 from .simulate import replay, simulate, undisturbed
+from .single_thread import handed_out
 from .timeline import Message, Span, Timeline
 
 __all__ = [

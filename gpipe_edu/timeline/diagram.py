@@ -16,7 +16,7 @@ from gpipe_edu.schedule import Schedule, ScheduleError
 from gpipe_edu.schedule.doctor import reason
 from gpipe_edu.schedule.notation import parse_rows
 
-from .standstill import Arrow, standstill
+from .stuck_schedule import Arrow, standstill
 from .timeline import Span, Timeline
 
 _IDLE, _LONGER = ".", "-"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, simulate
-from gpipe_edu.timeline.standstill import Standstill
+from gpipe_edu.timeline.stuck_schedule import Standstill
 
 from .layout import layout
 from .notebook import bundle, summary

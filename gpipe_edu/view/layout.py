@@ -13,7 +13,7 @@ from typing import Final
 from gpipe_edu.schedule import KINDS, Op
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import memory_over_time, shares
-from gpipe_edu.timeline.standstill import Standstill
+from gpipe_edu.timeline.stuck_schedule import Standstill
 
 from . import stuck
 from .lettering import label_font, text_width, wrap

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import peak_memory
-from gpipe_edu.timeline.standstill import Standstill
+from gpipe_edu.timeline.stuck_schedule import Standstill
 from gpipe_edu.words import plural
 
 NOISE: Final = 1e-9

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, simulate
-from gpipe_edu.timeline.standstill import Standstill, standstill
+from gpipe_edu.timeline.stuck_schedule import Standstill, standstill
 
 from .layout import layout
 from .measures import time_unit

@@ -13,7 +13,7 @@ from typing import Final
 from gpipe_edu.schedule import Op
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.diagram import broken
-from gpipe_edu.timeline.standstill import Standstill
+from gpipe_edu.timeline.stuck_schedule import Standstill
 
 from .lettering import label_font, text_width
 from .shapes import Arrow, Box, Outline, Point

@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import Final
 
 from gpipe_edu.schedule import Op
-from gpipe_edu.timeline.standstill import Standstill
+from gpipe_edu.timeline.stuck_schedule import Standstill
 
 from .stuck import RULES
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, overload
 
 from gpipe_edu.schedule import KINDS
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.timeline.standstill import Standstill
+from gpipe_edu.timeline.stuck_schedule import Standstill
 
 from .lettering import fill
 from .measures import NOISE, figures, heading, time_unit

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.lecture.plan import numbers, read
+from gpipe_edu.lecture.outline import numbers, read
 from gpipe_edu.lecture.slides import html
 
 each = pytest.mark.parametrize("number", numbers())

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from gpipe_edu.command import lab
-from gpipe_edu.course import question
+from gpipe_edu.course.predictions import question
 
 from . import chrome, servers
 

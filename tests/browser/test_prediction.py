@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gpipe_edu.course import question
+from gpipe_edu.course.predictions import question
 
 from . import chrome, servers
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from gpipe_edu import store
-from gpipe_edu.course import question
-from gpipe_edu.course.prediction_widget import Prediction
+from gpipe_edu.course.predictions import question
+from gpipe_edu.course.predictions.widget import Prediction
 
 MODEL = """
 const state = STATE;

@@ -8,8 +8,9 @@ import pytest
 import typer
 
 from gpipe_edu.command import watch
-from gpipe_edu.course import build, progress
-from gpipe_edu.course.typed import functions
+from gpipe_edu.course import progress
+from gpipe_edu.course.building import build
+from gpipe_edu.course.notebook_reader import functions
 
 STUB = "def one_f_one_b(K: int, M: int) -> list:\n    raise NotImplementedError"
 

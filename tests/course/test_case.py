@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpipe_edu.course.exercise import find
-from gpipe_edu.course.exercise.case import Exam, Wrong
-from gpipe_edu.course.findings import Unwritten
-from gpipe_edu.course.sandbox import Trouble
+from gpipe_edu.exercises import find
+from gpipe_edu.exercises.case import Exam, Wrong
 from gpipe_edu.process.lines import Line
+from gpipe_edu.sandbox.findings import Unwritten
+from gpipe_edu.sandbox.outside import Trouble
 
 EXAM = Exam(find("ex10/processes"), None)
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.course import NotYet, build, check, judging, reset, solution
-from gpipe_edu.course.sandbox import Crowded, Sandbox
-from gpipe_edu.process import child, patience
+from gpipe_edu.course import NotYet, check, reset, solution
+from gpipe_edu.course.building import build
+from gpipe_edu.exercises import judging
+from gpipe_edu.process import child, time_limit
 from gpipe_edu.process.packing import pack
+from gpipe_edu.sandbox.outside import Crowded, Sandbox
 from tests.processes import printed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,7 +106,7 @@ def test_a_judge_that_has_much_to_say_is_heard_to_the_end(late):
         """
 import sys
 sys.path.append(ROOT)
-from gpipe_edu.course.findings import Report, Success
+from gpipe_edu.sandbox.findings import Report, Success
 from gpipe_edu.process import frames, plain
 frames.read(sys.stdin.buffer)
 sys.stderr.write("x" * 1_000_000)
@@ -130,7 +132,7 @@ def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():
 
     slow = Slow()
     begun = time.monotonic()
-    with Sandbox("gpipe_edu.course.exercise.ex02_clock.check", pack(lambda K, M: slow), 0.5) as sandbox:
+    with Sandbox("gpipe_edu.exercises.ex02_clock.check", pack(lambda K, M: slow), 0.5) as sandbox:
         assert sandbox(K=1, M=1).trouble.kind == "stopped"
     assert time.monotonic() - begun < 50
 
@@ -147,7 +149,7 @@ def test_time_that_others_take_is_not_the_answer_s():
 
     busy = [os.posix_spawn(sys.executable, [sys.executable, "-c", "while True: pass"], os.environ) for _ in range(10)]
     try:
-        with Sandbox("gpipe_edu.course.exercise.ex01_splitting.check", pack(works), 1) as sandbox:
+        with Sandbox("gpipe_edu.exercises.ex01_splitting.check", pack(works), 1) as sandbox:
             begun = time.monotonic()
             reply = sandbox(batch=[1], M=1)
             took = time.monotonic() - begun
@@ -169,16 +171,16 @@ def test_the_time_of_a_thread_counts(monkeypatch):
         thread.start()
         thread.join()
 
-    with Sandbox("gpipe_edu.course.exercise.ex01_splitting.check", pack(waits_for_a_thread), 0.5) as sandbox:
+    with Sandbox("gpipe_edu.exercises.ex01_splitting.check", pack(waits_for_a_thread), 0.5) as sandbox:
         assert sandbox(batch=[1], M=1).trouble.kind == "stopped"
 
 
 def test_an_answer_that_was_kept_from_working_is_judged_again_and_never_called_wrong(monkeypatch, home):
-    monkeypatch.setattr(patience, "wall", lambda seconds: 0.2)
-    monkeypatch.setattr(patience.Patience, "over", False)
+    monkeypatch.setattr(time_limit, "wall", lambda seconds: 0.2)
+    monkeypatch.setattr(time_limit.Patience, "over", False)
     with (
         pytest.raises(Crowded),
-        Sandbox("gpipe_edu.course.exercise.ex02_clock.check", pack(lambda K, M: time.sleep(60)), 5) as sandbox,
+        Sandbox("gpipe_edu.exercises.ex02_clock.check", pack(lambda K, M: time.sleep(60)), 5) as sandbox,
     ):
         sandbox(K=1, M=1)
     asked = []
@@ -198,9 +200,9 @@ def test_what_the_environment_tells_python_to_load_is_not_the_judge_s(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         textwrap.dedent("""
         import sys
-        if "gpipe_edu.course.judging" in " ".join(sys.orig_argv):
-            import gpipe_edu.course.judging as judging
-            from gpipe_edu.course.findings import Report, Success
+        if "gpipe_edu.exercises.judging" in " ".join(sys.orig_argv):
+            import gpipe_edu.exercises.judging as judging
+            from gpipe_edu.sandbox.findings import Report, Success
             judging.judge = lambda key, packed, seed, path: Report(key, "passed", seed, success=Success("mine"))
         """)
     )

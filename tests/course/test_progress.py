@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu import store
-from gpipe_edu.course import attempt, predict, progress, question
-from gpipe_edu.course.exercise import exercises
+from gpipe_edu.course import attempt, predict, progress
 from gpipe_edu.course.lessons import LESSONS
+from gpipe_edu.course.predictions import question
+from gpipe_edu.exercises import exercises
 from gpipe_edu.puzzles import SolvedLevels
 
 from ..puzzles.solutions import solved as solved_level

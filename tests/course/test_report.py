@@ -1,12 +1,12 @@
 """The pictures of a report: an answer that cannot run is drawn up to where it stands still, with its arrows."""
 
 import gpipe_edu as ge
-from gpipe_edu.course import page
 from gpipe_edu.course.check import show
-from gpipe_edu.course.findings import Chart, Finding, Report
+from gpipe_edu.course.notebook import output
 from gpipe_edu.course.report import drawings
+from gpipe_edu.sandbox.findings import Chart, Finding, Report
 from gpipe_edu.timeline import Timeline
-from gpipe_edu.timeline.standstill import Standstill
+from gpipe_edu.timeline.stuck_schedule import Standstill
 
 DEADLOCK = Chart("yours", "F0 B0 F1 B1\nF0 F1 B1 B0")
 EXPECTED = Chart("expected", str(ge.gpipe(2, 2)))
@@ -35,7 +35,7 @@ def test_a_report_shows_the_circle_where_no_notebook_runs(capsys):
 
 def test_and_a_picture_of_both_in_a_notebook(monkeypatch):
     shown = []
-    monkeypatch.setattr(page, "in_a_notebook", lambda: True)
+    monkeypatch.setattr(output, "in_a_notebook", lambda: True)
     monkeypatch.setattr("IPython.display.display", lambda data, **options: shown.append(data))
     show(Report("ex09/cap", "wrong", 1, finding=Finding("deadlock", "", charts=(DEADLOCK, EXPECTED))))
     assert "cannot run: deadlock" in repr(shown[-1])

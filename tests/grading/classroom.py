@@ -11,8 +11,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from gpipe_edu.course import percent
-from gpipe_edu.course.exercise import find
+from gpipe_edu.course.building import percent_format
+from gpipe_edu.exercises import find
 from gpipe_edu.grading.marks import promises
 from tests.processes import ROOT
 
@@ -53,10 +53,10 @@ def answered(answers):
 
 def solved(name):
     """The notebook with all of its solutions."""
-    cells = percent.read((Path(ROOT) / "solutions" / f"{name}.py").read_text(encoding="utf-8"))
+    cells = percent_format.read((Path(ROOT) / "solutions" / f"{name}.py").read_text(encoding="utf-8"))
     book = notebook(name)
     for cell, master in zip(book["cells"], cells, strict=True):
-        cell["source"] = percent.solution_of(master.source)
+        cell["source"] = percent_format.solution_of(master.source)
     return book
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gpipe_edu.grading import notebook
+from gpipe_edu.grading import submitted_notebook
 
 
 @pytest.fixture(autouse=True)
 def strict(monkeypatch):
     """In this process. A test that wants to see how errors are refused switches it off."""
-    monkeypatch.setattr(notebook, "STRICT", True)
+    monkeypatch.setattr(submitted_notebook, "STRICT", True)

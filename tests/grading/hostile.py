@@ -25,7 +25,7 @@ HOSTILE = {
 def clock(K, M):
     return Equal([1])""",
     "patches the judge": """def clock(K, M):
-    import gpipe_edu.course.exercise.ex02_clock.check as check, gpipe_edu.process.plain as plain
+    import gpipe_edu.exercises.ex02_clock.check as check, gpipe_edu.process.plain as plain
     check.examine = lambda *a: None
     plain.encode = lambda value: b'{"tuple": [null, null]}'
     return []""",
@@ -38,7 +38,7 @@ def clock(K, M):
             pass
     return []""",
     "rewrites the package": f"""def clock(K, M):
-    open({str(Path(ROOT) / "gpipe_edu" / "course" / "exercise" / "ex02_clock" / "said.toml")!r}, "a").write("# mine")
+    open({str(Path(ROOT) / "gpipe_edu" / "exercises" / "ex02_clock" / "said.toml")!r}, "a").write("# mine")
     return []""",
     "kills the judge": """def clock(K, M):
     import os

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from gpipe_edu.course.exercise import exercises, find
+from gpipe_edu.exercises import exercises, find
 from gpipe_edu.grading.marks import points, promises
 from tests.solutions.bank import bank
 

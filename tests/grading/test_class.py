@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gpipe_edu.course.exercise import exercises, find
+from gpipe_edu.exercises import exercises, find
 from gpipe_edu.process import cage
 from tests.processes import ROOT, running, until
 from tests.solutions.bank import everything

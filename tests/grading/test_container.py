@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.course.exercise import exercises
+from gpipe_edu.exercises import exercises
 from gpipe_edu.grading import container
 from tests.processes import running
 
@@ -69,7 +69,7 @@ def test_the_image_has_the_package_and_no_solution(stand_in, monkeypatch):
         monkeypatch.setenv(name, value)
     container.worker("podman", print)
     assert {path.name for path in (kept / "context").iterdir()} == {"Containerfile", "requirements.txt", "gpipe_edu"}
-    assert (kept / "context" / "gpipe_edu" / "course" / "exercise" / "said.toml").exists()
+    assert (kept / "context" / "gpipe_edu" / "exercises" / "said.toml").exists()
     pinned = (kept / "context" / "requirements.txt").read_text().split()
     assert all("==" in line for line in pinned)
     assert {"numpy", "torch", "cloudpickle"} <= {line.partition("==")[0] for line in pinned}

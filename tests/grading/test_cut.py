@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gpipe_edu.course.exercise import exercises, find
+from gpipe_edu.exercises import exercises, find
 from gpipe_edu.grading.cut import cut, make, may_have
-from gpipe_edu.grading.notebook import LARGEST, Cell, Refused, read
+from gpipe_edu.grading.submitted_notebook import LARGEST, Cell, Refused, read
 
 from .classroom import CLOCK, answered, code, notebook, solved
 

@@ -109,7 +109,7 @@ def graded(classroom, tmp_path_factory):
     """Where the marks are, what was printed, and the class's folder before."""
     out, home, temporary = (tmp_path_factory.mktemp(name) for name in ("out", "home", "temporary"))
     before = digests(classroom)
-    package = digests(Path(ROOT) / "gpipe_edu" / "course")
+    package = digests(Path(ROOT) / "gpipe_edu" / "exercises")
     (home / "progress.json").write_text("{}")
     said = run(
         classroom, "--out", out / "marks", "--tasks", "01,02", "--jobs", "2",
@@ -117,7 +117,7 @@ def graded(classroom, tmp_path_factory):
     )  # fmt: skip
     assert running(temporary) == []
     assert digests(classroom) == before
-    assert digests(Path(ROOT) / "gpipe_edu" / "course") == package
+    assert digests(Path(ROOT) / "gpipe_edu" / "exercises") == package
     assert (home / "progress.json").read_text() == "{}"
     assert list(temporary.iterdir()) == []
     return out / "marks", said

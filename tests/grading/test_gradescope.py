@@ -183,7 +183,7 @@ def test_without_a_cage_an_answer_is_nobody_and_reaches_neither_judge_nor_marks(
 
 
 def test_where_nothing_protects_the_marks_nothing_is_judged(archive, tmp_path, monkeypatch):
-    from gpipe_edu.grading import gradescope_run
+    from gpipe_edu.grading.skins import gradescope_run
     from gpipe_edu.process import cage as cage_module
 
     place = container(tmp_path / "autograder", archive)

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from gpipe_edu.course import build, percent
-from gpipe_edu.course.exercise import exercises, find
-from gpipe_edu.course.findings import Finding, Report, Success
-from gpipe_edu.course.judging import judge
+from gpipe_edu.course.building import build, percent_format
+from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises.judging import judge
 from gpipe_edu.grading.marks import mark, points, promises, share
 from gpipe_edu.process.packing import pack
+from gpipe_edu.sandbox.findings import Finding, Report, Success
 from tests.solutions.bank import everything
 
 from .classroom import share_of
@@ -26,7 +26,7 @@ def wrong(key, slip):
 def test_points_are_those_of_the_masters():
     for key in exercises():
         master = build.ROOT / "solutions" / f"{find(key).notebook}.py"
-        cells = [cell.metadata.get("nbgrader", {}) for cell in percent.read(master.read_text(encoding="utf-8"))]
+        cells = [cell.metadata.get("nbgrader", {}) for cell in percent_format.read(master.read_text(encoding="utf-8"))]
         assert points(key) == next(
             cell["points"] for cell in cells if cell.get("grade_id") == f"{find(key).cell}-check"
         )

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.course.exercise import exercises, find
-from gpipe_edu.grading import nbgrader_course
+from gpipe_edu.exercises import exercises, find
 from gpipe_edu.grading.marks import points, promises
+from gpipe_edu.grading.skins import nbgrader_course
 from gpipe_edu.process import cage
 from tests.processes import ROOT
 from tests.solutions.bank import bank

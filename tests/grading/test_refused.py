@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gpipe_edu.course.findings import Chart, Finding, Report
-from gpipe_edu.grading import grade, notebook, pages, submissions
+from gpipe_edu.grading import feedback_pages, grade, submissions, submitted_notebook
 from gpipe_edu.grading.marks import mark
 from gpipe_edu.process import cage
+from gpipe_edu.sandbox.findings import Chart, Finding, Report
 
 from .classroom import CLOCK, answered, code, hand_in, run, states, table
 from .classroom import notebook as released
@@ -230,19 +230,19 @@ def test_an_error_that_nobody_has_thought_of_is_one_student_s(two, tmp_path, mon
     fail_for_bob(monkeypatch, where, error)
     with pytest.raises(type(error)):
         graded(two, tmp_path)
-    monkeypatch.setattr(notebook, "STRICT", False)
+    monkeypatch.setattr(submitted_notebook, "STRICT", False)
     marks = graded(two, tmp_path).marks
     assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}
     assert {mark.state for mark in marks["bob"].values()} == {"refused"}
     why = f"{what} can't be dealt with ({type(error).__name__}: {error})"
     assert marks["bob"]["ex02/clock"].why == why
-    written = pages.write(tmp_path / "out", graded(two, tmp_path)).marks
+    written = feedback_pages.write(tmp_path / "out", graded(two, tmp_path)).marks
     assert written == marks
     assert why in unescape((tmp_path / "out" / "feedback" / "bob.html").read_text(encoding="utf-8"))
 
 
 def test_an_interrupt_is_none(two, tmp_path, monkeypatch):
-    monkeypatch.setattr(notebook, "STRICT", False)
+    monkeypatch.setattr(submitted_notebook, "STRICT", False)
     fail_for_bob(monkeypatch, "cut", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         graded(two, tmp_path)
@@ -254,8 +254,8 @@ def test_what_can_not_be_told_of_an_answer_is_refused_and_the_others_are_told(tw
     class_ = graded(two, tmp_path)
     class_.marks["bob"]["ex02/clock"] = mark([report])
     class_.marks["ada"]["ex02/clock"] = mark([report._replace(finding=finding._replace(charts=()))])
-    monkeypatch.setattr(notebook, "STRICT", False)
-    marks = pages.write(tmp_path / "out", class_).marks
+    monkeypatch.setattr(submitted_notebook, "STRICT", False)
+    marks = feedback_pages.write(tmp_path / "out", class_).marks
     assert {name: row["ex02/clock"].state for name, row in marks.items()} == {"ada": "wrong", "bob": "refused"}
     bob, whole = ((tmp_path / "out" / name).read_text(encoding="utf-8") for name in ("feedback/bob.html", "class.html"))
     assert "what was found can&#x27;t be dealt with (AttributeError: " in bob

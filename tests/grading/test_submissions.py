@@ -8,8 +8,8 @@ import zipfile
 import pytest
 
 from gpipe_edu.grading import submissions
-from gpipe_edu.grading.notebook import LARGEST, Refused
 from gpipe_edu.grading.submissions import books_in, file_name, find, newest_first
+from gpipe_edu.grading.submitted_notebook import LARGEST, Refused
 
 BOOK = "exercise_02_clock.ipynb"
 

@@ -6,8 +6,8 @@ import tomllib
 import pytest
 
 from gpipe_edu.cli import main
-from gpipe_edu.course import build
-from gpipe_edu.lecture.plan import numbers, read
+from gpipe_edu.course.building import build
+from gpipe_edu.lecture.outline import numbers, read
 from gpipe_edu.lecture.slides import html
 
 each = pytest.mark.parametrize("number", numbers())

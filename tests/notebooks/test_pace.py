@@ -9,7 +9,8 @@ import re
 
 import pytest
 
-from gpipe_edu.course import challenge, question
+from gpipe_edu.course import challenge
+from gpipe_edu.course.predictions import question
 
 from .test_standard import LESSONS, prose, read
 

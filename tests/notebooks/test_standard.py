@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from gpipe_edu.course import question
+from gpipe_edu.course.predictions import question
 from gpipe_edu.puzzles.levels import LEVELS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.process import last_words
+from gpipe_edu.process import stack_on_timeout
 from gpipe_edu.process.child import Child
 from gpipe_edu.process.lines import Line
 
@@ -92,12 +92,12 @@ def test_it_has_one_thread_and_what_it_is_told(monkeypatch, tmp_path):
 
 LAST_WORDS = """
 import os, signal
-from gpipe_edu.process import last_words
+from gpipe_edu.process import stack_on_timeout
 
 def inner():
     os.kill(os.getpid(), signal.SIGUSR1)
 
-with last_words.ready(60):
+with stack_on_timeout.ready(60):
     inner()
 os.kill(os.getpid(), signal.SIGUSR1)  # a question that comes late
 """
@@ -106,6 +106,6 @@ os.kill(os.getpid(), signal.SIGUSR1)  # a question that comes late
 def test_last_words_are_read_outermost_first():
     command = [sys.executable, "-c", LAST_WORDS]
     dump = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=True).stderr
-    assert last_words.read(dump) == [Line("<string>", 9, "<module>"), Line("<string>", 6, "inner")]
-    assert last_words.without("Before.\n" + dump) == "Before.\n"
-    assert last_words.read("nothing of the kind") == []
+    assert stack_on_timeout.read(dump) == [Line("<string>", 9, "<module>"), Line("<string>", 6, "inner")]
+    assert stack_on_timeout.without("Before.\n" + dump) == "Before.\n"
+    assert stack_on_timeout.read("nothing of the kind") == []

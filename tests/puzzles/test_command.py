@@ -120,7 +120,7 @@ def test_share_and_open(play):
 
 def test_prove_and_run(play, monkeypatch):
     for name, size in (("WIDTH", 12), ("SAMPLES", 3)):
-        monkeypatch.setattr(f"gpipe_edu.puzzles.run.{name}", size)
+        monkeypatch.setattr(f"gpipe_edu.puzzles.real_run.{name}", size)
     out = play("prove", "run", " / ".join(SOLUTIONS["first-dependency"].splitlines()), "run")
     assert "No schedule is done before 6" in out
     assert "Search: proved: no schedule is done before 6" in out

@@ -186,7 +186,7 @@ def test_a_dropped_pipe_frees_its_weights():
 
 def test_the_backward_of_a_pipe_in_the_thread_of_autograd(monkeypatch):
     """The way that CUDA takes, run on the CPU: the same gradients, and the same errors."""
-    run = pytest.importorskip("gpipe_edu.pytorch.run")
+    run = pytest.importorskip("gpipe_edu.pytorch.mini_batch")
     monkeypatch.setattr(run, "CudaPlace", run.Place)
     for options in bench.variants(2, 3):
         bench.compare(bench.mlp(), *bench.data(7), way="transparent", steps=2, **options)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gpipe_edu.course import judging
+from gpipe_edu.exercises import judging
 from gpipe_edu.process import child
 
 from .warm import Warm

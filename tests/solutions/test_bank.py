@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.course import exercise
-from gpipe_edu.course.exercise import exercises, find
-from gpipe_edu.course.judging import judge
+from gpipe_edu import exercises as room
+from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises.judging import judge
 from gpipe_edu.process.packing import pack
 from gpipe_edu.schedule.doctor import CODES
 
@@ -82,7 +82,7 @@ def test_every_slip_with_a_sentence_is_met_by_an_answer(key):
 
 
 def test_every_sentence_that_exercises_share_is_met_by_an_answer():
-    shared = tomllib.loads(Path(exercise.__file__).with_name("said.toml").read_text(encoding="utf-8"))["slips"]
+    shared = tomllib.loads(Path(room.__file__).with_name("said.toml").read_text(encoding="utf-8"))["slips"]
     met = {entry.slip for entry in everything()}
     assert met & set(CODES)  # what the doctor says is told as "cannot-run", under the doctor's own codes,
     tested_with_the_check = {"cannot-run", "strange"}  # and what breaks the judge in test_check.py

@@ -12,8 +12,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from gpipe_edu.course import build, percent, question
-from gpipe_edu.course.exercise import exercises, find
+from gpipe_edu.course.building import build, percent_format
+from gpipe_edu.course.predictions import question
+from gpipe_edu.exercises import exercises, find
 
 ROOT = Path(__file__).resolve().parents[2]
 MASTERS = build.masters(ROOT)
@@ -21,7 +22,7 @@ each = pytest.mark.parametrize("master", MASTERS, ids=lambda path: path.stem)
 
 
 def cells(master):
-    return percent.read(master.read_text(encoding="utf-8"))
+    return percent_format.read(master.read_text(encoding="utf-8"))
 
 
 def released(master):

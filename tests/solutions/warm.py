@@ -71,7 +71,7 @@ def serve(descriptor):
     import torch  # noqa: F401
 
     from gpipe_edu import reference, simulate  # noqa: F401
-    from gpipe_edu.course.exercise import exercises
+    from gpipe_edu.exercises import exercises
 
     for exercise in exercises().values():
         assert exercise.check

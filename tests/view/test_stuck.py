@@ -5,7 +5,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import read_diagram
-from gpipe_edu.timeline.standstill import standstill
+from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.layout import layout
 from gpipe_edu.view.stuck_text import render_stuck
 from gpipe_edu.view.svg import paint

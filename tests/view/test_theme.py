@@ -6,7 +6,7 @@ import pytest
 from coloraide import Color
 
 import gpipe_edu as ge
-from gpipe_edu.timeline.standstill import standstill
+from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view import (
     memory_curve,
     panels,

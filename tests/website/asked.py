@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 COURSE = files("gpipe_edu.course")
+EXERCISES = files("gpipe_edu.exercises")
 
 
 def entries():
@@ -20,7 +21,7 @@ def entries():
         if file.name.endswith(".toml"):
             lesson = file.name.removesuffix(".toml")
             found |= {f"{lesson}/{name}": entry for name, entry in _toml(file).items()}
-    for folder in COURSE.joinpath("exercise").iterdir():
+    for folder in EXERCISES.iterdir():
         if folder.name.startswith("ex") and folder.is_dir():
             asked = _toml(folder.joinpath("said.toml")).get("predictions", {})
             found |= {f"{folder.name[:4]}/{name}": entry for name, entry in asked.items()}

@@ -12,8 +12,8 @@ import nbformat
 import pytest
 
 from gpipe_edu import store
-from gpipe_edu.course import question
-from gpipe_edu.course.prediction_widget import Prediction
+from gpipe_edu.course.predictions import question
+from gpipe_edu.course.predictions.widget import Prediction
 from website import cells, live, pages
 
 from .asked import entries, misjudged, on_page

@@ -2,7 +2,7 @@
 
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.place import wait_for_gpus
-from gpipe_edu.pytorch.worker import Workers
+from gpipe_edu.pytorch.workers import Workers
 
 from .attention import Attention, Block
 from .carried import carried

@@ -14,7 +14,7 @@ import traitlets
 
 from gpipe_edu.puzzles import Board
 from gpipe_edu.puzzles.levels import LARGEST, SANDBOX
-from gpipe_edu.puzzles.run import engines
+from gpipe_edu.puzzles.real_run import engines
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.view.gantt.assets import asset, style, widget_module

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpipe_edu.course.exercise import exercises
+from gpipe_edu.exercises import exercises
 
 
 class Entry(NamedTuple):

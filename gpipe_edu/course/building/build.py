@@ -1,0 +1,166 @@
+"""Exercises from their masters: a notebook with the solutions taken out, built anew only where nobody has worked.
+
+What a learner has typed can't be had again, so a notebook that differs in any way from what was built is left alone.
+Each one carries the digest of its own cells to tell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from . import percent_format
+from .glossary_links import definitions, with_definitions
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+WORK: Final = ROOT / "work"
+"""Where a learner's copy of the course is: see `workspace.py`."""
+FRESH: Final = ".fresh"
+"""Where a copy of the course without solutions has a fresh notebook of every exercise."""
+
+_OURS: Final = "gpipe_edu"
+
+
+class Built(NamedTuple):
+    """What became of one exercise. what: "written", "same", "kept" or "beside"."""
+
+    path: Path
+    what: str
+
+    def __str__(self) -> str:
+        words = {
+            "written": "written",
+            "same": "up to date",
+            "kept": "left alone, for you have worked in it; --beside writes the new version beside it",
+            "beside": "the new version, written beside the one you have worked in",
+        }
+        return f"{self.path.name}: {words[self.what]}"
+
+
+def masters(root: Path = ROOT) -> list[Path]:
+    """The masters in reading order. Raises FileNotFoundError where there are none."""
+    found = sorted((root / "solutions").glob("exercise_*.py"))
+    if not found:
+        raise FileNotFoundError(
+            "the folder solutions/ is not here: exercises are built in the course's repository, not from the package"
+        )
+    return found
+
+
+def build(root: Path = ROOT, beside: bool = False) -> list[Built]:
+    """Build every exercise; `beside` writes the new version of a changed one under another name."""
+    (root / "exercises").mkdir(exist_ok=True)
+    return [build_one(master, root / "exercises", beside) for master in masters(root)]
+
+
+def build_one(master: Path, folder: Path, beside: bool = False, marked: bool = False) -> Built:
+    """Build the exercise of one master into `folder`; marked: with its solutions, between the markers."""
+    target = folder / f"{master.stem}.ipynb"
+    text = notebook_text(master, marked)
+    if not target.exists():
+        target.write_text(text, encoding="utf-8")
+        return Built(target, "written")
+    if target.read_text(encoding="utf-8") == text:
+        return Built(target, "same")
+    if untouched(target):
+        target.write_text(text, encoding="utf-8")
+        return Built(target, "written")
+    if not beside:
+        return Built(target, "kept")
+    other = free_name(target, "new")
+    other.write_text(text, encoding="utf-8")
+    return Built(other, "beside")
+
+
+def exercise(stem: str, root: Path = ROOT) -> Path:
+    """The notebook of an exercise that a learner works in: in the copy of the course, if there is one."""
+    copied = root / WORK.name / "exercises" / f"{stem}.ipynb"
+    return copied if copied.is_file() else root / "exercises" / f"{stem}.ipynb"
+
+
+def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
+    """A fresh notebook for the exercise; what was there is renamed first. Returns the notebook and the copy, if any.
+
+    Raises ValueError for an exercise that does not exist, FileNotFoundError where nothing is left to make it from.
+    """
+    target, copy = exercise(stem, root), None
+    text = fresh(stem, root)
+    target.parent.mkdir(exist_ok=True)
+    if target.exists() and not untouched(target):
+        copy = free_name(target, f"{datetime.now():%Y-%m-%d_%H%M%S}")
+        target.rename(copy)
+    target.write_text(text, encoding="utf-8")
+    return target, copy
+
+
+def fresh(stem: str, root: Path = ROOT) -> str:
+    """The released notebook of an exercise: built from its master, or, where there are none, one nobody has worked in.
+
+    Raises as `reset` does.
+    """
+    if (root / "solutions").is_dir():
+        master = next((path for path in masters(root) if path.stem == stem), None)
+        if master is None:
+            names = ", ".join(path.stem for path in masters(root))
+            raise ValueError(f"there is no exercise {stem!r}; there are {names}")
+        return notebook_text(master)
+    for folder in (FRESH, "exercises"):
+        path = root / folder / f"{stem}.ipynb"
+        if path.is_file() and untouched(path):
+            return path.read_text(encoding="utf-8")
+    raise FileNotFoundError(
+        f"no fresh {stem}.ipynb is left here: get it again from where you had the course, under another name"
+    )
+
+
+def notebook_text(master: Path, marked: bool = False) -> str:
+    """The released notebook as JSON, the same text for the same master; marked: that with its solutions.
+
+    Raises ValueError for a faulty master.
+    """
+    cells = []
+    known = definitions(master.parents[1] / "docs" / "glossary.md")
+    for number, cell in enumerate(percent_format.read(master.read_text(encoding="utf-8"))):
+        source = cell.source if marked else percent_format.without_solution(cell.source)
+        if cell.kind == "markdown":
+            source = with_definitions(source, known)
+        entry: dict[str, Any] = {"cell_type": cell.kind, "id": f"cell-{number:02}", "metadata": cell.metadata}
+        if cell.kind == "code":
+            entry |= {"execution_count": None, "outputs": []}
+        cells.append(entry | {"source": source.splitlines(keepends=True)})
+    metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+        _OURS: {"digest": _digest(cells)},
+    }
+    notebook = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def untouched(path: Path) -> bool:
+    """Whether the notebook holds nothing but what was built: no other cell, no result, no trace of work."""
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        cells = notebook["cells"]
+        if any(cell.get("outputs") or cell.get("attachments") for cell in cells):
+            return False
+        return bool(notebook["metadata"][_OURS]["digest"] == _digest(cells))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def free_name(path: Path, word: str) -> Path:
+    """A name beside `path` that nothing has: "exercise.new.ipynb", "exercise.new-2.ipynb", ..."""
+    number, found = 1, path.with_suffix(f".{word}{path.suffix}")
+    while found.exists():
+        number += 1
+        found = path.with_suffix(f".{word}-{number}{path.suffix}")
+    return found
+
+
+def _digest(cells: list[dict[str, Any]]) -> str:
+    parts = [[cell["cell_type"], "".join(cell["source"])] for cell in cells]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

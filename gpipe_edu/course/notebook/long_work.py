@@ -1,0 +1,87 @@
+"""Long work shows itself on one line that is written over: how far it is, or at least how long it has been at work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+from . import output
+
+Item = TypeVar("Item")
+
+_OFTEN: Final = 0.25
+"""Seconds between two looks at the clock that write a line."""
+
+
+def track(items: Collection[Item], what: str) -> Iterator[Item]:
+    """The items one by one; a line in the notebook tells how many `what` are done and how long the rest takes.
+
+    Outside of a notebook nothing is shown.
+    """
+    line = _HowFar(what, len(items)) if output.in_a_notebook() else None
+    for done, item in enumerate(items):
+        if line:
+            line.show(done)
+        yield item
+    if line:
+        line.end()
+
+
+@contextmanager
+def counting(what: str, about: int) -> Iterator[None]:
+    """Around work that doesn't tell how far it is, another process's: a line in the notebook counts its seconds.
+
+    about: how many seconds it takes on most machines. Outside of a notebook nothing is shown.
+    """
+    if not output.in_a_notebook():
+        yield
+        return
+    began, over = time.monotonic(), threading.Event()
+    line = _Line(f"{what}: about {about} s ...")
+
+    def count() -> None:
+        while not over.wait(1):
+            line.write(f"{what}: {time.monotonic() - began:.0f} s of about {about}")
+
+    counter = threading.Thread(target=count, daemon=True)
+    counter.start()
+    try:
+        yield
+    finally:
+        over.set()
+        counter.join()
+        line.write(f"{what}: {time.monotonic() - began:.0f} s")
+
+
+class _Line:
+    """A line in the notebook that can be written over."""
+
+    def __init__(self, words: str) -> None:
+        display: Any = import_module("IPython.display").display
+        self.handle = display({"text/plain": words}, raw=True, display_id=True)
+
+    def write(self, words: str) -> None:
+        self.handle.update({"text/plain": words}, raw=True)
+
+
+class _HowFar:
+    """How many items are done: written at most every quarter of a second."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total = what, total
+        self.began = self.written = time.monotonic()
+        self.line = _Line(f"{what}: 0 of {total} ...")
+
+    def show(self, done: int) -> None:
+        now = time.monotonic()
+        if done and now - self.written >= _OFTEN:
+            self.written = now
+            left = (now - self.began) / done * (self.total - done)
+            self.line.write(f"{self.what}: {done} of {self.total}, about {max(1, round(left))} s to go")
+
+    def end(self) -> None:
+        self.line.write(f"{self.what}: {self.total} of {self.total}, {time.monotonic() - self.began:.0f} s")

@@ -1,0 +1,142 @@
+"""A cell that is silent for seconds shows one line that counts them; when it speaks or ends, the line is gone.
+
+Nobody asks for it: IPython tells when a cell begins and ends, and whatever a cell shows is sent by the kernel's one
+session, so that is where we hear it speak. The line is taken away by clearing the cell's output, which nothing else
+stands in as long as the cell is silent: so nothing of it is saved, not even an empty place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Any, Final
+from uuid import uuid4
+
+from . import output
+
+PATIENCE: Final = 2.5
+"""Seconds that a cell may be silent."""
+
+_IN_ITS_PLACE: Final = {"stream", "display_data", "execute_result", "error"}
+_SPEAKS: Final = _IN_ITS_PLACE | {"update_display_data", "clear_output", "input_request", "comm_open", "comm_msg"}
+"""Messages that are a cell's own output, or that decide where it goes: widgets may catch it."""
+
+
+def watch_cells() -> None:
+    """From now on, in a notebook, a silent cell counts its seconds. Not in a browser's kernel, which has no threads."""
+    if output.in_a_notebook() and sys.platform != "emscripten":
+        _Watch(sys.modules["IPython"].get_ipython())
+
+
+class _Watch:
+    """Knows the cell that runs, and hears all that the kernel sends."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.cell: _Cell | None = None
+        session = shell.kernel.session
+        self.send = session.send
+        session.send = self.hear
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_parent=self.forked, after_in_child=self.forget)
+        shell.events.register("pre_run_cell", self.begin)
+        shell.events.register("post_run_cell", self.end)
+
+    def begin(self, _: Any) -> None:
+        request = self.shell.get_parent()
+        if self.cell and self.cell.asked == _asked(request):
+            self.cell.depth += 1  # a cell that runs a cell is one cell to its reader
+            return
+        if self.cell:
+            self.cell.end()
+        self.cell = _Cell(self, request) if _asked(request) else None  # a kernel's own start asks for nothing
+
+    def end(self, _: Any) -> None:
+        cell = self.cell
+        if cell and cell.asked == _asked(self.shell.get_parent()):
+            cell.depth -= 1
+            if not cell.depth:
+                self.cell = None
+                cell.end()
+
+    def hear(
+        self, stream: Any, msg_or_type: Any, content: Any = None, parent: Any = None, *rest: Any, **named: Any
+    ) -> Any:
+        """In the place of `Session.send`."""
+        cell = self.cell
+        if cell:
+            whole = isinstance(msg_or_type, dict)
+            kind = msg_or_type["header"]["msg_type"] if whole else msg_or_type
+            if kind in _SPEAKS and _asked(msg_or_type["parent_header"] if whole else parent) == cell.asked:
+                cell.speaks(kind)
+        return self.send(stream, msg_or_type, content, parent, *rest, **named)
+
+    def forked(self) -> None:
+        """What a fork prints goes past us, and clearing it away would be worse than silence."""
+        if self.cell:
+            self.cell.speaks("fork")
+
+    def forget(self) -> None:
+        """In a fork: it has the session, but neither our thread nor whoever holds our lock."""
+        self.cell = None
+
+    def tell(self, kind: str, content: dict[str, Any], request: Any) -> None:
+        """Send to where the outputs of that request's cell are."""
+        publisher = self.shell.display_pub
+        self.send(publisher.pub_socket, kind, content, parent=request, ident=publisher.topic)
+
+
+class _Cell:
+    """One run of a cell: a thread counts until it speaks or ends."""
+
+    def __init__(self, watch: _Watch, request: Any) -> None:
+        self.watch, self.request, self.asked = watch, request, _asked(request)
+        self.depth = 1
+        self.began, self.line = time.monotonic(), uuid4().hex
+        self.shown = self.spoke = False
+        self.lock = threading.RLock()  # collecting garbage may close a widget, which sends, anywhere
+        self.over = threading.Event()
+        self.counter = threading.Thread(target=self.count, name="silent cell", daemon=True)
+        self.counter.start()
+
+    def count(self) -> None:
+        wait = PATIENCE
+        while not self.over.wait(wait):
+            self.show()
+            wait = 1
+
+    def show(self) -> None:
+        with self.lock:
+            if not self.spoke:
+                data = {"text/plain": _words(time.monotonic() - self.began)}
+                content = {"data": data, "metadata": {}, "transient": {"display_id": self.line}}
+                kind = "update_display_data" if self.shown else "display_data"
+                self.shown = True
+                self.watch.tell(kind, content, self.request)
+
+    def speaks(self, kind: str) -> None:
+        """What is sent next stands where the line was, without a moment in which there is nothing."""
+        with self.lock:
+            self.spoke = True
+            self.over.set()
+            if self.shown:
+                self.shown = False
+                self.watch.tell("clear_output", {"wait": kind in _IN_ITS_PLACE}, self.request)
+
+    def end(self) -> None:
+        self.speaks("end")
+        self.counter.join()
+
+
+def _asked(request: Any) -> Any:
+    """Which request this is, given it or its header; None if there is none."""
+    return (request.get("header") or request).get("msg_id") if request else None
+
+
+def _words(seconds: float) -> str:
+    torch = sys.modules.get("torch")
+    if getattr(getattr(torch, "__spec__", None), "_initializing", False):  # so Python marks a module that is loading
+        return f"loading PyTorch, {seconds:.0f} s; up to 15 s the first time"
+    return f"running, {seconds:.0f} s"

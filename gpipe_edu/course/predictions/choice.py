@@ -1,0 +1,110 @@
+"""A question with options, of which one is right; every other one is told why it is not.
+
+[what-is-stored]
+question = "..."                  # Markdown, one or two sentences
+options = ["...", "...", "..."]   # A, B, C here; each learner sees them in an order of his or her own
+answer = "B"
+wrong = { A = "...", C = "..." }  # Markdown; shown to those who chose that option
+because = "..."                   # Markdown; shown to all, after the commit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from string import ascii_uppercase
+from typing import Any, ClassVar
+
+from . import option_order
+from .question_kind import Question, texts
+
+
+@dataclass(frozen=True)
+class Choice(Question):
+    """Options by the letter of the file, the letter of the right one, and for every other what is wrong with it.
+
+    What is kept of an answer is the letter of the file, so that it stays true in every order. `order` has these
+    letters as they are shown: as A, B, C, from the first.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    answer: str = "A"
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "choice"
+
+    def shuffled(self) -> Choice:
+        """The options in this learner's order."""
+        return replace(self, order=tuple(option_order.shuffled(self.key, self.options)))
+
+    def shown(self, kept: Any) -> str:
+        """The letter under which this learner sees an option."""
+        return ascii_uppercase[self._order.index(kept)]
+
+    def read(self, answer: object) -> str:
+        """The option of a letter as it is shown, a small one being as good."""
+        if not isinstance(answer, str):
+            raise TypeError(f"answer is {answer!r}; it must be {_either(self.options)}, as text")
+        given = answer.strip().upper()
+        if given not in self.options:
+            raise ValueError(f"answer is {answer!r}; {self.key} allows {_either(self.options)}")
+        return self._order[ascii_uppercase.index(given)]
+
+    def knows(self, kept: object) -> bool:
+        """Whether it is the letter of an option in the file."""
+        return isinstance(kept, str) and kept in self.options
+
+    def right(self, kept: Any) -> bool:
+        """Whether it is the right option."""
+        return bool(kept == self.answer)
+
+    def told(self, kept: Any) -> str:
+        """Both letters, and what is wrong with a wrong one."""
+        said, right = self.shown(kept), self.solution()
+        if self.right(kept):
+            return f"You said {said}, and {right} it is."
+        return f"You said {said}. It is {right}. {self.wrong[kept]}"
+
+    def offered(self) -> str:
+        """The options, one a line."""
+        options = "\n".join(f"- {letter}. {text}" for letter, text in self.page()["options"])
+        return f'{options}\n\nCommit with predict("{self.key}", "A"), or another letter.'
+
+    def page(self) -> dict[str, Any]:
+        """The options by the letters shown; their texts are Markdown."""
+        return {"options": [[self.shown(name), self.options[name]] for name in self._order]}
+
+    def solution(self) -> str:
+        """The letter under which the right option is shown."""
+        return self.shown(self.answer)
+
+    @property
+    def _order(self) -> tuple[str, ...]:
+        return self.order or tuple(self.options)
+
+
+def choice(key: str, entry: Mapping[str, Any]) -> Choice:
+    """The entry of a file, checked: its writer learns of a slip when the cell is first run. Raises ValueError."""
+    if not isinstance(entry["options"], list) or not 2 <= len(entry["options"]) <= 6:
+        raise ValueError(f"{key} has options {entry['options']!r}; it must be a list of 2 to 6 texts")
+    found = texts(key, entry, {"question", "because"})
+    options = texts(
+        key, dict(zip(ascii_uppercase, entry["options"], strict=False)), set(ascii_uppercase[: len(entry["options"])])
+    )
+    options = dict(sorted(options.items()))
+    if entry["answer"] not in options:
+        raise ValueError(f"{key} has answer {entry['answer']!r}; it must be {_either(options)}")
+    others = options.keys() - {entry["answer"]}
+    if not isinstance(entry["wrong"], dict) or entry["wrong"].keys() != others:
+        raise ValueError(
+            f"{key} has wrong = {entry['wrong']!r}; it must tell of {', '.join(sorted(others))} why it is wrong"
+        )
+    return Choice(
+        key, found["question"], found["because"], options, entry["answer"], texts(key, entry["wrong"], others)
+    )
+
+
+def _either(letters: Iterable[str]) -> str:
+    *most, last = letters
+    return f"{', '.join(most)} or {last}"

@@ -1,0 +1,66 @@
+"""What came of a question: the answer that one has committed to, kept in the learner's file, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gpipe_edu import store
+
+from .question import formerly
+from .question_kind import Question
+
+SECTION = "predictions"
+"""Of the learner's file."""
+
+
+class Outcome(NamedTuple):
+    """What came of a question: the answer committed to, as it is kept, and any trouble in keeping it."""
+
+    chosen: Any
+    trouble: str = ""
+
+
+def recall(question: Question) -> Outcome | None:
+    """What was committed earlier; None if nothing was, or an option that a new edition no longer has."""
+    try:
+        kept = store.read(SECTION)
+    except OSError:  # a folder one may not read holds no answers of ours
+        return None
+    move(kept, question)
+    chosen = kept.get(question.key)
+    return Outcome(chosen) if question.knows(chosen) else None
+
+
+def commit(question: Question, chosen: Any) -> Outcome:
+    """Keep `chosen`, unless an answer is kept already: then that one counts."""
+    try:
+        with store.change(SECTION) as kept:
+            move(kept, question)
+            if not question.knows(kept.get(question.key)):
+                kept[question.key] = chosen
+            return Outcome(kept[question.key], "" if kept[question.key] == chosen else _earlier(question, chosen))
+    except OSError as error:
+        return Outcome(
+            chosen, f"Your answer could not be kept ({error}). Set {store.HOME} to a folder you may write to."
+        )
+
+
+def verdict(question: Question, outcome: Outcome) -> str:
+    """The sentences a reader gets after the commit, as Markdown."""
+    return "\n\n".join(filter(None, [f"{question.told(outcome.chosen)} {question.because}", outcome.trouble]))
+
+
+def as_text(question: Question, outcome: Outcome | None) -> str:
+    """The question for a terminal, and for pages where no kernel runs; with the verdict once there is one."""
+    return f"Predict. {question.text}\n\n{verdict(question, outcome) if outcome else question.offered()}"
+
+
+def move(kept: store.Section, question: Question) -> None:
+    """An answer given when the question stood in another lesson counts where it stands now."""
+    before = kept.pop(formerly(question), None)
+    if before is not None:
+        kept.setdefault(question.key, before)
+
+
+def _earlier(question: Question, chosen: Any) -> str:
+    return f'(Not {question.shown(chosen)}: the first answer counts. To answer anew: forget("{question.key}").)'

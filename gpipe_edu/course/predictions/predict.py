@@ -1,0 +1,55 @@
+"""Predict before you run: a question that shows its answer only to those who have committed to one of their own.
+
+A wrong prediction is what makes the explanation stick, so the answer is neither in the notebook nor in what the page
+gets before the commit. An answer is kept in the learner's file (see `store`): a restarted kernel shows it again.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from gpipe_edu import store
+from gpipe_edu.course.notebook import output
+
+from . import queued_cells
+from .commit import SECTION, Outcome, as_text, commit, move, recall, verdict
+from .question import find
+from .question_kind import Question
+
+
+def predict(key: str, answer: object = None) -> None:
+    """Ask the question `key`, such as "03/first-backward"; with an `answer`, such as "B", commit to it instead.
+
+    In a notebook one chooses, drags, clicks or draws. The first commit counts: the answer is shown then, and
+    `forget(key)` lets you try again. Cells that *Run All* has lined up behind an open question wait: run them when you
+    have committed. Raises ValueError for a key or an answer that does not exist, naming those that do.
+    """
+    question = find(key).shuffled()
+    if answer is not None:
+        outcome = commit(question, question.read(answer))
+        output.show(verdict(question, outcome))
+    elif output.in_a_notebook():
+        _display(question, recall(question))
+    else:
+        output.show(as_text(question, recall(question)))
+
+
+def forget(key: str) -> None:
+    """Let a question be answered again, as if it had never been. Raises ValueError for a key that does not exist."""
+    question = find(key)
+    with store.change(SECTION) as kept:
+        move(kept, question)
+        kept.pop(question.key, None)
+
+
+def _display(question: Question, outcome: Outcome | None) -> None:
+    try:
+        from .widget import Prediction
+    except ModuleNotFoundError:  # without anywidget the text does, with predict(key, "A") to commit
+        output.show(as_text(question, outcome))
+    else:
+        display: Any = import_module("IPython.display").display
+        display(Prediction(question, outcome))
+    if outcome is None:
+        queued_cells.give_back()

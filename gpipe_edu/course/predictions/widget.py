@@ -1,0 +1,87 @@
+"""The prediction in a notebook: something to choose, drag, click or draw, a button, and the verdict after the commit.
+
+The page gets the question, and the answer only as the reply to a commit, so nobody can see it before, not even in the
+widget's state. Own controls, because those of ipywidgets cannot keep their keys from Notebook 7, where an "a"
+on a button inserts a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, ClassVar
+
+import anywidget
+import traitlets
+from markdown_it import MarkdownIt
+
+from .commit import Outcome, as_text, commit, verdict
+from .question_kind import Question
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+_SCRIPTS = ("parts", "choice", "bar", "click", "curve", "prediction")
+
+
+def _asset(name: str, room: str = "course/predictions") -> str:
+    return files("gpipe_edu").joinpath(room, name).read_text(encoding="utf-8")
+
+
+def _module() -> str:
+    """The scripts as the one module that anywidget loads, so without imports and exports between them."""
+    scripts = [_asset("js/kept.js", "view"), *(_asset(f"js/{name}.js") for name in _SCRIPTS)]
+    lines = "\n".join(scripts).splitlines()
+    return "\n".join(line.removeprefix("export ") for line in lines if not line.startswith("import ")) + (
+        "\nexport default { render };\n"
+    )
+
+
+class Prediction(anywidget.AnyWidget):
+    """One question on the page. `outcome` is {} until there is one: then what was said, what is right, the verdict."""
+
+    _esm: ClassVar[str] = _module()
+    _css: ClassVar[str] = _asset("js/prediction.css")
+
+    kind = traitlets.Unicode().tag(sync=True)
+    question = traitlets.Unicode().tag(sync=True)
+    asked = traitlets.Dict().tag(sync=True)
+    outcome = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, question: Question, outcome: Outcome | None) -> None:
+        self._asked, self._found = question, outcome
+        super().__init__(
+            kind=question.kind,
+            question=_MARKDOWN.render(question.text),
+            asked=_rendered(question.page()),
+            outcome=self._reply(outcome) if outcome else {},
+        )
+        self.on_msg(self._commit)
+
+    def _commit(self, widget: Any, content: Mapping[str, Any], buffers: Any) -> None:
+        self._found = commit(self._asked, self._asked.read(content["commit"]))
+        self.outcome = self._reply(self._found)
+
+    def _reply(self, outcome: Outcome) -> dict[str, Any]:
+        return {
+            "chosen": self._asked.shown(outcome.chosen),
+            "solution": self._asked.solution(),
+            "right": self._asked.right(outcome.chosen),
+            "words": _MARKDOWN.render(verdict(self._asked, outcome)),
+        }
+
+    def __repr__(self) -> str:
+        return as_text(self._asked, self._found)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        found = super()._repr_mimebundle_(**kwargs)
+        if found is None:
+            return None
+        data, metadata = found if isinstance(found, tuple) else (found, {})
+        # What pages show that know no widgets; the default text holds an address, another one each time.
+        return {**data, "text/markdown": repr(self), "text/plain": repr(self)}, metadata
+
+
+def _rendered(asked: dict[str, Any]) -> dict[str, Any]:
+    """The options of a choice are Markdown; nothing else on a page is."""
+    options = [[name, _MARKDOWN.renderInline(text)] for name, text in asked.get("options", ())]
+    return {**asked, "options": options} if options else asked

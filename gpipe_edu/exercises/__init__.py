@@ -1,0 +1,109 @@
+"""The exercises: one folder each, found by its name. `ex06_partition/` is the exercise "ex06/partition".
+
+A folder holds
+
+    said.toml   every sentence that a learner may read (see `Exercise`)
+    check.py    perform(function, ...)  calls the learner's function with plain data, in the learner's process
+                examine(exam, rng)      asks for answers and judges them, in the judge's process
+                HIDDEN                  optional: what of this package would give the answer away -> how it is refused
+                unpack                  optional: `Forwarded`, if perform hands the function on to other processes
+                TALKS                   optional: True, if these need TCP between them
+
+and what else only this exercise needs. What several share stands beside the folders: `case.py` is what every check is
+written in, the `said.toml` there has the sentences that any exercise may need.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Final, NamedTuple
+
+_FOLDER: Final = re.compile(r"ex\d\d_\w+")
+_FORMER: Final = re.compile(r"(\d\d)-(.+)")
+"""Keys were written "06-partition" once, and notebooks of that time still hold them."""
+
+
+class Exercise(NamedTuple):
+    """One function that a learner writes, and the sentences of its `said.toml`.
+
+    notebook: the name of the notebook it stands in. hints: from small to large. seconds: how long all calls of a check
+    may take together. success: what is said of a right answer. slips: what is said of each misconception. part: its
+    place among the exercises of one notebook. predictions: see `course.predictions.question`.
+    """
+
+    key: str
+    function: str
+    title: str
+    notebook: str
+    hints: tuple[str, str, str]
+    success: str
+    slips: Mapping[str, str]
+    seconds: float = 4.0
+    part: int = 1
+    predictions: Mapping[str, Any] = {}
+
+    @property
+    def module(self) -> str:
+        """The name of its check."""
+        return f"{__name__}.{_folder_of(self.key)}.check"
+
+    @property
+    def check(self) -> Any:
+        """The module of its check."""
+        return importlib.import_module(self.module)
+
+    @property
+    def cell(self) -> str:
+        """What the names of its cells begin with."""
+        return self.key.replace("/", "-")
+
+    def sentence(self, slip: str, words: Mapping[str, object]) -> str:
+        """What is said of a slip, with `words` in the places of their names. Raises KeyError for one without words."""
+        return self.slips[slip].format_map(words)
+
+
+@cache
+def exercises() -> dict[str, Exercise]:
+    """All exercises by key, in reading order."""
+    names = [folder.name for folder in files(__name__).iterdir() if _FOLDER.fullmatch(folder.name)]
+    known = [_exercise(name[:4] + "/" + name[5:].replace("_", "-")) for name in names]
+    return {one.key: one for one in sorted(known, key=lambda one: (one.key[:4], one.part))}
+
+
+def find(key: str) -> Exercise:
+    """The exercise `key`. Raises TypeError, ValueError for what is no key, naming those that are."""
+    if not isinstance(key, str):
+        raise TypeError(f'the exercise is {key!r}; it must be a key such as "{next(iter(exercises()))}"')
+    wanted = _FORMER.sub(r"ex\1/\2", key)
+    if wanted not in exercises():
+        near = difflib.get_close_matches(wanted, exercises(), n=1)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f"there is no exercise {key!r}; there are {', '.join(exercises())}{hint}")
+    return exercises()[wanted]
+
+
+def former(key: str) -> str:
+    """How the key was written once: "06-partition" for "ex06/partition"."""
+    return key.removeprefix("ex").replace("/", "-")
+
+
+def _exercise(key: str) -> Exercise:
+    folder = files(__name__)
+    said = _read(folder / _folder_of(key))
+    slips = _read(folder)["slips"] | said.pop("slips")
+    return Exercise(key=key, hints=tuple(said.pop("hints")), slips=slips, **said)
+
+
+def _folder_of(key: str) -> str:
+    return key.replace("/", "_").replace("-", "_")
+
+
+def _read(folder: Traversable) -> dict[str, Any]:
+    return tomllib.loads((folder / "said.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,212 @@
+"""What every check is written in: a case is one call of the learner's function, judged by a list of signs.
+
+A judge yields signs in the order in which they are tried,
+
+    def signs(cut: Cut) -> Signs:
+        yield Sign("not-a-list", not isinstance(cut.pieces, list))
+        yield Sign("lost", cut.samples < cut.N, difference=f"{cut.N - cut.samples} samples are missing")
+
+and `case.judge(signs(cut))` raises `Wrong` for the first that shows. What comes after a sign may rely on its not having
+shown. The sentence of a slip stands in the exercise's `said.toml`; no judge but `Case` raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+from gpipe_edu.process.lines import Line
+from gpipe_edu.sandbox.findings import Chart, Finding, Success, Unwritten
+from gpipe_edu.sandbox.outside import STOPPED, Reply, Sandbox, Trouble
+from gpipe_edu.sandbox.same_process import SameProcess
+from gpipe_edu.words import shortened
+
+from . import Exercise
+
+
+class Sign(NamedTuple):
+    """What betrays a slip: whether it shows in the answer at hand, and what to show then beside the slip's sentence.
+
+    What is left empty is the case's. words: what stands in the sentence for names in braces. sentence: the slip whose
+    sentence is said, if it has none of its own.
+    """
+
+    slip: str
+    shows: bool = True
+    expected: str = ""
+    came: str = ""
+    difference: str = ""
+    charts: tuple[Chart, ...] = ()
+    trouble: Trouble | None = None
+    words: Mapping[str, object] = {}
+    sentence: str = ""
+
+
+Signs: TypeAlias = Iterable[Sign]
+"""In the order in which they are tried. A generator, so that later signs are worked out only if earlier ones fail."""
+
+Traps: TypeAlias = Mapping[str, str]
+"""Errors of the learner's code that betray a misconception: type of the error -> slip."""
+
+
+class Belief(NamedTuple):
+    """A misconception, and what somebody who has it may give: several ways to act on it are its variants."""
+
+    slip: str
+    variants: tuple[Any, ...]
+
+
+def explaining(beliefs: Iterable[Belief], fits: Callable[[Any], bool]) -> Iterator[Sign]:
+    """A sign for each belief: it shows if some variant fits what came."""
+    for belief in beliefs:
+        yield Sign(belief.slip, any(map(fits, belief.variants)))
+
+
+class Wrong(Exception):
+    """An answer that is wrong, with the finding."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.because)
+        self.finding = finding
+
+
+class Exam:
+    """One check: asks the learner's process for answers, and knows the sentences of the exercise.
+
+    passing_over: slips that do not end it. What showed of them is in `passed_over`, and the answer is judged further.
+    """
+
+    def __init__(self, exercise: Exercise, sandbox: Sandbox | SameProcess, passing_over: Collection[str] = ()) -> None:
+        self.exercise, self._sandbox = exercise, sandbox
+        self.calls = 0
+        self._passing_over = passing_over
+        self.passed_over: list[Finding] = []
+
+    def object_to(self, wrong: Wrong) -> None:
+        """Raise `wrong`, if its slip is not one to pass over."""
+        if wrong.finding.slip not in self._passing_over:
+            raise wrong
+        if wrong.finding.slip not in [finding.slip for finding in self.passed_over]:
+            self.passed_over.append(wrong.finding)
+
+    def case(self, call: str = "", expected: str = "") -> Case:
+        """A call to be judged, as a learner would write it, and what is expected of it."""
+        return Case(self, call, expected)
+
+    def reply(self, **given: Any) -> Reply:
+        """Whatever comes back. Raises Unwritten."""
+        self.calls += 1
+        reply = self._sandbox(**given)
+        if reply.trouble and self.is_the_stub(reply.trouble):
+            raise Unwritten
+        return reply
+
+    def success(self, *charts: Chart, **words: object) -> Success:
+        """What is said of a right answer."""
+        return Success(self.exercise.success.format_map(words), charts)
+
+    def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
+        """Those of the lines (file, number, function) that are the learner's own, with their texts."""
+        return self._sandbox.lines(found)
+
+    @contextmanager
+    def told_as(self, slip: str, **words: object) -> Iterator[None]:
+        """Whatever is wrong inside is this slip, because the case differs in one thing from others that were right.
+
+        What had to be stopped has its own reason.
+        """
+        try:
+            yield
+        except Wrong as wrong:
+            trouble = wrong.finding.trouble
+            if trouble is not None and trouble.kind in ("stopped", "printed"):
+                raise
+            because = self.exercise.sentence(slip, words)
+            self.object_to(Wrong(wrong.finding._replace(slip=slip, because=because)))
+
+    def is_the_stub(self, trouble: Trouble) -> bool:
+        """Whether the error is the stub's own bare `raise NotImplementedError`, and no other error of that type.
+
+        One that says something is somebody else's: a call of an `nn.ModuleList`, say, is refused by PyTorch this way.
+        """
+        if trouble.kind != "NotImplementedError" or trouble.message:
+            return False
+        if not trouble.where:
+            return True
+        last, first = trouble.where[-1], self.exercise.function[0]
+        return "raise NotImplementedError" in last.text and (first.isupper() or last.function == self.exercise.function)
+
+
+class Case:
+    """One call of the learner's function."""
+
+    def __init__(self, exam: Exam, call: str, expected: str) -> None:
+        self.exam, self.call, self.expected = exam, call, expected
+        self.came = self.difference = ""
+        self.charts: tuple[Chart, ...] = ()
+
+    def ask(self, traps: Traps | None = None, **given: Any) -> Any:
+        """The value for `given`. Raises Wrong, Unwritten."""
+        reply = self.exam.reply(**given)
+        if reply.trouble:
+            self.fail(reply.trouble, traps)
+        self.judge([Sign("no-return", reply.value is None, came="None")])
+        return reply.value
+
+    def refuses(self, sign: Sign, shown: Callable[[Any], str] | None = None, **given: Any) -> None:
+        """Make sure that the function raises ValueError for `given`; if it returns something, that is `sign`.
+
+        shown: tells what was returned, where `perform` adds something to it. Raises Wrong, Unwritten.
+        """
+        value, trouble = self.exam.reply(**given)
+        sign = sign._replace(expected="ValueError")
+        if trouble is None:
+            self.judge([sign._replace(came=(shown or _brief)(value))])
+        elif "ValueError" not in trouble.bases:
+            if trouble.kind in STOPPED:
+                self.fail(trouble)
+            if _on_purpose(trouble):
+                sign = sign._replace(slip="other-error", words={"kind": trouble.kind})
+            came = f"{trouble.kind}: {trouble.message}".rstrip(": ")
+            self.judge([sign._replace(came=came, trouble=trouble)])
+
+    def judge(self, signs: Signs) -> None:
+        """Raise Wrong for the first sign that shows."""
+        for sign in signs:
+            if sign.shows:
+                self.exam.object_to(self.wrong(sign))
+
+    def fail(self, trouble: Trouble, traps: Traps | None = None) -> NoReturn:
+        """Raise Wrong for an error of the learner's code, Unwritten for that of the stub."""
+        if self.exam.is_the_stub(trouble):
+            raise Unwritten
+        raise self.wrong(_sign_of(trouble, traps or {}))
+
+    def wrong(self, sign: Sign) -> Wrong:
+        """The error for a sign."""
+        because = self.exam.exercise.sentence(sign.sentence or sign.slip, sign.words)
+        expected, came, difference, charts = sign.expected, sign.came, sign.difference, sign.charts
+        if sign.trouble is None:  # else the error is what came
+            expected, came = expected or self.expected, came or self.came
+            difference, charts = difference or self.difference, charts or self.charts
+        return Wrong(Finding(sign.slip, because, self.call, expected, came, difference, charts, sign.trouble))
+
+
+def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
+    words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message}
+    names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory"}
+    slip = traps.get(trouble.kind) or names.get(trouble.kind) or ("exit" if trouble.kind in STOPPED else "error")
+    if slip == "error" and trouble.kind == "TypeError" and not trouble.where:
+        slip = "arguments"
+    return Sign(slip, trouble=trouble, words=words)
+
+
+def _on_purpose(trouble: Trouble) -> bool:
+    """Whether the learner's own code refused, with a `raise` or an `assert`; else something broke."""
+    return bool(trouble.where) and re.search(r"\b(raise|assert)\b", trouble.where[-1].text) is not None
+
+
+def _brief(value: Any) -> str:
+    return shortened(repr(value), 80)

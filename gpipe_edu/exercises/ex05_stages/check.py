@@ -1,0 +1,193 @@
+"""Are these the stages of a network, made of its own layers?
+
+Layers only note who calls them; nothing is computed here until the pipeline engine trains with the learner's stages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
+from random import Random
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gpipe_edu import gpipe
+from gpipe_edu import reference as ref
+from gpipe_edu.data import digits
+from gpipe_edu.exercises.case import Exam, Sign, Signs
+from gpipe_edu.exercises.forms import gathered
+from gpipe_edu.exercises.networks import Array, Item, gradients, items_of, network
+from gpipe_edu.reference.twin import as_arrays
+from gpipe_edu.sandbox.findings import Chart, Success
+from gpipe_edu.words import percent, plural, with_article
+
+Rows: TypeAlias = list[list[str]]
+"""The layers that each stage runs."""
+
+
+def perform(cut: Any, balance: list[int], kinds: str = "", training: Any = None) -> Any:
+    """Cut a network, one letter a layer; equal letters are one layer in several places. Which layers each stage runs.
+
+    training: instead of letters, a network and a batch, for which the stages are trained.
+    """
+    import torch
+    from torch import nn
+
+    if training is not None:
+        return _trained(cut, balance, *training)
+    calls: list[str] = []
+
+    class Layer(nn.Module):
+        def __init__(self, letter: str) -> None:
+            super().__init__()
+            self.letter, self.weight = letter, nn.Parameter(torch.ones(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            calls.append(self.letter if self is layers.get(self.letter) else "copy of " + self.letter)
+            return x * self.weight
+
+    layers: dict[str, Any] = {letter: Layer(letter) for letter in kinds}
+    # A block of two layers is one layer of the network.
+    blocks = {letter: nn.Sequential(layers[letter], nn.Identity()) for letter in layers if letter.isupper()}
+    places = [blocks.get(letter, layers[letter]) for letter in kinds]
+    net, given = nn.Sequential(*places), list(balance)
+    stages, rows = gathered(cut(net, given)), []
+    if not isinstance(stages, list):
+        return {"no_list": type(stages).__name__}
+    for stage in stages:
+        if not _runs(stage):
+            return {"no_stage": type(stage).__name__}
+        calls.clear()
+        stage(torch.ones(2, 3))
+        rows.append([letter.lower() for letter in calls])
+    return {
+        "rows": rows,
+        "modules": all(isinstance(stage, nn.Module) for stage in stages),
+        "whole": len(net) == len(kinds) and all(a is b for a, b in zip(net, places, strict=True)),
+        "training": all(module.training for module in net.modules()),
+        "after": given,
+    }
+
+
+def _runs(stage: Any) -> bool:
+    """Whether it can be called. An `nn.ModuleList` has no forward but PyTorch's, which only refuses."""
+    from torch import nn
+
+    forward = getattr(stage, "forward", None)
+    return callable(stage) and getattr(forward, "__func__", forward) is not nn.Module.forward
+
+
+def _trained(cut: Any, balance: list[int], items: list[Item], M: int, x: Array, y: Array) -> Any:
+    """Gradients of a network whose stages were trained by the pipeline engine."""
+    import torch
+    from torch import nn
+
+    from gpipe_edu.pytorch import GPipe
+
+    net = network(items)
+    stages = nn.Sequential(*cut(net, list(balance)))
+    pipe = GPipe(stages, len(balance), M, balance=[1] * len(balance), devices=["cpu"])
+    pipe.step(torch.from_numpy(x), torch.from_numpy(y), nn.CrossEntropyLoss())
+    return as_arrays(weight.grad for weight in net.parameters())
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What came of a cut, see `perform`."""
+
+    kinds: str
+    balance: list[int]
+    rows: Rows
+    modules: bool
+    whole: bool
+    training: bool
+    after: list[int]
+
+    @property
+    def expected(self) -> Rows:
+        """What each stage is to run."""
+        return [list(self.kinds[a:b].lower()) for a, b in pairwise([0, *accumulate(self.balance)])]
+
+
+def examine(exam: Exam, rng: Random) -> Success:
+    """Uneven cuts, a layer in several places, blocks; what has to be refused; then the engine on digits."""
+    for kinds, balance in (
+        ("abcde", [2, 1, 2]),
+        ("abcdefg", [1, 4, 2]),
+        ("abc", [3]),
+        ("aBcDe", [2, 3]),
+        ("atbtct", [2, 3, 1]),
+    ):
+        _judge(exam, kinds, balance)
+    for _ in range(5):
+        balance = [rng.randint(1, 4) for _ in range(rng.randint(1, 5))]
+        _judge(exam, "abcdefghijklmnopqrstuvwxyz"[: sum(balance)], balance)
+    for slip, balance in (
+        ("too-few-layers", [2, 2]),
+        ("too-many-layers", [3, 3]),
+        ("empty-stage", [5, 0]),
+        ("empty-stage", [6, -1]),
+        ("too-few-layers", []),
+    ):
+        case = exam.case(f"cut(net, {balance}), net with 5 layers")
+        case.refuses(Sign(slip), lambda _: "no error", kinds="abcde", balance=balance)
+    return _digits(exam, rng)
+
+
+def _judge(exam: Exam, kinds: str, balance: list[int]) -> None:
+    several = kinds.count("t") > 1
+    where = ", one of them in three places" * several
+    case = exam.case(f"cut(net, {balance}), net with {len(kinds)} layers{where}")
+    found = case.ask({"ValueError": "repeated-not-counted"} if several else None, kinds=kinds, balance=balance)
+    if "no_list" in found:
+        came = with_article(found["no_list"])
+        case.judge([Sign("not-a-list", expected=f"a list of {plural(len(balance), 'stage')}", came=came)])
+    if "no_stage" in found:
+        case.judge([Sign("not-callable", expected="an nn.Sequential", came=with_article(found["no_stage"]))])
+    cut = Cut(kinds, balance, **found)
+    case.expected, case.came = _shown(cut.expected), _shown(cut.rows)
+    if cut.rows != cut.expected:
+        case.judge(_about_rows(cut))
+    case.judge(_about_the_rest(cut))
+
+
+def _about_rows(cut: Cut) -> Signs:
+    """For stages that run other layers than they should."""
+    rows, expected = cut.rows, cut.expected
+    flat, everything = list(chain(*rows)), list(chain(*expected))
+    yield Sign("block", cut.kinds != cut.kinds.lower())
+    yield Sign("copied", any(name.startswith("copy") for name in flat))
+    if flat == everything:
+        yield Sign("empty-rows", [] in rows)
+        yield Sign("other-number", len(rows) != len(expected), f"{len(expected)} stages", f"{len(rows)} stages")
+        yield Sign("other-sizes")
+    yield Sign("backwards", list(chain(*rows[::-1])) == everything)
+    yield Sign("repeated-layer", len(set(everything)) < len(everything) and set(flat) == set(everything))
+    yield Sign("overlap", len(flat) > len(everything))
+    yield Sign("lost", len(flat) < len(everything), f"{len(everything)} layers in all", f"{len(flat)}")
+    yield Sign("other-layers")
+
+
+def _about_the_rest(cut: Cut) -> Signs:
+    """What else a caller relies on."""
+    yield Sign("not-a-module", not cut.modules)
+    yield Sign("net-changed", not cut.whole)
+    yield Sign("training-changed", not cut.training, "training=True", "training=False")
+    yield Sign("balance-changed", cut.after != cut.balance, str(cut.balance), str(cut.after))
+
+
+def _shown(rows: Rows) -> str:
+    return " | ".join(" ".join(row) for row in rows)
+
+
+def _digits(exam: Exam, rng: Random) -> Success:
+    data, balance = digits(), [3, 2, 2]
+    layers = ref.mlp([64, 24, 24, 24, 10], activation="tanh", seed=rng.randrange(1000))
+    chosen = np.random.default_rng(rng.randrange(2**32)).permutation(len(data.x_train))[:50]
+    x, y = np.asarray(data.x_train[chosen], dtype=float), np.asarray(data.y_train[chosen])
+    case = exam.case("GPipe with your stages, 50 digits", "the gradients of one device")
+    found = case.ask(balance=balance, training=(items_of(layers), 4, x, y))
+    error = ref.gradient_difference(found, gradients(layers, x, y))
+    case.judge([Sign("other-gradient", not error < 1e-9, came=f"off by {percent(error)}")])
+    return exam.success(Chart("three stages, four micro-batches", str(gpipe(3, 4))), error=error)

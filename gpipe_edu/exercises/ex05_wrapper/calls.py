@@ -1,0 +1,219 @@
+"""What a pipeline did with its batch, read from the calls of its layers: the cut, the stages, the order, the recompute.
+
+Signs are tried from the most telling one on: who has cut the batch wrongly learns nothing from hearing about the order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise, product
+from typing import Any, TypeAlias
+
+from gpipe_edu.exercises.case import Sign, Signs
+from gpipe_edu.sandbox.findings import Chart
+from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.timeline.single_thread import handed_out
+from gpipe_edu.words import listed, plural
+
+Piece: TypeAlias = tuple[float, ...]
+"""A micro-batch: the numbers of its samples, which begin at 1."""
+
+Run: TypeAlias = tuple[int, int]
+"""A micro-batch on a stage, both by number."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What the layers noted in one step, see `watching.Log`, of N samples in M micro-batches."""
+
+    noted: Sequence[Any]
+    balance: Sequence[int]
+    N: int
+    M: int
+
+    @property
+    def K(self) -> int:
+        """How many stages there are."""
+        return len(self.balance)
+
+    @property
+    def count(self) -> int:
+        """How many micro-batches there should be."""
+        return min(self.N, self.M)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The first layer of each stage."""
+        return [0, *accumulate(self.balance)][:-1]
+
+    @cached_property
+    def forwards(self) -> list[tuple[int, Piece, int]]:
+        """Layer, samples and thread of each forward."""
+        return [(layer, tuple(numbers), thread) for kind, layer, numbers, thread, *_ in self.noted if kind == "F"]
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The micro-batches that entered stage 0."""
+        return [numbers for layer, numbers, _ in self.forwards if layer == 0]
+
+    @cached_property
+    def number(self) -> dict[Piece, int]:
+        """The number of each micro-batch."""
+        return {piece: m for m, piece in enumerate(sorted(self.pieces))}
+
+    @cached_property
+    def order(self) -> list[Run]:
+        """The forwards of stages, in the order in which they began."""
+        starts = self.starts
+        return [(self.number[piece], starts.index(layer)) for layer, piece, _ in self.forwards if layer in starts]
+
+    @cached_property
+    def reruns(self) -> list[tuple[int, Piece]]:
+        """Layer and samples of each forward within the backward."""
+        return [(layer, tuple(numbers)) for kind, layer, numbers, *_ in self.noted if kind == "R"]
+
+    @cached_property
+    def recomputed(self) -> Counter[Run]:
+        """How often each was recomputed."""
+        starts, number = self.starts, self.number
+        return Counter((number.get(piece, -1), starts.index(layer)) for layer, piece in self.reruns if layer in starts)
+
+    @property
+    def schedule(self) -> Schedule:
+        """As a schedule with a device for each stage: a backward that recomputes is a C."""
+        ends = {start + count - 1: k for k, (start, count) in enumerate(zip(self.starts, self.balance, strict=True))}
+        ops = [Op("F", m, k) for m, k in self.order]
+        for kind, layer, numbers, *_ in self.noted:
+            if kind == "B" and layer in ends:
+                run = self.number[tuple(numbers)], ends[layer]
+                ops.append(Op("C" if self.recomputed[run] else "B", *run))
+        return Schedule([[op for op in ops if op.stage == k] for k in range(self.K)], name="your calls")
+
+
+def signs(calls: Calls) -> Signs:
+    """Of a forward: the cut, the stages, the order."""
+    yield from _about_the_samples(calls)
+    yield from _about_sizes(calls)
+    yield from _about_stages(calls)
+    yield from _about_the_order(calls)
+
+
+def cut_anew(calls: Calls, before: int) -> Sign:
+    """Whether the cut of an earlier mini-batch, of `before` samples, was used again."""
+    entered = len(calls.pieces)
+    kept = entered == min(before, calls.M) < calls.count
+    expected, came = plural(calls.count, "micro-batch"), str(entered)
+    return Sign("M-changed", kept, expected, came, words={"before": before})
+
+
+def _cut_in_words(calls: Calls) -> tuple[str, str]:
+    """The cut as expected, and as it came."""
+    sizes = listed(calls.N // calls.count + (m < calls.N % calls.count) for m in range(calls.count))
+    came = listed(len(piece) for piece in calls.pieces) or "none"
+    return f"{plural(calls.count, 'micro-batch')} of {sizes}", f"micro-batches of {came}"
+
+
+def _about_the_samples(calls: Calls) -> Signs:
+    """Which samples entered the stages."""
+    pieces, told = calls.pieces, _cut_in_words(calls)
+    everybody = {float(number) for number in range(1, calls.N + 1)}
+    by_stage = [{n for layer, piece, _ in calls.forwards if layer == start for n in piece} for start in calls.starts]
+    shared = len(by_stage) > 1 and all(seen < everybody for seen in by_stage)
+    yield Sign("stages-share", shared and set().union(*by_stage) == everybody)
+    yield Sign("empty-piece", () in pieces, *told)
+    flat = [number for piece in pieces for number in piece]
+    yield Sign("changed", bool(set(flat) - everybody - {0.0}))
+    twice = (plural(calls.count, "call"), plural(len(pieces), "call"))
+    yield Sign("twice-forward", len(set(pieces)) < len(pieces), *twice)
+    yield Sign("whole-batch-too", len(pieces) > 1 and any(set(piece) == everybody for piece in pieces), *told)
+    yield Sign("padded", len(set(flat)) < len(flat) or 0.0 in flat, *told)
+    yield Sign("dropped", set(flat) != everybody, plural(calls.N, "sample"), plural(len(flat), "sample"))
+
+
+def _about_sizes(calls: Calls) -> Signs:
+    """How many micro-batches there are, and of which samples each."""
+    pieces, count, told = calls.pieces, calls.count, _cut_in_words(calls)
+    sizes = [len(piece) for piece in pieces]
+    yield Sign("not-cut", len(pieces) == 1 < count, *told)
+    yield Sign("too-many-pieces", len(pieces) > count, *told)
+    yield Sign("chunk", len(pieces) < count or max(sizes) - min(sizes) > 1, *told)
+    yield Sign("dealt", any(b - a != 1 for piece in pieces for a, b in pairwise(piece)))
+
+
+def _about_stages(calls: Calls) -> Signs:
+    """Whether every micro-batch went through all stages, as it was, and through each one's layers in one go."""
+    known = {n for piece in calls.pieces for n in piece}
+    now: dict[int, tuple[int, Piece]] = {}  # per thread, the last layer and its micro-batch
+    for layer, piece, thread in calls.forwards:
+        yield Sign("joined-between", piece not in calls.number and known.issuperset(piece))
+        yield Sign("changed-between", piece not in calls.number)
+        yield Sign("other-cut", layer not in calls.starts and now.get(thread) != (layer - 1, piece))
+        now[thread] = layer, piece
+    often = Counter((layer, piece) for layer, piece, _ in calls.forwards)
+    ends = [start + count - 1 for start, count in zip(calls.starts, calls.balance, strict=True)]
+    halfway = (
+        often[end, p] < often[start, p] for start, end in zip(calls.starts, ends, strict=True) for p in calls.number
+    )
+    yield Sign("other-cut", any(halfway))
+    told = (plural(calls.K * len(calls.pieces), "call") + " of a stage", str(len(calls.order)))
+    yield Sign("twice-forward", len(set(calls.order)) < len(calls.order), *told)
+    yield Sign("skips-a-stage", len(calls.order) < calls.K * len(calls.pieces), *told)
+
+
+def _about_the_order(calls: Calls) -> Signs:
+    order, K, M = calls.order, calls.K, len(calls.pieces)
+    ticks = [m + k for m, k in order]
+    if ticks == sorted(ticks):
+        return
+    right, mine = [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)], handed_out(order)
+    charts = Chart("yours, one call waits at most", "", ticks=mine), Chart("by the clock", "", ticks=right)
+    expected, came = (f"{len(ticks)} ticks, {_in_words(ticks)}" for ticks in (right, mine))
+    by_stage = order == sorted(order, key=lambda run: (run[1], run[0]))
+    yield Sign("stage-by-stage", by_stage, expected, came, charts=charts)
+    yield Sign("one-by-one", order == sorted(order), expected, came, charts=charts)
+    yield Sign("order", True, expected, came, charts=charts)
+
+
+def _in_words(ticks: Sequence[Sequence[Run]]) -> str:
+    calls = [f"F{m}@{k}" for tick in ticks for m, k in tick]
+    return " ".join(calls[:6]) + (" ..." if len(calls) > 6 else "")
+
+
+def about_recompute(calls: Calls, checkpoint: str) -> Signs:
+    """Whether those micro-batches were recomputed that `checkpoint` names."""
+    count, K, found = len(calls.pieces), calls.K, set(calls.recomputed)
+    everything = set(product(range(count), range(K)))
+    last = {(count - 1, k) for k in range(K)}
+    expected = {"always": everything, "except_last": everything - last, "never": set[Run]()}[checkpoint]
+    told = (_listed(expected), _listed(found))
+    alone = any(
+        layer not in calls.starts and before != (layer - 1, piece)
+        for before, (layer, piece) in pairwise([(-1, ()), *calls.reruns])
+    )
+    yield Sign("layer-by-layer", alone)
+    yield Sign("recomputed-twice", any(often > 1 for often in calls.recomputed.values()), *told)
+    if found == expected:
+        return
+    yield Sign("recompute-never", checkpoint == "never", *told)
+    yield Sign("keeps-everything", not found, *told)
+    yield Sign("first-stage", found == {(m, k) for m, k in expected if k > 0}, *told)
+    yield Sign("not-always", checkpoint == "always", *told)
+    yield Sign("last-of-M", count < calls.M and found == everything, *told)
+    yield Sign("last-too", found == everything, *told)
+    yield Sign("only-last", found == last, *told)
+    yield Sign("last-stage", found == {(m, k) for m, k in everything if k < K - 1}, *told)
+    yield Sign("except-first", found == {(m, k) for m, k in everything if m > 0}, *told)
+    yield Sign("other-micro-batches", True, *told)
+
+
+def _listed(runs: set[Run]) -> str:
+    """The recomputed micro-batches of each stage in words."""
+    if not runs:
+        return "nothing recomputed"
+    rows = {k: listed(sorted(m for m, s in runs if s == k)) for k in sorted({k for _, k in runs})}
+    if len(set(rows.values())) == 1:
+        return f"micro-batches {next(iter(rows.values()))} recomputed on stages {listed(rows)}"
+    return "; ".join(f"stage {k}: {row}" for k, row in rows.items()) + " recomputed"

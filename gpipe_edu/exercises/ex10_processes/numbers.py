@@ -1,0 +1,81 @@
+"""Signs in a loss, gradients or weights that are not those of one device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpipe_edu import reference as ref
+from gpipe_edu.distributed.diary import Entry
+from gpipe_edu.exercises import weighting
+from gpipe_edu.exercises.case import Sign, Signs, explaining
+from gpipe_edu.exercises.networks import Array
+from gpipe_edu.words import percent
+
+from .step_run import Run
+
+
+def about_weights(run: Run) -> Signs:
+    """The step left the weights as they were."""
+    for k, stage in enumerate(run.stages):
+        before = [value for layer in run.layers[stage] for value in layer.params.values()]
+        change = ref.gradient_difference(run.weights[k], before)
+        expected, came = f"process {k}: the weights as they were", f"changed by {percent(change)}"
+        yield Sign("weights-changed", change > 0, expected=expected, came=came)
+
+
+def about_loss(run: Run) -> Signs:
+    """The last process gave back the mini-batch's mean loss."""
+    yield Sign("no-return", run.loss is None)
+    yield Sign("no-loss", isinstance(run.loss, str))
+    if abs(run.loss - run.true_loss) < 1e-9:
+        return
+    beliefs = weighting.about_losses(run.parts(run.K - 1, "F"))
+    yield from explaining(beliefs, lambda guess: abs(run.loss - guess) < 1e-9)
+    yield Sign("rounded", abs(run.loss - run.true_loss) < 1e-6)
+    yield Sign("other-loss")
+
+
+def about_gradients(run: Run, k: int) -> Signs:
+    """Of stage k, where the loss is right, and the gradients of the stages behind it."""
+    ours, theirs, is_last = run.grads[k], run.true_grads(k), k == run.K - 1
+    if run.errors[k] < 1e-10:
+        return
+    if not is_last:
+        yield Sign("zeros-came-back", not any(run.came_back[k]))
+        yield Sign("some-zeros-came-back", not all(run.came_back[k]))
+    yield Sign("emptied", all(grad is None or not np.any(grad) for grad in ours))
+    yield Sign("rounded", run.errors[k] < 1e-6)
+    factor = _factor(ours, theirs)
+    words = {"factor": f"{factor:.3g}"}
+    several = sum(len(entry["index"]) for entry in run.diaries[k] if entry.get("op") == "B") > run.M
+    yield Sign("backward-again", bool(factor) and several, words=words)
+    beliefs = weighting.about_gradients(run.parts(k, "B"))
+    yield from explaining(beliefs, lambda guess: ref.gradient_difference(ours, guess) < 1e-8)
+    yield Sign("one-buffer", _memory_used_twice(run.diaries[k]))
+    yield Sign("scaled", bool(factor), words=words)
+    yield Sign("other-gradient-last" if is_last else "other-gradient")
+
+
+def _memory_used_twice(diary: Sequence[Entry]) -> bool:
+    """Whether two activations were received into the same memory, with no backward in between."""
+    seen: set[int] = set()
+    for entry in diary:
+        if entry.get("op") == "B":
+            seen.clear()
+        elif "recv" in entry.get("do", ""):
+            if entry["memory"] in seen:
+                return True
+            seen.add(entry["memory"])
+    return False
+
+
+def _factor(ours: Sequence[Array | None], theirs: Sequence[Array]) -> float:
+    """c, if our gradients are c times theirs, and 0 if they are not."""
+    arrays = [array for array in ours if array is not None]
+    if [array.shape for array in arrays] != [array.shape for array in theirs]:
+        return 0.0
+    mine, exact = (np.concatenate([array.ravel() for array in each]) for each in (arrays, theirs))
+    factor = float(mine @ exact / (exact @ exact))
+    return factor if ref.gradient_difference([mine], [factor * exact]) < 1e-8 else 0.0

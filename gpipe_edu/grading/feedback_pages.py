@@ -1,0 +1,253 @@
+"""What people read: one page for the class, and one for each student, each a file that needs no network."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from markdown_it import MarkdownIt
+
+from gpipe_edu.course.predictions import question
+from gpipe_edu.course.predictions.choice import Choice
+from gpipe_edu.course.report import as_markdown, drawings, evidence
+from gpipe_edu.exercises import find
+from gpipe_edu.sandbox.findings import Chart, Finding
+from gpipe_edu.view.compare import compare
+from gpipe_edu.words import plural
+
+from .feedback_text import shown
+from .grade import Class
+from .marks import STATES, Mark, points
+from .submissions import file_name
+from .submitted_notebook import Refused, refusing
+from .tables import number, total
+from .writing import put
+
+_MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""The browser itself refuses whatever would leave the page."""
+
+_MOST_OPS: Final = 400
+"""In a chart that is drawn on these pages."""
+
+_COLOURS: Final = {
+    "passed": "#2E7D4F",
+    "partly": "#8DBF8B",
+    "wrong": "#C8553D",
+    "unwritten": "#B9B4AC",
+    "broken": "#8C6BB1",
+    "missing": "#DDD8CF",
+    "refused": "#5B4A78",
+    "not judged": "#E0A526",
+}
+
+_STYLE: Final = """
+:root { color-scheme: light; }
+body { margin: 0 auto; max-width: 60rem; padding: 1.5rem; font: 16px/1.5 Helvetica, Arial, sans-serif; color: #222; }
+h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 1.5rem 0 .3rem; }
+table { border-collapse: collapse; width: 100%; } td, th { text-align: left; padding: .25rem .6rem .25rem 0; }
+td.number, th.number { text-align: right; white-space: nowrap; } tr + tr td { border-top: 1px solid #E4E0D8; }
+pre { background: #F5F3EF; padding: .6rem .8rem; overflow-x: auto; font-size: 14px; }
+.quiet { color: #666; font-size: 14px; } .bar { display: flex; height: 1.1rem; min-width: 14rem; }
+.bar span { display: block; } .key { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; font-size: 14px; }
+.key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; vertical-align: -1px; }
+.state { font-weight: bold; } section { border-top: 2px solid #222; margin-top: 2rem; padding-top: .5rem; }
+section h2 { margin: 0; } figure { margin: .8rem 0; overflow-x: auto; } svg { max-width: 100%; height: auto; }
+@media print { body { max-width: none; padding: 0; } section { break-inside: avoid; } }
+"""
+
+
+def write(out: Path, graded: Class) -> Class:
+    """feedback/STUDENT.html for everybody, and class.html. Raises OSError.
+
+    Returns the class as it stands there: where nothing can be said of an answer's mark, it is refused.
+    """
+    folder = out / "feedback"
+    folder.mkdir(exist_ok=True)
+    taken: set[str] = set()
+    marks = {}
+    for student, row in graded.marks.items():
+        said = [as_html(one) for one in row.values()]
+        marks[student] = {one.key: one for one, _ in said}
+        put(folder / f"{file_name(student, taken)}.html", student_page(student, said))
+    graded = graded._replace(marks=marks)
+    put(out / "class.html", class_page(graded))
+    return graded
+
+
+def class_page(graded: Class) -> str:
+    """How the class stands: marks, misconceptions with the chart that shows each, and what to put to the vote."""
+    students = len(graded.marks)
+    totals = [total(row) for row in graded.marks.values()]
+    parts = [
+        "<h1>How the class stands</h1>",
+        f'<p class="quiet">{plural(students, "student")}. Hand-ins: {escape(graded.handed_in.layout)}. Names stand in '
+        f"marks.csv, not here, so this page can be projected.</p>",
+    ]
+    done = sorted(value for value in totals if value is not None)
+    if done:
+        keys = next(iter(graded.marks.values()))
+        largest = sum(points(key) for key in keys)
+        middle = (done[(len(done) - 1) // 2] + done[len(done) // 2]) / 2
+        parts += [f"<p>Half of them have {number(middle)} of {largest} points or more.</p>", _histogram(done, largest)]
+    parts += ["<h2>By task</h2>", _by_task(graded), "<h2>What they believe</h2>", *_beliefs(graded), *_votes(graded)]
+    if graded.handed_in.notes:
+        parts.append(
+            "<h2>Passed over</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in graded.handed_in.notes) + "</ul>"
+        )
+    return _page("How the class stands", parts)
+
+
+def student_page(student: str, said: Sequence[tuple[Mark, list[str]]]) -> str:
+    """What one student reads, and nobody else's anything. said: each mark, and what `as_html` says of it."""
+    row = {one.key: one for one, _ in said}
+    largest = sum(points(key) for key in row)
+    whole = total(row)
+    told = f"{number(whole)} of {largest} points." if whole is not None else "Not everything could be judged yet."
+    parts = [f"<h1>{escape(student)}</h1>", f"<p>{told}</p>"]
+    for one, text in said:
+        worth = "" if one.points is None else f" &middot; {number(one.points)} of {points(one.key)}"
+        state = f'<p><span class="state">{escape(one.state)}</span>{worth}</p>'
+        title = f"<h2>{escape(find(one.key).title)} <span class=quiet>{one.key}</span></h2>"
+        parts += ["<section>", title, state, *text, "</section>"]
+    return _page(f"{student}: marks", parts)
+
+
+def as_html(one: Mark) -> tuple[Mark, list[str]]:
+    """The mark and what there is to say of it, as HTML; if that can't be put together, the mark is refused."""
+    try:
+        with refusing("what was found"):
+            return one, _told(one)
+    except Refused as error:
+        one = Mark(one.key, "refused", 0.0, str(error), notes=one.notes)
+        return one, _told(one)
+
+
+def _told(one: Mark) -> list[str]:
+    notes = [f'<p class="quiet">{escape(note)}</p>' for note in one.notes]
+    report = one.report
+    if report is None:
+        return [f"<p>{escape(one.why)}</p>", *notes] if one.why else notes
+    read = shown(report)
+    text = as_markdown(read).partition("\n\n")
+    first = re.sub(r"^\*\*.*?\*\* ?", "", text[0])
+    others = [f"Besides: {finding.because}" for finding in report.passed_over[1:]]
+    source = read.finding or read.success
+    return [
+        _MARKDOWN.render("\n\n".join(filter(None, [first, text[2], *others]))),
+        *_charts(source.charts if source else ()),
+        *notes,
+    ]
+
+
+def _charts(charts: Sequence[Chart]) -> list[str]:
+    found = []
+    with suppress(ValueError, TypeError, IndexError, OverflowError):  # rows that an answer has made may be anything
+        small = tuple(chart for chart in charts if len(chart.rows.split()) <= _MOST_OPS)
+        drawn = drawings(small)
+        found = [f"<figure>{compare(*drawn).to_svg()}</figure>"] if drawn else []
+    return found
+
+
+def _histogram(values: list[float], largest: int) -> str:
+    counts = Counter(min(9, int(10 * value / largest)) if largest else 0 for value in values)
+    most, width = max(counts.values()), 56
+    bars = []
+    for tenth in range(10):
+        height = 110 * counts[tenth] / most
+        x = 10 + tenth * width
+        bars.append(f'<rect x="{x}" y="{130 - height:.0f}" width="{width - 6}" height="{height:.0f}" fill="#3B6FB6"/>')
+        if counts[tenth]:
+            label = f'<text x="{x + 25}" y="{124 - height:.0f}" text-anchor="middle">{counts[tenth]}</text>'
+            bars.append(label)
+    ticks = [f'<text x="{7 + tenth * width}" y="148" text-anchor="middle">{10 * tenth}</text>' for tenth in range(11)]
+    head = '<svg viewBox="-5 0 620 155" width="620" font-size="14" role="img">'
+    title = "<title>Students by share of points</title>"
+    return f'{head}{title}{"".join([*bars, *ticks])}<text x="585" y="148">%</text></svg>'
+
+
+def _by_task(graded: Class) -> str:
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in graded.marks.values():
+        for key, one in row.items():
+            rows[key][one.state] += 1
+    lines = []
+    for key, counts in rows.items():
+        size = sum(counts.values())
+        bar = "".join(
+            f'<span style="width:{100 * counts[state] / size:.2f}%;background:{_COLOURS[state]}"></span>'
+            for state in STATES
+            if counts[state]
+        )
+        told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+        lines.append(
+            f"<tr><td>{key}<br><span class=quiet>{escape(find(key).title)}</span></td>"
+            f'<td><div class="bar">{bar}</div><span class=quiet>{told}</span></td></tr>'
+        )
+    seen = [state for state in STATES if any(counts[state] for counts in rows.values())]
+    legend = "".join(f'<span><i style="background:{_COLOURS[s]}"></i>{s}: {escape(STATES[s])}</span>' for s in seen)
+    return f'<table>{"".join(lines)}</table><p class="key">{legend}</p>'
+
+
+def _slips(graded: Class) -> list[tuple[str, str, list[Finding]]]:
+    """Task, slip, and the findings of all who had it, the commonest first."""
+    found: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for row in graded.marks.values():
+        for key, one in row.items():
+            if one.finding is not None:
+                found[key, one.slip].append(one.finding)
+    return [(*name, findings) for name, findings in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))]
+
+
+def _beliefs(graded: Class) -> list[str]:
+    parts = []
+    for key, _, findings in _slips(graded)[:12]:
+        first = findings[0]
+        who = plural(len(findings), "student")
+        parts.append(f"<h3>{who} in {key}</h3>{_MARKDOWN.render(first.because)}")
+        lines = evidence(first) if first.trouble is None else [f"{first.trouble.kind}: {first.trouble.message}"]
+        parts.append(f"<pre>{escape(chr(10).join(lines))}</pre>" if lines else "")
+        parts += _charts(first.charts[:2])
+    return parts or ["<p>No misconception was met.</p>"]
+
+
+def _votes(graded: Class) -> list[str]:
+    """The predictions that belong to the tasks which most got wrong."""
+    lost: Counter[str] = Counter()
+    for key, _, findings in _slips(graded):
+        lost[key] += len(findings)
+    parts: list[str] = []
+    for key, count in lost.most_common(3):
+        asked = [
+            found for name in find(key).predictions if isinstance(found := question.find(f"{key[:4]}/{name}"), Choice)
+        ]
+        if asked:
+            options = "".join(f"<li>{_inline(text)}</li>" for text in asked[0].options.values())
+            parts.append(
+                f"<h3>{plural(count, 'student')} lost points in {key}. Ask all of them:</h3>"
+                f'{_MARKDOWN.render(asked[0].text)}<ol type="A">{options}</ol>'
+                f'<p class="quiet">{asked[0].answer} is right. {_inline(asked[0].because)}</p>'
+            )
+    return ["<h2>What to put to the vote next</h2>", *parts] if parts else []
+
+
+def _inline(text: str) -> str:
+    return str(_MARKDOWN.renderInline(text))
+
+
+def _page(title: str, parts: Iterable[str]) -> str:
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body></html>\n"
+    )

@@ -1,0 +1,60 @@
+"""The predictions as a quiz for a learning platform, in GIFT, which Moodle, Canvas' converters and others read.
+
+Options are shuffled by the platform. What is told of an option is its feedback, and only after the quiz.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from gpipe_edu.course.predictions import question
+from gpipe_edu.course.predictions.choice import Choice
+
+INVENTORY: Final = (
+    "01/naive-idle",
+    "01/latency",
+    "01/traffic",
+    "02/slowest-stage",
+    "02/mean-of-means",
+    "03/deadlock",
+    "03/one-f-one-b",
+    "04/zero-inside",
+    "05/what-is-stored",
+    "07/recompute-dropout",
+    "08/eighty-percent",
+    "14/copies-or-stages",
+)
+"""The concept inventory: the same twelve before and after the unit."""
+
+
+def keys(items: str) -> list[str]:
+    """The predictions that `items` names: "inventory", a lesson such as "03", or keys with commas."""
+    if items == "inventory":
+        return list(INVENTORY)
+    if items in question.lessons():
+        return [key for key in question.keys(items) if isinstance(question.find(key), Choice)]
+    return [part.strip() for part in items.split(",")]
+
+
+def gift(wanted: Sequence[str], category: str) -> str:
+    """The quiz as GIFT. Raises ValueError for a prediction that does not exist or has no options."""
+    parts = [f"$CATEGORY: {category}"]
+    for key in wanted:
+        asked = question.find(key)
+        if not isinstance(asked, Choice):
+            raise ValueError(f"{key} has no options, and a quiz needs them; take another prediction")
+        options = [
+            f"\t{'=' if name == asked.answer else '~'}{_escaped(text)}#{_escaped(asked.wrong.get(name, asked.because))}"
+            for name, text in asked.options.items()
+        ]
+        told = f"\t####{_escaped(asked.because)}"
+        parts.append("\n".join([f"::{_escaped(key)}::[markdown]{_escaped(asked.text)}{{", *options, told, "}"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Text with nothing in it that GIFT takes for a sign; a blank line would end the question."""
+    text = re.sub(r"([\\~=#{}:])", r"\\\1", text.strip())
+    return re.sub(r"\n", r"\\n", text)

@@ -1,0 +1,151 @@
+"""A process that judges one answer after another, each in a process forked from it, so that nobody waits for imports.
+
+It hears a message, and says what was found: the report, or why there is none. All that an answer has started is ended
+before the next one is taken, and also when whoever asks has gone in the middle.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import importlib.util
+import os
+import select
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from functools import cache
+from typing import Any, BinaryIO, Final
+
+from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises.judging import NotJudged, judge
+from gpipe_edu.process import cage, child, forked, frames, namespaces, orphans, plain
+from gpipe_edu.process.packing import Packed
+from gpipe_edu.process.time_limit import wall
+from gpipe_edu.sandbox.outside import START, Crowded
+
+_LARGEST: Final = 20_000_000
+"""Bytes of a report."""
+
+_MEMORY: Final = 6 * 2**30
+"""Bytes for the judge, who reads what an answer has handed over."""
+
+
+def main() -> None:
+    """Judge until nobody asks any more."""
+    orphans.adopt()
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    with suppress(EOFError, OSError):
+        while True:
+            message = plain.decode(frames.read(questions))
+            if "probe" in message:
+                frames.write(answers, plain.encode(_apart(message, 2 * START, questions)))
+                continue
+            exercise = find(message["key"])
+            importlib.import_module(exercise.module)
+            frames.write(answers, plain.encode(_apart(message, wall(exercise.seconds) + 2 * START, questions)))
+            namespaces.die_with_parent()  # what follows may take seconds, and there is nothing now to be ended
+            _load()  # only now, so that the first answer waits for nothing that it does not need
+            namespaces.outlive_parent()
+
+
+@cache
+def _load() -> None:
+    """What answers and judges import, once for all."""
+    import gpipe_edu.distributed.rank
+    import gpipe_edu.reference
+
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        import gpipe_edu.distributed.recorder
+        import gpipe_edu.pytorch  # noqa: F401
+
+        torch.set_num_threads(1)
+    for exercise in exercises().values():
+        importlib.import_module(exercise.module)
+
+
+def _apart(message: dict[str, Any], seconds: float, asker: BinaryIO) -> dict[str, Any]:
+    """{"report": ...}, {"held": ...}, or {"why": ..., "busy": whether it was the machine's fault}."""
+    reading, writing = os.pipe()
+    pid = forked.fork()
+    if pid == 0:
+        os.close(reading)
+        _do(message, writing)
+    os.close(writing)
+    try:
+        data = _until(reading, seconds, asker)
+    finally:
+        os.close(reading)
+        orphans.end()
+    if data is None:
+        return {"why": "the judge did not come to an end", "busy": True}
+    try:
+        found: dict[str, Any] = plain.decode(data)
+        return found
+    except ValueError:
+        return {"why": "the judge's own process was ended, perhaps for want of memory", "busy": True}
+
+
+def _until(reading: int, seconds: float, asker: BinaryIO) -> bytes | None:
+    """All that is written until it is closed; None if it takes longer, is too much, or nobody wants it any more."""
+    deadline, data = time.monotonic() + seconds, b""
+    while (left := deadline - time.monotonic()) > 0 and len(data) < _LARGEST:
+        ready = select.select([reading, asker.fileno()], [], [], left)[0]
+        if asker.fileno() in ready:  # who waits for an answer asks nothing: nobody is at the pipe's other end any more
+            return None
+        if ready:
+            piece = os.read(reading, 2**16)
+            if not piece:
+                return data
+            data += piece
+    return None
+
+
+def _do(message: dict[str, Any], writing: int) -> None:
+    """In the forked process: judge, and write down what was found."""
+    try:
+        namespaces.die_with_parent()
+        if "probe" in message:
+            apart = cage.apart()
+            held = cage.enter(tempfile.mkdtemp(), START, False)
+            found: dict[str, Any] = {"held": tuple(held._replace(processes=apart))}
+        elif message["apart"] and not cage.apart():
+            found = {"why": "the system allows no process namespace any more", "busy": True}
+        else:
+            orphans.adopt()
+            _limit_memory()
+            child.start = forked.start
+            found = _judge(message)
+            orphans.end()
+        data = plain.encode(found)
+        while data:
+            data = data[os.write(writing, data) :]
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(0)
+
+
+def _judge(message: dict[str, Any]) -> dict[str, Any]:
+    packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
+    try:
+        return {
+            "report": judge(
+                message["key"], packed, message["seed"], (), message["caged"], frozenset(message["passing_over"])
+            )
+        }
+    except NotJudged as error:
+        return {"why": str(error), "busy": error.busy}
+    except Crowded:
+        return {"why": "the machine was too busy", "busy": True}
+
+
+def _limit_memory() -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))

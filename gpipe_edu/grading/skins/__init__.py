@@ -1,0 +1,1 @@
+"""Our judge inside of other people's graders: nbgrader and Gradescope."""

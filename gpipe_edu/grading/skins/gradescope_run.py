@@ -1,0 +1,98 @@
+"""What runs in Gradescope's container, for one hand-in: judge it, and write down what Gradescope shows.
+
+Each hand-in has a container of its own, so there is nobody else's work to protect, only the marks: an answer runs in a
+cage where the kernel has one, else as a user who can reach neither the judge nor the results; where neither can be had,
+nothing is judged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from gpipe_edu.exercises import find
+from gpipe_edu.grading.feedback_text import as_text
+from gpipe_edu.grading.grade import Wish, grade
+from gpipe_edu.grading.judges import Judges
+from gpipe_edu.grading.marks import Mark, points
+from gpipe_edu.grading.submissions import HandedIn, books_in
+from gpipe_edu.grading.writing import escape_on_terminals, put
+from gpipe_edu.process import orphans
+from gpipe_edu.process.child import command
+
+from . import gradescope_worker
+
+_STUDENT = "student"
+
+
+def main() -> None:
+    """`python -m gpipe_edu.grading.skins.gradescope_run /autograder`. If nothing is known: no results, an exit code."""
+    escape_on_terminals()
+    orphans.adopt()
+    try:
+        sys.exit(run(Path(sys.argv[1])))
+    except (ValueError, OSError) as error:
+        sys.exit(f"nothing was judged: {error}")
+    finally:
+        orphans.end()
+
+
+def run(place: Path) -> int:
+    """Judge `place`/submission by `place`/source/order.json; what comes out is in `place`/results/results.json."""
+    order = json.loads((place / "source" / "order.json").read_text(encoding="utf-8"))
+    results = place / "results"
+    results.mkdir(exist_ok=True)
+    os.chmod(results, 0o700)
+    if not (place / "submission").is_dir():
+        raise ValueError(f"there is no folder {place / 'submission'}")
+    notes: list[str] = []
+    handed_in = HandedIn("Gradescope's", {_STUDENT: list(books_in(place / "submission", notes))}, notes)
+    with tempfile.TemporaryDirectory(prefix="gpipe_edu_marks_") as out:
+        (Path(out) / "seeds.json").write_text(json.dumps(order["seeds"]), encoding="utf-8")
+        keys = tuple(order["tasks"])
+        elsewhere, told = _workers(keys)
+        print(told)
+        wish = Wish(keys, len(order["seeds"]), 1, order["all_or_nothing"], elsewhere=elsewhere)
+        row = grade(handed_in, Path(out), wish, lambda words: None).marks[_STUDENT]
+    late = [mark for mark in row.values() if mark.points is None]
+    for mark in late:
+        print(f"{mark.key} was not judged, so there are no results; run the autograder again: {mark.why}")
+    if late:
+        return 2
+    put(results / "results.json", json.dumps(as_results(row, notes), indent=1) + "\n")
+    return 0
+
+
+def as_results(row: dict[str, Mark], notes: list[str]) -> dict[str, Any]:
+    """Marks as Gradescope reads them."""
+    tests = [
+        {
+            "name": f"{key}: {find(key).title}",
+            "score": mark.points,
+            "max_score": points(key),
+            "status": "passed" if mark.state == "passed" else "failed",
+            "output": f"{mark.state}\n{as_text(mark)}",
+            "output_format": "text",
+            "visibility": "visible",
+        }
+        for key, mark in row.items()
+    ]
+    return {"output": "\n".join(notes), "visibility": "visible", "stdout_visibility": "hidden", "tests": tests}
+
+
+def _workers(keys: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The command line of workers that keep answers away from judge and marks, () for the usual one; and what it is."""
+    talks = any(getattr(find(key).check, "TALKS", False) for key in keys)
+    with Judges(1) as judges:
+        held = judges.held()
+    if held.missing(talks):
+        return tuple(command(gradescope_worker.__name__)), "Answers run as the user nobody, who can't reach the marks."
+    return (), f"Answers run in a cage. Shut to them: {held}."
+
+
+if __name__ == "__main__":
+    main()

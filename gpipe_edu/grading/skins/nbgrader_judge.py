@@ -1,0 +1,179 @@
+"""The judge of `grade` inside of nbgrader: its `autograde` runs no learner's cell, and its gradebook gets our marks.
+
+Nothing in a hand-in is believed, its metadata neither: only text is read, and what nbgrader has to find again by name
+is put there from the gradebook. So a duplicated cell, or a file that is no notebook, never stops a class.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from nbconvert.exporters import NotebookExporter
+from nbformat import NotebookNode, v4
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Bool, Int
+
+from gpipe_edu.exercises import exercises
+from gpipe_edu.grading import feedback_pages, submitted_notebook
+from gpipe_edu.grading.grade import Class, Wish, grade
+from gpipe_edu.grading.marks import STATES, Mark, points
+from gpipe_edu.grading.submissions import HandedIn, books_in
+from gpipe_edu.grading.tables import number
+from gpipe_edu.grading.writing import encodable
+
+JUDGED: Final = "judged"
+"""The folder of a course in which reports and seeds are kept."""
+
+_classes: WeakKeyDictionary[Any, dict[str, Class | ValueError]] = WeakKeyDictionary()
+"""By run of `autograde`, then by assignment: a class is judged together, when the first of its notebooks comes.
+
+Also kept is why it could not be, or each student would be waited for anew.
+"""
+
+
+class Reader(NotebookExporter):
+    """The texts and names of cells, whatever else was handed in; of a file that can't be read, the reason."""
+
+    def from_file(self, file_stream: Any, resources: Any = None, **options: Any) -> tuple[Any, Any]:
+        """The notebook in an open file, after all preprocessors."""
+        try:
+            cells = [_cell(one) for one in submitted_notebook.of(Path(file_stream.name))]
+        except submitted_notebook.Refused as error:
+            cells = [v4.new_markdown_cell(encodable(str(error)))]
+        read: tuple[Any, Any] = self.from_notebook_node(v4.new_notebook(cells=cells), resources, **options)
+        return read
+
+
+class Restored(NbGraderPreprocessor):
+    """Each cell that nbgrader knows by name is there once, and is as the gradebook has it."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """The notebook with nbgrader's own metadata and nobody else's."""
+        where = resources["nbgrader"]
+        with Gradebook(where["db_url"]) as gradebook:
+            book = gradebook.find_notebook(where["notebook"], where["assignment"])
+            graded = {cell.name: cell.max_score for cell in book.grade_cells}
+            solutions = {cell.name for cell in book.solution_cells}
+            missing = {cell.name: _as_released(cell, graded, solutions) for cell in book.source_cells}
+        for index, cell in enumerate(nb.cells):
+            name = cell.metadata.pop("nbgrader", {}).get("grade_id", "")
+            if name in missing and cell.cell_type == missing[name].cell_type:
+                released = missing.pop(name)
+                if released.metadata.nbgrader.locked:
+                    nb.cells[index] = released
+                else:
+                    cell.metadata.nbgrader = released.metadata.nbgrader
+        nb.cells += [cell for name, cell in missing.items() if name in graded]
+        return nb, resources
+
+
+class Judge(NbGraderPreprocessor):
+    """Puts marks into the gradebook, and what `grade` would tell the student below each check cell."""
+
+    seeds = Int(1, min=1, max=20, help="How often each answer is judged; the worst verdict counts.").tag(config=True)
+    jobs = Int(2, min=1, max=64, help="How many answers at once.").tag(config=True)
+    all_or_nothing = Bool(False, help="No points for what is partly right.").tag(config=True)
+    trust = Bool(False, help="Run answers without a cage, as yourself.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """The notebook with reports. Raises RuntimeError if an answer could not be judged: nbgrader tries it again."""
+        where = resources["nbgrader"]
+        row = self._class(where["assignment"]).marks[where["student"]]
+        said = {f"{exercises()[key].cell}-check": feedback_pages.as_html(mark) for key, mark in row.items()}
+        with Gradebook(where["db_url"]) as gradebook:
+            submission = gradebook.find_submission_notebook(where["notebook"], where["assignment"], where["student"])
+            for grade_ in submission.grades:
+                if grade_.name in said:
+                    grade_.auto_score = earned(said[grade_.name][0], grade_.max_score)
+                    grade_.needs_manual_grade = grade_.auto_score is None or grade_.manual_score is not None
+            gradebook.db.commit()
+        for cell in nb.cells:
+            name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+            if name in said:
+                mark, text = said[name]
+                cell.outputs = [_output(mark, text, cell.metadata.nbgrader.points)]
+                if mark.points is None:
+                    raise RuntimeError(f"{mark.key} of {where['student']} was not judged, and has no mark: {mark.why}")
+        return nb, resources
+
+    def _class(self, assignment: str) -> Class:
+        autograde = self.parent.parent
+        known = _classes.setdefault(autograde, {})
+        if assignment not in known:
+            try:
+                known[assignment] = self._judged(autograde.coursedir, assignment)
+            except ValueError as error:
+                known[assignment] = error
+        found = known[assignment]
+        if isinstance(found, ValueError):
+            raise found
+        return found
+
+    def _judged(self, course: Any, assignment: str) -> Class:
+        with Gradebook(course.db_url) as gradebook:
+            names = {book.name for book in gradebook.find_assignment(assignment).notebooks}
+        keys = tuple(key for key, one in exercises().items() if one.notebook in names)
+        wish = Wish(keys, self.seeds, self.jobs, self.all_or_nothing, self.trust)
+        handed_in = _handed_in(course, assignment)
+        for note in handed_in.notes:
+            self.log.warning(note)
+        return grade(handed_in, Path(course.root) / JUDGED, wish, self.log.info)
+
+
+def earned(mark: Mark, of: float) -> float | None:
+    """The points for a cell that is worth `of`, which need not be what we say; None if it was not judged."""
+    return None if mark.points is None else round(mark.points / points(mark.key) * of, 2)
+
+
+def _handed_in(course: Any, assignment: str) -> HandedIn:
+    """What the students that `autograde` was asked for have handed in."""
+    step = course.submitted_directory
+    pattern = course.format_path(step, "(?P<student>.+)", re.escape(assignment), escape=True)
+    notes: list[str] = []
+    students = {
+        found["student"]: list(books_in(Path(folder), notes))
+        for folder in sorted(glob.glob(course.format_path(step, course.student_id, assignment)))
+        if (found := re.fullmatch(pattern, folder))
+    }
+    return HandedIn("nbgrader's", students, notes)
+
+
+def _cell(one: submitted_notebook.Cell) -> NotebookNode:
+    return _new_cell(one.kind, one.source, {"nbgrader": {"grade_id": one.grade_id}} if one.grade_id else {})
+
+
+def _new_cell(kind: str, source: str, metadata: dict[str, Any]) -> NotebookNode:
+    new = v4.new_code_cell if kind == "code" else v4.new_markdown_cell
+    made: NotebookNode = new(source, metadata=metadata)
+    return made
+
+
+def _as_released(cell: Any, graded: dict[str, float], solutions: set[str]) -> NotebookNode:
+    """A cell as nbgrader has released it; `cell` is the gradebook's source cell."""
+    about = {
+        "schema_version": 3,
+        "grade_id": cell.name,
+        "cell_type": cell.cell_type,
+        "checksum": cell.checksum,
+        "locked": cell.locked,
+        "grade": cell.name in graded,
+        "solution": cell.name in solutions,
+        "task": False,
+    }
+    if cell.name in graded:
+        about["points"] = graded[cell.name]
+    return _new_cell(cell.cell_type, cell.source, {"nbgrader": about})
+
+
+def _output(mark: Mark, text: list[str], of: float) -> NotebookNode:
+    """What was found, as the output of a check cell. text: what `feedback_pages.as_html` says of it."""
+    worth = "no mark yet" if mark.points is None else f"{number(earned(mark, of))} of {number(of)}"
+    head = f"<p><b>{mark.state}</b> ({STATES[mark.state]}), {worth}</p>"
+    told = {"text/html": encodable("\n".join([head, *text])), "text/plain": f"{mark.state}, {worth}"}
+    made: NotebookNode = v4.new_output("display_data", data=told)
+    return made

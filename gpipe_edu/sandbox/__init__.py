@@ -1,0 +1,1 @@
+"""A learner's function, run where it can do no harm: asked from outside, answered inside, in plain data."""

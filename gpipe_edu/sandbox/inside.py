@@ -1,0 +1,73 @@
+"""The process that a learner's function runs in: it unpacks the function, then answers one question after another."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+
+from gpipe_edu.process import cage, packing, plain, stack_on_timeout
+from gpipe_edu.process.limits import limit_memory
+from gpipe_edu.process.parent import Parent, look_also_in
+
+from .error_text import told
+from .hiding import Hidden
+
+
+def main() -> None:
+    """Hear a start message and a function, then a question a message, until the other side hangs up."""
+    parent = Parent()
+    start = plain.decode(parent.hear())
+    look_also_in(start["path"])
+    warnings.formatwarning = text_alone
+    exercise: Any = importlib.import_module(start["module"])
+    limit_memory()
+    Hidden(getattr(exercise, "HIDDEN", {})).hide()  # as long as this process lives
+    held = None
+    if start["cage"]:
+        held = tuple(cage.enter(start["folder"], start["cpu"], getattr(exercise, "TALKS", False)))
+        _draw_as_always()
+    parent.listen()
+    _answer(parent, held, None)  # from now on the time that passes is the learner's
+    body = parent.hear()
+    try:
+        with stack_on_timeout.ready(start["seconds"]):
+            function = getattr(exercise, "unpack", packing.unpack)(body)
+    except BaseException as error:
+        _answer(parent, None, told(error, start["sources"], start["missing"]))
+        return
+    _answer(parent, None, None)
+    while True:
+        given = plain.decode(parent.hear())
+        try:
+            with stack_on_timeout.ready(start["seconds"]):
+                value, trouble = exercise.perform(function, **given), None
+        except BaseException as error:  # sys.exit and a keyboard interrupt too
+            value, trouble = None, told(error, start["sources"], start["missing"])
+        _answer(parent, value, trouble)
+
+
+def _draw_as_always() -> None:
+    """Random numbers are the same in every run, so that an answer which draws some gets the same report, too."""
+    random.seed(0)
+    np.random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+def text_alone(message: Warning | str, *_: Any, **__: Any) -> str:
+    """A warning without the file and the line that it came from: they are no business of a learner's report."""
+    return f"{message}\n"
+
+
+def _answer(parent: Parent, value: Any, trouble: tuple[Any, ...] | None) -> None:
+    sys.stdout.flush()
+    try:
+        data = plain.encode((value, trouble))
+    except MemoryError:  # the answer itself fits, but not a second time
+        data = plain.encode((None, ("MemoryError", "the answer is too large to be handed over", [], ["MemoryError"])))
+    parent.say(data)

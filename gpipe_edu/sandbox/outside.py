@@ -1,0 +1,188 @@
+"""A learner's function in a process of its own, which may hang, exit, print without end or patch what it likes.
+
+The judge asks, the other side (`inside`) answers with plain data. It starts fresh, so nothing that was done to a
+library in the notebook is there, and nothing that it does to a library reaches the judge. What it can't do is answer
+late: then it is stopped, with everything that it has started.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+from gpipe_edu.process import cage, orphans, plain
+from gpipe_edu.process.child import FLOOD, Child
+from gpipe_edu.process.limits import MEMORY
+from gpipe_edu.process.lines import Line
+from gpipe_edu.process.packing import Packed
+from gpipe_edu.process.time_limit import LOOK, Patience, wall
+
+from . import inside
+
+_MEMORY: Final = 3 * MEMORY
+"""Bytes for all its processes together."""
+
+_WRITTEN: Final = 500_000_000
+"""Bytes of files in its temporary folder."""
+
+START: Final = 60.0
+"""Seconds for Python and its packages to load, which is no fault of the learner's."""
+
+
+STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
+"""Kinds of trouble that are no error of Python's: out of time, printed too much, the process ended (by `exit`, too), or
+sent what nobody can read."""
+
+
+class Trouble(NamedTuple):
+    """An error of the learner's code. kind: its type, or one of STOPPED.
+
+    where: the learner's own lines on the way to it, outermost first. bases: the names of the type and its bases.
+    seconds: how long it had, if it was stopped.
+    """
+
+    kind: str
+    message: str
+    where: tuple[Line, ...] = ()
+    bases: tuple[str, ...] = ()
+    seconds: float | None = None
+
+
+class Crowded(Exception):
+    """The machine was too busy to let the learner's process have its time: no verdict on anybody's answer."""
+
+
+class Reply(NamedTuple):
+    """What a call gave: a value of plain data, or trouble."""
+
+    value: Any = None
+    trouble: Trouble | None = None
+
+
+class Sandbox:
+    """`with Sandbox(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together.
+
+    caged: the process gives up what it does not need (see `process.cage`), and `held` says what it was.
+    """
+
+    def __init__(
+        self, module: str, packed: Packed, seconds: float, path: Sequence[str] = (), caged: bool = False
+    ) -> None:
+        self._packed = packed
+        self._ended: Trouble | None = None
+        self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        # Whatever it forgets in a temporary folder goes when it goes.
+        self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
+        self._child = Child(inside.__name__, self._replies.put, TMPDIR=self._folder.name)
+        self._patience = Patience(self._pids, seconds)
+        self._start = {
+            "module": module,
+            "path": list(path),
+            "seconds": seconds,
+            "sources": list(packed.sources),
+            "missing": packed.missing,
+            "cage": caged,
+            "folder": self._folder.name,
+            "cpu": wall(seconds),
+        }
+        self.held: cage.Held | None = None
+
+    def __enter__(self) -> Sandbox:
+        try:
+            self._child.send(plain.encode(self._start))
+            first = self._receive(Patience(self._pids, START))
+            self._ended = first.trouble
+            if self._ended and self._ended.kind == "stopped":
+                raise Crowded
+            self.held = cage.Held(*first.value) if first.value else None
+            if not self._ended:
+                self._child.send(self._packed.body)
+                self._ended = self._receive(self._patience).trouble
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def __call__(self, **given: Any) -> Reply:
+        """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake."""
+        if self._ended:
+            return Reply(trouble=self._ended)
+        self._child.send(plain.encode(given))
+        reply = self._receive(self._patience)
+        if (reply.trouble and reply.trouble.kind in ("stopped", "printed", "ended", "unreadable")) or (
+            reply.trouble and self._child.ended
+        ):
+            self._ended = reply.trouble
+        return reply
+
+    @property
+    def printed(self) -> str:
+        """The beginning of what the function has printed; all of it is there once the process has ended."""
+        return self._child.printed
+
+    def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
+        """Those of the lines (file, number, function) that are the learner's own, with their texts."""
+        return self._packed.lines(found)
+
+    def _pids(self) -> list[int]:
+        """Its number, and those of what it has started and disowned."""
+        return [self._child.pid, *orphans.adopted(self._child.pid)]
+
+    def _written(self) -> int:
+        """Bytes in its temporary folder."""
+        found = 0
+        for folder, _, names in os.walk(self._folder.name):
+            for name in names:
+                with suppress(OSError):
+                    found += os.lstat(os.path.join(folder, name)).st_size
+        return found
+
+    def _close(self) -> None:
+        self._child.close()
+        self._folder.cleanup()
+
+    def _receive(self, patience: Patience) -> Reply:
+        """The next answer. Raises Crowded."""
+        patience.begin()
+        while True:
+            ended = self._child.ended  # asked first, so that its last message is not missed
+            try:
+                data = self._replies.get(timeout=LOOK)
+                break
+            except queue.Empty:
+                patience.look()
+            if ended:  # and what it has left behind keeps the pipe open
+                data = None
+                break
+            if patience.over or patience.crowd:
+                where = self.lines(self._child.last_words())
+                self._child.kill()
+                return Reply(trouble=Trouble("stopped", "", where, seconds=patience.seconds))
+            if patience.memory > _MEMORY or self._written() > _WRITTEN:
+                self._child.kill()
+                return Reply(trouble=Trouble("MemoryError", "more than there is for it, in memory or in files"))
+            if patience.kept_waiting:
+                self._child.kill()
+                raise Crowded
+        patience.end()
+        if data is None:
+            printed = Trouble("printed", f"{FLOOD // 1_000_000} MB")
+            return Reply(trouble=printed if self._child.flooded else Trouble("ended", ""))
+        try:
+            value, trouble = plain.decode(data)
+            if trouble is None:
+                return Reply(value)
+            kind, message, where, bases = trouble
+            return Reply(trouble=Trouble(str(kind), str(message), self.lines(where), tuple(map(str, bases))))
+        except (ValueError, TypeError, LookupError):
+            return Reply(trouble=Trouble("unreadable", ""))

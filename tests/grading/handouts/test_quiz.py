@@ -1,0 +1,110 @@
+"""The quiz is GIFT that can be read back: every question, its options, which one is right, and what is told of each."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from gpipe_edu.cli import main
+from gpipe_edu.course.predictions import question
+from gpipe_edu.grading.handouts.quiz import INVENTORY, gift, keys
+from tests.processes import PATIENCE
+
+OPTION = re.compile(r"(?<!\\)([=~])((?:\\.|[^\\=~#])*)#((?:\\.|[^\\=~#])*)", re.DOTALL)
+
+
+def plain(text):
+    return re.sub(r"\\([~=#{}:\\])", r"\1", text.strip().replace("\\n", "\n"))
+
+
+def read(text):
+    """What a reader of GIFT finds: {title: (question, [(right, option, feedback)])}. Questions end at blank lines."""
+    found = {}
+    for block in text.split("\n\n")[1:]:
+        title, asked, inside = re.fullmatch(
+            r"::((?:\\.|[^\\:])*)::\[markdown\]((?:\\.|[^\\{])*)\{(.*)\}\s*", block, re.DOTALL
+        ).groups()
+        inside = inside.partition("####")[0]
+        found[plain(title)] = plain(asked), [(s == "=", plain(o), plain(f)) for s, o, f in OPTION.findall(inside)]
+    return found
+
+
+def asked(key):
+    """A question as it has to arrive: its words, and its options, each with what is told of it."""
+    one = question.find(key)
+    options = [
+        (name == one.answer, text.strip(), one.wrong.get(name, one.because).strip())
+        for name, text in one.options.items()
+    ]
+    return one.text.strip(), options
+
+
+PARSER = "gift-pegjs@1.0.2"
+
+PROGRAM = """
+const {parse} = require("gift-pegjs");
+console.log(JSON.stringify(parse(require("fs").readFileSync(0, "utf8"))));
+"""
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory):
+    """What a parser for Moodle's format that others wrote finds in a text."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip(f"{PARSER} runs in Node.js, which is not on this machine")
+    folder = tmp_path_factory.mktemp("parser")
+    install = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), PARSER]
+    try:
+        done = subprocess.run(install, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{PARSER} can't be had here: npm took too long")
+    if done.returncode:
+        pytest.skip(f"{PARSER} can't be had here: {done.stderr.strip().splitlines()[-1:]}")
+
+    def parse(text):
+        done = subprocess.run(
+            ["node", "-e", PROGRAM], input=text, capture_output=True, text=True, cwd=folder, timeout=PATIENCE
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return parse
+
+
+def test_a_parser_of_moodle_s_format_finds_every_question(parsed):
+    wanted = [*INVENTORY, *(key for lesson in question.lessons() for key in keys(lesson))]
+    category, *found = parsed(gift(wanted, "a category"))
+    assert category == {"type": "Category", "title": "a category"}
+    assert [one["title"] for one in found] == wanted
+    for one in found:
+        assert (one["type"], one["stem"]["format"]) == ("MC", "markdown")
+        options = [(o["isCorrect"], o["text"]["text"], o["feedback"]["text"]) for o in one["choices"]]
+        assert (one["stem"]["text"], options) == asked(one["title"])
+        assert one["globalFeedback"]["text"] == question.find(one["title"]).because.strip()
+
+
+def test_the_inventory_has_twelve_questions_that_stand_alone():
+    assert len(set(INVENTORY)) == 12
+    found = read(gift(INVENTORY, "c"))
+    assert list(found) == list(INVENTORY)
+    for key, one in found.items():
+        assert one == asked(key)
+        assert [right for right, _, _ in one[1]].count(True) == 1
+        assert all(told for _, _, told in one[1])
+
+
+@pytest.mark.parametrize("lesson", [name for name in question.lessons() if keys(name)])
+def test_every_lesson_can_be_a_quiz(lesson):
+    assert set(read(gift(keys(lesson), "c"))) == set(keys(lesson))
+
+
+def test_what_has_no_options_is_refused(tmp_path, capsys):
+    with pytest.raises(ValueError, match="has no options"):
+        gift(["03/bubble-over-m"], "c")
+    with pytest.raises(SystemExit) as ended:
+        main(["quiz", str(tmp_path / "quiz.gift")])
+    assert ended.value.code == 0
+    assert "12 questions" in capsys.readouterr().out
+    assert (tmp_path / "quiz.gift").read_text(encoding="utf-8").startswith("$CATEGORY: gpipe_edu, inventory")
