@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gpipe_edu.grading import container, grade, submissions, tables
 from gpipe_edu.grading.feedback_text import as_text, worth
+from gpipe_edu.grading.judges import HERE
 from gpipe_edu.process import orphans
 from gpipe_edu.words import plural
 
@@ -43,8 +44,8 @@ def _graded(request: Request) -> int:
         keys = grade.tasks_of(request.tasks)
         if request.trust and request.container:
             raise ValueError("--trust means without a cage, and --in in a container; give one of them")
-        elsewhere = container.worker(request.container, _say) if request.container else ()
-        wish = grade.Wish(keys, request.seeds, request.jobs, request.all_or_nothing, request.trust, elsewhere)
+        place = container.workplace(request.container, _say) if request.container else HERE
+        wish = grade.Wish(keys, request.seeds, request.jobs, request.all_or_nothing, request.trust, place)
         if request.one:
             return _one(request.place, wish)
         handed_in = submissions.find(request.place, request.student, request.out)

@@ -54,11 +54,11 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
     packed = pack(function)
     path = [folder for folder in sys.path if isinstance(folder, str)]
     try:
-        report = judge_apart(exercise.key, packed, seed, path)
+        report = judge_apart(exercise, packed, seed, path)
     except NotJudged as error:
         if not error.busy:
             raise
-        report = judge_apart(exercise.key, packed, seed, path)
+        report = judge_apart(exercise, packed, seed, path)
     if report.state == "unwritten":
         raise Unwritten(headline(report))
     trouble = attempts.record(report, packed.digest)

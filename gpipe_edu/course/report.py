@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpipe_edu.exercises import find
-from gpipe_edu.sandbox.findings import Chart, Finding, Report
-from gpipe_edu.sandbox.outside import STOPPED, Trouble
+from gpipe_edu.sandbox.findings import STOPPED, Chart, Finding, Report, Trouble
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Costs, Span, Timeline, simulate
 from gpipe_edu.timeline.simulate import replay

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn
 
 from gpipe_edu.process.child import FLOOD, Child
+from gpipe_edu.process.forked import as_this_process
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.loopback import LOOPBACK
 from gpipe_edu.process.packing import pack
@@ -122,7 +123,13 @@ class Crew:
         new = range(len(self._children), K)
         for rank in new:
             # Not in a session of its own: whoever ends us, because our time is over, ends it too.
-            child = Child(_RANK, partial(self._heard, rank, self._crew), session=False, **LOOPBACK)
+            child = Child(
+                _RANK,
+                partial(self._heard, rank, self._crew),
+                start=as_this_process(),
+                session=False,
+                **LOOPBACK,
+            )
             self._children.append(child)
             child.send(pickle.dumps((rank, path)))
         waiting, deadline = set(new), monotonic() + _START

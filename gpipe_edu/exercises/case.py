@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from gpipe_edu.process.lines import Line
-from gpipe_edu.sandbox.findings import Chart, Finding, Success, Unwritten
-from gpipe_edu.sandbox.outside import STOPPED, Reply, Sandbox, Trouble
+from gpipe_edu.sandbox.findings import STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
+from gpipe_edu.sandbox.outside import Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
 from gpipe_edu.words import shortened
 

@@ -17,18 +17,18 @@ from random import Random
 from typing import Any, Final
 
 from gpipe_edu.process import frames, orphans, plain
-from gpipe_edu.process.cage import Held
-from gpipe_edu.process.child import fresh
+from gpipe_edu.process.child import Start, fresh
+from gpipe_edu.process.enclosure import Enclosure
 from gpipe_edu.process.limits import ENVIRONMENT
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.time_limit import find as find_process
 from gpipe_edu.process.time_limit import wall
-from gpipe_edu.sandbox.findings import Chart, Finding, Report, Success, Unwritten
-from gpipe_edu.sandbox.outside import START, Crowded, Sandbox, Trouble
+from gpipe_edu.sandbox.findings import Chart, Finding, Report, Success, Trouble, Unwritten
+from gpipe_edu.sandbox.outside import START, Crowded, Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
 
-from . import find
+from . import Exercise, find
 from .case import Exam, Sign, Wrong
 
 _CROWDED: Final = 3
@@ -47,27 +47,28 @@ class NotJudged(RuntimeError):
 
 
 def judge(
-    key: str,
+    exercise: Exercise,
     packed: Packed,
     seed: int,
     path: Sequence[str] = (),
-    caged: bool = False,
+    *,
+    enclosure: Enclosure | None = None,
+    start: Start = fresh,
     passing_over: Collection[str] = (),
     same_process: bool = False,
 ) -> Report:
     """Examine one function with the inputs of `seed`. `path`: where the learner's own modules are found.
 
-    caged: the learner's process gives up every right it does not need. passing_over: slips that do not end the exam;
-    a report that is "passed" may have some. same_process: where there is no other, in a browser.
-    Raises Crowded on a machine that is too busy, NotJudged where a cage would stand open.
+    enclosure: where the learner's process runs, if not as the learner. start: how it is started. passing_over: slips
+    that do not end the exam; a report that is "passed" may have some. same_process: where there is no other, in a
+    browser. Raises Crowded on a machine that is too busy, NotJudged where an enclosure would stand open.
     """
-    exercise = find(key)
-    asked = SameProcess if same_process else partial(Sandbox, caged=caged)
+    asked = SameProcess if same_process else partial(Sandbox, enclosure=enclosure, start=start)
     with asked(exercise.module, packed, exercise.seconds, path) as sandbox:
-        if isinstance(sandbox, Sandbox) and caged:
-            missing = (sandbox.held or Held()).missing(getattr(exercise.check, "TALKS", False))
+        if isinstance(sandbox, Sandbox) and enclosure:
+            missing = enclosure.missing(sandbox.held, getattr(exercise.check, "TALKS", False))
             if missing:
-                raise NotJudged(f"the cage does not shut {' and '.join(missing)} here")
+                raise NotJudged(f"the {enclosure.name} does not shut {' and '.join(missing)} here")
         exam = Exam(exercise, sandbox, passing_over)
         finding, success, state = None, None, "wrong"
         try:
@@ -86,12 +87,12 @@ def judge(
     return Report(exercise.key, state, seed, exam.calls, finding, success, sandbox.printed, over)
 
 
-def judge_apart(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -> Report:
+def judge_apart(exercise: Exercise, packed: Packed, seed: int, path: Sequence[str] = ()) -> Report:
     """As `judge`, in a process of its own; in a browser, which has none, here. Raises NotJudged."""
     if sys.platform == "emscripten":
-        return judge(key, packed, seed, path, same_process=True)
+        return judge(exercise, packed, seed, path, same_process=True)
     body = base64.b64encode(packed.body).decode()
-    message = {"key": key, "packed": {**packed._asdict(), "body": body}, "seed": seed, "path": list(path)}
+    message = {"key": exercise.key, "packed": {**packed._asdict(), "body": body}, "seed": seed, "path": list(path)}
     with fresh(__name__, {**os.environ, **ENVIRONMENT}, session=False) as process:
         # `communicate` forgets what it has not written when its time is over: of a message that is longer than a pipe
         # holds, a judge who starts late would wait for the rest for ever.
@@ -99,7 +100,7 @@ def judge_apart(key: str, packed: Packed, seed: int, path: Sequence[str] = ()) -
         process.stdin = None  # else `communicate` closes it
         questions.send(json.dumps(message).encode())
         questions.close()
-        said, complaints = _waited_for(process, START + wall(find(key).seconds) + START)
+        said, complaints = _waited_for(process, START + wall(exercise.seconds) + START)
     if process.returncode == _CROWDED:
         raise NotJudged("this machine is too busy. Try again when it has less to do", busy=True)
     if process.returncode:
@@ -132,7 +133,7 @@ def main() -> None:
     message = json.loads(frames.read(sys.stdin.buffer))
     packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
     try:
-        report = judge(message["key"], packed, message["seed"], message["path"])
+        report = judge(find(message["key"]), packed, message["seed"], message["path"])
     except Crowded:
         sys.exit(_CROWDED)
     finally:

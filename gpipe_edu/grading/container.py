@@ -20,6 +20,9 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import gpipe_edu
+from gpipe_edu.process.enclosure import CONTAINER
+
+from .judges import Workplace
 
 ENGINES: Final = ("podman", "docker")
 
@@ -49,8 +52,8 @@ _BUILT: Final = 3600
 """Seconds for a question to the engine, and for an image."""
 
 
-def worker(engine: str, tell: Callable[[str], None]) -> tuple[str, ...]:
-    """The command line that runs a worker in a container; its image is built if it is not there.
+def workplace(engine: str, tell: Callable[[str], None]) -> Workplace:
+    """A container; its image is built if it is not there.
 
     Raises ValueError where there is no such engine, it does not run, or it can't build.
     """
@@ -69,7 +72,8 @@ def worker(engine: str, tell: Callable[[str], None]) -> tuple[str, ...]:
         if _ask(engine, "image", "inspect", tag).returncode:
             tell(f"Building the image {tag} with {engine}, once for this version of the course; minutes ...")
             _build(engine, tag, context)
-    return (engine, "run", "--rm", "--interactive", *_SHUT, tag)
+    command = (engine, "run", "--rm", "--interactive", *_SHUT, tag)
+    return Workplace(CONTAINER, command, f"in a container of {engine}")
 
 
 def requirements() -> list[str]:

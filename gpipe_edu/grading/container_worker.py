@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gpipe_edu.process import cage, unprivileged
+from gpipe_edu.process.enclosure import CONTAINER
 
 from . import judge_worker
 
 
 def main() -> None:
     """As `judge_worker.main`."""
-    cage.enter, cage.apart = unprivileged.enter, lambda: True
-    judge_worker.main()
+    judge_worker.main(CONTAINER)

@@ -22,7 +22,7 @@ from gpipe_edu.words import plural
 
 from .cut import Answer, cut, may_have
 from .journal import Journal, Question, judge_version
-from .judges import Judges, Outcome, Task
+from .judges import HERE, Judges, Outcome, Task, Workplace
 from .marks import Mark, mark, promises
 from .submissions import File, HandedIn, newest_first
 from .submitted_notebook import Refused, read, refusing
@@ -30,17 +30,14 @@ from .writing import put
 
 
 class Wish(NamedTuple):
-    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: without a cage.
-
-    elsewhere: the command line that runs a worker in a container.
-    """
+    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: without a cage."""
 
     tasks: tuple[str, ...]
     seeds: int = 1
     jobs: int = 1
     all_or_nothing: bool = False
     trust: bool = False
-    elsewhere: tuple[str, ...] = ()
+    place: Workplace = HERE
 
 
 class Class(NamedTuple):
@@ -98,7 +95,7 @@ def one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
     file = File(PurePosixPath(path.name), (0.0,), lambda: data)
     found = {key: answer for key, answer in _answers([file], wish.tasks).items() if answer_state(answer) != "missing"}
     outcomes: dict[Question, Outcome] = {}
-    with Judges(1, wish.trust, wish.elsewhere) as judges:
+    with Judges(1, wish.trust, wish.place) as judges:
         shut(judges, wish)
         for task, outcome in judges.judge(_tasks([found], seeds, lambda question: False)):
             outcomes[task.name] = outcome
@@ -107,12 +104,14 @@ def one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
 
 def shut(judges: Judges, wish: Wish) -> str:
     """What holds here, in a line. Raises ValueError if that is too little."""
-    held = cage.Held() if wish.trust else judges.held()
-    missing = held.missing()
     if wish.trust:
         return "Not shut here, because of --trust: files, network, signals. Answers run as you."
+    held = judges.held()
+    missing = wish.place.enclosure.missing(held)
     if missing:
-        held_by = "this container" if wish.elsewhere else f"Landlock of this kernel, version {cage.version() or 'none'}"
+        held_by = (
+            "this container" if wish.place.command else f"Landlock of this kernel, version {cage.version() or 'none'}"
+        )
         raise ValueError(
             f"answers would run without a cage here: {', '.join(missing)} would stand open ({held_by}; version 6 of "
             "Landlock is needed, or a container that works). Grade with --in podman or --in docker, on a newer Linux, "
@@ -123,8 +122,7 @@ def shut(judges: Judges, wish: Wish) -> str:
         if held.processes
         else "what they start is found by parentage, as no process namespace is to be had"
     )
-    where = f"in a container of {wish.elsewhere[0]}" if wish.elsewhere else "here"
-    return f"Shut to answers {where}: {held}; {ends}."
+    return f"Shut to answers {wish.place.name}: {held}; {ends}."
 
 
 class Found(NamedTuple):
@@ -253,7 +251,7 @@ def _outcomes(
 
     tasks = found()
     if (first := next(filter(None, tasks), None)) is not None:
-        with Judges(wish.jobs, wish.trust, wish.elsewhere) as judges:
+        with Judges(wish.jobs, wish.trust, wish.place) as judges:
             tell(shut(judges, wish))
             begun = told = monotonic()
             for done, (task, outcome) in enumerate(judges.judge(chain([first], tasks)), start=1):

@@ -20,7 +20,8 @@ from typing import Any, BinaryIO, Final
 
 from gpipe_edu.exercises import exercises, find
 from gpipe_edu.exercises.judging import NotJudged, judge
-from gpipe_edu.process import cage, child, forked, frames, namespaces, orphans, plain
+from gpipe_edu.process import forked, frames, namespaces, orphans, plain
+from gpipe_edu.process.enclosure import CAGE, Enclosure
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.time_limit import wall
 from gpipe_edu.sandbox.outside import START, Crowded
@@ -32,8 +33,8 @@ _MEMORY: Final = 6 * 2**30
 """Bytes for the judge, who reads what an answer has handed over."""
 
 
-def main() -> None:
-    """Judge until nobody asks any more."""
+def main(enclosure: Enclosure = CAGE) -> None:
+    """Judge until nobody asks any more, answers in `enclosure`."""
     orphans.adopt()
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -42,11 +43,12 @@ def main() -> None:
         while True:
             message = plain.decode(frames.read(questions))
             if "probe" in message:
-                frames.write(answers, plain.encode(_apart(message, 2 * START, questions)))
+                frames.write(answers, plain.encode(_apart(message, 2 * START, questions, enclosure)))
                 continue
             exercise = find(message["key"])
             importlib.import_module(exercise.module)
-            frames.write(answers, plain.encode(_apart(message, wall(exercise.seconds) + 2 * START, questions)))
+            seconds = wall(exercise.seconds) + 2 * START
+            frames.write(answers, plain.encode(_apart(message, seconds, questions, enclosure)))
             namespaces.die_with_parent()  # what follows may take seconds, and there is nothing now to be ended
             _load()  # only now, so that the first answer waits for nothing that it does not need
             namespaces.outlive_parent()
@@ -69,13 +71,13 @@ def _load() -> None:
         importlib.import_module(exercise.module)
 
 
-def _apart(message: dict[str, Any], seconds: float, asker: BinaryIO) -> dict[str, Any]:
+def _apart(message: dict[str, Any], seconds: float, asker: BinaryIO, enclosure: Enclosure) -> dict[str, Any]:
     """{"report": ...}, {"held": ...}, or {"why": ..., "busy": whether it was the machine's fault}."""
     reading, writing = os.pipe()
     pid = forked.fork()
     if pid == 0:
         os.close(reading)
-        _do(message, writing)
+        _do(message, writing, enclosure)
     os.close(writing)
     try:
         data = _until(reading, seconds, asker)
@@ -106,21 +108,20 @@ def _until(reading: int, seconds: float, asker: BinaryIO) -> bytes | None:
     return None
 
 
-def _do(message: dict[str, Any], writing: int) -> None:
+def _do(message: dict[str, Any], writing: int, enclosure: Enclosure) -> None:
     """In the forked process: judge, and write down what was found."""
     try:
         namespaces.die_with_parent()
         if "probe" in message:
-            apart = cage.apart()
-            held = cage.enter(tempfile.mkdtemp(), START, False)
+            apart = enclosure.separate()
+            held = enclosure.enter(tempfile.mkdtemp(), START, False)
             found: dict[str, Any] = {"held": tuple(held._replace(processes=apart))}
-        elif message["apart"] and not cage.apart():
+        elif message["apart"] and not enclosure.separate():
             found = {"why": "the system allows no process namespace any more", "busy": True}
         else:
             orphans.adopt()
             _limit_memory()
-            child.start = forked.start
-            found = _judge(message)
+            found = _judge(message, enclosure if message["caged"] else None)
             orphans.end()
         data = plain.encode(found)
         while data:
@@ -131,14 +132,18 @@ def _do(message: dict[str, Any], writing: int) -> None:
         os._exit(0)
 
 
-def _judge(message: dict[str, Any]) -> dict[str, Any]:
+def _judge(message: dict[str, Any], enclosure: Enclosure | None) -> dict[str, Any]:
     packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
     try:
-        return {
-            "report": judge(
-                message["key"], packed, message["seed"], (), message["caged"], frozenset(message["passing_over"])
-            )
-        }
+        report = judge(
+            find(message["key"]),
+            packed,
+            message["seed"],
+            enclosure=enclosure,
+            start=forked.start,
+            passing_over=frozenset(message["passing_over"]),
+        )
+        return {"report": report}
     except NotJudged as error:
         return {"why": str(error), "busy": error.busy}
     except Crowded:

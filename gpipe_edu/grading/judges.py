@@ -11,14 +11,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu.exercises import find
 from gpipe_edu.exercises.judging import unpack_report
-from gpipe_edu.process import cage, frames, plain
+from gpipe_edu.process import frames, plain
+from gpipe_edu.process.cage import Held
 from gpipe_edu.process.child import command
+from gpipe_edu.process.enclosure import CAGE, Enclosure
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.time_limit import wall
 from gpipe_edu.sandbox.findings import Report
@@ -31,6 +33,17 @@ _LIMIT: Final = 3 * START
 
 _FAREWELL: Final = 5.0
 """Seconds for a worker to end what an answer has started."""
+
+
+class Workplace(NamedTuple):
+    """Where answers are judged. command: what starts a worker there, () on this machine. name: for people."""
+
+    enclosure: Enclosure
+    command: tuple[str, ...] = ()
+    name: str = "here"
+
+
+HERE: Final = Workplace(CAGE)
 
 
 class Task(NamedTuple):
@@ -51,15 +64,12 @@ class Outcome(NamedTuple):
 
 
 class Judges:
-    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without a cage.
+    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without any enclosure."""
 
-    elsewhere: the command line that runs a worker in a container.
-    """
-
-    def __init__(self, jobs: int, trust: bool = False, elsewhere: Sequence[str] = ()) -> None:
-        self._trust, self._held = trust, cage.Held()
+    def __init__(self, jobs: int, trust: bool = False, place: Workplace = HERE) -> None:
+        self._trust, self._held = trust, Held()
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_grade_", ignore_cleanup_errors=True)
-        self._workers = [_Worker(self._folder.name, elsewhere) for _ in range(jobs)]
+        self._workers = [_Worker(self._folder.name, place) for _ in range(jobs)]
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Judges:
@@ -72,10 +82,10 @@ class Judges:
             thread.join(_FAREWELL)
         self._folder.cleanup()
 
-    def held(self) -> cage.Held:
-        """What the cage shuts here; to be asked before answers are judged in one."""
+    def held(self) -> Held:
+        """What is shut to answers here; to be asked before any is judged."""
         answer = self._workers[0].ask({"probe": True}, START)
-        self._held = cage.Held(*answer["held"]) if "held" in answer else cage.Held()
+        self._held = Held(*answer.get("held", ()))
         return self._held
 
     def judge(self, tasks: Iterable[Task | None]) -> Iterator[tuple[Task, Outcome]]:
@@ -146,8 +156,8 @@ class _Running(NamedTuple):
 class _Worker:
     """A worker's process, which is started when it is first asked, and anew if it has ended."""
 
-    def __init__(self, folder: str, elsewhere: Sequence[str]) -> None:
-        self._folder, self._elsewhere, self._over = folder, elsewhere, False
+    def __init__(self, folder: str, place: Workplace) -> None:
+        self._folder, self._place, self._over = folder, place, False
         self._running: _Running | None = None
         self._lock = threading.Lock()
 
@@ -198,11 +208,11 @@ class _Worker:
         }
         pipe = subprocess.PIPE
         process = subprocess.Popen(
-            self._elsewhere or command(judge_worker.__name__),
+            list(self._place.command) or command(judge_worker.__name__),
             stdin=pipe,
             stdout=pipe,
             stderr=sys.stderr,
-            env=None if self._elsewhere else environment,
+            env=None if self._place.command else environment,
             cwd=self._folder,
             start_new_session=True,  # Ctrl-C is for us, who end it
         )

@@ -12,7 +12,6 @@ import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -46,15 +45,6 @@ class Held(NamedTuple):
     network: str = ""
     processes: bool = False
 
-    def missing(self, talks: bool = False) -> list[str]:
-        """What stands open. talks: its processes must reach each other by TCP, so only a network of its own will do."""
-        shut = {
-            "files": self.files,
-            "signals": self.signals,
-            "network": self.network == "own" or (self.network and not talks),
-        }
-        return [name for name, held in shut.items() if not held]
-
     def __str__(self) -> str:
         network = {"own": "the network", "TCP": "TCP (not UDP)", "": ""}[self.network]
         shut = [name for name, held in (("files", self.files), ("signals and tracing", self.signals)) if held]
@@ -68,7 +58,7 @@ def version() -> int:
     return max(0, int(_libc().syscall(_CREATE, None, 0, 1)))
 
 
-def by_landlock(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
+def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
     """Give up, for good, what an answer does not need; returns what is shut now.
 
     scratch: the one folder to write to, where this process then is. cpu_seconds: after so many it is killed. talks: TCP
@@ -83,13 +73,6 @@ def by_landlock(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
     _drop_capabilities()
     held = _landlock(scratch, tcp=not talks)
     return held._replace(network=network or held.network)
-
-
-enter: Callable[[str, float, bool], Held] = by_landlock
-"""How a process gives up its rights; `nobody.enter` may take its place."""
-
-apart: Callable[[], bool] = namespaces.own_processes
-"""How a judge begins, if all that it starts shall end with it; in a container of its own nothing is to be done."""
 
 
 def readable() -> list[str]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from . import frames, stack_on_timeout
 from .limits import ENVIRONMENT
@@ -62,8 +62,8 @@ def fresh(module: str, environment: Mapping[str, str], session: bool) -> subproc
     )
 
 
-start: Callable[[str, Mapping[str, str], bool], Any] = fresh
-"""How a process is started; `forked.start` may take its place."""
+Start: TypeAlias = Callable[[str, Mapping[str, str], bool], Any]
+"""How a process is started: `fresh`, or `forked.start`."""
 
 
 class Child:
@@ -73,7 +73,13 @@ class Child:
     """
 
     def __init__(
-        self, module: str, hear: Callable[[bytes | None], Any], *, session: bool = True, **environment: str
+        self,
+        module: str,
+        hear: Callable[[bytes | None], Any],
+        *,
+        start: Start = fresh,
+        session: bool = True,
+        **environment: str,
     ) -> None:
         self._hear, self._session = hear, session
         self._head, self._tail = "", ""

@@ -1,6 +1,7 @@
 """Fresh processes that need load nothing: forked from one that has loaded all libraries and run nobody's code.
 
-Whoever judges hundreds of answers would spend most of the time on importing. `start` takes the place of `child.start`.
+Whoever judges hundreds of answers would spend most of the time on importing. What such a process starts in its turn is
+forked, too: `as_this_process` says how.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
 from time import monotonic, sleep
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from . import namespaces
+from .child import Start, fresh
+
+_FORKED: Final = "GPIPE_EDU_FORKED"
+"""Stands in the environment of a process that `start` has started."""
 
 
 class Forked:
@@ -61,10 +66,15 @@ def start(module: str, environment: Mapping[str, str], session: bool) -> Forked:
     theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
     pid = fork()
     if pid == 0:
-        become(theirs, module, environment, session)
+        become(theirs, module, {**environment, _FORKED: "1"}, session)
     for end in theirs:
         os.close(end)
     return Forked(pid, pipes[0][1], pipes[1][0], pipes[2][0])
+
+
+def as_this_process() -> Start:
+    """How this process was started, for what it starts itself."""
+    return start if _FORKED in os.environ else fresh
 
 
 def fork() -> int:

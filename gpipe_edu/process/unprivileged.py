@@ -23,7 +23,7 @@ _OUTSIDE: Final = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1
 
 
 def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> cage.Held:
-    """As `cage.by_landlock`, in a container where this process is root. talks: nothing more need be open for that.
+    """As `cage.enter`, in a container where this process is root. talks: nothing more need be open for that.
 
     Raises OSError where a nobody can't even read this package, which would be no fault of an answer's.
     """
@@ -40,7 +40,6 @@ def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> cage.Held:
         files=not any(os.access(path, os.W_OK) for path in _folders(scratch)),
         signals=not _may_signal(os.getppid()),
         network="" if any(_leads_out(*address) for address in _OUTSIDE) else "own",
-        processes=True,
     )
 
 

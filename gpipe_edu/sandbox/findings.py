@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+from gpipe_edu.process.lines import Line
 from gpipe_edu.validate import SaidPlainly
 
-from .outside import Trouble
+STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
+"""Kinds of trouble that are no error of Python's: out of time, printed too much, the process ended (by `exit`, too), or
+sent what nobody can read."""
+
+
+class Trouble(NamedTuple):
+    """An error of the learner's code. kind: its type, or one of STOPPED.
+
+    where: the learner's own lines on the way to it, outermost first. bases: the names of the type and its bases.
+    seconds: how long it had, if it was stopped.
+    """
+
+    kind: str
+    message: str
+    where: tuple[Line, ...] = ()
+    bases: tuple[str, ...] = ()
+    seconds: float | None = None
+
+
+class Reply(NamedTuple):
+    """What a call gave: a value of plain data, or trouble."""
+
+    value: Any = None
+    trouble: Trouble | None = None
 
 
 class Unwritten(SaidPlainly, NotImplementedError):

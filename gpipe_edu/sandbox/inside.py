@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gpipe_edu.process import cage, packing, plain, stack_on_timeout
+from gpipe_edu.process import packing, plain, stack_on_timeout
+from gpipe_edu.process.enclosure import ENCLOSURES
 from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.parent import Parent, look_also_in
 
@@ -28,8 +29,9 @@ def main() -> None:
     limit_memory()
     Hidden(getattr(exercise, "HIDDEN", {})).hide()  # as long as this process lives
     held = None
-    if start["cage"]:
-        held = tuple(cage.enter(start["folder"], start["cpu"], getattr(exercise, "TALKS", False)))
+    if start["enclosure"]:
+        enter = ENCLOSURES[start["enclosure"]].enter
+        held = tuple(enter(start["folder"], start["cpu"], getattr(exercise, "TALKS", False)))
         _draw_as_always()
     parent.listen()
     _answer(parent, held, None)  # from now on the time that passes is the learner's

@@ -13,16 +13,19 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from gpipe_edu.process import cage, orphans, plain
-from gpipe_edu.process.child import FLOOD, Child
+from gpipe_edu.process import orphans, plain
+from gpipe_edu.process.cage import Held
+from gpipe_edu.process.child import FLOOD, Child, Start, fresh
+from gpipe_edu.process.enclosure import Enclosure
 from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.time_limit import LOOK, Patience, wall
 
 from . import inside
+from .findings import Reply, Trouble
 
 _MEMORY: Final = 3 * MEMORY
 """Bytes for all its processes together."""
@@ -34,51 +37,33 @@ START: Final = 60.0
 """Seconds for Python and its packages to load, which is no fault of the learner's."""
 
 
-STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
-"""Kinds of trouble that are no error of Python's: out of time, printed too much, the process ended (by `exit`, too), or
-sent what nobody can read."""
-
-
-class Trouble(NamedTuple):
-    """An error of the learner's code. kind: its type, or one of STOPPED.
-
-    where: the learner's own lines on the way to it, outermost first. bases: the names of the type and its bases.
-    seconds: how long it had, if it was stopped.
-    """
-
-    kind: str
-    message: str
-    where: tuple[Line, ...] = ()
-    bases: tuple[str, ...] = ()
-    seconds: float | None = None
-
-
 class Crowded(Exception):
     """The machine was too busy to let the learner's process have its time: no verdict on anybody's answer."""
-
-
-class Reply(NamedTuple):
-    """What a call gave: a value of plain data, or trouble."""
-
-    value: Any = None
-    trouble: Trouble | None = None
 
 
 class Sandbox:
     """`with Sandbox(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together.
 
-    caged: the process gives up what it does not need (see `process.cage`), and `held` says what it was.
+    enclosure: where the process runs, and `held` says what is shut there; None for the learner's own answer. start: how
+    the process is started.
     """
 
     def __init__(
-        self, module: str, packed: Packed, seconds: float, path: Sequence[str] = (), caged: bool = False
+        self,
+        module: str,
+        packed: Packed,
+        seconds: float,
+        path: Sequence[str] = (),
+        *,
+        enclosure: Enclosure | None = None,
+        start: Start = fresh,
     ) -> None:
         self._packed = packed
         self._ended: Trouble | None = None
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         # Whatever it forgets in a temporary folder goes when it goes.
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
-        self._child = Child(inside.__name__, self._replies.put, TMPDIR=self._folder.name)
+        self._child = Child(inside.__name__, self._replies.put, start=start, TMPDIR=self._folder.name)
         self._patience = Patience(self._pids, seconds)
         self._start = {
             "module": module,
@@ -86,11 +71,11 @@ class Sandbox:
             "seconds": seconds,
             "sources": list(packed.sources),
             "missing": packed.missing,
-            "cage": caged,
+            "enclosure": enclosure.name if enclosure else None,
             "folder": self._folder.name,
             "cpu": wall(seconds),
         }
-        self.held: cage.Held | None = None
+        self.held = Held()
 
     def __enter__(self) -> Sandbox:
         try:
@@ -99,7 +84,7 @@ class Sandbox:
             self._ended = first.trouble
             if self._ended and self._ended.kind == "stopped":
                 raise Crowded
-            self.held = cage.Held(*first.value) if first.value else None
+            self.held = Held(*first.value or ())
             if not self._ended:
                 self._child.send(self._packed.body)
                 self._ended = self._receive(self._patience).trouble

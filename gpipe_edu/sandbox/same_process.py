@@ -27,9 +27,9 @@ from gpipe_edu.process.packing import Packed, unpack_a_copy
 from gpipe_edu.process.parent import look_also_in
 
 from .error_text import told
+from .findings import Reply, Trouble
 from .hiding import Hidden
 from .inside import text_alone
-from .outside import Reply, Trouble
 
 _SLOWER: Final = 3 if sys.platform == "emscripten" else 1
 """WebAssembly takes its time, and so does looking at the clock at every line."""

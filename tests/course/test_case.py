@@ -5,8 +5,7 @@ import pytest
 from gpipe_edu.exercises import find
 from gpipe_edu.exercises.case import Exam, Wrong
 from gpipe_edu.process.lines import Line
-from gpipe_edu.sandbox.findings import Unwritten
-from gpipe_edu.sandbox.outside import Trouble
+from gpipe_edu.sandbox.findings import Trouble, Unwritten
 
 EXAM = Exam(find("ex10/processes"), None)
 

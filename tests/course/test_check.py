@@ -77,10 +77,10 @@ def test_an_error_of_theirs_is_shown_with_their_line_and_nothing_of_ours(capsys)
 
 def test_a_seed_repeats_the_inputs():
     packed = pack(wrong)
-    first, second, other = (judging.judge("ex02/clock", pack(right), seed) for seed in (3, 3, 4))
+    first, second, other = (judging.judge(find("ex02/clock"), pack(right), seed) for seed in (3, 3, 4))
     assert first == second
     assert first.seed != other.seed
-    assert judging.judge_apart("ex02/clock", packed, 3) == judging.judge("ex02/clock", packed, 3)
+    assert judging.judge_apart(find("ex02/clock"), packed, 3) == judging.judge(find("ex02/clock"), packed, 3)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def split(batch, M):
     spec = importlib.util.spec_from_file_location("theirs", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    finding = judging.judge("ex01/splitting", pack(module.split), 1).finding
+    finding = judging.judge(find("ex01/splitting"), pack(module.split), 1).finding
     assert (finding.slip, finding.came, finding.expected) == (slip, came, "ValueError")
     assert ("with " + came.partition(":")[0] in finding.because) == (slip == "other-error")
 
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_written_does_not_lose_the_verdict(capsys, monkeyp
 def test_a_slip_of_the_judge_s_own_accepts_nothing(monkeypatch):
     module = find("ex02/clock").check
     monkeypatch.setattr(module, "examine", lambda exam, rng: 1 / 0)
-    found = judging.judge("ex02/clock", pack(right), 1)
+    found = judging.judge(find("ex02/clock"), pack(right), 1)
     assert (found.state, found.finding.slip) == ("wrong", "strange")
 
 
@@ -242,7 +242,7 @@ def test_not_implemented_somewhere_else_is_an_error_of_theirs_and_a_try(capsys):
 
 
 def test_reports_travel_whole():
-    found = judging.judge("ex02/clock", pack(broken), 1)
+    found = judging.judge(find("ex02/clock"), pack(broken), 1)
     assert judging.unpack_report(judging.plain.decode(judging.plain.encode(found))) == found
     passed = Report("ex02/clock", "passed", 1, 3, success=Success("words"))
     assert report.as_markdown(passed) == "**ex02/clock: passed, 3 calls.**\n\nwords"

@@ -7,7 +7,7 @@ import pytest
 from gpipe_edu import Op, one_f_one_b
 from gpipe_edu.exercises import find
 from gpipe_edu.exercises.case import Exam, Wrong
-from gpipe_edu.sandbox.outside import Reply
+from gpipe_edu.sandbox.findings import Reply
 
 
 def rows_of(k, M, forwards=0, backwards=0):

@@ -41,7 +41,7 @@ def test_the_command_line_shuts_everything_and_mounts_nothing(stand_in, monkeypa
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     said = []
-    command = container.worker("podman", said.append)
+    command = container.workplace("podman", said.append).command
     tag = command[-1]
     assert command[:-1] == (
         *("podman", "run", "--rm", "--interactive", "--network=none", "--ipc=none", "--read-only"),
@@ -54,7 +54,7 @@ def test_the_command_line_shuts_everything_and_mounts_nothing(stand_in, monkeypa
         *("--security-opt=no-new-privileges", "--pids-limit=512", "--memory=8g"),
     )
     assert "Building the image" in said[0]
-    assert container.worker("podman", said.append) == command
+    assert container.workplace("podman", said.append).command == command
     assert len(said) == 1  # it is there already
     commands = (kept / "commands").read_text().splitlines()
     python = f"PYTHON={sys.version_info.major}.{sys.version_info.minor}"
@@ -67,7 +67,7 @@ def test_the_image_has_the_package_and_no_solution(stand_in, monkeypatch):
     environment, kept = stand_in
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    container.worker("podman", print)
+    container.workplace("podman", print)
     assert {path.name for path in (kept / "context").iterdir()} == {"Containerfile", "requirements.txt", "gpipe_edu"}
     assert (kept / "context" / "gpipe_edu" / "exercises" / "said.toml").exists()
     pinned = (kept / "context" / "requirements.txt").read_text().split()
@@ -90,15 +90,15 @@ def test_the_image_has_the_package_and_no_solution(stand_in, monkeypatch):
 def test_an_engine_that_fails_is_one_sentence(tmp_path, monkeypatch, program_text, told):
     monkeypatch.setenv("PATH", program(tmp_path / "bin", "podman", program_text))
     with pytest.raises(ValueError, match=told):
-        container.worker("podman", print)
+        container.workplace("podman", print)
 
 
 def test_what_is_not_there_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match="podman is not installed here; install it, or give --in docker"):
-        container.worker("podman", print)
+        container.workplace("podman", print)
     with pytest.raises(ValueError, match="must be podman or docker"):
-        container.worker("lxc", print)
+        container.workplace("lxc", print)
 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker on this machine")
@@ -106,7 +106,7 @@ def test_docker_without_a_daemon(monkeypatch, tmp_path):
     """The real client says why."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     with pytest.raises(ValueError, match=r"docker is installed, but does not run: .*[Cc]annot connect"):
-        container.worker("docker", print)
+        container.workplace("docker", print)
 
 
 def _may_stand_in():

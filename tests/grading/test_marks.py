@@ -57,7 +57,7 @@ def chosen(pytestconfig):
 @pytest.mark.timeout(900)
 def test_beside_a_broken_promise_the_judge_finds_nothing_else(chosen):
     for entry in chosen:
-        report = judge(entry.key, pack(entry.function), 20181116, passing_over=frozenset(promises(entry.key)))
+        report = judge(find(entry.key), pack(entry.function), 20181116, passing_over=frozenset(promises(entry.key)))
         assert (report.state, share(report)) == ("passed", 0.75), (entry.name, report.finding)
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from gpipe_edu.exercises import judging
-from gpipe_edu.process import child
+from gpipe_edu.process.child import fresh
 
 from .warm import Warm
 
@@ -30,7 +30,6 @@ def warm_process():
 
 
 @pytest.fixture
-def warm(request, monkeypatch):
-    """Judge in processes that need not load everything anew, where there is a fork."""
-    if sys.platform == "linux":
-        monkeypatch.setattr(child, "start", request.getfixturevalue("warm_process").start)
+def start(request):
+    """How answers get their processes: such as need not load everything anew, where there is a fork."""
+    return request.getfixturevalue("warm_process").start if sys.platform == "linux" else fresh

@@ -19,19 +19,17 @@ from .bank import bank, everything
 
 SEED = 20181116
 
-pytestmark = pytest.mark.usefixtures("warm")
-
 
 @cache
-def verdict(entry):
+def verdict(entry, start):
     """Two tests ask for it, and some take seconds."""
-    return judge(entry.key, pack(entry.function), SEED)
+    return judge(find(entry.key), pack(entry.function), SEED, start=start)
 
 
 @pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
-def test_an_answer_gets_its_verdict(entry, record_property):
+def test_an_answer_gets_its_verdict(entry, start, record_property):
     record_property("bank", (entry.key, "wrong" if entry.slip else "right"))
-    report = verdict(entry)
+    report = verdict(entry, start)
     if entry.slip:
         assert report.state == "wrong"
         assert report.finding.slip == entry.slip, report.finding
@@ -59,8 +57,8 @@ def test_right_answers_have_helpers_of_every_kind(key):
 
 @pytest.mark.timeout(900)  # alone it judges the whole bank
 @pytest.mark.parametrize("key", exercises())
-def test_each_misconception_has_a_sentence_of_its_own(key):
-    findings = [verdict(entry).finding for entry in bank(key) if entry.slip not in ("", "endless")]
+def test_each_misconception_has_a_sentence_of_its_own(key, start):
+    findings = [verdict(entry, start).finding for entry in bank(key) if entry.slip not in ("", "endless")]
     slips = {finding.because: finding.slip for finding in findings}
     assert set(slips.values()) == {finding.slip for finding in findings}
     assert all(slips[finding.because] == finding.slip for finding in findings)

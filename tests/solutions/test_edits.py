@@ -14,7 +14,7 @@ import pytest
 from gpipe_edu import Op, Schedule, gpipe, one_f_one_b
 from gpipe_edu.exercises import find
 from gpipe_edu.exercises.case import Exam, Wrong
-from gpipe_edu.sandbox.outside import Reply
+from gpipe_edu.sandbox.findings import Reply
 from tests import oracle
 from tests.solutions import reasons, reasons_cap
 from tests.solutions.reasons import makespan

@@ -15,7 +15,7 @@ from gpipe_edu.process import forked
 
 
 class Warm:
-    """A process that waits, ready to be forked. `start` takes the place of `gpipe_edu.process.child.start`."""
+    """A process that waits, ready to be forked. `start` is one way to start a `Child`."""
 
     def __init__(self):
         self.socket, theirs = socket.socketpair()

@@ -19,8 +19,7 @@ from gpipe_edu.distributed import Crew
 from gpipe_edu.exercises.case import Case, Exam, Sign
 from gpipe_edu.exercises.networks import Item, items_of
 from gpipe_edu.process.packing import Forwarded
-from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.sandbox.outside import Trouble
+from gpipe_edu.sandbox.findings import Chart, Success, Trouble
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.words import percent, plural

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from gpipe_edu.distributed.waits import Traffic
 from gpipe_edu.exercises.case import Sign, Signs
-from gpipe_edu.sandbox.outside import Trouble
+from gpipe_edu.sandbox.findings import Trouble
 
 _REASONS: Final = ("sends", "receives", "waits", "tags", "returned", "unreceived", "unwaited", "dtype", "no-neighbour")
 """Those that the watched processes give and that are slips as they are."""

@@ -17,12 +17,13 @@ from typing import Any
 from gpipe_edu.exercises import find
 from gpipe_edu.grading.feedback_text import as_text
 from gpipe_edu.grading.grade import Wish, grade
-from gpipe_edu.grading.judges import Judges
+from gpipe_edu.grading.judges import HERE, Judges, Workplace
 from gpipe_edu.grading.marks import Mark, points
 from gpipe_edu.grading.submissions import HandedIn, books_in
 from gpipe_edu.grading.writing import escape_on_terminals, put
 from gpipe_edu.process import orphans
 from gpipe_edu.process.child import command
+from gpipe_edu.process.enclosure import SINGLE
 
 from . import gradescope_worker
 
@@ -54,9 +55,9 @@ def run(place: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="gpipe_edu_marks_") as out:
         (Path(out) / "seeds.json").write_text(json.dumps(order["seeds"]), encoding="utf-8")
         keys = tuple(order["tasks"])
-        elsewhere, told = _workers(keys)
+        where, told = _workplace(keys)
         print(told)
-        wish = Wish(keys, len(order["seeds"]), 1, order["all_or_nothing"], elsewhere=elsewhere)
+        wish = Wish(keys, len(order["seeds"]), 1, order["all_or_nothing"], place=where)
         row = grade(handed_in, Path(out), wish, lambda words: None).marks[_STUDENT]
     late = [mark for mark in row.values() if mark.points is None]
     for mark in late:
@@ -84,14 +85,15 @@ def as_results(row: dict[str, Mark], notes: list[str]) -> dict[str, Any]:
     return {"output": "\n".join(notes), "visibility": "visible", "stdout_visibility": "hidden", "tests": tests}
 
 
-def _workers(keys: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """The command line of workers that keep answers away from judge and marks, () for the usual one; and what it is."""
+def _workplace(keys: tuple[str, ...]) -> tuple[Workplace, str]:
+    """Where answers are kept away from judge and marks; and that in a sentence."""
     talks = any(getattr(find(key).check, "TALKS", False) for key in keys)
     with Judges(1) as judges:
         held = judges.held()
-    if held.missing(talks):
-        return tuple(command(gradescope_worker.__name__)), "Answers run as the user nobody, who can't reach the marks."
-    return (), f"Answers run in a cage. Shut to them: {held}."
+    if HERE.enclosure.missing(held, talks):
+        place = Workplace(SINGLE, tuple(command(gradescope_worker.__name__)), "in this container")
+        return place, "Answers run as the user nobody, who can't reach the marks."
+    return HERE, f"Answers run in a cage. Shut to them: {held}."
 
 
 if __name__ == "__main__":
