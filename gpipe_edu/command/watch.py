@@ -5,16 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from secrets import randbelow
 
-from gpipe_edu.course import NotYet, check
 from gpipe_edu.course.building import build
-from gpipe_edu.course.notebook_reader import functions
+from gpipe_edu.course.check import NotYet, judge_and_show
 from gpipe_edu.exercises import Exercise, exercises
+from gpipe_edu.grading.cut import cut
+from gpipe_edu.grading.submitted_notebook import Refused, of
 
 from .common import bad_arguments
 
 _EVERY = 0.5
 """Seconds between two looks at the file."""
+
+_NOTHING = {
+    "missing": "there is no function {0} in {1}",
+    "unwritten": "{0} is not written yet",
+    "broken": "the cell of {0} is no Python",
+}
+"""Why there is nothing to check."""
 
 
 def watch(key: str, path: Path | None) -> int:
@@ -39,22 +48,25 @@ def find(key: str) -> list[Exercise]:
 
 
 def look(wanted: list[Exercise], notebook: Path) -> None:
-    """Check each of the functions once, and print what was found."""
+    """Check each of the functions once, cut out as a class's are, and print what was found."""
     print(f"\n--- {time.strftime('%H:%M:%S')} ---")
     try:
-        typed = functions(notebook)
-    except Exception as error:  # a cell that is half written is what a save finds most often
-        print(f"{type(error).__name__}: {error}")
+        cells = of(notebook)
+    except Refused as error:
+        print(f"{error}. If it is being written just now, it is looked at again at the next save.")
         return
     for one in wanted:
-        if one.function not in typed:
-            print(f"{one.key}: there is no function {one.function} in {notebook.name}.")
+        answer = cut(one, cells)
+        for note in answer.notes:
+            print(note)
+        if answer.state != "cut":
+            print(f"{one.key}: {_NOTHING[answer.state].format(one.function, notebook.name)}.")
             continue
         try:
-            check(one.key, typed[one.function])
+            judge_and_show(one, answer.packed(), randbelow(10**6))
         except NotYet:
             continue  # what is wrong has been printed
-        except (NotImplementedError, TypeError, ValueError) as error:
+        except (NotImplementedError, RuntimeError) as error:
             print(error)
 
 

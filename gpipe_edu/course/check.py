@@ -12,9 +12,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import Exercise, find
 from gpipe_edu.exercises.judging import NotJudged, judge_apart
-from gpipe_edu.process.packing import pack
+from gpipe_edu.process.packing import Packed, pack
 from gpipe_edu.sandbox.findings import Report, Unwritten
 
 from . import attempts
@@ -51,7 +51,11 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
         seed = secrets.randbelow(10**6)
     elif isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"seed is {seed!r}; it must be the whole number that an earlier check has printed")
-    packed = pack(function)
+    judge_and_show(exercise, pack(function), seed)
+
+
+def judge_and_show(exercise: Exercise, packed: Packed, seed: int) -> None:
+    """What `check` does with a function that has been packed, by the one that made it. Raises as `check`."""
     path = [folder for folder in sys.path if isinstance(folder, str)]
     try:
         report = judge_apart(exercise, packed, seed, path)
