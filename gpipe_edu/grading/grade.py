@@ -231,7 +231,7 @@ def _tasks(
                 question = _question(found, found.answer, seed)
                 if question not in seen and not known(question):
                     seen.add(question)
-                    yield Task(question, key, found.answer.packed(), seed, tuple(sorted(promises(key))))
+                    yield Task(question, found.exercise, found.answer.packed(), seed, tuple(sorted(promises(key))))
         yield None
 
 

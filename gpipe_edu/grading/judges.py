@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import Exercise
 from gpipe_edu.exercises.judging import unpack_report
 from gpipe_edu.process import frames, plain
 from gpipe_edu.process.cage import Held
@@ -50,7 +50,7 @@ class Task(NamedTuple):
     """One answer to be judged. name: whatever its owner knows it by."""
 
     name: Any
-    key: str
+    exercise: Exercise
     packed: Packed
     seed: int
     passing_over: tuple[str, ...]
@@ -111,7 +111,7 @@ class Judges:
                     reading = found is not over
                     if isinstance(found, Task):
                         begun += 1
-                        waiting.put((find(found.key).seconds, begun, found))
+                        waiting.put((found.exercise.seconds, begun, found))
                 try:
                     task, outcome, busy = done.get(block=not reading and ended < begun)
                 except queue.Empty:
@@ -130,7 +130,7 @@ class Judges:
     def _ask(self, one: _Worker, task: Task) -> tuple[Outcome, bool]:
         """The outcome, and whether the machine was too busy for a better one."""
         message = {
-            "key": task.key,
+            "key": task.exercise.key,
             "packed": {**task.packed._asdict(), "body": base64.b64encode(task.packed.body).decode()},
             "seed": task.seed,
             "caged": not self._trust,
@@ -138,7 +138,7 @@ class Judges:
             "passing_over": list(task.passing_over),
         }
         try:
-            answer = one.ask(message, wall(find(task.key).seconds) + _LIMIT)
+            answer = one.ask(message, wall(task.exercise.seconds) + _LIMIT)
             if "report" in answer:
                 return Outcome(unpack_report(answer["report"])), False
         except Exception as error:  # in a thread, which has to go on, or all would wait for it for ever

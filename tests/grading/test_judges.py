@@ -5,13 +5,15 @@ import time
 
 import pytest
 
-from gpipe_edu.grading.judges import Judges, Outcome, Task, _Worker
+from gpipe_edu.exercises import find
+from gpipe_edu.grading.judges import Judges, Outcome, Task, Workplace, _Worker
+from gpipe_edu.process.enclosure import CAGE
 from gpipe_edu.process.packing import Packed
 from tests.processes import PATIENCE
 
 
 def task(name, key="ex02/clock"):
-    return Task(name, key, Packed("clock", b"", {}, {}, ""), 1, ())
+    return Task(name, find(key), Packed("clock", b"", {}, {}, ""), 1, ())
 
 
 def judged(monkeypatch, ask, tasks, jobs=1):
@@ -51,7 +53,7 @@ def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):
 @pytest.mark.timeout(60)
 def test_a_worker_that_reads_nothing_is_given_up_on_in_time(tmp_path):
     """A pipe does not hold the question; whoever writes all of it would wait for a reader."""
-    worker = _Worker(str(tmp_path), [sys.executable, "-c", "import time; time.sleep(600)"])
+    worker = _Worker(str(tmp_path), Workplace(CAGE, (sys.executable, "-c", "import time; time.sleep(600)")))
     assert worker.ask({"packed": "x" * 1_000_000}, 1) == {"why": "the judge's process has ended", "busy": True}
 
 
