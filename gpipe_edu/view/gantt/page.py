@@ -18,7 +18,7 @@ from gpipe_edu.timeline import Timeline
 
 from .assets import script, style
 from .offer import offer, payload, refusal
-from .settings import RECOMPUTES, SCHEDULES, Settings
+from .settings import RECOMPUTES, Settings, schedules
 from .spec import to_json
 
 GRID: Final[Mapping[str, Sequence[int]]] = {"K": (1, 2, 3, 4, 6, 8), "M": (1, 2, 3, 4, 6, 8, 12, 16)}
@@ -69,7 +69,7 @@ def _grid(settings: Settings) -> dict[str, list[int]]:
 def _frames(settings: Settings, grid: Mapping[str, Sequence[int]], cap: float | None) -> str:
     """What the page answers to every wish, as deflated JSON in base64."""
     frames: list[str] = []
-    for schedule, recompute, K, M in product(SCHEDULES, RECOMPUTES, grid["K"], grid["M"]):
+    for schedule, recompute, K, M in product(schedules(), RECOMPUTES, grid["K"], grid["M"]):
         try:
             here = replace(settings, schedule=schedule, recompute=recompute, K=K, M=M)
             answer = to_json(payload([here.timeline()], critical_path=True, cap=cap))

@@ -35,7 +35,8 @@ test("a control changes one setting and leaves the old settings alone", () => {
   assert.deepEqual(changed(SETTINGS, "K", 5), { ...SETTINGS, K: 5 });
   assert.deepEqual(changed(SETTINGS, "factors", 2, "2").factors, [1, 1, 2]);
   assert.deepEqual(SETTINGS.factors, []);
-  const OFFER = { looped: ["interleaved", "breadth_first"], per_device: { zero_bubble_v: 2 } };
+  const forms = { gpipe: { stages: 1 }, interleaved: { takes_V: true, stages: 2 }, zero_bubble_v: { stages: 2 } };
+  const OFFER = { schedules: forms };
   assert.equal(stagesOf(SETTINGS, OFFER), 4);
   assert.equal(stagesOf({ ...SETTINGS, schedule: "interleaved" }, OFFER), 8);
   assert.equal(stagesOf({ ...SETTINGS, schedule: "zero_bubble_v" }, OFFER), 8);
