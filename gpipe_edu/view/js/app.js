@@ -70,7 +70,10 @@ export function createApp(host, data, tell) {
         transport.go(time);
       },
       zoom: (from, to) => tell.state("zoom", to === null ? [] : [from, to]),
-      key: (event) => event.key === " " && (transport.act("play"), true),
+      key: (event) => {
+        if (event.key === " ") transport.act("play");
+        return event.key === " ";
+      },
     },
   });
   const transport = createTransport(part("transport"), chart, {

@@ -90,7 +90,7 @@ export function same(one, two) {
 
 /** The same op in other specs, or null: charts are redrawn, and what was selected should stay so. */
 export function again(item, before, after) {
-  if (!item || item.type !== "op" || !after[item.panel]) return null;
+  if (item?.type !== "op" || !after[item.panel]) return null;
   const old = before[item.panel];
   const spec = after[item.panel];
   const { index } = item;

@@ -20,7 +20,7 @@ export function createPuzzle(host, offer, send) {
   const mark = `gp${Math.random().toString(36).slice(2, 9)}`;
   host.classList.add("ge-gantt", "ge-puzzle");
   host.dataset.lmSuppressShortcuts = "true";
-  host.innerHTML = frameMarkup(offer.engines, offer.sandbox);
+  host.innerHTML = frameMarkup(offer.sandbox);
   const part = (name) => host.querySelector(`.${name}`);
   let state = null;
   let serial = 0;
@@ -42,7 +42,7 @@ export function createPuzzle(host, offer, send) {
     names: offer.names,
     on: {
       place: (device, op) => act("place", { device, op }),
-      drag: (event, device, op) =>
+      drag: (event, _device, op) =>
         board.drag(event, (gap) => gap && act("place", { device: gap.device, op, at: gap.at }), op),
     },
   });

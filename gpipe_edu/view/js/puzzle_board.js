@@ -2,7 +2,7 @@
 
 import { KEPT } from "./kept.js";
 import { draw } from "./draw.js";
-import { frameOf, panelOf, tallest, xOf } from "./layout.js";
+import { frameOf, panelOf, tallest } from "./layout.js";
 import { showTime } from "./lettering.js";
 import { axisMarkup } from "./panel.js";
 import { ghostsOf, invitation, laneBoxes, passing, standing } from "./puzzle_draw.js";

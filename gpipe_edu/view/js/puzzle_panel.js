@@ -17,7 +17,7 @@ function tick(name, label, words) {
 }
 
 /** Everything that is always there. */
-export function frameMarkup(engines, { largest }) {
+export function frameMarkup({ largest }) {
   const size = (name, label, value, most) =>
     `<label class="ge-field">${label} <input type="number" data-size="${name}" value="${value}" min="${most ? 1 : 0}" ${most ? `max="${most}"` : 'step="any"'} ${KEPT}></label>`;
   return (
@@ -93,7 +93,7 @@ function spelled(text) {
 
 /** What to do with a solved level; that it is solved has been said. next: the level behind it, null behind the last. */
 export function solvedMarkup(engines, next) {
-  const runs = engines.map((engine, index) => {
+  const runs = engines.map((engine) => {
     const name = { numpy: "NumPy", torch: "PyTorch" }[engine];
     return push("run", `Run it for real (${name})`, `data-engine="${engine}"`);
   });
