@@ -1,6 +1,7 @@
 // The whole puzzle: levels, board, palette, tools, and what Python says to every move. It sends words and draws answers.
 
 import { LOST, PATIENCE, SILENT } from "./kept.js";
+import { meaning } from "./keys.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
 import { createBoard } from "./puzzle_board.js";
@@ -233,12 +234,11 @@ export function createPuzzle(host, offer, send) {
       event.stopPropagation();
       return event.target.form.requestSubmit();
     }
-    const undo = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z";
-    const redo = (event.ctrlKey || event.metaKey) && (event.key.toLowerCase() === "y" || (undo && event.shiftKey));
-    if ((!undo && !redo) || event.target.matches("input[type=text], input[type=number]")) return;
+    const undoOrRedo = meaning("puzzle", event);
+    if (!undoOrRedo || event.target.matches("input[type=text], input[type=number]")) return;
     event.preventDefault();
     event.stopPropagation();
-    act(redo ? "redo" : "undo");
+    act(undoOrRedo);
   });
 
   /** What the sandbox is to be; an empty field keeps Python's default. */
