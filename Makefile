@@ -86,11 +86,18 @@ test-nbgrader: $(VENV)-nbgrader/ready  ## nbgrader, from the sources to the expo
 	OMP_NUM_THREADS=1 PYTHONPATH=. $(VENV)-nbgrader/bin/python -m pytest tests/grading/test_nbgrader.py \
 		$(if $(filter whole,$(CLASS)),--whole-class)
 
-lint: $(VENV)/developer  ## style, formatting, types, and which room may import which
+# One program for CSS and JS, without a tree of packages behind it.
+BIOME := 2.6.8
+$(VENV)/biome-$(BIOME): | $(BIN)/python
+	npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/biome @biomejs/biome@$(BIOME)
+	@touch $@
+
+lint: $(VENV)/developer $(VENV)/biome-$(BIOME)  ## style, formatting, types, which room may import which; CSS and JS
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(VENV)/biome/node_modules/.bin/biome lint --error-on-warnings
 
 $(VENV)/site: requirements-site.txt $(VENV)/developer
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --upgrade --target $(VENV)/jupyterlite -r requirements-site.txt

@@ -1,20 +1,11 @@
 """Every recipe of the package over small sizes: what most tests of schedules and timelines run through."""
 
 import gpipe_edu as ge
-from gpipe_edu.schedule import with_recompute
+from gpipe_edu.schedule import recipes, with_recompute
 
-RECIPES = {
-    "naive": ge.naive,
-    "gpipe": ge.gpipe,
-    "gpipe late": lambda K, M: ge.gpipe(K, M, recompute="late"),
-    "gpipe early": lambda K, M: ge.gpipe(K, M, recompute="early"),
-    "1f1b": ge.one_f_one_b,
+RECIPES = recipes.RECIPES | {
     "1f1b recompute": lambda K, M: with_recompute(ge.one_f_one_b(K, M), "always"),
-    "zero bubble": ge.zero_bubble,
-    "zero bubble V": ge.zero_bubble_v,
-    "breadth first 2": lambda K, M: ge.breadth_first(K, M, 2),
     "interleaved 1": lambda K, M: ge.interleaved(K, M, 1),
-    "interleaved 2": lambda K, M: ge.interleaved(K, M, 2),
     "interleaved 3": lambda K, M: ge.interleaved(K, M, 3),
 }
 

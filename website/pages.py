@@ -21,25 +21,6 @@ from .lab import runs_in_a_browser
 HERE = Path(__file__).parent
 LAB = "lab/lab/index.html?path={name}"
 
-FRONT = """<section class="banner"><p>Nothing to install. Play with the chart below: change K, M and the schedule, press
-<b>Play</b>, point at a hatched part.</p>
-<p><a class="button" href="notebooks/00_start_here.html">Start with lesson 00</a>
-<a class="button quiet" href="{lab}">Run lesson 00 in your browser</a>
-<a class="button quiet" href="{puzzle}">Build a schedule: the puzzle</a></p></section>
-<iframe class="live" src="live/explorer.html" title="The explorer" height="670"></iframe>"""
-
-EXPLORER = """<h1>The explorer</h1><section class="text"><p>A schedule, drawn and timed. Change K, M and
-the schedule, scrub through time, ask any box what it waited for and any hatched part why the device idles. All times
-are planned.</p></section>
-<iframe class="live" src="live/explorer.html" title="The explorer" height="670"></iframe>"""
-
-HEIGHT = """<script>
-const tell = () => parent.postMessage({ geHeight: document.body.getBoundingClientRect().height + 24 }, "*");
-new ResizeObserver(tell).observe(document.body);
-</script>
-"""
-"""Added to a chart's page, so that its frame can be as high as it is."""
-
 
 def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     """Write all pages into `out`. only: names of notebooks, where a few are enough, as for a test."""
@@ -47,7 +28,9 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     pages = {at: _page_of(at) for at in sources}
     for folder in ("live", "assets", "notebooks", "exercises", "docs", "benchmarks"):
         (out / folder).mkdir(parents=True, exist_ok=True)
-    template = (HERE / "template.html").read_text(encoding="utf-8")
+    template, front = _text("template.html"), _text("front.html")
+    # Added to a chart's page, so that its frame can be as high as it is.
+    height = f"<script>\n{_text('assets/height.js')}</script>\n"
     found: list[list[str]] = []
     notebooks = [at for at in sources if at.endswith(".ipynb")]
     for at in sources:
@@ -69,19 +52,19 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
                 LAB.format(name="notebooks/schedule_puzzles.ipynb") if with_lab else "notebooks/schedule_puzzles.html"
             )
             start = LAB.format(name="notebooks/00_start_here.ipynb") if with_lab else "notebooks/00_start_here.html"
-            banner, body = "", body.replace("</h1>", "</h1>" + FRONT.format(lab=start, puzzle=puzzle), 1)
+            banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start, puzzle=puzzle), 1)
         text = template.format(
             title=escape(title), up=up, lab=lab, banner=banner, body=body, next=_next(at, notebooks, pages)
         )
         (out / pages[at]).write_text(text, encoding="utf-8")
         found += _sections(pages[at], title, body)
-    explorer = template.format(title="The explorer", up="", lab="", banner="", body=EXPLORER, next="")
+    explorer = template.format(title="The explorer", up="", lab="", banner="", body=_text("explorer.html"), next="")
     (out / "explorer.html").write_text(explorer, encoding="utf-8")
     ge.gantt(ge.gpipe(4, 8)).to_html(out / "live" / "explorer.html")
     for live in (out / "live").glob("*.html"):
         page = live.read_text(encoding="utf-8")
-        if HEIGHT not in page:
-            live.write_text(page.replace("</body>", HEIGHT + "</body>"), encoding="utf-8")
+        if height not in page:
+            live.write_text(page.replace("</body>", height + "</body>"), encoding="utf-8")
     _assets(out / "assets", found)
     _copy_what_is_linked(root, out, [out / page for page in pages.values()])
 
@@ -168,8 +151,8 @@ def _bare(text: str) -> str:
 def _assets(folder: Path, found: list[Any]) -> None:
     """Scripts are plain ones: a browser loads no modules from a page that was opened by double click."""
     shutil.copy(HERE / "assets" / "site.js", folder)
-    style = (HERE / "assets" / "site.css").read_text(encoding="utf-8")
-    (folder / "site.css").write_text(f"{style}\n{Prediction._css}\n{DARK}", encoding="utf-8")
+    sheets = (_text("assets/site.css"), Prediction._css, _text("assets/dark.css"))
+    (folder / "site.css").write_text("\n".join(sheets), encoding="utf-8")
     module = str(Prediction._esm).replace("export default { render };", "window.gpipePrediction = render;")
     (folder / "prediction.js").write_text(f"(() => {{\n{module}\n}})();\n", encoding="utf-8")
     (folder / "search.js").write_text(
@@ -177,8 +160,5 @@ def _assets(folder: Path, found: list[Any]) -> None:
     )
 
 
-DARK = """@media (prefers-color-scheme: dark) {
-.ge-prediction { --ge-accent: #6fb7ff; --ge-won: #7fd694; --ge-lost: #ff8a80; }
-}
-"""
-"""A notebook tells its theme by an attribute, a page by what its reader prefers."""
+def _text(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")

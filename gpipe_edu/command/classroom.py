@@ -6,6 +6,7 @@ Whoever opens the page begins afresh, with all levels open, and nothing is writt
 from __future__ import annotations
 
 import os
+import shutil
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,16 +19,6 @@ import os
 import gpipe_edu as ge
 ge.puzzle(unlock=True, progress=f"{os.getpid()}.json")
 """
-
-_TEMPLATE: Final = """\
-{%- extends 'voila/templates/lab/index.html.j2' -%}
-{%- block notebook_css -%}
-{%- for line in super().splitlines() if not ("<link" in line and "https://" in line) %}
-{{ line }}
-{%- endfor %}
-{%- endblock notebook_css -%}
-"""
-"""Voila's page without the style sheets of a font of icons that it takes from elsewhere: the puzzle has no icons."""
 
 _POLICY: Final = "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:"
 """Whatever else a release of Voila may ask for elsewhere: the browser doesn't let it."""
@@ -54,9 +45,12 @@ def run(port: int, options: list[str]) -> int:
 
 
 def _write_template(folder: Path) -> None:
-    """Put the template "puzzle" where Voila looks for it."""
+    """Put the template "puzzle" where Voila looks for it.
+
+    It leaves out the style sheets of a font of icons that Voila takes from elsewhere: the puzzle has no icons.
+    """
     place = folder / "voila" / "templates" / "puzzle"
     place.mkdir(parents=True)
     (place / "conf.json").write_text('{"base_template": "lab"}', encoding="utf-8")
-    (place / "index.html.j2").write_text(_TEMPLATE, encoding="utf-8")
+    shutil.copy(Path(__file__).with_suffix(".html.j2"), place / "index.html.j2")
     put_first(os.environ, "JUPYTER_PATH", str(folder))

@@ -15,29 +15,15 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from gpipe_edu.timeline import Timeline
+from gpipe_edu.view.html import fill
 
 from .notebook import output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_PAGE: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title><style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 17px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
-th, td {{ border: 1px solid #999; padding: .25rem .75rem; text-align: left; font-variant-numeric: tabular-nums; }}
-img {{ max-width: 100%; background: #fff; }}
-pre {{ white-space: pre-wrap; border-left: 4px solid #999; padding-left: 1rem; }}
-</style></head><body>
-<h1>{title}</h1>
-{body}
-</body></html>
-"""
 
 
 class LabReport:
@@ -90,7 +76,7 @@ class LabReport:
         In a notebook a link to it is shown.
         """
         file = Path(path).resolve()
-        file.write_text(_PAGE.format(title=escape(self.title), body="\n".join(self._parts)), encoding="utf-8")
+        file.write_text(fill(__file__, title=escape(self.title), body="\n".join(self._parts)), encoding="utf-8")
         if output.in_a_notebook():
             output.show(f"Your report: [{file.name}]({os.path.relpath(file)})")
         return file

@@ -1,4 +1,7 @@
-"""What people read: one page for the class, and one for each student, each a file that needs no network."""
+"""What people read: one page for the class, and one for each student, each a file that needs no network.
+
+By its own policy the browser refuses whatever would leave it.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from gpipe_edu.course.report import as_markdown, drawings, evidence
 from gpipe_edu.exercises import find
 from gpipe_edu.sandbox.findings import Chart, Finding
 from gpipe_edu.view.compare import compare
+from gpipe_edu.view.html import fill
 from gpipe_edu.words import plural
 
 from .feedback_text import shown
@@ -29,9 +33,6 @@ from .tables import number, total
 from .writing import put
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
-
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""The browser itself refuses whatever would leave the page."""
 
 _MOST_OPS: Final = 400
 """In a chart that is drawn on these pages."""
@@ -46,22 +47,6 @@ _COLOURS: Final = {
     "refused": "#5B4A78",
     "not judged": "#E0A526",
 }
-
-_STYLE: Final = """
-:root { color-scheme: light; }
-body { margin: 0 auto; max-width: 60rem; padding: 1.5rem; font: 16px/1.5 Helvetica, Arial, sans-serif; color: #222; }
-h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
-h3 { font-size: 1rem; margin: 1.5rem 0 .3rem; }
-table { border-collapse: collapse; width: 100%; } td, th { text-align: left; padding: .25rem .6rem .25rem 0; }
-td.number, th.number { text-align: right; white-space: nowrap; } tr + tr td { border-top: 1px solid #E4E0D8; }
-pre { background: #F5F3EF; padding: .6rem .8rem; overflow-x: auto; font-size: 14px; }
-.quiet { color: #666; font-size: 14px; } .bar { display: flex; height: 1.1rem; min-width: 14rem; }
-.bar span { display: block; } .key { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; font-size: 14px; }
-.key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; vertical-align: -1px; }
-.state { font-weight: bold; } section { border-top: 2px solid #222; margin-top: 2rem; padding-top: .5rem; }
-section h2 { margin: 0; } figure { margin: .8rem 0; overflow-x: auto; } svg { max-width: 100%; height: auto; }
-@media print { body { max-width: none; padding: 0; } section { break-inside: avoid; } }
-"""
 
 
 def write(out: Path, graded: Class) -> Class:
@@ -243,11 +228,4 @@ def _inline(text: str) -> str:
 
 
 def _page(title: str, parts: Iterable[str]) -> str:
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body></html>\n"
-    )
+    return fill(__file__, title=escape(title), parts="\n".join(parts))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.recipes import by_name
+from gpipe_edu.schedule.recipes import RECIPES, by_name, form_of
 from gpipe_edu.schedule.recompute import with_recompute
-
-NAMES = ("naive", "gpipe", "1f1b", "zero_bubble")
 
 
 def build(schedule: str | Schedule, K: int, M: int, checkpoint: str | None) -> Schedule:
@@ -29,6 +27,13 @@ def build(schedule: str | Schedule, K: int, M: int, checkpoint: str | None) -> S
             if given != own:
                 raise ValueError(f"{name} is {given}, but the schedule has {own}; both must be the same")
         return schedule
-    if schedule not in NAMES:
-        raise ValueError(f"schedule is {schedule!r}; it must be one of {', '.join(NAMES)}, or a Schedule")
+    if schedule not in list(RECIPES) or not _leaves_recompute(schedule):
+        names = ", ".join(filter(_leaves_recompute, RECIPES))
+        raise ValueError(f"schedule is {schedule!r}; it must be one of {names}, or a Schedule")
     return with_recompute(by_name(schedule, K, M), "except_last" if checkpoint is None else checkpoint)
+
+
+def _leaves_recompute(name: str) -> bool:
+    """Whether this recipe has one stage a device and leaves it to `checkpoint` what is recomputed."""
+    form = form_of(name)
+    return form.stages == 1 and not (form.takes_V or form.recomputes)

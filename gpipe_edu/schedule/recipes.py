@@ -7,7 +7,8 @@ V stages per device, indices from 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from inspect import signature
+from typing import Final, NamedTuple
 
 from gpipe_edu.validate import whole
 
@@ -179,18 +180,40 @@ def _build(name: str, K: int, device: Callable[[int], Iterable[Op]]) -> Schedule
     return Schedule((device(k) for k in range(K)), name=name)
 
 
-RECIPES: Final[dict[str, Callable[[int, int], Schedule]]] = {
+RECIPES: Final[dict[str, Callable[..., Schedule]]] = {
     "naive": naive,
     "gpipe": gpipe,
     "gpipe-late": lambda K, M: gpipe(K, M, "late"),
     "gpipe-early": lambda K, M: gpipe(K, M, "early"),
     "1f1b": one_f_one_b,
-    "interleaved": lambda K, M: interleaved(K, M, 2),
-    "breadth_first": lambda K, M: breadth_first(K, M, 2),
+    "interleaved": lambda K, M, V=2: interleaved(K, M, V),
+    "breadth_first": lambda K, M, V=2: breadth_first(K, M, V),
     "zero_bubble": zero_bubble,
     "zero_bubble_v": zero_bubble_v,
 }
-"""The recipes by the names that command lines and engines take; each builds a schedule from K and M."""
+"""The recipes by the names that command lines, engines and the explorer take.
+
+Each builds a schedule from K >= 1 and M >= 1; one whose devices hold any number of stages has a V with a default.
+"""
+
+
+class Form(NamedTuple):
+    """What an explorer or an engine has to know of a recipe before it builds a large schedule."""
+
+    takes_V: bool
+    stages: int
+    """Of each device; where V says it, for the default V."""
+    splits: bool
+    """Whether backwards are I and W."""
+    recomputes: bool
+
+
+def form_of(name: str) -> Form:
+    """The form of `RECIPES[name]`, asked of the recipe itself: of its parameters and of a small schedule."""
+    recipe = RECIPES[name]
+    small = recipe(2, 2)
+    kinds = {op.kind for row in small.rows for op in row}
+    return Form("V" in signature(recipe).parameters, small.stages // 2, "W" in kinds, not kinds.isdisjoint("RC"))
 
 
 def by_name(name: str, K: int, M: int) -> Schedule:

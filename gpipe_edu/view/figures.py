@@ -1,6 +1,10 @@
 """The same picture with matplotlib: for PNG files, papers and figures with other plots beside it.
 
-It paints the layout that the SVG paints, in its pixels, so the axes of a drawn chart count pixels, not time.
+It paints the layout that the SVG paints, in its pixels, so the axes of a drawn chart count pixels, not time. The two
+painters stay apart because one cannot stand for the other. The SVG needs nothing installed, in a browser neither, and
+names each op for a screen reader; here each kind is one collection, because thousands of patches take seconds, and a
+picture can stand on axes beside other plots. matplotlib's own SVG has no names, and a PNG made of ours would need one
+more renderer. What both could get wrong is decided once: where things are in `layout`, their colours in `palette`.
 """
 
 from __future__ import annotations
@@ -152,7 +156,7 @@ def _paint_areas(picture: Layout, ax: Axes, points: float, ground: Ground) -> No
         if len(parts) > 1:
             frames.append(_corners(parts[0].x, y, sum(part.width for part in parts), height))
     for wire in picture.wires:
-        pieces["B" if wire.op.kind == "C" else wire.op.kind].append(_corners(wire.x, wire.y, wire.width, wire.height))
+        pieces[wire.kind].append(_corners(wire.x, wire.y, wire.width, wire.height))
     thin = thinnest < 5
     line = (0.4 if thin else 1.0) * points
     for kind, shapes in pieces.items():
@@ -238,6 +242,6 @@ def _write(ax: Axes, words: Words, points: float, ground: Ground) -> None:
         fontsize=words.font * points,
         ha=_ALIGN[words.anchor],
         va="center_baseline",
-        color={"tick": ground.faint, "note": ground.faint, "alarm": ground.alarm}.get(words.role, ground.ink),
+        color=ground.of(words.role),
         weight="bold" if words.role == "heading" else "normal",
     )

@@ -85,26 +85,9 @@ def layout(
             stuck.conflicts(sheet, each, sheet.boxes[top:])
         if critical_path:
             sheet.routes.append(_route(sheet, each))
-    axis, marks = _axis(sheet, longest, shown)
+    _axis(sheet, longest, shown)
     _legend(sheet, drawn, memory, critical_path)
-    summary = "; ".join(_summary(each, shown) for each in drawn)
-    return Layout(
-        width,
-        sheet.y + EDGE / 2,
-        summary,
-        tuple(sheet.boxes),
-        tuple(sheet.idles),
-        tuple(sheet.wires),
-        tuple(sheet.strips),
-        tuple(sheet.bars),
-        tuple(sheet.routes),
-        axis,
-        marks,
-        tuple(sheet.swatches),
-        tuple(sheet.outlines),
-        tuple(sheet.arrows),
-        tuple(sheet.words),
-    )
+    return sheet.freeze("; ".join(_summary(each, shown) for each in drawn))
 
 
 def refuse(timelines: Sequence[Timeline | Standstill], width: float = LEAST_WIDTH) -> None:
@@ -279,17 +262,15 @@ def _route(sheet: Sheet, timeline: Timeline) -> tuple[Point, ...]:
     return tuple(point for b in boxes for point in ((b.x, b.y + b.height - up), (b.x + b.width, b.y + b.height - up)))
 
 
-def _axis(sheet: Sheet, longest: float, shown: TimeUnit) -> tuple[tuple[Point, Point], tuple[float, ...]]:
+def _axis(sheet: Sheet, longest: float, shown: TimeUnit) -> None:
     sheet.y += 8
-    line = ((sheet.left, sheet.y), (sheet.right, sheet.y))
-    marks = []
+    sheet.axis = ((sheet.left, sheet.y), (sheet.right, sheet.y))
     for time in ticks(longest * shown.scale, max(2, int((sheet.right - sheet.left) / _TICK_ROOM))):
         x = sheet.left + time / shown.scale * sheet.scale
-        marks.append(x)
+        sheet.ticks.append(x)
         sheet.words.append(Words("tick", x, sheet.y + 15, f"{time:.6g}", NOTE, "middle"))
     sheet.words.append(Words("tick", sheet.width - EDGE, sheet.y + 15, shown.unit or "time", NOTE, "end"))
     sheet.y += 34
-    return line, tuple(marks)
 
 
 def _legend(sheet: Sheet, drawn: Sequence[Timeline | Standstill], memory: bool, critical_path: bool) -> None:

@@ -41,6 +41,10 @@ class Ground(NamedTuple):
     store: str
     alarm: str
 
+    def of(self, role: str) -> str:
+        """The colour of a line of text."""
+        return {"tick": self.faint, "note": self.faint, "alarm": self.alarm}.get(role, self.ink)
+
 
 GROUNDS: Final[dict[str, Ground]] = {
     "light": Ground("#FFFFFF", "#111111", "#555555", "#9A9A9A", "#DDDDDD", "#A40000"),

@@ -70,6 +70,11 @@ class Wire(NamedTuple):
     width: float
     height: float
 
+    @property
+    def kind(self) -> str:
+        """What it is painted as: a checkpointed backward sends its backward's gradient."""
+        return "B" if self.op.kind == "C" else self.op.kind
+
 
 class Strip(NamedTuple):
     """The memory of one device under its lane: a stepped line from left to right above the base line."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from .shapes import Arrow, Bar, Box, Idle, Outline, Point, Role, Strip, Swatch, Wire, Words
+from .shapes import Arrow, Bar, Box, Idle, Layout, Outline, Point, Role, Strip, Swatch, Wire, Words
 
 EDGE: Final = 12
 HEADING, FIGURES, LANE, NOTE = 17, 14, 14, 13
@@ -31,6 +31,8 @@ class Sheet:
     strips: list[Strip] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     routes: list[tuple[Point, ...]] = field(default_factory=list)
+    axis: tuple[Point, ...] = ()
+    ticks: list[float] = field(default_factory=list)
     swatches: list[Swatch] = field(default_factory=list)
     outlines: list[Outline] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
@@ -44,3 +46,9 @@ class Sheet:
         """A line of text at the left margin, and on to the next one."""
         self.words.append(Words(role, EDGE, self.y + font / 2, line, font))
         self.y += font * 1.4
+
+    def freeze(self, summary: str) -> Layout:
+        """The picture as it is now, which `summary` tells in words."""
+        whole: dict[str, Any] = {"width": self.width, "height": self.y + EDGE / 2, "summary": summary}
+        whole |= {name: tuple(getattr(self, name)) for name in Layout._fields if name not in whole}
+        return Layout(**whole)

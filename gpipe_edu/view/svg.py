@@ -2,7 +2,7 @@
 
 It is self-contained (no font, script or address outside) and brings its own paper, white or dark, so that no page
 swallows the ink. The same picture is always the same text: its pattern names come from what it shows, and so two
-pictures on one page do not borrow each other's patterns.
+pictures on one page do not borrow each other's patterns. Why `figures.py` is a painter of its own is said there.
 """
 
 from __future__ import annotations
@@ -146,13 +146,8 @@ def _merged(boxes: Sequence[Box], mark: str) -> Iterator[str]:
 
 def _wires(picture: Layout, mark: str) -> Iterator[str]:
     for wire in picture.wires:
-        look = f'class="wire" {_look(_half(wire.op.kind), mark, thin=wire.width < 5)}'
+        look = f'class="wire" {_look(wire.kind, mark, thin=wire.width < 5)}'
         yield _rect(wire.x, wire.y, wire.width, wire.height, look)
-
-
-def _half(kind: str) -> str:
-    """What a message is painted as: a checkpointed backward sends its backward's gradient."""
-    return "B" if kind == "C" else kind
 
 
 def _label(box: Box) -> str:
@@ -167,11 +162,10 @@ def _label(box: Box) -> str:
 
 
 def _text(words: Words, ground: Ground) -> str:
-    colour = {"tick": ground.faint, "note": ground.faint, "alarm": ground.alarm}.get(words.role, ground.ink)
     weight = ' font-weight="bold"' if words.role == "heading" else ""
     return (
         f'<text class="{words.role}" x="{_n(words.x)}" y="{_n(words.y)}" dy="0.36em" text-anchor="{words.anchor}" '
-        f'font-size="{words.font}" fill="{colour}"{weight}>{escape(words.text)}</text>'
+        f'font-size="{words.font}" fill="{ground.of(words.role)}"{weight}>{escape(words.text)}</text>'
     )
 
 

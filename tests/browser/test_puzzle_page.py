@@ -118,7 +118,7 @@ def test_run_on_and_stamp_by_keyboard(show):
 def test_a_teacher_opens_every_level(show):
     page = show("first-dependency")
     assert page.locator(".gp-locked").count() == len(LEVELS) - 1
-    page.click("text=Colours, progress")
+    page.click("text=Colours, keys, progress")
     page.click('[data-do="unlock"]')
     says(page, "All levels are open")
     assert page.locator(".gp-locked").count() == 0

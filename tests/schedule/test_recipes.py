@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gpipe_edu as ge
+from gpipe_edu.schedule.recipes import Form, form_of
 from tests.oracle import expected_code, plain
 from tests.recipes import RECIPES
 from tests.refusals import refusals
@@ -22,7 +23,7 @@ def ops(row, kind):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
-    V = 2 if name == "zero bubble V" else int(name[-1]) if name[-1].isdigit() else 1
+    V = RECIPES[name](1, 1).stages
     for K, M in SIZES:
         schedule = RECIPES[name](K, M)
         assert schedule.problems() == [], (K, M)
@@ -30,10 +31,30 @@ def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
         assert (schedule.devices, schedule.stages, schedule.micro_batches) == (K, K * V, M)
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name != "zero bubble V"])
-def test_device_k_holds_stage_k_and_then_every_kth_one(name):
-    schedule = RECIPES[name](3, 5)
-    assert all(stage % 3 == device for stage, device in schedule.device_of_stage.items())
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("naive", Form(takes_V=False, stages=1, splits=False, recomputes=False)),
+        ("gpipe-late", Form(takes_V=False, stages=1, splits=False, recomputes=True)),
+        ("gpipe-early", Form(takes_V=False, stages=1, splits=False, recomputes=True)),
+        ("interleaved", Form(takes_V=True, stages=2, splits=False, recomputes=False)),
+        ("zero_bubble", Form(takes_V=False, stages=1, splits=True, recomputes=False)),
+        ("zero_bubble_v", Form(takes_V=False, stages=2, splits=True, recomputes=False)),
+    ],
+)
+def test_a_recipe_says_by_itself_what_it_is(name, form):
+    assert form_of(name) == form
+
+
+@pytest.mark.parametrize("recipe", [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble])
+def test_device_k_holds_stage_k(recipe):
+    assert recipe(3, 5).device_of_stage == {0: 0, 1: 1, 2: 2}
+
+
+@pytest.mark.parametrize("recipe", LOOPED)
+@pytest.mark.parametrize("V", [1, 2, 3])
+def test_a_looped_device_k_holds_stage_k_and_then_every_kth_one(recipe, V):
+    assert recipe(3, 5, V).device_of_stage == {stage: stage % 3 for stage in range(3 * V)}
 
 
 def test_the_naive_recipe_keeps_one_device_busy_at_a_time():

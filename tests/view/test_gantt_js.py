@@ -1,5 +1,6 @@
 """The page's pure functions, tested by node; and the one text that the modules become for notebooks and pages."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -59,3 +60,24 @@ def test_every_focusable_element_keeps_its_keys_from_the_notebook(source):
         assert "${KEPT}" in tag, tag
     for tag in re.findall(r"<\w+[^>]*tabindex=[^>]*>", source.read_text()):
         assert "KEPT" in tag or "${number" in tag, tag
+
+
+@needs_node
+def test_the_docs_list_the_keys_that_there_are():
+    keys = (HERE.parents[1] / "gpipe_edu/view/js/keys.js").as_uri()
+    code = f"""import {{ KEYS, keyNames }} from "{keys}";
+    console.log(JSON.stringify(Object.entries(KEYS).map(([place, rows]) =>
+      [place, rows.map(([acts, does]) => [keyNames(acts).join(", "), does])])))"""
+    done = subprocess.run([NODE, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    listed = (HERE.parents[1] / "docs/keys.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    for (place, rows), part in zip(json.loads(done.stdout), listed, strict=True):
+        assert re.findall(r"^\| (?!Key|--)(.*?) \| (.*?) \|$", part, re.MULTILINE) == [tuple(row) for row in rows], (
+            place
+        )
+
+
+def test_no_other_script_knows_a_key_by_name():
+    for source in SOURCES:
+        if source.name != "keys.js":
+            assert not re.search(r"Arrow(Left|Right|Up|Down)|Backspace|\"Escape\"", source.read_text()), source.name

@@ -3,7 +3,7 @@
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.view.gantt.settings import SCHEDULES, Settings, recognise
+from gpipe_edu.view.gantt.settings import Settings, recognise, schedules
 
 RECIPES = {
     "naive": ge.naive(3, 2),
@@ -32,9 +32,11 @@ def test_a_schedule_of_ones_own_is_no_recipe():
     assert recognise(ge.Schedule.parse("F0 B0\n-")) is None
     assert recognise(ge.Schedule([])) is None
     assert recognise(ge.naive(1, 257)) is None
+    assert recognise(ge.zero_bubble_v(33, 1)) is None
+    assert recognise(ge.breadth_first(2, 1, 9)) is None
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", schedules())
 @pytest.mark.parametrize("recompute", ["none", "late", "early"])
 def test_every_choice_can_run_or_is_refused_in_one_sentence(schedule, recompute):
     if schedule.startswith("zero_bubble") and recompute == "late":

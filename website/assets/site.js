@@ -67,7 +67,7 @@
     };
     const model = {
       get: (name) => state[name],
-      on: (name, handler) => (heard = handler),
+      on: (_name, handler) => (heard = handler),
       off() {},
       send: ({ commit }) => answer("given", commit),
     };
@@ -96,8 +96,8 @@
   }
 
   function show_target() {
-    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const part = target && target.closest(".folded");
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const part = target?.closest(".folded");
     if (!part) return;
     part.open_it();
     target.scrollIntoView();

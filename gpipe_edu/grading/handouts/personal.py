@@ -26,6 +26,7 @@ from gpipe_edu.puzzles.score import NOISE, score
 from gpipe_edu.schedule import Schedule, ScheduleError
 from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.timeline import Costs
+from gpipe_edu.view.html import fill
 
 FILE: Final = "personal.json"
 """In the folder of sheets: what everybody was asked, for whoever marks. It holds the pars, so it is not handed out."""
@@ -151,21 +152,7 @@ def sheet(student: str, asked: Sequence[Puzzle]) -> str:
             f"<th>B</th><th>holds at most</th></tr>{rows}</table><p>The micro-batches come in the order "
             f"<strong>{_listed(one.order)}</strong>.</p><p>To try an answer:</p><pre>{escape(_try(one))}</pre>"
         )
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Your own puzzles</title><style>'
-        "body{margin:0 auto;max-width:50rem;padding:1.5rem;font:16px/1.5 Helvetica,Arial,sans-serif}"
-        "td,th{padding:.2rem 1.2rem .2rem 0;text-align:left}"
-        "pre{background:#F2F0EB;padding:.8rem;overflow-x:auto;font-size:14px}"
-        f"</style></head><body>\n<h1>Puzzles for {escape(student)}</h1>"
-        "<p>Write a schedule for each: a line per device, ops in running order, such as <code>F0 F1 B0 B1</code>. "
-        "Device k holds stage k. Device 0 runs the F of its micro-batches in the order in which they come; everything "
-        "else is yours to order. A device holds a micro-batch from its F to its B, and no more than the table allows. "
-        "Shorter is better: your share is the best makespan there is over yours. naive, GPipe and 1F1B are not the "
-        "best.</p>"
-        "<p>Hand in one text file: your answers one after the other, with a blank line between them.</p>"
-        + "\n".join(parts)
-        + "\n</body></html>\n"
-    )
+    return fill(__file__, student=escape(student), puzzles="\n".join(parts))
 
 
 def _listed(micro_batches: Iterable[int]) -> str:

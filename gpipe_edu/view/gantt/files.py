@@ -6,10 +6,29 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from .widget import Gantt
+from gpipe_edu.timeline import Timeline
+
+
+class Chart(Protocol):
+    """What can be saved: the widget, or anything else with its methods."""
+
+    @property
+    def timelines(self) -> tuple[Timeline, ...]:
+        """What is drawn."""
+
+    def to_svg(self) -> str:
+        """The text of an SVG file."""
+
+    def to_png(self) -> bytes:
+        """A PNG file."""
+
+    def to_html(self) -> str:
+        """The text of a self-contained page."""
+
+    def save_trace(self, path: Path) -> list[Path]:
+        """Write a Chrome trace, or one each of several timelines; returns the paths."""
 
 
 class File(NamedTuple):
@@ -20,34 +39,34 @@ class File(NamedTuple):
     content: bytes
 
 
-def files(chart: Gantt, kind: str) -> list[File]:
+def files(chart: Chart, kind: str) -> list[File]:
     """The chart as files of `kind`: one, or for a trace one per timeline. Raises ValueError for an unknown kind."""
     if kind not in KINDS:
         raise ValueError(f"cannot save as {kind!r}; it must be one of {', '.join(KINDS)}")
     return KINDS[kind](chart)
 
 
-def _one(ending: str, media: str, content: Callable[[Gantt], str | bytes]) -> Callable[[Gantt], list[File]]:
-    def make(chart: Gantt) -> list[File]:
+def _one(ending: str, media: str, content: Callable[[Chart], str | bytes]) -> Callable[[Chart], list[File]]:
+    def make(chart: Chart) -> list[File]:
         made = content(chart)
         return [File(f"{_name(chart)}.{ending}", media, made.encode() if isinstance(made, str) else made)]
 
     return make
 
 
-def _traces(chart: Gantt) -> list[File]:
+def _traces(chart: Chart) -> list[File]:
     with TemporaryDirectory() as folder:
         paths = chart.save_trace(Path(folder) / f"{_name(chart)}.json")
         return [File(path.name, "application/json", path.read_bytes()) for path in paths]
 
 
-def _name(chart: Gantt) -> str:
+def _name(chart: Chart) -> str:
     """The timelines' names as a file's name, on any system."""
     names = "-".join(timeline.name or "timeline" for timeline in chart.timelines)
     return re.sub(r"\W+", "-", names).strip("-").lower()[:80] or "timeline"
 
 
-KINDS: Final[dict[str, Callable[[Gantt], list[File]]]] = {
+KINDS: Final[dict[str, Callable[[Chart], list[File]]]] = {
     "svg": _one("svg", "image/svg+xml", lambda chart: chart.to_svg()),
     "png": _one("png", "image/png", lambda chart: chart.to_png()),
     "html": _one("html", "text/html", lambda chart: chart.to_html()),

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.timeline.trace import read
 from gpipe_edu.view.measures import TimeUnit, time_unit
 
 from .differences import differences
-from .settings import LOOPED, MOST, PER_DEVICE, RECOMPUTES, SCHEDULES, SPLIT, Settings
+from .settings import MOST, RECOMPUTES, Settings, schedules
 from .spec import kind_names, page_unit, spec, specs, to_json
 
 
@@ -20,10 +21,7 @@ def offer(settings: Settings | None, grid: Mapping[str, Sequence[int]] | None = 
     explorer = None
     if settings is not None:
         explorer = {
-            "schedules": SCHEDULES,
-            "looped": list(LOOPED),
-            "per_device": PER_DEVICE,
-            "split": SPLIT,
+            "schedules": {name: form_of(name)._asdict() for name in schedules()},
             "recomputes": RECOMPUTES,
             "limits": MOST,
             "grid": grid,

@@ -1,7 +1,8 @@
 """The widget as one HTML file: no kernel, no network, no file beside it.
 
 A page cannot simulate. An explorer in a page therefore carries its charts for every point of a grid, packed; what lies
-between the points, and other costs, need a notebook.
+between the points, and other costs, need a notebook. By the page's own policy the browser refuses whatever would leave
+it.
 """
 
 from __future__ import annotations
@@ -15,17 +16,15 @@ from itertools import product
 from typing import Any, Final
 
 from gpipe_edu.timeline import Timeline
+from gpipe_edu.view.html import fill
 
 from .assets import script, style
 from .offer import offer, payload, refusal
-from .settings import RECOMPUTES, SCHEDULES, Settings
+from .settings import RECOMPUTES, Settings, schedules
 from .spec import to_json
 
 GRID: Final[Mapping[str, Sequence[int]]] = {"K": (1, 2, 3, 4, 6, 8), "M": (1, 2, 3, 4, 6, 8, 12, 16)}
 """Sizes of the charts in a page, each with every schedule and every way to recompute."""
-
-_POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
-"""The browser itself refuses whatever would leave the page."""
 
 
 def page(
@@ -41,24 +40,15 @@ def page(
     data["payload"] = {"serial": 0, **payload(timelines, settings, critical_path=True, cap=cap)}
     data["frames"] = None if settings is None or grid is None else _frames(settings, grid, cap)
     title = ", ".join(timeline.name or "pipeline" for timeline in timelines)
-    text = to_json(data).replace("<", "\\u003c")
-    note = "" if settings is None else f"<p>{escape(_note(settings))}</p>"
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Gantt: {escape(title)}</title>\n<style>\n{style()}\n{_PAGE_STYLE}</style>\n</head>\n<body>\n"
-        f'<main id="ge-host"></main>\n{note}\n<noscript>{escape(_summary(data["payload"]))}</noscript>\n'
-        f'<script type="application/json" id="ge-data">{text}</script>\n'
-        f'<script type="module">\n{script()}\nboot(document);\n</script>\n</body>\n</html>\n'
+    return fill(
+        __file__,
+        title=escape(title),
+        chart_style=style(),
+        script=script(),
+        note="" if settings is None else f"<p>{escape(_note(settings))}</p>",
+        summary=escape(_summary(data["payload"])),
+        data=to_json(data).replace("<", "\\u003c"),
     )
-
-
-_PAGE_STYLE: Final = """:root { color-scheme: light dark; }
-body { margin: 12px; font: 14px/1.4 Helvetica, Arial, sans-serif; }
-@media (prefers-color-scheme: dark) { body { background: #181818; color: #F2F2F2; } }
-@media print { body { background: #fff; color: #000; } }
-"""
 
 
 def _grid(settings: Settings) -> dict[str, list[int]]:
@@ -69,7 +59,7 @@ def _grid(settings: Settings) -> dict[str, list[int]]:
 def _frames(settings: Settings, grid: Mapping[str, Sequence[int]], cap: float | None) -> str:
     """What the page answers to every wish, as deflated JSON in base64."""
     frames: list[str] = []
-    for schedule, recompute, K, M in product(SCHEDULES, RECOMPUTES, grid["K"], grid["M"]):
+    for schedule, recompute, K, M in product(schedules(), RECOMPUTES, grid["K"], grid["M"]):
         try:
             here = replace(settings, schedule=schedule, recompute=recompute, K=K, M=M)
             answer = to_json(payload([here.timeline()], critical_path=True, cap=cap))

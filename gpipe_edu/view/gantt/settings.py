@@ -6,27 +6,15 @@ A setting comes from a person who types, so every refusal is one sentence that s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final
 
-from gpipe_edu.schedule import Schedule, breadth_first, interleaved
-from gpipe_edu.schedule.recipes import RECIPES, by_name
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.recipes import RECIPES, form_of
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
 from gpipe_edu.validate import number, numbers, whole
-
-SCHEDULES: Final = tuple(name for name in RECIPES if not name.startswith("gpipe-"))
-"""The recipes to choose from; recompute is a setting of its own."""
-
-LOOPED: Final = {"interleaved": interleaved, "breadth_first": breadth_first}
-"""Those whose devices hold V stages each."""
-
-PER_DEVICE: Final = {"zero_bubble_v": 2}
-"""Stages of a device where it is not one."""
-
-SPLIT: Final = ("zero_bubble", "zero_bubble_v")
-"""Those that split the backward into I and W, so that there is no checkpointed backward C."""
 
 RECOMPUTES: Final = {"none": "none", "late": "late (C)", "early": "early (R, then B)"}
 MOST: Final = {"K": 64, "M": 256, "V": 8, "stages": 64, "cost": 1000}
@@ -53,7 +41,7 @@ class Settings:
     factors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, known in (("schedule", SCHEDULES), ("recompute", tuple(RECOMPUTES))):
+        for name, known in (("schedule", schedules()), ("recompute", tuple(RECOMPUTES))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
         for name in ("K", "M", "V"):
@@ -66,13 +54,13 @@ class Settings:
             _check_cost(f"the factor of stage {index}", factor)
         if self.stages > MOST["stages"]:
             raise ValueError(
-                f"K = {self.K} devices with V = {self.V} stages each are {self.stages} stages; the explorer draws up "
-                f"to {MOST['stages']}, so choose a smaller K or V"
+                f"K = {self.K} devices with V = {self.stages // self.K} stages each are {self.stages} stages; the "
+                f"explorer draws up to {MOST['stages']}, so choose a smaller K or V"
             )
-        if self.schedule in SPLIT and self.recompute == "late":
+        if self.recompute == "late" and form_of(self.schedule).splits:
             raise ValueError(
-                "zero bubble splits the backward into I and W, so there is no checkpointed backward C; choose early "
-                "recompute or none"
+                f"{_words(self.schedule)} splits the backward into I and W, so there is no checkpointed backward C; "
+                f"choose early recompute or none"
             )
 
     @classmethod
@@ -87,14 +75,13 @@ class Settings:
     @property
     def stages(self) -> int:
         """How many stages there are."""
-        return self.K * (self.V if self.schedule in LOOPED else PER_DEVICE.get(self.schedule, 1))
+        form = form_of(self.schedule)
+        return self.K * (self.V if form.takes_V else form.stages)
 
     def build(self) -> Schedule:
         """The schedule."""
-        if self.schedule in LOOPED:
-            plain = LOOPED[self.schedule](self.K, self.M, self.V)
-        else:
-            plain = by_name(self.schedule, self.K, self.M)
+        V = {"V": self.V} if form_of(self.schedule).takes_V else {}
+        plain = RECIPES[self.schedule](self.K, self.M, **V)
         if self.recompute == "none":
             return plain
         again = with_recompute(plain, "always") if self.recompute == "early" else with_kinds(plain, {"B": "C"})
@@ -124,17 +111,29 @@ def recognise(schedule: Schedule) -> Settings | None:
     recompute = "early" if "R" in kinds else "late" if "C" in kinds else "none"
     if not (1 <= schedule.devices <= MOST["K"] and 1 <= schedule.micro_batches <= MOST["M"]):
         return None
-    even = schedule.stages % schedule.devices == 0
+    stages, rest = divmod(schedule.stages, schedule.devices)
+    if rest or schedule.stages > MOST["stages"]:
+        return None
     # The one whose name it bears first: building a large schedule takes longer than comparing it.
-    for name in sorted(SCHEDULES, key=lambda name: not schedule.name.startswith(name.replace("_", " "))):
-        V = schedule.stages // schedule.devices if name in LOOPED else PER_DEVICE.get(name, 1)
-        fits = even and V in range(1, MOST["V"] + 1) and schedule.stages == schedule.devices * V
-        if not fits or ("W" in kinds) != (name in SPLIT) or (name in SPLIT and recompute == "late"):
+    for name in sorted(schedules(), key=lambda name: not schedule.name.startswith(_words(name))):
+        form = form_of(name)
+        fits = stages <= MOST["V"] if form.takes_V else stages == form.stages
+        if not fits or ("W" in kinds) != form.splits or (form.splits and recompute == "late"):
             continue
+        V = stages if form.takes_V else Settings.V
         found = Settings(name, schedule.devices, schedule.micro_batches, V, recompute)
         if found.build() == schedule:
-            return replace(found, V=V if name in LOOPED else Settings.V)
+            return found
     return None
+
+
+def schedules() -> tuple[str, ...]:
+    """The recipes to choose from: those that don't recompute by themselves, as that is a setting of its own."""
+    return tuple(name for name in RECIPES if not form_of(name).recomputes)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _check_cost(name: str, value: float) -> None:

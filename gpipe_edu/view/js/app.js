@@ -9,6 +9,7 @@ import { createControls } from "./controls.js";
 import { createTransport } from "./transport.js";
 import { doingAt, explainMarkup, spoken } from "./explain.js";
 import { itemAt } from "./find.js";
+import { told } from "./keys.js";
 import { LOST, PATIENCE, SILENT } from "./kept.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
@@ -70,7 +71,7 @@ export function createApp(host, data, tell) {
         transport.go(time);
       },
       zoom: (from, to) => tell.state("zoom", to === null ? [] : [from, to]),
-      key: (event) => event.key === " " && (transport.act("play"), true),
+      play: () => transport.act("play"),
     },
   });
   const transport = createTransport(part("transport"), chart, {
@@ -221,7 +222,7 @@ export function createApp(host, data, tell) {
 
   function describe(item) {
     const found = item ?? chart.selected;
-    answer.show(found ? explainMarkup(chart.specs[found.panel], found, names) : `<p class="ge-hint">${HINT}</p>`);
+    answer.show(found ? explainMarkup(chart.specs[found.panel], found, names) : `<p class="ge-hint" title="${escape(told("chart").join("\n"))}">${HINT}</p>`);
   }
 
   function moveTo({ panel, type, index }) {

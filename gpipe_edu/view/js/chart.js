@@ -1,5 +1,5 @@
 // The chart in a page: draws specs, follows pointer and keys, and tells its owner by callbacks. It knows nothing of
-// controls, kernels or puzzles. on: {hover, focus, select, cursor, zoom, key}, each optional.
+// controls, kernels or puzzles. on: {hover, focus, select, cursor, zoom, play}, each optional.
 
 import { amount, px } from "./lettering.js";
 import { endOf, frameOf, panelOf, stripUnit, tallest, timeAt, xOf } from "./layout.js";
@@ -219,7 +219,7 @@ export function createChart(host, { mark, names, on = {} }) {
     timeUnder: (event, element) => timeAt(panels[0].frame, event.clientX - element.getBoundingClientRect().left),
     current: () => focused,
     first: () => selected ?? firstItem(specs),
-    beside: (key) => neighbour(specs, focused, key),
+    beside: (act) => neighbour(specs, focused, act),
     whole: () => zoom(0, longest()),
     hover,
     focus,

@@ -50,8 +50,9 @@ export function changed(settings, name, value, index = "") {
 }
 
 /** How many stages the settings have. */
-export function stagesOf(settings, { looped, per_device }) {
-  return settings.K * (looped.includes(settings.schedule) ? settings.V : (per_device[settings.schedule] ?? 1));
+export function stagesOf(settings, { schedules }) {
+  const { takes_V, stages } = schedules[settings.schedule];
+  return settings.K * (takes_V ? settings.V : stages);
 }
 
 /** The values one key press away from the one that `input` has. */
@@ -78,13 +79,13 @@ export function createControls(host, offer, { settings, on }) {
     .join("");
   host.innerHTML =
     `<div class="ge-row" role="group" aria-label="Schedule">` +
-    select("schedule", "schedule", offer.schedules.map((name) => [name, name]), now.schedule) +
+    select("schedule", "schedule", Object.keys(offer.schedules).map((name) => [name, name]), now.schedule) +
     sizes +
     select("recompute", "recompute", Object.entries(offer.recomputes), now.recompute) +
     `</div>` +
     (grid
       ? ""
-      : `<div class="ge-row" role="group" aria-label="Time of an op"><span class="ge-only-interleaved">${chunks}</span>` +
+      : `<div class="ge-row" role="group" aria-label="Time of an op"><span class="ge-only-looped">${chunks}</span>` +
         `<span class="ge-name">time of</span>${costs}` +
         `<button type="button" class="ge-word" data-do="uneven" aria-expanded="false" title="How many times the costs each stage takes" ${KEPT}>Uneven</button>` +
         `<span class="ge-gap"></span><button type="button" class="ge-word" data-do="keep" aria-pressed="false" ${KEPT}>Keep to compare</button>` +
@@ -120,10 +121,11 @@ export function createControls(host, offer, { settings, on }) {
       input.setAttribute("aria-valuetext", now[input.dataset.stops]);
       input.nextElementSibling.textContent = now[input.dataset.stops];
     }
-    const interleaved = host.querySelector(".ge-only-interleaved");
-    if (interleaved) interleaved.hidden = !offer.looped.includes(now.schedule);
+    const { takes_V, splits } = offer.schedules[now.schedule];
+    const looped = host.querySelector(".ge-only-looped");
+    if (looped) looped.hidden = !takes_V;
     for (const option of host.querySelectorAll('[data-name="recompute"] option')) {
-      option.disabled = option.value === "late" && offer.split.includes(now.schedule);
+      option.disabled = option.value === "late" && splits;
     }
     factors();
   }

@@ -55,17 +55,18 @@ export function deviceOfItem(spec, { type, index }) {
   return device;
 }
 
-/** Where the roving focus goes from `item` on `key`; `item` itself where there is nothing further. */
-export function neighbour(specs, item, key) {
+/** Where the roving focus goes from `item` by the act of a key; `item` itself where there is nothing further. */
+export function neighbour(specs, item, act) {
   const spec = specs[item.panel];
   const device = deviceOfItem(spec, item);
   const items = itemsOf(spec, device);
   const place = items.findIndex(({ type, index }) => type === item.type && index === item.index);
-  const step = { ArrowLeft: -1, ArrowRight: 1, Home: -place, End: items.length - 1 - place }[key];
+  const step = { left: -1, right: 1, first: -place, last: items.length - 1 - place }[act];
   if (step !== undefined) return onPanel(item.panel, items[Math.min(items.length - 1, Math.max(0, place + step))]);
   const lanes = specs.flatMap(({ K }, panel) => Array.from({ length: K }, (_, lane) => [panel, lane]));
   const here = lanes.findIndex(([panel, lane]) => panel === item.panel && lane === device);
-  for (let next = here + (key === "ArrowUp" ? -1 : 1); lanes[next]; next += key === "ArrowUp" ? -1 : 1) {
+  const down = act === "up" ? -1 : 1;
+  for (let next = here + down; lanes[next]; next += down) {
     const [panel, lane] = lanes[next];
     const middle = (items[place].start + items[place].stop) / 2;
     const there = itemsOf(specs[panel], lane);
@@ -90,7 +91,7 @@ export function same(one, two) {
 
 /** The same op in other specs, or null: charts are redrawn, and what was selected should stay so. */
 export function again(item, before, after) {
-  if (!item || item.type !== "op" || !after[item.panel]) return null;
+  if (item?.type !== "op" || !after[item.panel]) return null;
   const old = before[item.panel];
   const spec = after[item.panel];
   const { index } = item;

@@ -1,13 +1,6 @@
 // Pointer and keys on the chart: they only find out what is meant. What comes of it is the chart's business.
 
-const MOVES = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
-
-/** What `key` means on the chart: move, toggle, release, nearer, further, whole, or "" for nothing of the chart's. */
-export function meaning({ key, ctrlKey, altKey, metaKey }) {
-  if (ctrlKey || altKey || metaKey) return "";
-  if (MOVES.includes(key)) return "move";
-  return { Enter: "toggle", Escape: "release", "+": "nearer", "=": "nearer", "-": "further", 0: "whole" }[key] ?? "";
-}
+import { around, meaning } from "./keys.js";
 
 /** Follows pointer and keys in `panels` and `axis`. chart: what can be asked and done; chart.on: the owner's callbacks. */
 export function listen(panels, axis, chart) {
@@ -39,18 +32,19 @@ export function listen(panels, axis, chart) {
   });
 
   const acts = {
-    move: ({ key }) => chart.focus(chart.current() ? chart.beside(key) : chart.first()),
     toggle: () => chart.current() && chart.toggle(chart.current()),
     release: () => chart.release(),
     nearer: () => chart.zoomBy(0.5),
     further: () => chart.zoomBy(2),
     whole: () => chart.whole(),
+    play: chart.on.play,
   };
   panels.addEventListener("keydown", (event) => {
     if (!lanesOf(event)) return;
-    const name = meaning(event);
-    if (name) acts[name](event);
-    else if (!chart.on.key?.(event)) return;
+    const name = meaning("chart", event);
+    if (around(name)) chart.focus(chart.current() ? chart.beside(name) : chart.first());
+    else if (acts[name]) acts[name]();
+    else return;
     event.preventDefault();
     event.stopPropagation();
   });

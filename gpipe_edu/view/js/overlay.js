@@ -34,7 +34,7 @@ export function transfers(spec, near) {
 export function overlay(panel, { active, selected, critical, focused, arrows }, mark, spoken) {
   const op = [selected, active].find((item) => item?.type === "op");
   let markup = (critical ? route(panel) : "") + broken(panel);
-  if (arrows) markup += arrowLines(panel, transfers(panel.spec, op ? op.index : null), mark, Boolean(op));
+  if (arrows) markup += arrowLines(panel, transfers(panel.spec, op ? op.index : null), Boolean(op));
   if (active?.type === "op") {
     if (panel.spec.plan) markup += outline(planBoxOf(panel, active.index), panel, "ge-planned");
     for (const need of needsOf(panel.spec, active.index)) markup += outline(boxOf(panel, need), panel, "ge-need");
@@ -61,7 +61,7 @@ function outline(box, { frame }, kind, mark = "", label = "") {
 }
 
 /** The heads of arrows are drawn by hand: a marker would need one more name on the page. */
-function arrowLines(panel, pairs, mark, strong) {
+function arrowLines(panel, pairs, strong) {
   let lines = "";
   let heads = "";
   for (const [from, to] of pairs) {

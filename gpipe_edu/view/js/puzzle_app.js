@@ -1,6 +1,7 @@
 // The whole puzzle: levels, board, palette, tools, and what Python says to every move. It sends words and draws answers.
 
 import { LOST, PATIENCE, SILENT } from "./kept.js";
+import { meaning } from "./keys.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
 import { createBoard } from "./puzzle_board.js";
@@ -20,7 +21,7 @@ export function createPuzzle(host, offer, send) {
   const mark = `gp${Math.random().toString(36).slice(2, 9)}`;
   host.classList.add("ge-gantt", "ge-puzzle");
   host.dataset.lmSuppressShortcuts = "true";
-  host.innerHTML = frameMarkup(offer.engines, offer.sandbox);
+  host.innerHTML = frameMarkup(offer.sandbox);
   const part = (name) => host.querySelector(`.${name}`);
   let state = null;
   let serial = 0;
@@ -42,7 +43,7 @@ export function createPuzzle(host, offer, send) {
     names: offer.names,
     on: {
       place: (device, op) => act("place", { device, op }),
-      drag: (event, device, op) =>
+      drag: (event, _device, op) =>
         board.drag(event, (gap) => gap && act("place", { device: gap.device, op, at: gap.at }), op),
     },
   });
@@ -233,12 +234,11 @@ export function createPuzzle(host, offer, send) {
       event.stopPropagation();
       return event.target.form.requestSubmit();
     }
-    const undo = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z";
-    const redo = (event.ctrlKey || event.metaKey) && (event.key.toLowerCase() === "y" || (undo && event.shiftKey));
-    if ((!undo && !redo) || event.target.matches("input[type=text], input[type=number]")) return;
+    const undoOrRedo = meaning("puzzle", event);
+    if (!undoOrRedo || event.target.matches("input[type=text], input[type=number]")) return;
     event.preventDefault();
     event.stopPropagation();
-    act(redo ? "redo" : "undo");
+    act(undoOrRedo);
   });
 
   /** What the sandbox is to be; an empty field keeps Python's default. */

@@ -1,8 +1,9 @@
 // The board in a page: boxes that can be picked up, by pointer and by keys. What a move means, Python says.
 
 import { KEPT } from "./kept.js";
+import { around, meaning, told } from "./keys.js";
 import { draw } from "./draw.js";
-import { frameOf, panelOf, tallest, xOf } from "./layout.js";
+import { frameOf, panelOf, tallest } from "./layout.js";
 import { showTime } from "./lettering.js";
 import { axisMarkup } from "./panel.js";
 import { ghostsOf, invitation, laneBoxes, passing, standing } from "./puzzle_draw.js";
@@ -10,7 +11,6 @@ import { gapAt, landing, opLabel, opParts, opWords, stays, walk, within } from "
 
 const LEAST_BOARD = 290;
 const SLACK = 5; // pixels a finger may slip before a click becomes a drag
-const ARROWS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
 
 /** on: {place(device, op, at or none), move(from, to), remove(place), say(words), tell(words)}. */
 export function createBoard(host, { mark, names, on }) {
@@ -55,8 +55,7 @@ export function createBoard(host, { mark, names, on }) {
     base.innerHTML = draw(panel, mark) + standing(panel, board, wrong) + (placed ? "" : invitation(panel, board));
     lanes.setAttribute(
       "aria-label",
-      `Board: ${placed} op${placed === 1 ? "" : "s"} placed, ${spec.figures.join(", ")}. Arrow keys go from op to op, ` +
-        `Enter picks one up and puts it down, Delete takes it away.`,
+      `Board: ${placed} op${placed === 1 ? "" : "s"} placed, ${spec.figures.join(", ")}. ${told("board").join("; ")}.`,
     );
     drawOver();
   }
@@ -119,19 +118,19 @@ export function createBoard(host, { mark, names, on }) {
     });
 
   const acts = {
-    Enter() {
+    carry() {
       if (look.carried) return putDown();
       if (look.place && rows[look.place.device][look.place.at]) pickUp(look.place);
     },
-    Escape() {
+    leave() {
       if (look.carried) on.say("left where it was");
       [look.carried, look.target] = [null, null];
       drawOver();
     },
-    Delete() {
+    remove() {
       if (look.place && rows[look.place.device][look.place.at]) on.remove(look.place);
     },
-    Backspace() {
+    removeBefore() {
       if (!look.place?.at) return;
       look.place = { ...look.place, at: look.place.at - 1 };
       on.remove(look.place);
@@ -139,14 +138,13 @@ export function createBoard(host, { mark, names, on }) {
   };
 
   lanes.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey) return;
-    const arrow = ARROWS.includes(event.key);
-    if (!arrow && !acts[event.key]) return;
+    const act = meaning("board", event);
+    if (!act) return;
     event.preventDefault();
     event.stopPropagation();
-    if (!arrow) return acts[event.key]();
-    if (!look.carried) return go(walk(intervals(), look.place ?? { device: 0, at: 0 }, event.key));
-    look.target = walk(intervals(), look.target, event.key);
+    if (!around(act)) return acts[act]();
+    if (!look.carried) return go(walk(intervals(), look.place ?? { device: 0, at: 0 }, act));
+    look.target = walk(intervals(), look.target, act);
     drawOver();
     on.say(targetWords(look.target));
   });
@@ -156,7 +154,7 @@ export function createBoard(host, { mark, names, on }) {
   });
   lanes.addEventListener("blur", () => {
     look.focused = false;
-    if (look.carried && !dragging) acts.Escape();
+    if (look.carried && !dragging) acts.leave();
     drawOver();
   });
 
@@ -235,7 +233,7 @@ export function createBoard(host, { mark, names, on }) {
       if (moved) done(event.type === "pointerup" ? gapUnder(event) : null);
     };
     const escape = (event) => {
-      if (event.key !== "Escape") return;
+      if (meaning("board", event) !== "leave") return;
       event.stopPropagation();
       end(event);
     };

@@ -33,12 +33,12 @@ export function stays(from, to) {
   return from.device === to.device && (to.at === from.at || to.at === from.at + 1);
 }
 
-/** Where an arrow key leads. lanes: per device its ops as {start, end}; up and down keep to the same time. */
-export function walk(lanes, { device, at }, key) {
+/** Where the act of a key leads. lanes: per device its ops as {start, end}; up and down keep to the same time. */
+export function walk(lanes, { device, at }, act) {
   const count = lanes[device].length;
-  const along = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: count }[key];
+  const along = { left: at - 1, right: at + 1, first: 0, last: count }[act];
   if (along !== undefined) return { device, at: Math.min(count, Math.max(0, along)) };
-  const next = device + { ArrowUp: -1, ArrowDown: 1 }[key];
+  const next = device + { up: -1, down: 1 }[act];
   if (!lanes[next]) return { device, at };
   if (at === count) return { device: next, at: lanes[next].length };
   const middle = (lanes[device][at].start + lanes[device][at].end) / 2;
@@ -52,11 +52,11 @@ export function within(lengths, { device, at }) {
   return { device: lane, at: Math.min(at, lengths[lane]) };
 }
 
-/** The button that an arrow key leads to. counts: buttons per device; some may have none. */
-export function rove(counts, { device, at }, key) {
-  const along = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: Infinity }[key];
+/** The button that the act of a key leads to. counts: buttons per device; some may have none. */
+export function rove(counts, { device, at }, act) {
+  const along = { left: at - 1, right: at + 1, first: 0, last: Infinity }[act];
   if (along !== undefined) return { device, at: Math.min(counts[device] - 1, Math.max(0, along)) };
-  const step = key === "ArrowUp" ? -1 : 1;
+  const step = act === "up" ? -1 : 1;
   for (let next = device + step; next >= 0 && next < counts.length; next += step) {
     if (counts[next]) return { device: next, at: Math.min(counts[next] - 1, at) };
   }

@@ -1,6 +1,7 @@
 // The ops that are left to place, a row of buttons per device. One stop for Tab; arrow keys lead from button to button.
 
 import { KEPT } from "./kept.js";
+import { meaning } from "./keys.js";
 import { escape } from "./lettering.js";
 import { nearestButton, opLabel, opWords, rove } from "./puzzle_moves.js";
 
@@ -88,11 +89,11 @@ export function createPalette(host, { names, on }) {
   });
   host.addEventListener("keydown", (event) => {
     const button = event.target.closest("[data-op]");
-    const arrows = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
-    if (!button || !arrows.includes(event.key) || event.ctrlKey || event.altKey || event.metaKey) return;
+    const act = meaning("ops", event);
+    if (!button || !act) return;
     event.preventDefault();
     event.stopPropagation();
-    point(rove(counts(), placeOf(button), event.key)).focus();
+    point(rove(counts(), placeOf(button), act)).focus();
   });
 
   return {

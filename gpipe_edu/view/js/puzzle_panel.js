@@ -1,6 +1,7 @@
 // The frame of the puzzle and what is written in it: markup only.
 
 import { KEPT } from "./kept.js";
+import { told } from "./keys.js";
 import { escape } from "./lettering.js";
 import { figureMarkup } from "./panel.js";
 import { levelWords, sentence } from "./puzzle_moves.js";
@@ -16,8 +17,14 @@ function tick(name, label, words) {
   return `<label class="ge-check" title="${words}"><input type="checkbox" data-tick="${name}" ${KEPT}> ${label}</label>`;
 }
 
+/** The keys, where they count. */
+function keysMarkup() {
+  const lines = (place) => told(place).map((line) => `<br>${escape(line)}`).join("");
+  return `<p><b>On the board</b>${lines("board")}</p><p><b>On the ops to place</b>${lines("ops")}</p><p><b>Everywhere</b>${lines("puzzle")}</p>`;
+}
+
 /** Everything that is always there. */
-export function frameMarkup(engines, { largest }) {
+export function frameMarkup({ largest }) {
   const size = (name, label, value, most) =>
     `<label class="ge-field">${label} <input type="number" data-size="${name}" value="${value}" min="${most ? 1 : 0}" ${most ? `max="${most}"` : 'step="any"'} ${KEPT}></label>`;
   return (
@@ -47,7 +54,7 @@ export function frameMarkup(engines, { largest }) {
     `<input type="text" class="gp-string" aria-label="Share string of this board" readonly hidden ${KEPT}>${push("copy", "Copy", "hidden")}</div>` +
     `<form class="gp-open ge-row"><label class="ge-field">open a share string <input type="text" class="gp-string" data-open autocomplete="off" spellcheck="false" ${KEPT}></label>` +
     `<button type="submit" class="ge-word" ${KEPT}>Open</button></form></details>` +
-    `<details class="gp-more"><summary ${KEPT}>Colours, progress</summary><div class="ge-legend"></div><p class="gp-where"></p>${push("unlock", "Unlock all levels")}</details></div><div class="gp-run" hidden></div>` +
+    `<details class="gp-more"><summary ${KEPT}>Colours, keys, progress</summary><div class="ge-legend"></div>${keysMarkup()}<p class="gp-where"></p>${push("unlock", "Unlock all levels")}</details></div><div class="gp-run" hidden></div>` +
     `<p class="ge-error" role="alert" hidden></p><div class="ge-live" aria-live="polite"></div>`
   );
 }
@@ -93,7 +100,7 @@ function spelled(text) {
 
 /** What to do with a solved level; that it is solved has been said. next: the level behind it, null behind the last. */
 export function solvedMarkup(engines, next) {
-  const runs = engines.map((engine, index) => {
+  const runs = engines.map((engine) => {
     const name = { numpy: "NumPy", torch: "PyTorch" }[engine];
     return push("run", `Run it for real (${name})`, `data-engine="${engine}"`);
   });

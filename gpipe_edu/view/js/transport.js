@@ -2,6 +2,7 @@
 
 import { KEPT } from "./kept.js";
 import { eventsOf, nextEvent } from "./find.js";
+import { meaning } from "./keys.js";
 import { showTime } from "./lettering.js";
 
 const SECONDS = 10; // a step played at speed 1
@@ -166,9 +167,9 @@ export function createTransport(host, chart, { on, speed, toggles, kernel }) {
   });
   // A native range moves by a fixed step, which means nothing here: its arrow keys go from event to event.
   scrub.addEventListener("keydown", (event) => {
-    const moves = { ArrowLeft: "back", ArrowDown: "back", ArrowRight: "next", ArrowUp: "next", Home: "first", " ": "play" };
-    if (event.key === "End") go(chart.end);
-    else if (moves[event.key] && !event.ctrlKey && !event.altKey && !event.metaKey) act(moves[event.key]);
+    const name = meaning("time", event);
+    if (name === "last") go(chart.end);
+    else if (name) act(name);
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -24,25 +24,25 @@ test("at any time a lane shows the item that runs then", () => {
 test("the arrow keys walk a lane from end to end and change lanes at the same time", () => {
   let item = find.firstItem([gpipe]);
   const seen = [item];
-  for (let next; !find.same((next = find.neighbour([gpipe], item, "ArrowRight")), item); item = next) seen.push(next);
+  for (let next; !find.same((next = find.neighbour([gpipe], item, "right")), item); item = next) seen.push(next);
   assert.equal(seen.length, find.itemsOf(gpipe, 0).length);
-  assert.ok(find.same(item, find.neighbour([gpipe], seen[0], "End")));
-  assert.ok(find.same(seen[0], find.neighbour([gpipe], item, "Home")));
-  assert.ok(find.same(seen.at(-2), find.neighbour([gpipe], item, "ArrowLeft")));
+  assert.ok(find.same(item, find.neighbour([gpipe], seen[0], "last")));
+  assert.ok(find.same(seen[0], find.neighbour([gpipe], item, "first")));
+  assert.ok(find.same(seen.at(-2), find.neighbour([gpipe], item, "left")));
   const f3 = { panel: 0, type: "op", index: opOf(gpipe, "F", 3, 0) };
-  const below = find.neighbour([gpipe], f3, "ArrowDown");
+  const below = find.neighbour([gpipe], f3, "down");
   assert.equal(below.index, opOf(gpipe, "F", 2, 1)); // both run from 3 to 4
-  assert.ok(find.same(f3, find.neighbour([gpipe], below, "ArrowUp")));
-  assert.ok(find.same(f3, find.neighbour([gpipe], f3, "ArrowUp")));
+  assert.ok(find.same(f3, find.neighbour([gpipe], below, "up")));
+  assert.ok(find.same(f3, find.neighbour([gpipe], f3, "up")));
 });
 
 test("below the last lane of one spec stands the first lane of the next", () => {
   const two = [gpipe, specs.late];
   const last = { panel: 0, type: "op", index: opOf(gpipe, "F", 0, 3) };
-  const below = find.neighbour(two, last, "ArrowDown");
+  const below = find.neighbour(two, last, "down");
   assert.equal(below.panel, 1);
   assert.equal(find.deviceOfItem(specs.late, below), 0);
-  assert.equal(find.neighbour(two, below, "ArrowUp").panel, 0);
+  assert.equal(find.neighbour(two, below, "up").panel, 0);
 });
 
 test("events are all starts and ends, and stepping visits each once", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { meaning } from "../../../gpipe_edu/view/js/hands.js";
+import { around, meaning } from "../../../gpipe_edu/view/js/keys.js";
 import { advance, legible } from "../../../gpipe_edu/view/js/transport.js";
 import { besides, changed, stagesOf } from "../../../gpipe_edu/view/js/controls.js";
 import { createAnswers, wishKey } from "../../../gpipe_edu/view/js/answers.js";
@@ -10,12 +10,15 @@ import { uniqueMark } from "../../../gpipe_edu/view/js/app.js";
 const SETTINGS = { schedule: "gpipe", recompute: "none", K: 4, M: 8, V: 2, factors: [] };
 
 test("keys mean what the manual says, and with a modifier they are the browser's", () => {
-  const key = (name, more = {}) => meaning({ key: name, ctrlKey: false, altKey: false, metaKey: false, ...more });
-  for (const move of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]) assert.equal(key(move), "move");
+  const key = (name, more = {}) => meaning(more.place ?? "chart", { key: name, ...more });
+  for (const move of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]) assert.ok(around(key(move)));
   assert.deepEqual(["Enter", "Escape", "+", "-", "0"].map((name) => key(name)), ["toggle", "release", "nearer", "further", "whole"]);
-  for (const other of ["Tab", "j", "a", "x", " "]) assert.equal(key(other), "");
+  for (const other of ["Tab", "j", "a", "x", "constructor"]) assert.equal(key(other), "");
   assert.equal(key("0", { ctrlKey: true }), "");
   assert.equal(key("ArrowLeft", { altKey: true }), "");
+  assert.equal(key("z", { place: "puzzle" }), "");
+  assert.equal(key("z", { place: "puzzle", metaKey: true }), "undo");
+  assert.equal(key("Z", { place: "puzzle", ctrlKey: true, shiftKey: true }), "redo");
 });
 
 test("play takes ten seconds a step at speed 1 and stops at the end", () => {
@@ -35,7 +38,8 @@ test("a control changes one setting and leaves the old settings alone", () => {
   assert.deepEqual(changed(SETTINGS, "K", 5), { ...SETTINGS, K: 5 });
   assert.deepEqual(changed(SETTINGS, "factors", 2, "2").factors, [1, 1, 2]);
   assert.deepEqual(SETTINGS.factors, []);
-  const OFFER = { looped: ["interleaved", "breadth_first"], per_device: { zero_bubble_v: 2 } };
+  const forms = { gpipe: { stages: 1 }, interleaved: { takes_V: true, stages: 2 }, zero_bubble_v: { stages: 2 } };
+  const OFFER = { schedules: forms };
   assert.equal(stagesOf(SETTINGS, OFFER), 4);
   assert.equal(stagesOf({ ...SETTINGS, schedule: "interleaved" }, OFFER), 8);
   assert.equal(stagesOf({ ...SETTINGS, schedule: "zero_bubble_v" }, OFFER), 8);

@@ -39,14 +39,14 @@ test("arrow keys walk along a device, and to what the next one does at that time
   const lane = (...starts) => starts.map((start) => ({ start, end: start + 1 }));
   const lanes = [lane(0, 1, 2), lane(1, 2), []];
   const from = (device, at, ...keys) => keys.reduce((place, key) => moves.walk(lanes, place, key), { device, at });
-  assert.deepEqual(from(0, 0, "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight"), { device: 0, at: 3 });
-  assert.deepEqual(from(0, 2, "ArrowLeft", "ArrowDown"), { device: 1, at: 0 });
-  assert.deepEqual(from(0, 2, "ArrowDown"), { device: 1, at: 1 });
-  assert.deepEqual(from(1, 1, "ArrowUp"), { device: 0, at: 2 });
-  assert.deepEqual(from(0, 3, "ArrowDown"), { device: 1, at: 2 });
-  assert.deepEqual(from(1, 0, "ArrowDown", "ArrowDown", "ArrowUp", "Home"), { device: 1, at: 0 });
-  assert.deepEqual(from(0, 0, "ArrowUp"), { device: 0, at: 0 });
-  assert.deepEqual(from(0, 1, "End"), { device: 0, at: 3 });
+  assert.deepEqual(from(0, 0, "right", "right", "right", "right"), { device: 0, at: 3 });
+  assert.deepEqual(from(0, 2, "left", "down"), { device: 1, at: 0 });
+  assert.deepEqual(from(0, 2, "down"), { device: 1, at: 1 });
+  assert.deepEqual(from(1, 1, "up"), { device: 0, at: 2 });
+  assert.deepEqual(from(0, 3, "down"), { device: 1, at: 2 });
+  assert.deepEqual(from(1, 0, "down", "down", "up", "first"), { device: 1, at: 0 });
+  assert.deepEqual(from(0, 0, "up"), { device: 0, at: 0 });
+  assert.deepEqual(from(0, 1, "last"), { device: 0, at: 3 });
 });
 
 test("the focus always has a button to go to, as long as there is one", () => {
@@ -54,10 +54,10 @@ test("the focus always has a button to go to, as long as there is one", () => {
   assert.deepEqual(moves.nearestButton([2, 0, 3], { device: 1, at: 0 }), { device: 2, at: 0 });
   assert.deepEqual(moves.nearestButton([2, 0, 0], { device: 2, at: 0 }), { device: 0, at: 0 });
   assert.equal(moves.nearestButton([0, 0], { device: 1, at: 0 }), null);
-  assert.deepEqual(moves.rove([2, 0, 3], { device: 0, at: 1 }, "ArrowDown"), { device: 2, at: 1 });
-  assert.deepEqual(moves.rove([2, 0, 3], { device: 0, at: 1 }, "ArrowUp"), { device: 0, at: 1 });
-  assert.deepEqual(moves.rove([2, 0, 3], { device: 2, at: 1 }, "End"), { device: 2, at: 2 });
-  assert.deepEqual(moves.rove([2, 0, 3], { device: 2, at: 2 }, "ArrowRight"), { device: 2, at: 2 });
+  assert.deepEqual(moves.rove([2, 0, 3], { device: 0, at: 1 }, "down"), { device: 2, at: 1 });
+  assert.deepEqual(moves.rove([2, 0, 3], { device: 0, at: 1 }, "up"), { device: 0, at: 1 });
+  assert.deepEqual(moves.rove([2, 0, 3], { device: 2, at: 1 }, "last"), { device: 2, at: 2 });
+  assert.deepEqual(moves.rove([2, 0, 3], { device: 2, at: 2 }, "right"), { device: 2, at: 2 });
 });
 
 test("ghosts that overlap in time never overlap on the page", () => {

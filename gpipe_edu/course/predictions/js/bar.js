@@ -3,7 +3,7 @@ import { draw, figure, make, near, ours, place } from "./parts.js";
 
 const CHART = { left: 78, width: 640, lane: 30, top: 8 };
 
-export function bar(asked, name, changed) {
+export function bar(asked, _name, changed) {
   const scale = (CHART.width - CHART.left - 40) / asked.longest;
   const bottom = CHART.top + CHART.lane * asked.devices + 6;
   const at = (time) => CHART.left + time * scale;

@@ -3,7 +3,7 @@ import { draw, figure, make, near, ours, place } from "./parts.js";
 
 const PLOT = { left: 70, right: 620, top: 12, bottom: 232, step: 0.05 };
 
-export function curve(asked, name, changed) {
+export function curve(asked, _name, changed) {
   const x = (i) => PLOT.left + 30 + (i * (PLOT.right - PLOT.left - 60)) / (asked.at.length - 1);
   const y = (value) => PLOT.bottom - value * (PLOT.bottom - PLOT.top);
   const picture = draw("svg", { viewBox: `0 0 640 ${PLOT.bottom + 48}`, class: "ge-prediction-picture ge-prediction-drag" });

@@ -1,0 +1,54 @@
+// Every key of the explorer and the puzzle, once: what it means where, and how that is told. docs/keys.md lists the same.
+
+const AROUND = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", Home: "first", End: "last" };
+
+/** Place by place, rows of [{key: act}, what it does]. */
+export const KEYS = {
+  chart: [
+    [AROUND, "go from op to op along a device, to another device, to its first and its last"],
+    [{ Enter: "toggle" }, "select the op, or let it go"],
+    [{ Escape: "release" }, "let it go, and look at nothing"],
+    [{ "+": "nearer", "=": "nearer" }, "zoom in"],
+    [{ "-": "further" }, "zoom out"],
+    [{ 0: "whole" }, "show the whole step"],
+    [{ " ": "play" }, "play or pause"],
+  ],
+  time: [
+    [{ ArrowLeft: "back", ArrowDown: "back" }, "go to the event before"],
+    [{ ArrowRight: "next", ArrowUp: "next" }, "go to the next event"],
+    [{ Home: "first", End: "last" }, "go to the start, to the end"],
+    [{ " ": "play" }, "play or pause"],
+  ],
+  board: [
+    [AROUND, "go from op to op along a device, to another device, to its start and its end"],
+    [{ Enter: "carry" }, "pick the op up, put it down"],
+    [{ Escape: "leave" }, "leave it where it was"],
+    [{ Delete: "remove" }, "take the op away"],
+    [{ Backspace: "removeBefore" }, "take the op before away"],
+  ],
+  ops: [[AROUND, "go from op to op of a device, to another device, to its first and its last"]],
+  puzzle: [
+    [{ "Ctrl+Z": "undo" }, "take the last move back"],
+    [{ "Ctrl+Y": "redo", "Ctrl+Shift+Z": "redo" }, "do it again"],
+  ],
+};
+
+/** Whether an act leads around, so that `neighbour`, `walk` and `rove` know it. */
+export const around = (act) => Object.values(AROUND).includes(act);
+
+/** What a key means at a place, "" for nothing of ours. */
+export function meaning(place, { key, ctrlKey, altKey, metaKey, shiftKey }) {
+  if (altKey) return "";
+  const pressed = ctrlKey || metaKey ? `Ctrl+${shiftKey ? "Shift+" : ""}${key.toUpperCase()}` : key;
+  return KEYS[place].find(([acts]) => Object.hasOwn(acts, pressed))?.[0][pressed] ?? "";
+}
+
+/** The keys of a row as they are told. */
+export function keyNames(acts) {
+  return Object.keys(acts).map((key) => (key === " " ? "Space" : key.replace("Arrow", "")));
+}
+
+/** A line for each row of a place. */
+export function told(place) {
+  return KEYS[place].map(([acts, does]) => `${keyNames(acts).join(", ")}: ${does}`);
+}
