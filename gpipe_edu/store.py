@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+from gpipe_edu.writing import put
 
 HOME: Final = "GPIPE_EDU_HOME"
 """The environment variable that names another folder for the file."""
@@ -55,7 +56,7 @@ def change(section: str, file: Path | None = None) -> Iterator[Section]:
         everything = _load_or_set_aside(file)
         kept = everything.setdefault(section, {})
         yield kept
-        _write(file, {"about": _ABOUT, **everything})
+        put(file, json.dumps({"about": _ABOUT, **everything}, indent=2, ensure_ascii=False) + "\n", private=True)
 
 
 def _data_folder() -> Path:
@@ -103,21 +104,6 @@ def _load_or_set_aside(file: Path) -> dict[str, Any]:
             stacklevel=5,
         )
         return {}
-
-
-def _write(file: Path, everything: dict[str, Any]) -> None:
-    """Put a new file in the place of the old one: a reader sees all of the one or all of the other."""
-    text = json.dumps(everything, indent=2, ensure_ascii=False) + "\n"
-    descriptor, name = tempfile.mkstemp(prefix=f"{file.stem}.", suffix=".tmp", dir=file.parent)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as new:
-            new.write(text)
-            new.flush()
-            os.fsync(new.fileno())  # or a power cut could leave the new name with nothing in it
-        os.replace(name, file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def test_a_write_that_breaks_off_leaves_the_old_file_whole_and_no_litter(home, m
     keep("B")
 
     def full(*arguments):
-        raise OSError("no space left")
+        raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(os, step, full)
     with pytest.raises(OSError, match="no space left"), store.change("predictions") as kept:

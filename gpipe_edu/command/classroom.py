@@ -12,7 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from .common import bad_arguments, put_first
+import typer
+
+from .common import Port, bad_arguments, put_first
 
 _CELL: Final = """\
 import os
@@ -24,8 +26,8 @@ _POLICY: Final = "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:"
 """Whatever else a release of Voila may ask for elsewhere: the browser doesn't let it."""
 
 
-def run(port: int, options: list[str]) -> int:
-    """Serve the puzzle until Ctrl-C."""
+def run(context: typer.Context, port: Port = 8888) -> int:
+    """Serve the puzzle alone on a page, for a projector; further options are Voila's."""
     with bad_arguments():
         try:
             voila: Any = import_module("voila.app").Voila
@@ -40,7 +42,7 @@ def run(port: int, options: list[str]) -> int:
         _write_template(Path(folder))
         settings = Config({"Voila": {"tornado_settings": {"headers": {"Content-Security-Policy": _POLICY}}}})
         print(f"The puzzle is at http://localhost:{port}. Stop it with Ctrl-C.", flush=True)
-        voila.launch_instance([str(page), f"--port={port}", "--template=puzzle", *options], config=settings)
+        voila.launch_instance([str(page), f"--port={port}", "--template=puzzle", *context.args], config=settings)
     return 0
 
 

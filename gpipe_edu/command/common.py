@@ -1,4 +1,4 @@
-"""What commands share: bad arguments as one sentence, schedules by name or file, pictures by file name."""
+"""What commands share: options, bad arguments as one sentence, schedules by name or file, pictures by file name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -14,6 +15,17 @@ from gpipe_edu.schedule.recipes import RECIPES, by_name, recipe_name
 from gpipe_edu.timeline import Timeline
 
 PICTURES = (".svg", ".png")
+
+Partitions = Annotated[
+    int, typer.Option(min=1, help="K: how many devices the layers are cut over. A schedule file says so itself.")
+]
+MicroBatches = Annotated[
+    int, typer.Option(min=1, help="M: how many micro-batches a mini-batch is cut into. A schedule file says so itself.")
+]
+Port = Annotated[int, typer.Option(help="Of the address that is printed.")]
+Tasks = Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all.")]
+Seeds = Annotated[int, typer.Option(min=1, max=20, help="How often each answer is judged; the worst counts.")]
+AllOrNothing = Annotated[bool, typer.Option("--all-or-nothing", help="No points for what is partly right.")]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from gpipe_edu.course.environment import look
 
 
 def run() -> int:
-    """Print a table of what is here; returns 0 if everything that every learner needs is, else 1."""
+    """Say what the course needs, what this machine has, and how to get what is missing."""
     console = Console(highlight=False)
     table = Table("", "what", "found", "for", "how to get it", box=None, pad_edge=False)
     requirements = look()

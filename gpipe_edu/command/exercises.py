@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from gpipe_edu.course import progress as how_far
 from gpipe_edu.course import reset as start_anew
 from gpipe_edu.course.building.build import ROOT
@@ -11,8 +15,12 @@ from gpipe_edu.course.building.glossary_links import define_terms
 from .common import bad_arguments
 
 
-def build(beside: bool) -> int:
-    """Write exercises/ from solutions/, and definitions into lessons; returns 1 if a notebook was left alone."""
+def build(
+    beside: Annotated[
+        bool, typer.Option("--beside", help="Write new versions beside notebooks you worked in.")
+    ] = False,
+) -> int:
+    """Build exercises/ from solutions/. A notebook somebody has worked in is left alone; exit code 1 then."""
     with bad_arguments():
         built = build_all(beside=beside)
         defined = define_terms(ROOT)
@@ -24,13 +32,13 @@ def build(beside: bool) -> int:
 
 
 def progress() -> int:
-    """Print what is solved."""
+    """Say how far you are in lessons, puzzles and exercises, and where to go on."""
     print(how_far())
     return 0
 
 
-def reset(key: str) -> int:
-    """Start one exercise anew."""
+def reset(key: Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as ex01/splitting.")]) -> int:
+    """Start one exercise anew; what was written is kept in a dated copy."""
     with bad_arguments():
         start_anew(key)
     return 0

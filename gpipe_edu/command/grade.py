@@ -3,58 +3,60 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated
 
-from gpipe_edu.grading import container, grade, submissions, tables
+import typer
+
+from gpipe_edu.grading import container as containers
+from gpipe_edu.grading import grade, submissions, tables
 from gpipe_edu.grading.feedback_text import as_text, worth
 from gpipe_edu.grading.judges import HERE
 from gpipe_edu.process import orphans
 from gpipe_edu.words import plural
 
-from .common import bad_arguments
+from .common import AllOrNothing, Seeds, Tasks, bad_arguments
 
 
-class Request(NamedTuple):
-    """What was typed."""
-
-    place: Path
-    out: Path
-    one: bool = False
-    tasks: str = ""
-    roster: Path | None = None
-    seeds: int = 1
-    jobs: int = 1
-    student: str = ""
-    all_or_nothing: bool = False
-    trust: bool = False
-    container: str = ""
-
-
-def run(request: Request) -> int:
-    """Grade; returns 2 if something could not be judged, else 0."""
+def run(
+    place: Annotated[Path, typer.Argument(metavar="HAND-INS", help="A folder of hand-ins, or a zip archive of one.")],
+    out: Annotated[Path, typer.Option(help="Where the marks go; the same again judges only what is new.")] = Path(
+        "marks"
+    ),
+    one: Annotated[bool, typer.Option("--one", help="HAND-INS is one notebook: show its report.")] = False,
+    tasks: Tasks = "",
+    roster: Annotated[Path | None, typer.Option(help="A CSV of participants, whose columns come back.")] = None,
+    seeds: Seeds = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="How many answers at once.")] = 2,
+    student: Annotated[str, typer.Option(help="A regular expression: its first group in a path is the student.")] = "",
+    all_or_nothing: AllOrNothing = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Run answers without a cage, as yourself.")] = False,
+    container: Annotated[
+        str, typer.Option("--in", metavar="ENGINE", help="podman or docker: run answers in a container.")
+    ] = "",
+) -> int:
+    """Grade a class: cut answers out of notebooks, judge them in a cage. Exit code 2 if some could not be judged."""
     orphans.adopt()
     try:
-        return _graded(request)
+        with bad_arguments():
+            keys = grade.tasks_of(tasks)
+            if trust and container:
+                raise ValueError("--trust means without a cage, and --in in a container; give one of them")
+            where = containers.workplace(container, _say) if container else HERE
+            wish = grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where)
+            if one:
+                return _one(place, wish)
+            return _class(submissions.find(place, student, out), out, wish, roster)
     finally:
         orphans.end()
 
 
-def _graded(request: Request) -> int:
-    with bad_arguments():
-        keys = grade.tasks_of(request.tasks)
-        if request.trust and request.container:
-            raise ValueError("--trust means without a cage, and --in in a container; give one of them")
-        place = container.workplace(request.container, _say) if request.container else HERE
-        wish = grade.Wish(keys, request.seeds, request.jobs, request.all_or_nothing, request.trust, place)
-        if request.one:
-            return _one(request.place, wish)
-        handed_in = submissions.find(request.place, request.student, request.out)
-        who = tables.roster(request.roster, list(handed_in.students)) if request.roster else None
-        _say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
-        for note in handed_in.notes:
-            print(f"  {note}")
-        graded = _written(handed_in, request.out, wish, who)
-    print(f"Marks are in {request.out}: marks.csv, answers.csv, class.html, feedback/, marks.json, junit.xml.")
+def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster: Path | None) -> int:
+    who = tables.roster(roster, list(handed_in.students)) if roster else None
+    _say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
+    for note in handed_in.notes:
+        print(f"  {note}")
+    graded = _written(handed_in, out, wish, who)
+    print(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json, junit.xml.")
     if graded.complete:
         return 0
     print("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")

@@ -8,17 +8,24 @@ import tempfile
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from gpipe_edu.course.building import workspace
+from gpipe_edu.course.building.build import WORK
 
-from .common import bad_arguments, put_first
+from .common import Port, bad_arguments, put_first
 
 FIRST: Final = "/lab/tree/notebooks/00_start_here.ipynb"
 
 
-def run(folder: Path, port: int, options: list[str]) -> int:
-    """Copy the course into `folder`, say what is new there, and serve it until Ctrl-C, twice."""
+def run(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Option(help="Where your copy of the course is, or will be.")] = WORK,
+    port: Port = 8888,
+) -> int:
+    """Open the course in JupyterLab, on a copy that is yours; further options are JupyterLab's."""
     with bad_arguments():
         for line in told(workspace.copy(folder), folder):
             print(line)
@@ -36,7 +43,7 @@ def run(folder: Path, port: int, options: list[str]) -> int:
                 f"--port={port}",
                 f"--LabApp.default_url={FIRST}",
                 *_root(),
-                *options,
+                *context.args,
             ]
         )
     return 0

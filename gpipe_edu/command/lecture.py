@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from gpipe_edu.lecture import outline
 
 from .common import bad_arguments
 
 
-def run(number: str, path: Path) -> int:
-    """Write the slides of a lesson to `path`."""
+def run(
+    number: Annotated[str, typer.Argument(metavar="LESSON", help="Its number, such as 03.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The HTML file to write.")],
+) -> int:
+    """Write the slides for a lesson: one file with live charts and votes, which needs no network."""
     with bad_arguments():
         found = outline.read(number)
         if not path.parent.is_dir():

@@ -6,19 +6,33 @@ import csv
 import io
 import os
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from gpipe_edu.grading import tables
 from gpipe_edu.grading.handouts import kit, quiz
 from gpipe_edu.grading.handouts import personal as own
 from gpipe_edu.grading.submissions import file_name
 from gpipe_edu.grading.submitted_notebook import Refused, bytes_of, refusing
-from gpipe_edu.grading.writing import put
 from gpipe_edu.words import plural
+from gpipe_edu.writing import put
 
 from .common import bad_arguments
 
 
-def sheets(roster: Path, folder: Path, secret: Path, count: int) -> int:
+def run(
+    roster: Annotated[Path, typer.Argument(metavar="ROSTER", help="A CSV of participants.")],
+    sheets: Annotated[Path, typer.Argument(metavar="SHEETS", help="The folder for a page for each of them.")],
+    secret: Annotated[Path, typer.Option(help="A file with a word that nobody else knows.")],
+    count: Annotated[int, typer.Option(min=1, max=6, help="Puzzles on a sheet.")] = 3,
+    answers: Annotated[Path | None, typer.Option(help="Mark the answers in this folder instead.")] = None,
+) -> int:
+    """Write a sheet of puzzles for each student, with a proven best that no textbook schedule reaches; or mark them."""
+    return _mark(sheets, answers) if answers else _write_sheets(roster, sheets, secret, count)
+
+
+def _write_sheets(roster: Path, folder: Path, secret: Path, count: int) -> int:
     """Write a sheet for everybody in the roster who has none yet."""
     with bad_arguments():
         word = secret.read_text(encoding="utf-8").strip()
@@ -41,7 +55,7 @@ def sheets(roster: Path, folder: Path, secret: Path, count: int) -> int:
     return 0
 
 
-def mark(folder: Path, answers: Path) -> int:
+def _mark(folder: Path, answers: Path) -> int:
     """Mark the answers, text files named as the sheets are, and write personal.csv beside the sheets."""
     with bad_arguments():
         asked = own.read(folder / own.FILE)
@@ -73,8 +87,13 @@ def _earned(path: Path, asked: list[own.Puzzle]) -> tuple[float, str]:
     return share, " ".join(f"{number}: {words}" for number, (_, words) in enumerate(found, 1))
 
 
-def write_quiz(items: str, path: Path) -> int:
-    """Write predictions as a GIFT file."""
+def write_quiz(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The GIFT file to write.")],
+    items: Annotated[
+        str, typer.Option(help="inventory, a lesson such as 03, or predictions' keys with commas.")
+    ] = "inventory",
+) -> int:
+    """Write predictions as a quiz that Moodle reads (GIFT); inventory are twelve for before and after a unit."""
     with bad_arguments():
         keys = quiz.keys(items)
         put(path, quiz.gift(keys, f"gpipe_edu, {items}"))
@@ -82,8 +101,8 @@ def write_quiz(items: str, path: Path) -> int:
     return 0
 
 
-def write_kit(path: Path) -> int:
-    """Write the course without solutions."""
+def write_kit(path: Annotated[Path, typer.Argument(metavar="FILE", help="The zip archive to write.")]) -> int:
+    """Write the course without its solutions, for students."""
     with bad_arguments():
         count = kit.write(path)
     print(f"{path}: {plural(count, 'file')}. Unpacked, `make lab` opens the course.")

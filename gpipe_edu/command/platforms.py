@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from gpipe_edu.grading.grade import tasks_of
 from gpipe_edu.grading.marks import points
 from gpipe_edu.grading.skins import gradescope_zip, nbgrader_course
 from gpipe_edu.words import plural
 
-from .common import bad_arguments
+from .common import AllOrNothing, Seeds, Tasks, bad_arguments
 
 
-def nbgrader(course: Path, tasks: str) -> int:
-    """Write a course for nbgrader, and say what comes next."""
+def nbgrader(
+    course: Annotated[Path, typer.Argument(metavar="COURSE", help="The folder of nbgrader's course, new or not.")],
+    tasks: Tasks = "",
+) -> int:
+    """Write a course for nbgrader: the exercises as its sources, and our judge in the place of its own."""
     with bad_arguments():
         written = nbgrader_course.write(course, tasks_of(tasks))
     for one in written.sources:
@@ -26,8 +32,13 @@ def nbgrader(course: Path, tasks: str) -> int:
     return 0
 
 
-def gradescope(path: Path, tasks: str, seeds: int, all_or_nothing: bool) -> int:
-    """Write an autograder for Gradescope."""
+def gradescope(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The zip archive to write.")],
+    tasks: Tasks = "",
+    seeds: Seeds = 1,
+    all_or_nothing: AllOrNothing = False,
+) -> int:
+    """Write an autograder for Gradescope: our judge, for its containers."""
     with bad_arguments():
         keys = tasks_of(tasks)
         count = gradescope_zip.write(path, keys, seeds, all_or_nothing)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
 from rich.console import Console
 
 from gpipe_edu.puzzles import LEVELS, find_level
@@ -241,10 +242,22 @@ class Game:
         self.say(self.state["progress"])
 
 
-def run(key: str, share: str, sandbox_sizes: Mapping[str, Any]) -> int:
-    """Read lines and do what they say until the player leaves or the input ends; returns the exit code."""
+def run(
+    level: Annotated[str, typer.Argument(help="A level's name or number. Default: the first that is not solved.")] = "",
+    share: Annotated[str, typer.Option(help="Open the board of a share string.")] = "",
+    partitions: Annotated[int | None, typer.Option(help="K of the sandbox, the last level.")] = None,
+    micro_batches: Annotated[int | None, typer.Option(help="M of the sandbox.")] = None,
+    stages: Annotated[int | None, typer.Option(help="Stages on each device of the sandbox.")] = None,
+    backward: Annotated[
+        float | None, typer.Option(help="Time of a backward in the sandbox; a forward takes 1.")
+    ] = None,
+    send: Annotated[float | None, typer.Option(help="Time from one device to the next in the sandbox.")] = None,
+    cap: Annotated[float | None, typer.Option(help="Micro-batches that a device of the sandbox may hold.")] = None,
+) -> int:
+    """Build schedules by hand, level by level: a move per line, refused with the reason if it breaks a rule."""
+    sizes = {"K": partitions, "M": micro_batches, "V": stages, "B": backward, "send": send, "cap": cap}
     with bad_arguments():
-        game = _game(key, share, sandbox_sizes)
+        game = _game(level, share, {name: value for name, value in sizes.items() if value is not None})
     game.begin()
     with suppress(ImportError):
         import readline  # noqa: F401 (input() then remembers lines, where the system has it)

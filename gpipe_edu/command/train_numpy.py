@@ -9,24 +9,24 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, simulate, undisturbed
 
-from .train import Array, Labels, Training, kib, same
+from .trainer import Array, Labels, kib, same
 
 RUNS = 5
 """So many steps are timed: the shortest time of each op is the one that other programs disturbed least."""
 
 
 class NumpyTrainer:
-    """An MLP on the NumPy pipeline; see `train.Trainer`."""
+    """An MLP on the NumPy pipeline; see `trainer.Trainer`."""
 
     done = 0
 
-    def __init__(self, training: Training, schedule: Schedule) -> None:
-        if training.device not in ("auto", "cpu"):
-            raise ValueError(f"device is {training.device!r}; the NumPy engine runs on the CPU only")
+    def __init__(self, schedule: Schedule, sizes: list[int], rate: float, seed: int, device: str) -> None:
+        if device not in ("auto", "cpu"):
+            raise ValueError(f"device is {device!r}; the NumPy engine runs on the CPU only")
         self.schedule = schedule
-        self.layers = ref.mlp([64, *[training.hidden_dim] * (training.layers - 1), 10], "tanh", seed=training.seed)
+        self.layers = ref.mlp(sizes, "tanh", seed=seed)
         self.balance = balance_uniform(len(self.layers), schedule.stages)
-        self.optimizer = ref.SGD(self.layers, training.rate, momentum=0.9)
+        self.optimizer = ref.SGD(self.layers, rate, momentum=0.9)
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss."""

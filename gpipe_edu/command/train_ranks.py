@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from socket import gethostname
 from typing import Any
 
@@ -22,25 +23,27 @@ from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.words import plural
 
-from .train import Array, Labels, Training, same
 from .train_timed import accumulate, in_turn, plan_rows, step_rows
 from .train_torch import network, tensors
+from .trainer import Array, Labels, same
 
 SAVED_EVERY = 4
 """Steps from one saving to the next."""
 
 
 @contextmanager
-def joined(training: Training, schedule: Schedule) -> Iterator[tuple[RanksTrainer, int]]:
-    """This rank's trainer and its number, among ranks that all do the same."""
+def joined(
+    device: str, job: Mapping[str, object], build: Callable[[Ranks], RanksTrainer]
+) -> Iterator[tuple[RanksTrainer, int]]:
+    """This rank's trainer, which `build` makes, and its number, among ranks that all do the same `job`."""
     try:
-        ranks = Ranks(device=training.device)
+        ranks = Ranks(device=device)
     except RanksError as error:
         raise typer.TyperException(str(error)) from error
     with ranks:
         try:
-            ranks.agree({"schedule": f"{schedule.name}\n{schedule}", **_plain(training)})
-            trainer = RanksTrainer(training, schedule, ranks.device, ranks.size)
+            ranks.agree(job)
+            trainer = build(ranks)
         except ValueError as error:  # the same on every rank, and the user's to mend
             raise RanksError(str(error)) from error
         ranks.now = lambda: trainer.pipeline.now
@@ -48,28 +51,37 @@ def joined(training: Training, schedule: Schedule) -> Iterator[tuple[RanksTraine
 
 
 class RanksTrainer:
-    """One rank's part of an MLP on a pipeline of processes, or of several such pipelines; see `train.Trainer`."""
+    """One rank's part of an MLP on a pipeline of processes, or of several such pipelines; see `trainer.Trainer`."""
 
-    def __init__(self, training: Training, schedule: Schedule, device: torch.device, ranks: int) -> None:
-        if ranks % schedule.devices:
+    def __init__(
+        self,
+        ranks: Ranks,
+        schedule: Schedule,
+        sizes: list[int],
+        rate: float,
+        seed: int,
+        folder: Path | None,
+        zero: bool,
+    ) -> None:
+        if ranks.size % schedule.devices:
             raise ValueError(
-                f"{ranks} ranks can't hold replicas of a pipeline of {schedule.devices}: start {schedule.devices} "
+                f"{ranks.size} ranks can't hold replicas of a pipeline of {schedule.devices}: start {schedule.devices} "
                 "processes, or a multiple of that"
             )
-        self.schedule, self.device = schedule, device
+        self.schedule, self.device = schedule, ranks.device
         mesh = init_device_mesh(
-            device.type, (ranks // schedule.devices, schedule.devices), mesh_dim_names=("replica", "stage")
+            self.device.type, (ranks.size // schedule.devices, schedule.devices), mesh_dim_names=("replica", "stage")
         )
         self._replica, self._replicas = mesh.get_local_rank("replica"), mesh.size(0)
-        self.net, self.loss = network(training), nn.CrossEntropyLoss()
+        self.net, self.loss = network(sizes, seed), nn.CrossEntropyLoss()
         self._groups = (mesh.get_group("stage"), mesh.get_group("replica"))
         self.pipeline = self._pipeline(copy.deepcopy(self.net), torch.zeros(1, 64))
         self.balance = self.pipeline.balance
-        self.optimizer = self._optimizer(training)
-        self._folder = training.save
-        self.done = load(training.save, self.pipeline, self.optimizer) if training.save else 0
+        self.optimizer = self._optimizer(rate, zero)
+        self._folder = folder
+        self.done = load(folder, self.pipeline, self.optimizer) if folder else 0
         for group in self.optimizer.param_groups:
-            group["lr"] = training.rate  # of this command, which may be another one than that of the run before
+            group["lr"] = rate  # of this command, which may be another one than that of the run before
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss, the same on all ranks."""
@@ -143,9 +155,9 @@ class RanksTrainer:
             replicas=replicas if self._replicas > 1 else None,
         )
 
-    def _optimizer(self, training: Training) -> torch.optim.Optimizer:
-        settings: dict[str, Any] = {"lr": training.rate, "momentum": 0.9}
-        if not training.zero:
+    def _optimizer(self, rate: float, zero: bool) -> torch.optim.Optimizer:
+        settings: dict[str, Any] = {"lr": rate, "momentum": 0.9}
+        if not zero:
             return torch.optim.SGD(self.pipeline.parameters(), **settings)
         if self._replicas == 1:
             raise ValueError("--zero shares the optimizer among replicas, but there is one: start more processes")
@@ -192,7 +204,3 @@ class RanksTrainer:
         values: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(values, value)
         return values
-
-
-def _plain(training: Training) -> dict[str, object]:
-    return {name: value for name, value in training._asdict().items() if name != "schedule"}

@@ -16,22 +16,22 @@ from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
-from .train import Array, Labels, Training, kib, same
 from .train_timed import accumulate, in_turn, plan_rows, step_rows
+from .trainer import Array, Labels, kib, same
 
 
 class TorchTrainer:
-    """An MLP on the PyTorch pipeline; see `train.Trainer`."""
+    """An MLP on the PyTorch pipeline; see `trainer.Trainer`."""
 
     done = 0
 
-    def __init__(self, training: Training, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, sizes: list[int], rate: float, seed: int, device: str) -> None:
         self.schedule = schedule
-        self.devices = devices_called(training.device)
-        net = network(training)
+        self.devices = devices_called(device)
+        net = network(sizes, seed)
         self.balance = balance_uniform(len(net), schedule.stages)
         self.pipe = self._pipe(net, schedule)
-        self.optimizer = torch.optim.SGD(net.parameters(), lr=training.rate, momentum=0.9)
+        self.optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9)
         self.net, self.loss = net, nn.CrossEntropyLoss()
 
     def step(self, x: Array, y: Labels, number: int) -> float:
@@ -123,10 +123,9 @@ class TorchTrainer:
         return gradient_difference(ours, theirs)
 
 
-def network(training: Training) -> nn.Sequential:
+def network(sizes: list[int], seed: int) -> nn.Sequential:
     """The model: linear layers with tanh between them, the same ones for the same seed."""
-    torch.manual_seed(training.seed)
-    sizes = [64, *[training.hidden_dim] * (training.layers - 1), 10]
+    torch.manual_seed(seed)
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
         linear = nn.Linear(inputs, outputs)

@@ -6,6 +6,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import randbelow
+from typing import Annotated
+
+import typer
 
 from gpipe_edu.course.building import build
 from gpipe_edu.course.check import NotYet, judge_and_show
@@ -26,11 +29,14 @@ _NOTHING = {
 """Why there is nothing to check."""
 
 
-def watch(key: str, path: Path | None) -> int:
-    """Check what `key` names at each save, until Ctrl-C. Returns 0."""
+def watch(
+    key: Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as ex07, or ex02/clock for one part of it.")],
+    notebook: Annotated[Path | None, typer.Option(help="Its notebook, if it lies elsewhere.")] = None,
+) -> int:
+    """Check an exercise again at each save of its notebook."""
     with bad_arguments():
         wanted = find(key)
-        notebook = path or build.exercise(wanted[0].notebook)
+        notebook = notebook or build.exercise(wanted[0].notebook)
         if not notebook.is_file():
             raise ValueError(f"{notebook} does not exist; --notebook names another one")
     print(f"Watching {notebook}. Save it, and it is checked; Ctrl-C ends this.")

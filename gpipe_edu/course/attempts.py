@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, Final
 
 from gpipe_edu import store
-from gpipe_edu.exercises import find, former
+from gpipe_edu.exercises import find
 from gpipe_edu.sandbox.findings import Report
 
 from .notebook import output
@@ -22,8 +22,7 @@ def record(report: Report, digest: str) -> str:
     """Keep what a check found; returns a sentence if it could not be kept."""
     try:
         with store.change(_SECTION) as kept:
-            entry = _entry(kept, report.key)
-            _put(kept, report.key, entry)
+            entry = kept[report.key] = _entry(kept, report.key)
             if digest not in entry["seen"]:
                 entry["seen"] = [*entry["seen"], digest][-_REMEMBERED:]
                 entry["tries"] += 1
@@ -78,28 +77,20 @@ def forget(key: str) -> None:
     """Start an exercise anew: no tries, no hints."""
     key = find(key).key
     with store.change(_SECTION) as kept:
-        _put(kept, key, None)
+        kept.pop(key, None)
 
 
 def _keep(key: str, **values: Any) -> None:
     try:
         with store.change(_SECTION) as kept:
-            _put(kept, key, {**_entry(kept, key), **values})
+            kept[key] = {**_entry(kept, key), **values}
     except OSError:
         return  # the hint is shown all the same
 
 
-def _put(kept: dict[str, Any], key: str, entry: dict[str, Any] | None) -> None:
-    """Keep the entry of an exercise, and nothing more under the key that it once had."""
-    kept.pop(former(key), None)
-    kept.pop(key, None)
-    if entry is not None:
-        kept[key] = entry
-
-
 def _entry(kept: dict[str, Any], key: str) -> dict[str, Any]:
     """The entry of an exercise with every field there and of its type, whatever the file holds."""
-    found = kept.get(key, kept.get(former(key)))
+    found = kept.get(key)
     found = found if isinstance(found, dict) else {}
     empty: dict[str, Any] = {"tries": 0, "seen": [], "hints": 0, "tries_at_hint": 0, "passed": ""}
     return {name: found[name] if type(found.get(name)) is type(value) else value for name, value in empty.items()}

@@ -26,8 +26,6 @@ from importlib.resources.abc import Traversable
 from typing import Any, Final, NamedTuple
 
 _FOLDER: Final = re.compile(r"ex\d\d_\w+")
-_FORMER: Final = re.compile(r"(\d\d)-(.+)")
-"""Keys were written "06-partition" once, and notebooks of that time still hold them."""
 
 
 class Exercise(NamedTuple):
@@ -81,17 +79,11 @@ def find(key: str) -> Exercise:
     """The exercise `key`. Raises TypeError, ValueError for what is no key, naming those that are."""
     if not isinstance(key, str):
         raise TypeError(f'the exercise is {key!r}; it must be a key such as "{next(iter(exercises()))}"')
-    wanted = _FORMER.sub(r"ex\1/\2", key)
-    if wanted not in exercises():
-        near = difflib.get_close_matches(wanted, exercises(), n=1)
+    if key not in exercises():
+        near = difflib.get_close_matches(key, exercises(), n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""
         raise ValueError(f"there is no exercise {key!r}; there are {', '.join(exercises())}{hint}")
-    return exercises()[wanted]
-
-
-def former(key: str) -> str:
-    """How the key was written once: "06-partition" for "ex06/partition"."""
-    return key.removeprefix("ex").replace("/", "-")
+    return exercises()[key]
 
 
 def _exercise(key: str) -> Exercise:

@@ -23,6 +23,7 @@ from gpipe_edu.sandbox.findings import Chart, Finding
 from gpipe_edu.view.compare import compare
 from gpipe_edu.view.html import fill
 from gpipe_edu.words import plural
+from gpipe_edu.writing import put
 
 from .feedback_text import shown
 from .grade import Class
@@ -30,7 +31,6 @@ from .marks import STATES, Mark, points
 from .submissions import file_name
 from .submitted_notebook import Refused, refusing
 from .tables import number, total
-from .writing import put
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 from gpipe_edu.exercises import Exercise, exercises
 from gpipe_edu.process import cage
 from gpipe_edu.words import plural
+from gpipe_edu.writing import put
 
 from .cut import Answer, cut, may_have
 from .journal import Journal, Question, judge_version
@@ -26,7 +27,6 @@ from .judges import HERE, Judges, Outcome, Task, Workplace
 from .marks import Mark, mark, promises
 from .submissions import File, HandedIn, newest_first
 from .submitted_notebook import Refused, read, refusing
-from .writing import put
 
 
 class Wish(NamedTuple):

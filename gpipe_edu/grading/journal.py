@@ -16,9 +16,9 @@ import gpipe_edu.course
 from gpipe_edu.exercises.judging import unpack_report
 from gpipe_edu.process import plain
 from gpipe_edu.sandbox.findings import Report
+from gpipe_edu.writing import named
 
 from .marks import promises
-from .writing import named
 
 
 class Question(NamedTuple):

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu.process.lines import lines_of
-
-from .writing import encodable
+from gpipe_edu.writing import encodable
 
 STRICT = False
 """In tests: an error of our own is raised."""

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from gpipe_edu.exercises import exercises
+from gpipe_edu.writing import encodable, put
 
 from .grade import Class
 from .marks import Mark, points
-from .writing import encodable, put
 
 
 class Roster(NamedTuple):

@@ -124,7 +124,7 @@ class SolvedLevels:
             self.notice = str(said[0].message)
         for key, entry in entries.items():
             try:
-                self.records[key] = _judge(key, entry["share"])._replace(hints=int(entry.get("hints", 0)))
+                self.records[key] = _judge(key, entry["share"])._replace(hints=int(entry["hints"]))
             except (ValueError, TypeError, KeyError) as error:
                 self.notice = f"in {self.path} the entry of {key!r} does not count: {error}"
 

@@ -53,7 +53,7 @@ def unfinished(level: Level, path: Path) -> Board:
         if known.key == level.key:
             board = Board(known, rows)
             board.free = bool(entry["free"]) or bool(board.problems)
-            board.hints = int(entry.get("hints", 0))
+            board.hints = int(entry["hints"])
             return board
     except (KeyError, TypeError, ValueError):
         pass  # none is kept, or somebody wrote in the file: a board is quickly built again

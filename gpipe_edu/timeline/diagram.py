@@ -106,4 +106,4 @@ def _conflicts(timeline: Timeline, schedule: Schedule) -> Iterator[tuple[Span, S
 def _only_ops(words: list[str]) -> str:
     """The line without its times, as `Schedule.parse` reads it, where "-" alone is a device without ops."""
     ops = [word for word in words if word not in (_IDLE, _LONGER)]
-    return " ".join(ops) if ops else "-" * bool(words)
+    return " ".join(ops) or ("-" if words else "")

@@ -82,7 +82,7 @@ def _ours(content: Any, name: str) -> tuple[Mapping[str, Any], list[Any]]:
     events = content.get("traceEvents") if isinstance(content, dict) else content
     if not isinstance(events, list):
         keys = sorted(content)
-        listed = ", ".join(f"“{key[:40]}”" for key in keys[:3]) + " and more" * (len(keys) > 3)
+        listed = ", ".join(f"“{key[:40]}”" for key in keys[:3]) + (" and more" if len(keys) > 3 else "")
         found = f"an object with {listed}" if keys else "an empty object"
         raise ValueError(f"{name} is JSON of something else, {found}; {_SAVE}")
     about = content.get("otherData") if isinstance(content, dict) else None

@@ -72,7 +72,8 @@ def layout(
     # One scale for all strips of a picture: strips of the same height would else mean different amounts.
     tallest = max((held for rows in levels.values() for row in rows for _, held in row), default=0)
     for number, each in enumerate(drawn):
-        sheet.y += 14 * bool(number)
+        if number:
+            sheet.y += 14
         if isinstance(each, Standstill):
             sheet.origin = 0
             _standstill(sheet, each, title)
@@ -119,7 +120,7 @@ def _stage_note(device: int, stages: Sequence[int]) -> str:
     if list(stages) in ([], [device]):
         return ""
     listed = ", ".join(map(str, stages)) if len(stages) <= 4 else f"{stages[0]}, {stages[1]}, … {stages[-1]}"
-    return f"stage{'s' * (len(stages) > 1)} {listed}"
+    return f"{'stages' if len(stages) > 1 else 'stage'} {listed}"
 
 
 def _headings(sheet: Sheet, timeline: Timeline, shown: TimeUnit, title: str | None) -> None:
@@ -277,16 +278,18 @@ def _legend(sheet: Sheet, drawn: Sequence[Timeline | Standstill], memory: bool, 
     timelines = [each for each in drawn if isinstance(each, Timeline)]
     stills = [each for each in drawn if isinstance(each, Standstill)]
     present = {span.op.kind for each in timelines for span in each.spans} | {s.op.kind for e in stills for s in e.ran}
-    names = [(kind, f"{kind} {name}") for kind, name in KINDS.items() if kind in present]
-    names += [("bubble", "bubble: the device is idle")] * bool(sheet.idles)
-    names += [("wire", "message on its link")] * bool(sheet.wires)
-    several = any(map(chunked, timelines))
-    names += [("memory", _HELD_IN_PARTS if several else _HELD)] * memory
-    names += [("path", "critical path")] * critical_path
-    names += [("stuck", "never runs")] * any(still.stuck for still in stills)
     words = [stuck.RULES.get(still.problem.code, "needs") for still in stills] or ["needs"]
-    names += [("wait", words[0])] * any(not arrow.turn for arrow in sheet.arrows)
-    names += [("turn", "stands behind")] * any(arrow.turn for arrow in sheet.arrows)
+    others = [
+        ("bubble", "bubble: the device is idle", bool(sheet.idles)),
+        ("wire", "message on its link", bool(sheet.wires)),
+        ("memory", _HELD_IN_PARTS if any(map(chunked, timelines)) else _HELD, memory),
+        ("path", "critical path", critical_path),
+        ("stuck", "never runs", any(still.stuck for still in stills)),
+        ("wait", words[0], any(not arrow.turn for arrow in sheet.arrows)),
+        ("turn", "stands behind", any(arrow.turn for arrow in sheet.arrows)),
+    ]
+    names = [(kind, f"{kind} {name}") for kind, name in KINDS.items() if kind in present]
+    names += [(kind, name) for kind, name, there in others if there]
     x, width, height = float(EDGE), 24.0, 15.0
     for kind, name in names:
         length = width + 6 + text_width(name, NOTE) + 12

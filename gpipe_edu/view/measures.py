@@ -93,7 +93,8 @@ def sizes(timeline: Timeline) -> list[str]:
     """How large the pipeline is, in words; stages only where they are not one per device."""
     stages = 1 + max(span.op.stage for span in timeline.spans)
     counts = [(timeline.devices, "device")]
-    counts += [(stages, "stage")] * (stages != timeline.devices)
+    if stages != timeline.devices:
+        counts.append((stages, "stage"))
     counts.append((1 + max(span.op.micro_batch for span in timeline.spans), "micro-batch"))
     return [plural(count, word) for count, word in counts]
 

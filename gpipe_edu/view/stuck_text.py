@@ -49,7 +49,7 @@ def _ops(still: Standstill, device: int) -> Iterator[str]:
         if not runs and not stopped:
             stopped = True
             yield "||"
-        name = (str(span.op) if several else span.op.label) + "?" * (not runs)
+        name = (str(span.op) if several else span.op.label) + ("" if runs else "?")
         yield f"[{name}]" if span in still.wrong else name
 
 

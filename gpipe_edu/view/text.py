@@ -159,7 +159,8 @@ def _coloured(lines: Iterable[Iterable[Stretch]]) -> Text:
 
     text = Text(no_wrap=True)
     for number, line in enumerate(lines):
-        text.append("\n" * bool(number))
+        if number:
+            text.append("\n")
         for stretch in line:
             text.append(stretch.text, style=_style(stretch.kind))
     return text

@@ -216,19 +216,6 @@ def test_every_exercise_is_complete(key):
     assert callable(exercise.check.examine)
 
 
-def test_notebooks_and_results_of_an_older_course_are_still_understood(capsys):
-    with store.change("exercises") as kept:
-        kept["02-clock"] = {"tries": 4, "seen": ["a"], "hints": 2, "tries_at_hint": 3, "passed": "2026-01-02"}
-    assert attempts.state("ex02/clock")["passed"] == "2026-01-02"
-    check("02-clock", right)
-    assert shown(capsys).startswith("ex02/clock: passed")
-    hint("02-clock")
-    assert "Hint 3 of 3" in shown(capsys)
-    kept = store.read("exercises")
-    assert "02-clock" not in kept
-    assert (kept["ex02/clock"]["tries"], kept["ex02/clock"]["passed"]) == (5, "2026-01-02")
-
-
 def test_not_implemented_somewhere_else_is_an_error_of_theirs_and_a_try(capsys):
     def helper(K):
         raise NotImplementedError("no such layer")

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from gpipe_edu.grading.writing import put
 from gpipe_edu.process import cage
+from gpipe_edu.writing import put
 from tests.processes import PATIENCE, ROOT
 
 from .classroom import CLOCK, LOOP, answered, hand_in, run
@@ -101,7 +101,7 @@ def test_a_disk_that_is_full_gets_full_and_may_not_be_written_any_more(tmp_path)
 def test_a_table_that_does_not_fit_leaves_the_old_one(tmp_path):
     (tmp_path / "table").write_text("old")
     script = f"""import resource, pathlib
-from gpipe_edu.grading.writing import put
+from gpipe_edu.writing import put
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
 put(pathlib.Path({str(tmp_path / "table")!r}), "new" * 10)"""
     done = subprocess.run(

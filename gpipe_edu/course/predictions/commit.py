@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from gpipe_edu import store
 
-from .question import formerly
 from .question_kind import Question
 
 SECTION = "predictions"
@@ -26,7 +25,6 @@ def recall(question: Question) -> Outcome | None:
         kept = store.read(SECTION)
     except OSError:  # a folder one may not read holds no answers of ours
         return None
-    move(kept, question)
     chosen = kept.get(question.key)
     return Outcome(chosen) if question.knows(chosen) else None
 
@@ -35,7 +33,6 @@ def commit(question: Question, chosen: Any) -> Outcome:
     """Keep `chosen`, unless an answer is kept already: then that one counts."""
     try:
         with store.change(SECTION) as kept:
-            move(kept, question)
             if not question.knows(kept.get(question.key)):
                 kept[question.key] = chosen
             return Outcome(kept[question.key], "" if kept[question.key] == chosen else _earlier(question, chosen))
@@ -53,13 +50,6 @@ def verdict(question: Question, outcome: Outcome) -> str:
 def as_text(question: Question, outcome: Outcome | None) -> str:
     """The question for a terminal, and for pages where no kernel runs; with the verdict once there is one."""
     return f"Predict. {question.text}\n\n{verdict(question, outcome) if outcome else question.offered()}"
-
-
-def move(kept: store.Section, question: Question) -> None:
-    """An answer given when the question stood in another lesson counts where it stands now."""
-    before = kept.pop(formerly(question), None)
-    if before is not None:
-        kept.setdefault(question.key, before)
 
 
 def _earlier(question: Question, chosen: Any) -> str:

@@ -13,7 +13,7 @@ from gpipe_edu import store
 from gpipe_edu.course.notebook import output
 
 from . import queued_cells
-from .commit import SECTION, Outcome, as_text, commit, move, recall, verdict
+from .commit import SECTION, Outcome, as_text, commit, recall, verdict
 from .question import find
 from .question_kind import Question
 
@@ -39,7 +39,6 @@ def forget(key: str) -> None:
     """Let a question be answered again, as if it had never been. Raises ValueError for a key that does not exist."""
     question = find(key)
     with store.change(SECTION) as kept:
-        move(kept, question)
         kept.pop(question.key, None)
 
 

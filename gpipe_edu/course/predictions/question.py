@@ -4,9 +4,7 @@ A file is `predictions/05.toml`, and its entry [what-is-stored] is asked for as 
 exercise stand in its `said.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored". What an
 entry holds depends on its kind: see `choice.py`, `bar.py`, `click.py` and `curve.py`.
 
-An entry that has moved to another lesson says where it was, formerly = "09/stale-loss": a learner may have answered it
-there, and a notebook of theirs may still ask for it there. One of an appendix says optional = true: without it a
-lesson is done as well.
+An entry of an appendix says optional = true: without it a lesson is done as well.
 """
 
 from __future__ import annotations
@@ -56,30 +54,16 @@ def find(key: str) -> Question:
         raise ValueError(f"there is no prediction {key!r}: a key is a lesson and a name, and {_known(lessons())}")
     entries = _entries(lesson)
     if name not in entries:
-        for there in lessons():
-            for moved, entry in _entries(there).items():
-                if _formerly(entry) == key:
-                    return _question(f"{there}/{moved}", entry)
         near = difflib.get_close_matches(name, entries, n=1)
         hint = f'; did you mean "{lesson}/{near[0]}"?' if near else ""
         raise ValueError(f"there is no prediction {key!r}; lesson {lesson} has {', '.join(entries)}{hint}")
     return _question(key, entries[name])
 
 
-def formerly(question: Question) -> str:
-    """The key that a question had before it moved to another lesson; "" if it has not."""
-    lesson, _, name = question.key.partition("/")
-    return _formerly(_entries(lesson)[name])
-
-
 def optional(key: str) -> bool:
     """Whether a lesson is done without this question, because it stands in a part that one may leave out."""
     lesson, _, name = key.partition("/")
     return bool(_entries(lesson)[name].get("optional", False))
-
-
-def _formerly(entry: Any) -> str:
-    return str(entry.get("formerly", "")) if isinstance(entry, dict) else ""
 
 
 def _folder() -> Traversable:
@@ -100,7 +84,6 @@ def _question(key: str, entry: Any) -> Question:
     """The entry of a file, checked: its writer learns of a slip when the cell is first run."""
     given = dict(entry) if isinstance(entry, dict) else {}
     kind = given.pop("kind", "choice")
-    given.pop("formerly", None)
     if not isinstance(given.pop("optional", False), bool):
         raise ValueError(f"{key} has optional = {entry['optional']!r}; it must be true or false")
     if kind not in _KINDS:

@@ -96,7 +96,7 @@ class Step:
     @property
     def error(self) -> float:
         """How far the gradients are from the truth, that of x with them if there has to be one."""
-        mine, exact = [self.dx] * self.given.follow, [self.truth.dx] * self.given.follow
+        mine, exact = ([self.dx], [self.truth.dx]) if self.given.follow else ([], [])
         return ref.gradient_difference([*self.grads, *mine], [*self.truth.grads, *exact])
 
 
@@ -135,7 +135,7 @@ def _stage(numbers: np.random.Generator, sizes: Sequence[int], p: float) -> list
 
 def _train(exam: Exam, given: Given) -> Step:
     """Judge a forward and its backward."""
-    dropout = " with dropout" * any(isinstance(item, float) for item in given.stages[0])
+    dropout = " with dropout" if any(isinstance(item, float) for item in given.stages[0]) else ""
     mode = "" if given.trains else " in evaluation mode"
     second = "" if given.earlier is None else " after another x, before its backward"
     case = exam.case(f"forward(stages, x, again={given.again}){dropout}{mode}{second}")

@@ -116,7 +116,8 @@ def _judge(
 ) -> float:
     """Judge one run; returns the error of its gradients."""
     count = f"{plural(schedule.stages, 'stage')}, {plural(schedule.micro_batches, 'micro-batch')}"
-    case = exam.case(f"{count}, {schedule.name}" + ", the second mini-batch" * (len(batches) > 1))
+    second = ", the second mini-batch" if len(batches) > 1 else ""
+    case = exam.case(f"{count}, {schedule.name}{second}")
     seed, schedule = rng.randrange(1000), with_kinds(schedule, {"B": "C"})
     found = case.ask({"KeyError": "key"}, sizes=sizes, seed=seed, batches=batches, schedule=schedule)
     if "odd" in found:

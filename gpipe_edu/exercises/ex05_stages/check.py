@@ -137,7 +137,7 @@ def examine(exam: Exam, rng: Random) -> Success:
 
 def _judge(exam: Exam, kinds: str, balance: list[int]) -> None:
     several = kinds.count("t") > 1
-    where = ", one of them in three places" * several
+    where = ", one of them in three places" if several else ""
     case = exam.case(f"cut(net, {balance}), net with {len(kinds)} layers{where}")
     found = case.ask({"ValueError": "repeated-not-counted"} if several else None, kinds=kinds, balance=balance)
     if "no_list" in found:

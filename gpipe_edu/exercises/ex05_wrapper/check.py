@@ -92,7 +92,7 @@ def _train(exam: Exam, rng: Random, pipeline: Pipeline, samples: list[int], trai
     before = [np.zeros_like(part) for part in arrays_of(pipeline.layers)]
     exam.case(pipeline.call).judge(_about_parameters(found["weights"], len(before)))
     for index, ((x, y), seen) in enumerate(zip(batches, found["steps"], strict=True)):
-        after = ", after another mini-batch" * (index > 0)
+        after = ", after another mini-batch" if index else ""
         case = exam.case(f"{pipeline.call}, called with {plural(len(x), 'sample')}{after}")
         step = Step(pipeline, x, y, before, **seen)
         case.judge(about_the_form(step))

@@ -201,7 +201,7 @@ def _textbook(one: Puzzle) -> list[float]:
 def _from(entry: dict[str, Any]) -> Puzzle:
     return Puzzle(
         entry["K"],
-        tuple(entry["order"]) if "order" in entry else tuple(range(entry["M"])),  # sheets of before there was an order
+        tuple(entry["order"]),
         tuple(entry["F"]),
         tuple(entry["B"]),
         tuple(entry["cap"]),

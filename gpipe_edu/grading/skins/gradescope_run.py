@@ -20,10 +20,10 @@ from gpipe_edu.grading.grade import Wish, grade
 from gpipe_edu.grading.judges import HERE, Judges, Workplace
 from gpipe_edu.grading.marks import Mark, points
 from gpipe_edu.grading.submissions import HandedIn, books_in
-from gpipe_edu.grading.writing import escape_on_terminals, put
 from gpipe_edu.process import orphans
 from gpipe_edu.process.child import command
 from gpipe_edu.process.enclosure import SINGLE
+from gpipe_edu.writing import escape_on_terminals, put
 
 from . import gradescope_worker
 

@@ -24,7 +24,7 @@ from gpipe_edu.grading.grade import Class, Wish, grade
 from gpipe_edu.grading.marks import STATES, Mark, points
 from gpipe_edu.grading.submissions import HandedIn, books_in
 from gpipe_edu.grading.tables import number
-from gpipe_edu.grading.writing import encodable
+from gpipe_edu.writing import encodable
 
 JUDGED: Final = "judged"
 """The folder of a course in which reports and seeds are kept."""

@@ -84,7 +84,7 @@ def spec(
         "needs": [[row[0] if row else -1 for row in needs], [row[1] if row[1:] else -1 for row in needs]],
         "idle": _idle(timeline, spans, needs, first),
         "messages": _messages(timeline, index),
-        "flush": [_round(timeline.makespan)] * updates(timeline),
+        "flush": [_round(timeline.makespan)] if updates(timeline) else [],
         "memory": [_columns((_round(time - start), _round(held)) for time, held in level) for level in levels],
         "cap": cap,
         "peaks": list(timeline.peak_in_flight),

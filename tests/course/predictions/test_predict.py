@@ -140,35 +140,3 @@ def test_the_order_is_drawn_once_and_kept(home, capsys):
     text = printed(capsys, KEY)
     assert set(store.read("learner")) == {"seed"}
     assert text == printed(capsys, KEY)
-
-
-MOVED = ENTRY.replace("[first]", "[second]\nformerly = '76/old'")
-
-
-@pytest.fixture
-def moved(asked, monkeypatch):
-    monkeypatch.setattr(option_order, "shuffled", lambda key, items: list(items))
-    with (asked / "77.toml").open("a", encoding="utf-8") as file:
-        file.write(MOVED)
-    (asked / "76.toml").write_text("", encoding="utf-8")
-    with store.change("predictions") as answers:
-        answers["76/old"] = "A"
-
-
-def test_an_answer_given_before_a_question_moved_still_counts(moved, capsys):
-    assert "You said A. It is B." in printed(capsys, "77/second")
-    assert "You said A. It is B." in printed(capsys, "77/second", "B"), "the first answer counts"
-    assert store.read("predictions") == {"77/second": "A"}
-
-
-def test_a_question_that_moved_is_found_and_forgotten_by_its_old_key(moved, capsys):
-    assert "You said A. It is B." in printed(capsys, "76/old")
-    forget("76/old")
-    assert store.read("predictions") == {}
-    assert "secret" not in printed(capsys, "77/second")
-
-
-def test_an_answer_given_to_a_moved_question_anew_is_not_replaced_by_the_old_one(moved, capsys):
-    with store.change("predictions") as answers:
-        answers["77/second"] = "C"
-    assert "You said C. It is B." in printed(capsys, "77/second")

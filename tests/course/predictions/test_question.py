@@ -9,7 +9,6 @@ import gpipe_edu as ge
 from gpipe_edu import store
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.choice import Choice
-from gpipe_edu.course.predictions.commit import recall
 
 GOOD = """
 [first]
@@ -260,13 +259,3 @@ def test_who_always_says_the_same_letter_is_right_as_often_as_by_chance(home, le
 def test_the_length_of_an_option_gives_no_answer_away(pick):
     hits = sum(pick(asked.options, key=lambda name: len(asked.options[name])) == asked.answer for asked in CHOICES)
     assert hits < CHANCE + 2 * CHANCE**0.5
-
-
-@pytest.mark.parametrize(("before", "now"), [("09/stale-loss", "13/stale-loss"), ("11/best-r", "11/best-fit")])
-def test_answers_to_the_questions_that_the_course_has_renamed_are_kept(before, now):
-    with store.change("predictions") as answers:
-        answers[before] = "C"
-    for key in (now, before):  # a notebook of an earlier edition asks for it by its old key
-        outcome = recall(question.find(key))
-        assert outcome is not None
-        assert outcome.chosen == "C"

@@ -1,4 +1,4 @@
-"""A file is written whole or not at all: a full disk must not leave half a table, or half the seeds of a class.
+"""A file is written whole or not at all: a full disk must not leave half a table, or half of a learner's answers.
 
 Nor must a character that has no bytes, such as half of a pair of surrogates in an error's text: it is written as it
 would be typed, "\\ud800".
@@ -35,16 +35,20 @@ def escape_on_terminals() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def put(path: Path, text: str) -> None:
-    """Write a file anew, all of it or nothing. Raises OSError."""
+def put(path: Path, text: str, private: bool = False) -> None:
+    """Write a file anew, all of it or nothing; a reader sees all of the old one or all of the new one.
+
+    private: only its owner may read it. Raises OSError.
+    """
     with named(path):
         descriptor, name = tempfile.mkstemp(prefix=f".{path.stem[:40]}.", dir=path.parent)
         try:
             with open(descriptor, "w", encoding="utf-8", newline="") as file:
                 file.write(encodable(text))
                 file.flush()
-                os.fsync(file.fileno())
-            os.chmod(name, 0o644)
+                os.fsync(file.fileno())  # or a power cut could leave the new name with nothing in it
+            if not private:  # as temporary files are
+                os.chmod(name, 0o644)
             os.replace(name, path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 import io
 import sys
 
-from gpipe_edu.grading.writing import encodable, escape_on_terminals, put
+from gpipe_edu.writing import encodable, escape_on_terminals, put
 
 
 def test_what_has_no_bytes_is_escaped_and_nothing_else(tmp_path):
@@ -22,3 +22,9 @@ def test_a_terminal_gets_what_it_can_show(monkeypatch):
     assert terminal.buffer.getvalue() == b"\xfc \\U0001d4d0 \\ud800"
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     escape_on_terminals()
+
+
+def test_a_table_may_be_read_by_all_and_what_is_private_by_its_owner(tmp_path):
+    for private, mode in ((False, 0o644), (True, 0o600)):
+        put(tmp_path / "file", "text", private=private)
+        assert (tmp_path / "file").stat().st_mode & 0o777 == mode

@@ -1,0 +1,45 @@
+"""What `train` asks of an engine, whichever it is, and the words that all engines share."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.timeline import Timeline
+
+Array: TypeAlias = NDArray[np.float64]
+Labels: TypeAlias = NDArray[np.int64]
+
+
+class Trainer(Protocol):
+    """One engine with a model on it. With several ranks, each has one, and all call the same methods in turn."""
+
+    schedule: Schedule
+    balance: tuple[int, ...]
+    done: int
+    """Steps that an earlier run has made, whose training goes on."""
+
+    def step(self, x: Array, y: Labels, number: int) -> float:
+        """Train on one mini-batch; returns its loss."""
+
+    def accuracy(self, x: Array, y: Labels) -> float:
+        """The share of samples that the model reads right."""
+
+    def measure(self, x: Array, y: Labels) -> Timeline:
+        """Run one mini-batch without an update; returns when its ops ran."""
+
+    def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
+        """What is worth knowing, measured on one mini-batch: names and sentences."""
+
+
+def kib(sizes: tuple[int, ...]) -> str:
+    """Bytes per device, as people read them."""
+    return ", ".join(f"{size / 1024:,.0f}" for size in sizes) + f" KiB on device 0 to {len(sizes) - 1}"
+
+
+def same(difference: float) -> tuple[str, str]:
+    """The row about gradients."""
+    return "gradients", f"differ from one-device training by {difference:.1e} of their size, measured"
