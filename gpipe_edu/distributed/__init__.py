@@ -1,7 +1,8 @@
 """A function of a notebook as several processes that send each other tensors with `torch.distributed` (gloo).
 
-Whatever the function does, every process is stopped in the end, and two that wait for each other are told apart from
-one that is slow.
+`crew.py` starts, hears and stops them, `rank.py` is one of them, `recorder.py` notes its sends, receives and ops in a
+`diary.py`. `waits.py` reads all diaries together and says who waits for whom, so that a deadlock is named at once
+instead of timing out. Whatever the function does, every process is stopped in the end.
 """
 
 from .crew import Crew, run_processes

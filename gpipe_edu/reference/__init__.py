@@ -1,4 +1,11 @@
-"""The NumPy engine: a whole pipeline that can be read in an hour. Start with pipeline.py, then stage.py."""
+"""The NumPy engine: a whole pipeline that can be read in an hour. Start with pipeline.py, then stage.py.
+
+It runs one op at a time. Its timeline is therefore *replayed*: durations are measured one by one, then laid out as if
+every device ran by itself. Only an engine whose devices really run at once may call a timeline *measured*.
+
+Layers keep no state between calls (`layer.py`), so re-materialization is not keeping `saved`, and dropout's mask is a
+function of seed, step and sample number.
+"""
 
 from .difference import gradient_difference
 from .layer import Layer

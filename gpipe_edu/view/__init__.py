@@ -1,4 +1,13 @@
-"""Pictures of schedules and timelines. Nothing is loaded here, so schedules do not wait for a plotting library."""
+"""Pictures of schedules and timelines. Nothing is loaded here, so schedules do not wait for a plotting library.
+
+`layout.py` is the one layout of still pictures, a pure function from timelines to pixels; `svg.py` and `figures.py`
+paint it, `text.py` draws for terminals, `plots.py` has the plots of lessons. `palette.py` has all colours. A picture
+cannot ask the page it will stand on, so `theme.py` reads which theme JupyterLab was set to; where JupyterLab follows
+the system's theme instead, pictures stay light.
+
+`gantt/` is the explorer: it turns timelines into a *spec*, plain numbers with every figure and dependency worked out,
+and `js/` draws it. `puzzle/` is the puzzle's page. Pages know no rule and no formula.
+"""
 
 from typing import Any
 
