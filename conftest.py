@@ -17,6 +17,7 @@ import pytest
 from tests.notebooks.heights import after_their_cells
 
 SLOW = (
+    "tests/authoring/",
     "tests/browser/",
     "tests/cluster/test_devices.py",
     "tests/cluster/test_faults.py",
@@ -27,7 +28,6 @@ SLOW = (
     "tests/cluster/test_two_hosts.py",
     "tests/command/",
     "tests/distributed/",
-    "tests/exercises/test_adding_one.py",
     "tests/course/test_check.py",
     "tests/course/test_check_held_up.py",
     "tests/course/predictions/test_widget.py",

@@ -1,8 +1,9 @@
 """The command line: `python -m gpipe_edu lab`, and what else there is to type, which its `--help` lists.
 
-`build`, for who changes the course, works and is not listed. Each command is a function in `gpipe_edu.command`, whose
-parameters are its options and whose docstring is its help; what it returns is the exit code. This file only says what
-each is called and how errors leave: bad arguments are one sentence on stderr and exit code 2, without a traceback.
+`build` and `exercise`, for those who change the course, work and are not listed. Each command is a function in
+`gpipe_edu.command`, whose parameters are its options and whose docstring is its help; what it returns is the exit code.
+This file only says what each is called and how errors leave: bad arguments are one sentence on stderr and exit code 2,
+without a traceback.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import typer
 from gpipe_edu.command import (
     classroom,
     environment,
+    exercise,
     exercises,
     grade,
     lab,
@@ -41,6 +43,10 @@ app.command("schedule")(schedule.run)
 app.command("plan")(plan.run)
 app.command("puzzle")(puzzle.run)
 app.command("build", hidden=True)(exercises.build)
+authors = typer.Typer(help="For those who write exercises.", no_args_is_help=True)
+app.add_typer(authors, name="exercise", hidden=True)
+authors.command("new")(exercise.new)
+authors.command("check")(exercise.check)
 app.command("progress")(exercises.progress)
 app.command("watch")(watch.watch)
 app.command("reset")(exercises.reset)

@@ -70,9 +70,14 @@ class Exercise(NamedTuple):
 @cache
 def exercises() -> dict[str, Exercise]:
     """All exercises by key, in reading order."""
-    names = [folder.name for folder in files(__name__).iterdir() if _FOLDER.fullmatch(folder.name)]
-    known = [_exercise(name[:4] + "/" + name[5:].replace("_", "-")) for name in names]
+    known = map(_exercise, keys())
     return {one.key: one for one in sorted(known, key=lambda one: (one.key[:4], one.part))}
+
+
+def keys() -> list[str]:
+    """The keys that the folders are named for, whether or not what is in them can be read."""
+    names = [folder.name for folder in files(__name__).iterdir() if _FOLDER.fullmatch(folder.name)]
+    return sorted(name[:4] + "/" + name[5:].replace("_", "-") for name in names)
 
 
 def find(key: str) -> Exercise:

@@ -33,6 +33,7 @@ def test_who_has_done_nothing_begins_with_the_first_lesson():
     assert (found.solved, found.puzzles, found.here.lesson.number) == (0, 0, "00")
     assert "Begin here: [00 Start here](../notebooks/00_start_here.ipynb)" in found._repr_markdown_()
     assert "Continue here: notebooks/00_start_here.ipynb" in str(found)
+    assert str(found).endswith(f"\nKept in {store.path()}")
 
 
 def test_one_goes_on_in_the_last_lesson_begun_and_behind_it_once_it_is_done():

@@ -230,6 +230,13 @@ def test_weights_of_a_real_model_go_where_its_layers_go():
     assert plan.timeline.makespan == plan.step
 
 
+def test_interleaved_with_one_stage_on_each_device_takes_as_long_as_1f1b():
+    for K, M in ((2, 4), (4, 8)):
+        one = Plan(GPIPE._replace(schedule="interleaved", virtual=1), 1, K, M, "none")
+        plain = Plan(GPIPE._replace(schedule="1f1b"), 1, K, M, "none")
+        assert (one.balance, one.step) == (plain.balance, plain.step)
+
+
 def test_operations_per_second_count_what_is_computed_again():
     for recompute, passes in {"none": 3, "selective": 3, "full": 4, "stage": 4}.items():
         plan = Plan(GPIPE, 2, 2, 4, recompute)

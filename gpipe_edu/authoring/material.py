@@ -1,0 +1,106 @@
+"""Where the parts of an exercise lie in a clone of the repository, and what a problem with one of them is."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+from gpipe_edu import exercises as room
+from gpipe_edu.course.building.build import ROOT, masters
+
+BANKS: Final = ROOT / "tests" / "solutions" / "bank"
+README: Final = ROOT / "README.md"
+
+
+class Entry(Protocol):
+    """An answer of a bank. slip: the misconception, "" for a right answer."""
+
+    @property
+    def key(self) -> str: ...  # noqa: D102
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def slip(self) -> str: ...  # noqa: D102
+
+    @property
+    def function(self) -> Callable[..., Any]: ...  # noqa: D102
+
+
+class Problem(NamedTuple):
+    """What is not right with an exercise: where, what, and the edit or the command that mends it."""
+
+    where: str
+    wrong: str
+    mend: str
+
+    def __str__(self) -> str:
+        return " ".join(f"{self.where}: {self.wrong}. {self.mend}.".split())
+
+
+class Material(NamedTuple):
+    """The parts of the exercise `key`, whether they exist or not."""
+
+    key: str
+
+    @property
+    def stem(self) -> str:
+        """What its folder and its bank are called: "ex06_partition"."""
+        return re.sub("[/-]", "_", self.key)
+
+    @property
+    def folder(self) -> Path:
+        """Its check and its sentences."""
+        return Path(room.__file__).with_name(self.stem)
+
+    @property
+    def said(self) -> Path:
+        """Its sentences."""
+        return self.folder / "said.toml"
+
+    @property
+    def bank(self) -> Path:
+        """Its answers, wrong and right."""
+        return BANKS / f"{self.stem}.py"
+
+    @property
+    def master(self) -> Path:
+        """Its notebook with the solution. Raises as `sentences` does."""
+        return ROOT / "solutions" / f"{self.sentences()['notebook']}.py"
+
+    def sentences(self) -> dict[str, Any]:
+        """Its own said.toml, without what exercises share. Raises OSError, ValueError for one that cannot be read."""
+        return tomllib.loads(self.said.read_text(encoding="utf-8"))
+
+    def entries(self) -> Sequence[Entry]:
+        """The answers of its bank. Raises whatever loading its module raises."""
+        if str(ROOT) not in sys.path:
+            sys.path.insert(0, str(ROOT))
+        found: Sequence[Entry] = importlib.import_module("tests.solutions.bank").bank(self.key)
+        return found
+
+    def files(self) -> Iterator[Path]:
+        """Every file that its author writes."""
+        yield from sorted(path for path in self.folder.iterdir() if path.is_file())
+        yield from (path for path in (self.master, self.bank) if path.is_file())
+
+
+def relative(path: Path) -> str:
+    """The path as it is typed in the clone."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def require_clone() -> None:
+    """Raise FileNotFoundError outside a clone of the repository, which alone has masters and banks."""
+    masters()
+    if not BANKS.is_dir():
+        raise FileNotFoundError(
+            f"the folder {relative(BANKS)}/ is not in {ROOT}: exercises are written in a clone of the course's "
+            "repository, not in a copy for learners; clone it and run there: gpipe-edu exercise"
+        )
