@@ -21,6 +21,7 @@ _PACKAGES: Final = [
     ("cloudpickle", "3.1", True, "exercises"),
     ("filelock", "4", True, "your answers and results"),
     ("packaging", "24", True, "this check"),
+    ("psutil", "7", True, "exercises"),
     ("matplotlib", "3.10", True, "pictures"),
     ("jupyterlab", "4.2", True, "notebooks"),
     ("ipykernel", "6.29", True, "notebooks"),
@@ -32,7 +33,7 @@ _PACKAGES: Final = [
 ]
 
 
-_NOT_IN_A_BROWSER: Final = {"rich", "typer", "filelock", "jupyterlab", "ipykernel", "torch"}
+_NOT_IN_A_BROWSER: Final = {"rich", "typer", "filelock", "psutil", "jupyterlab", "ipykernel", "torch"}
 """What a browser's own Jupyter does without: a command line, locks, servers, and PyTorch, which does not run there."""
 
 

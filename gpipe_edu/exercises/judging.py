@@ -22,8 +22,7 @@ from gpipe_edu.process.enclosure import Enclosure
 from gpipe_edu.process.limits import ENVIRONMENT
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
-from gpipe_edu.process.time_limit import find as find_process
-from gpipe_edu.process.time_limit import wall
+from gpipe_edu.process.time_limit import is_stopped, wall
 from gpipe_edu.sandbox.findings import Chart, Finding, Report, Success, Trouble, Unwritten
 from gpipe_edu.sandbox.outside import START, Crowded, Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
@@ -116,8 +115,7 @@ def _waited_for(judge: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, 
         try:
             return judge.communicate(timeout=0.5)
         except subprocess.TimeoutExpired:
-            process = find_process(judge.pid)
-            stopped = stopped + 1 if process and process.state in "Tt" else 0
+            stopped = stopped + 1 if is_stopped(judge.pid) else 0
             if time.monotonic() > deadline or stopped > 1:  # once may be the Ctrl-Z of whoever runs us
                 judge.kill()
                 why = "its process was stopped" if stopped else "it did not come to an end"

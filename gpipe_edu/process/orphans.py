@@ -1,7 +1,8 @@
 """What a process has started is ended with it, even what has left its session and lost its parent.
 
 On Linux a process can ask to become the parent of its descendants' orphans; then nothing gets out of its sight.
-Elsewhere a session is all that can be ended.
+Elsewhere a session is all that can be ended. Linux tells a process its children at once; psutil would look at every
+process of the machine, at each question that a judge asks.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
-
-from .time_limit import children, family
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -38,23 +38,16 @@ def adopted(child: int) -> list[int]:
 
     Of those that have ended notice is taken, so that they don't use up the numbers of processes.
     """
-    found = []
-    for one in children(os.getpid()) if _adopts == os.getpid() else ():
-        if one.pid == child:
-            continue
-        if one.state == "Z":
-            with suppress(ChildProcessError):
-                os.waitpid(one.pid, os.WNOHANG)
-        else:
-            found.append(one.pid)
-    return found
+    if _adopts != os.getpid():
+        return []
+    return [pid for pid in _children() if pid != child and _runs(pid)]
 
 
 def end() -> None:
     """End every descendant of this process. For one that has adopted, and starts nothing meanwhile."""
     deadline = time.monotonic() + _PATIENCE
     while sys.platform == "linux" and time.monotonic() < deadline:
-        found = [one.pid for one in family([os.getpid()]) if one.pid != os.getpid()]
+        found = _children()  # with each that ends, what it has started is among them
         for what in (signal.SIGSTOP, signal.SIGKILL):  # what stands still starts no other
             for pid in found:
                 with suppress(OSError):
@@ -63,6 +56,22 @@ def end() -> None:
         if not found and not gone:
             return
         time.sleep(0.005)
+
+
+def _children() -> list[int]:
+    """Those of this process, with those that have ended and of whom it has taken no notice."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path("/proc/self/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def _runs(pid: int) -> bool:
+    """Whether a child still runs; of one that has ended notice is taken."""
+    with suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] == 0
+    return False
 
 
 def _reap() -> bool:

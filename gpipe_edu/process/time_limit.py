@@ -2,17 +2,24 @@
 
 On a machine that is busy with something else, a clock on the wall calls a right answer endless. So what counts is CPU
 time, and time in which all of them sleep, as in a deadlock. Whoever is kept from working for very long is given up
-on, too, but that is the machine's fault, and told apart. Where the system does not tell (only Linux does), the wall
-clock has to do.
+on, too, but that is the machine's fault, and told apart.
+
+psutil tells the same of Linux, macOS and Windows. Two things it does not tell, and Linux does: what each thread is
+doing, and memory without the files that can be read again. Elsewhere a process sleeps if it uses no CPU, and libraries
+count as its memory.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final
+
+if sys.platform != "emscripten":  # a browser has no processes, and no psutil
+    import psutil
 
 LOOK: Final = 0.1
 """Seconds between two looks."""
@@ -23,53 +30,29 @@ MOST: Final = 24
 So few that they are too many before they seem to hold too much: what forks share is counted for each of them.
 """
 
-_TELLS: Final = os.path.isdir("/proc/self/task")
-_TICK: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+def family(of: Iterable[int]) -> list[int]:
+    """Those of our children `of` that still run, all that they have started, and all that are in their sessions.
+
+    None in a cage, which does not let one see other processes.
+    """
+    heads = set(of)
+    found = heads.copy()
+    with suppress(psutil.Error, PermissionError):
+        for one in psutil.Process().children(recursive=True):  # who has started another comes before it
+            with suppress(psutil.Error):
+                if one.ppid() in found or _session(one.pid) in heads:
+                    found.add(one.pid)
+        for pid in psutil.pids():
+            if pid not in found and _session(pid) in heads and len(found) <= MOST:  # its parent has ended
+                with suppress(psutil.Error):
+                    found |= {pid, *(one.pid for one in psutil.Process(pid).children(recursive=True))}
+    return [pid for pid in found if _status(pid) not in ("", psutil.STATUS_ZOMBIE)]
 
 
-class Process(NamedTuple):
-    """One that runs. cpu: seconds it and its ended children have used. session: the number that its family shares."""
-
-    pid: int
-    parent: int
-    session: int
-    state: str
-    cpu: float
-
-
-def find(pid: int) -> Process | None:
-    """The process of that number, None if it has ended, or where the system does not tell."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    state, parent, _, session = fields[0].decode(), *map(int, fields[1:4])
-    return Process(pid, parent, session, state, sum(map(int, fields[11:15])) / _TICK)
-
-
-def family(of: Iterable[int]) -> list[Process]:
-    """The processes `of` that still run, all that they have started, and all that are in their sessions."""
-    with suppress(OSError):
-        everyone = [found for name in os.listdir("/proc") if name.isdigit() and (found := find(int(name)))]
-        inside = set(of)
-        grown = True
-        while grown:
-            new = {one.pid for one in everyone if one.parent in inside or one.session in inside} - inside
-            inside |= new
-            grown = bool(new)
-        return [one for one in everyone if one.pid in inside and one.state != "Z"]
-    return []
-
-
-def children(of: int) -> list[Process]:
-    """The processes whose parent is `of`, those too that have ended and of whom it has taken no notice."""
-    pids: list[str] = []
-    with suppress(OSError):
-        for thread in os.listdir(f"/proc/{of}/task"):
-            with open(f"/proc/{of}/task/{thread}/children") as file:
-                pids += file.read().split()
-    return [found for pid in pids if (found := find(int(pid)))]
+def is_stopped(pid: int) -> bool:
+    """Whether somebody has stopped the process, as Ctrl-Z does."""
+    return _status(pid) in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 
 def wall(seconds: float) -> float:
@@ -102,13 +85,13 @@ class Patience:
         past, self._looked = now - self._looked, now
         pids = set(self._pids())
         found = family(pids)
-        others = sum(one.cpu for one in found if one.pid not in pids)
+        others = sum(_cpu(pid) for pid in found if pid not in pids)
         self._others = others if self._others is None else self._others
         cpu = max(self._cpu_now, self._cpu() + others - self._others)
-        if _TELLS and cpu == self._cpu_now and not any(_awake(one.pid) for one in found):
+        if cpu == self._cpu_now and not any(map(_awake, found)):
             self._slept += past
         self._cpu_now = cpu
-        self.crowd, self.memory = len(found) > MOST, sum(_held(one.pid) for one in found)
+        self.crowd, self.memory = len(found) > MOST, sum(map(_held, found))
 
     def end(self) -> None:
         """They have answered."""
@@ -126,13 +109,32 @@ class Patience:
 
     def _so_far(self) -> float:
         past = monotonic() - self._begun
-        if not _TELLS:
-            return self._spent + past
         self._cpu_now = max(self._cpu_now, self._cpu())
         return self._spent + min(past, self._cpu_now - self._cpu_before + self._slept)
 
     def _cpu(self) -> float:
-        return sum(found.cpu for pid in self._pids() if (found := find(pid)))
+        return sum(map(_cpu, self._pids()))
+
+
+def _status(pid: int) -> str:
+    """One of psutil's words; "" if there is no such process any more."""
+    with suppress(psutil.Error):
+        return str(psutil.Process(pid).status())
+    return ""
+
+
+def _cpu(pid: int) -> float:
+    """Seconds that it and, on Linux, its ended children have used."""
+    with suppress(psutil.Error):
+        return float(sum(psutil.Process(pid).cpu_times()[:4]))
+    return 0.0
+
+
+def _session(pid: int) -> int | None:
+    """The number that its family shares; None where there are no sessions."""
+    with suppress(OSError):
+        return os.getsid(pid) if hasattr(os, "getsid") else None
+    return None
 
 
 def _held(pid: int) -> int:
@@ -140,6 +142,8 @@ def _held(pid: int) -> int:
     with suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as file:
         lines = [line.split() for line in file if line.startswith((b"RssAnon:", b"RssShmem:"))]
         return sum(int(line[1]) for line in lines) * 1024
+    with suppress(psutil.Error):
+        return int(psutil.Process(pid).memory_info().rss)
     return 0
 
 

@@ -18,7 +18,7 @@ from gpipe_edu.sandbox.outside import Crowded, Sandbox
 from tests.processes import printed
 
 ROOT = Path(__file__).resolve().parents[2]
-linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process is doing")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="signals, forks and spawned processes as Linux has them")
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +137,15 @@ def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():
     assert time.monotonic() - begun < 50
 
 
+@pytest.fixture(params=[True, False], ids=["threads told", "threads not told"])
+def _threads(request, monkeypatch):
+    """Linux tells what each thread is doing, other systems don't."""
+    if not request.param:
+        monkeypatch.setattr(patience, "_awake", lambda pid: False)
+
+
 @linux
+@pytest.mark.usefixtures("_threads")
 def test_time_that_others_take_is_not_the_answer_s():
     """Ten loops that never end share the CPUs with it; on the clock it takes longer than its second."""
 
