@@ -24,8 +24,8 @@ class Checked(NamedTuple):
     problems: list[Problem]
 
 
-def check(wanted: Sequence[str], tell: Callable[[str], None]) -> Checked:
-    """Look at the exercises `wanted`, or at all. `tell` hears each problem and how far the judging is.
+def check(wanted: Sequence[str], tell: Callable[[str], None], count: Callable[[int, int], None]) -> Checked:
+    """Look at the exercises `wanted`, or at all. `tell` hears each problem, `count` how many are judged of how many.
 
     Raises ValueError for a key that does not exist, FileNotFoundError outside a clone of the repository.
     """
@@ -59,7 +59,8 @@ def check(wanted: Sequence[str], tell: Callable[[str], None]) -> Checked:
     ready = [task for material, entries in banks.items() for task in verdicts.tasks(material, entries)]
     findings: dict[Material, list[Finding]] = {material: [] for material in banks}
     with Judges(_JOBS, trust=True) as judges:
-        for task, outcome in judges.judge(ready):
+        for judged, (task, outcome) in enumerate(judges.judge(ready), 1):
+            count(judged, len(ready))
             note(task.name.problem(outcome))
             if outcome.report and outcome.report.finding:
                 findings[task.name.material].append(outcome.report.finding)

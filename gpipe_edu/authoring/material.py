@@ -80,6 +80,7 @@ class Material(NamedTuple):
 
     def entries(self) -> Sequence[Entry]:
         """The answers of its bank. Raises whatever loading its module raises."""
+        # `gpipe-edu`, unlike `python -m gpipe_edu`, does not find the tests of the clone it is typed in.
         if str(ROOT) not in sys.path:
             sys.path.insert(0, str(ROOT))
         found: Sequence[Entry] = importlib.import_module("tests.solutions.bank").bank(self.key)

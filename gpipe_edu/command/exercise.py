@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from time import monotonic
 from typing import Annotated
 
@@ -42,10 +43,20 @@ def check(
     orphans.adopt()
     try:
         with bad_arguments():
-            found = checking.check(keys or (), lambda words: print(words, flush=True))
+            found = checking.check(keys or (), _tell, _count)
     finally:
         orphans.end()
     looked_at = f"{plural(found.exercises, 'exercise')}, {plural(found.answers, 'answer')}"
     verdict = plural(len(found.problems), "problem") if found.problems else "all well"
     print(f"{looked_at}: {verdict} ({monotonic() - begun:.0f} s)")
     return int(bool(found.problems))
+
+
+def _tell(words: str) -> None:
+    print(words, flush=True)
+
+
+def _count(judged: int, of: int) -> None:
+    """All banks take minutes: a person who waits sees how far it is."""
+    if sys.stderr.isatty():
+        print(f"\r{judged} of {of} judged", end="" if judged < of else "\n", file=sys.stderr, flush=True)

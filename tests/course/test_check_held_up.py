@@ -141,7 +141,7 @@ def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():
 def _threads(request, monkeypatch):
     """Linux tells what each thread is doing, other systems don't."""
     if not request.param:
-        monkeypatch.setattr(patience, "_awake", lambda pid: False)
+        monkeypatch.setattr(time_limit, "_awake", lambda pid: False)
 
 
 @linux
