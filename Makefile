@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo classroom exercises test test-quick test-serial test-floors test-releases test-nbgrader lint site site-serve site-test clean
+.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-releases test-nbgrader lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -43,15 +43,25 @@ classroom: $(VENV)/classroom  ## the puzzle alone on a page, for a projector
 exercises: $(VENV)/learner  ## build exercises/ from solutions/
 	@$(BIN)/python -m gpipe_edu build
 
+# Hundreds of processes are started, which would all compile the package again where Python is told to keep nothing.
+test test-whole test-quick test-serial test-shuffled: export PYTHONDONTWRITEBYTECODE =
+
 test: $(VENV)/developer  ## every test and every notebook
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-whole: $(VENV)/developer  ## as `make test`, with all that is drawn at random and the whole bank in place
+	$(BIN)/python -m pytest -n 2 --dist loadfile --whole
 
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
-	$(BIN)/python -m pytest -n 3 --dist loadfile --quick tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile --quick tests
 
 # A worker of `make test` sees a few files, in no promised order; here each file has all before it as its neighbours.
 test-serial: $(VENV)/developer  ## the quick tests in one process, one file after the other
 	$(BIN)/python -m pytest -p no:xdist --quick tests
+
+# It prints its seed: SEED=... runs them in the same order again.
+test-shuffled: $(VENV)/developer  ## the quick tests in one process, files and tests in an order by chance
+	$(BIN)/python -m pytest -p no:xdist --quick --random-order $(if $(SEED),--random-order-seed=$(SEED)) tests
 
 test-floors:  ## the quick tests with the oldest releases that pyproject.toml allows, in .venv-floors
 	PYTHON=$(PYTHON) .ci/floors

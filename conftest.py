@@ -80,6 +80,9 @@ def pytest_addoption(parser):
         help="grade 40 hand-ins of all exercises, and the whole bank; takes an hour",
     )
     parser.addoption("--container", choices=("podman", "docker"), help="also grade in a real container of this engine")
+    parser.addoption(
+        "--whole", action="store_true", help="all that is drawn at random or large, of which else a part is"
+    )
     parser.addoption("--quick", action="store_true", help="leave out what takes long, for everyday work")
 
 
@@ -96,14 +99,22 @@ def pytest_unconfigure(config):
 
 def pytest_collection_modifyitems(config, items):
     items[:] = after_their_cells(items)
-    if not config.getoption("quick"):
-        return
+    for item in items:
+        if ".ipynb::" in item.nodeid:
+            item.add_marker(pytest.mark.random_order(disabled=True))  # cells have an order
+    if hasattr(config, "workerinput"):
+        items.sort(key=_takes_seconds, reverse=True)  # else one worker would be left alone with a long file at the end
+    if config.getoption("quick"):
+        _leave_out_what_takes_long(config, items)
+
+
+def _leave_out_what_takes_long(config, items):
     judged = Counter()
     kept, left_out = [], []
     for item in items:
         exercise = _exercise(item.nodeid)
         judged[exercise] += 1
-        too_long = item.nodeid.startswith(SLOW) or (exercise and judged[exercise] > SAMPLE)
+        too_long = judged[exercise] > SAMPLE if exercise else item.nodeid.startswith(SLOW)
         (left_out if too_long else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
@@ -118,7 +129,12 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             return _exercise(nodeid) or nodeid.partition("::")[0]
 
+    config.option.loadscopereorder = False  # but as they were sorted
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def _takes_seconds(item):
+    return bool(item.nodeid.startswith((*SLOW, "notebooks/")) or _exercise(item.nodeid))
 
 
 def _exercise(nodeid):

@@ -8,16 +8,29 @@ from collections import defaultdict
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from gpipe_edu import store
+from tests.amount import DAILY, WHOLE
 
 os.environ.setdefault("MPLBACKEND", "agg")
 
-# The same examples in every run, none too slow: a busy machine changes nothing.
-settings.register_profile(
-    "tests", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("tests")
+# The same examples in every run, none too slow: a busy machine changes nothing, nor do the modules that others have
+# loaded, from whose numbers hypothesis would draw some.
+providers.is_local_module_file = lambda path: False
+for _profile, _examples in ((DAILY, 50), (WHOLE, 100)):
+    settings.register_profile(
+        _profile,
+        max_examples=_examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+def pytest_configure(config):
+    settings.load_profile(WHOLE if config.getoption("whole") else DAILY)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from typing import Final, NoReturn
 from . import namespaces
 from .child import Start, fresh
 
-_FORKED: Final = "GPIPE_EDU_FORKED"
+FORKED: Final = "GPIPE_EDUFORKED"
 """Stands in the environment of a process that `start` has started."""
 
 
@@ -66,7 +66,7 @@ def start(module: str, environment: Mapping[str, str], session: bool) -> Forked:
     theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
     pid = fork()
     if pid == 0:
-        become(theirs, module, {**environment, _FORKED: "1"}, session)
+        become(theirs, module, {**environment, FORKED: "1"}, session)
     for end in theirs:
         os.close(end)
     return Forked(pid, pipes[0][1], pipes[1][0], pipes[2][0])
@@ -74,7 +74,7 @@ def start(module: str, environment: Mapping[str, str], session: bool) -> Forked:
 
 def as_this_process() -> Start:
     """How this process was started, for what it starts itself."""
-    return start if _FORKED in os.environ else fresh
+    return start if FORKED in os.environ else fresh
 
 
 def fork() -> int:

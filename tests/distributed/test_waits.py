@@ -1,10 +1,11 @@
 """Who waits for whom, against a simulator of rendezvous that shares no code with it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from gpipe_edu.distributed.waits import Traffic
 from gpipe_edu.process.lines import Line
+from tests.amount import examples
 from tests.strategies import RANDOM
 
 LINE = Line("cell 1", 3, "f")
@@ -145,7 +146,7 @@ def step(rows, state, rng):
 def test_stuck_means_that_nobody_can_go_on():
     found = [0, 0]
 
-    @settings(max_examples=1000)
+    @examples(1000)
     @given(RANDOM)
     def judged(rng):
         rows = programs(rng, rng.choice([2, 2, 3]))

@@ -2,10 +2,11 @@
 
 from itertools import combinations, pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpipe_edu.exercises.ex06_partition.cuts import Balance, beliefs_behind, can_be_faster, stage_costs
+from tests.amount import examples
 
 
 def all_cuts(L, K):
@@ -13,7 +14,7 @@ def all_cuts(L, K):
         yield tuple(end - start for start, end in pairwise((0, *inner, L)))
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(1, 8), st.sampled_from([1, 1000, 1 / 3]))
 def test_it_can_be_faster_where_some_cut_is(whole, K, unit):
     costs, K = [cost * unit for cost in whole], min(K, len(whole))

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpipe_edu import Op, gpipe
 from gpipe_edu.process import plain
+from tests.amount import examples
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 values = st.recursive(
@@ -16,7 +17,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(values)
 def test_what_goes_in_comes_out(value):
     assert repr(plain.decode(plain.encode(value))) == repr(value)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, Level, find_level
@@ -11,6 +11,7 @@ from gpipe_edu.puzzles.levels import sandbox
 from gpipe_edu.puzzles.position import CODES, Position
 from gpipe_edu.puzzles.states import StateSpace
 from gpipe_edu.schedule import Op
+from tests.amount import examples
 from tests.oracle import expected_code, plain, times
 from tests.strategies import RANDOM
 
@@ -109,7 +110,7 @@ def test_what_is_drawn_of_a_part_is_what_the_whole_will_show(level):
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
-@settings(max_examples=3)
+@examples(3)
 @given(rng=RANDOM)
 def test_random_guided_play_is_always_sound_and_ready_names_every_move_there_is(level, rng):
     board = Board(level)
@@ -234,7 +235,7 @@ def test_free_mode_finds_a_deadlock_between_devices():
 @pytest.mark.parametrize(
     ("K", "M", "V", "kinds"), [(3, 3, 1, "FB"), (4, 3, 1, "FIW"), (2, 3, 3, "FB"), (3, 2, 2, "FRB")]
 )
-@settings(max_examples=40)
+@examples(40)
 @given(rng=RANDOM)
 def test_rows_cut_off_anywhere_break_no_rule(K, M, V, kinds, rng):
     """Each device's part of a legal schedule can be completed, even where what it waits for is still missing."""

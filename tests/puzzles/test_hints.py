@@ -1,10 +1,11 @@
 """Whoever follows the hints gets there, from the empty board and after detours."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, find_level, hint
+from tests.amount import examples
 from tests.strategies import RANDOM
 
 from .solutions import solved
@@ -23,7 +24,7 @@ def test_following_every_hint_solves_the_level(level):
 
 
 @pytest.mark.parametrize("level", LEVELS[:-1], ids=lambda level: level.key)
-@settings(max_examples=3)
+@examples(3)
 @given(rng=RANDOM)
 def test_after_a_detour_hints_lead_on_or_back_and_then_to_the_goal(level, rng):
     board = Board(level)

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import Level, find_level, lower_bound, prove, sandbox
@@ -11,6 +11,7 @@ from gpipe_edu.puzzles.bounds import Bounds
 from gpipe_edu.puzzles.par import _moot
 from gpipe_edu.puzzles.position import Position
 from gpipe_edu.puzzles.states import StateSpace
+from tests.amount import examples
 from tests.strategies import RANDOM
 
 from .brute import best_makespan, peak
@@ -46,7 +47,7 @@ def random_level(rng, K, M, V, kinds):
 
 
 @pytest.mark.parametrize(("K", "M", "V", "kinds"), SIZES)
-@settings(max_examples=6)
+@examples(6)
 @given(rng=RANDOM)
 def test_the_best_makespan_is_that_of_trying_every_order(K, M, V, kinds, rng):
     level, table, send = random_level(rng, K, M, V, kinds)
@@ -61,7 +62,7 @@ def test_the_best_makespan_is_that_of_trying_every_order(K, M, V, kinds, rng):
         assert position.peaks == tuple(peak(row, level.boundary, level.interior) for row in rows)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(RANDOM)
 def test_the_bound_is_never_above_the_best(rng):
     K, M, V, kinds = rng.choice([*SIZES, (3, 3, 1, "FB"), (2, 3, 1, "FIW"), (2, 2, 2, "FB"), (3, 2, 1, "FRBC")])
@@ -86,14 +87,14 @@ def every_state(level, start=None):
     ("K", "M", "V", "kinds"),
     [(2, 3, 1, "FB"), (3, 2, 1, "FB"), (2, 2, 2, "FB"), (2, 2, 1, "FIW"), (2, 1, 2, "FRBC"), (2, 2, 1, "FBIW")],
 )
-@settings(max_examples=60)
+@examples(60)
 @given(rng=RANDOM)
 def test_what_the_search_leaves_aside_is_never_the_best(K, M, V, kinds, rng):
     level, _, _ = random_level(rng, K, M, V, kinds)
     assert prove(level).makespan == every_state(level), level
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(RANDOM)
 def test_a_device_that_could_start_a_w_at_once_is_not_taken_to_wait(rng):
     """Bounds that are too high show only where nearly every device waits: found among many random levels."""
@@ -130,7 +131,7 @@ def test_states_that_differ_only_in_what_is_on_its_way_are_two():
     assert _moot(bounds, state._replace(journeys=state.journeys[::-1]), seen)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(RANDOM)
 def test_from_the_middle_of_a_board_it_finds_the_best_way_on(rng):
     level, _, _ = random_level(rng, 2, 3, 1, "FB")

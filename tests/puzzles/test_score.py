@@ -1,12 +1,13 @@
 """Nothing but a schedule that solves a level is taken for one."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, find_level
 from gpipe_edu.puzzles.position import Position
 from gpipe_edu.puzzles.score import score
+from tests.amount import examples
 from tests.oracle import expected_code, plain, times
 from tests.strategies import RANDOM, slipped
 
@@ -89,7 +90,7 @@ def legal(level, rows):
 def test_random_slips_are_judged_as_two_independent_judges_do(level):
     verdicts = set()
 
-    @settings(max_examples=300)
+    @examples(300)
     @given(RANDOM)
     def agree(rng):
         rows = rows_of(level.key)

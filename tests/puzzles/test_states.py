@@ -1,13 +1,14 @@
 """The numbers that search and hints count with are those of doctor, simulator and memory."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS
 from gpipe_edu.puzzles.position import Position
 from gpipe_edu.puzzles.states import StateSpace
 from gpipe_edu.timeline.memory import memory_over_time
+from tests.amount import examples
 from tests.strategies import RANDOM
 
 from .test_par import SIZES, random_level
@@ -17,7 +18,7 @@ from .test_par import SIZES, random_level
 def test_random_play_ends_when_simulate_says_and_holds_what_memory_says(K, M, V, kinds):
     finished = []
 
-    @settings(max_examples=20)
+    @examples(20)
     @given(RANDOM)
     def play(rng):
         level, _, _ = random_level(rng, K, M, V, kinds)
@@ -43,7 +44,7 @@ def test_random_play_ends_when_simulate_says_and_holds_what_memory_says(K, M, V,
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
-@settings(max_examples=5)
+@examples(5)
 @given(rng=RANDOM)
 def test_rows_that_can_run_run_to_their_end(level, rng):
     model, state, rows = StateSpace(level), StateSpace(level).start, [[] for _ in range(level.K)]

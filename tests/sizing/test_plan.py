@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
@@ -11,6 +11,7 @@ from gpipe_edu.sizing import STATES, Job, Machine, Plan, State, mlp, transformer
 from gpipe_edu.sizing.model import LayerSize, Model
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.timeline import peak_memory
+from tests.amount import examples
 
 EVEN = Model("16 equal layers", 8, tuple(LayerSize(f"{index}", 100, 1000, 8, 8) for index in range(16)))
 DEVICES = Machine(devices=8, memory=1e6, speed=1000)
@@ -70,7 +71,7 @@ def test_a_message_keeps_its_link_busy_for_the_bytes_of_the_widest_cut():
     assert Plan(GPIPE._replace(model=wide, machine=machine), 1, 4, 1, "none").step == free.step + 6 * 15
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.sampled_from(SCHEDULES), st.integers(2, 4), st.integers(1, 8), st.sampled_from((1e2, 1e3, 1e4)))
 def test_no_step_is_shorter_than_what_one_link_carries(schedule, K, M, link):
     plan = Plan(GPIPE._replace(schedule=schedule, machine=DEVICES._replace(link=link)), 1, K, M, "none")
@@ -136,7 +137,7 @@ def test_1f1b_holds_less_at_the_same_time():
     assert [16 * held / ours.activations[0] for held in theirs.activations] == [4, 3, 2, 1]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.sampled_from(SCHEDULES),
     st.sampled_from(("none", "stage")),

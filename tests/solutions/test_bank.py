@@ -6,24 +6,20 @@ import pytest
 
 from gpipe_edu.authoring import texts, verdicts
 from gpipe_edu.authoring.material import Material
-from gpipe_edu.exercises import exercises, find
-from gpipe_edu.exercises.judging import judge
-from gpipe_edu.process.packing import pack
+from gpipe_edu.exercises import exercises
 from gpipe_edu.schedule.doctor import CODES
 
 from .bank import bank, everything
+from .judged import judged
 
-
-@cache
-def verdict(entry, start):
-    """Two tests ask for it, and some take seconds."""
-    return judge(find(entry.key), pack(entry.function), verdicts.SEED, start=start)
+verdict = cache(judged)
+"""Two tests ask for it, and some take seconds."""
 
 
 @pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
 def test_an_answer_gets_its_verdict(entry, start, record_property):
     record_property("bank", (entry.key, "wrong" if entry.slip else "right"))
-    report = verdict(entry, start)
+    report = verdict(entry, start=start)
     if entry.slip:
         assert report.state == "wrong"
         assert report.finding.slip == entry.slip, report.finding
@@ -43,7 +39,7 @@ def test_bank_and_sentences_are_whole(key):
 @pytest.mark.timeout(900)  # alone it judges the whole bank
 @pytest.mark.parametrize("key", exercises())
 def test_each_misconception_has_a_sentence_of_its_own(key, start):
-    findings = [verdict(entry, start).finding for entry in bank(key) if entry.slip]
+    findings = [verdict(entry, start=start).finding for entry in bank(key) if entry.slip]
     assert list(verdicts.sentences(Material(key), findings)) == []
 
 

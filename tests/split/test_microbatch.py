@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
+from tests.amount import examples
 from tests.refusals import refusals
 
 SIZES = st.tuples(st.integers(0, 30), st.integers(1, 12))
@@ -22,7 +23,7 @@ def even(sizes):
     return max(sizes) - min(sizes) <= 1 and sorted(sizes, reverse=True) == sizes
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(SIZES, SHAPES, TYPES)
 def test_an_array_survives_the_cut_in_exactly_m_even_pieces(sizes, shape, dtype):
     N, M = sizes

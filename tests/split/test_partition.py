@@ -6,10 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
+from tests.amount import examples
 from tests.refusals import refusals
 
 
@@ -38,7 +39,7 @@ FLOATS = st.floats(0, 1e6, allow_nan=False)
 TINY_AND_HUGE = st.sampled_from([0.0, 5e-324, 0.1, 0.2, 0.3, 1.0, 1e16, 1e16 + 2, 1e300])
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(st.data(), st.sampled_from([st.integers(0, 9), FLOATS, TINY_AND_HUGE, st.integers(2**60, 2**60 + 3)]))
 def test_no_cut_has_a_smaller_largest_stage(data, numbers):
     costs = data.draw(st.lists(numbers, min_size=1, max_size=9))

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
 from gpipe_edu import Costs
 from gpipe_edu.timeline.memory import memory_over_time, peak_memory
+from tests.amount import examples
 from tests.oracle import cells, held
 from tests.recipes import recompute_and_split, small_schedules
 from tests.refusals import refusals
@@ -16,7 +17,7 @@ from tests.strategies import priced, times
 SCHEDULES = [*small_schedules(3, 4), *(recompute_and_split(K, M) for K in (1, 3) for M in (1, 3))]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(priced(SCHEDULES), st.data())
 def test_every_level_is_the_replayed_one(case, data):
     schedule, costs, _, _ = case

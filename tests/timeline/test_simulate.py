@@ -3,11 +3,12 @@
 from dataclasses import replace
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Schedule
 from gpipe_edu.timeline import replay
+from tests.amount import examples
 from tests.oracle import events, expected_code, plain, times
 from tests.recipes import recompute_and_split, small_schedules
 from tests.refusals import refusals
@@ -29,13 +30,13 @@ def assert_the_oracles(schedule, costs, table, send):
     assert again.spans == timeline.spans
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(priced(LEGAL))
 def test_every_start_and_end_is_the_oracles_under_uneven_costs_and_sending(case):
     assert_the_oracles(*case)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(priced(LEGAL), RANDOM)
 def test_shuffled_but_legal_schedules_agree_with_the_oracle_too(case, rng):
     schedule, *costs = case
@@ -46,7 +47,7 @@ def test_shuffled_but_legal_schedules_agree_with_the_oracle_too(case, rng):
     assert_the_oracles(Schedule([Op(*op) for op in row] for row in rows), *costs)
 
 
-@settings(max_examples=2000)
+@examples(2000)
 @given(priced(LEGAL), RANDOM)
 def test_links_that_carry_one_message_at_a_time_are_as_in_the_event_driven_simulator(case, rng):
     schedule, costs, table, send = case

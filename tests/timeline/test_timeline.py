@@ -3,11 +3,12 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Span, Timeline
+from tests.amount import examples
 from tests.oracle import held, inputs, plain
 from tests.recipes import recompute_and_split, small_schedules
 from tests.strategies import RANDOM, priced
@@ -93,7 +94,7 @@ def links(path):
     return list(itertools.pairwise(path))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(priced(SCHEDULES))
 def test_the_critical_path_of_a_planned_timeline_is_a_chain_without_gaps(case):
     schedule, costs, _, send = case
@@ -114,7 +115,7 @@ def test_the_critical_path_of_a_planned_timeline_is_a_chain_without_gaps(case):
     assert set(path) <= set(timeline.spans)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.sampled_from(SCHEDULES), RANDOM)
 def test_the_critical_path_of_a_measured_timeline_follows_what_was_waited_for_longest(schedule, rng):
     timeline = measured_like(schedule, rng)

@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from tests.each import each
 from tests.pytorch.bench import Apply
 from tests.pytorch.habits.ways import CALLS, TRAINS, as_plain, as_plain_calls, batch, data, do, held, mlp, same, seeded
 
@@ -197,7 +198,7 @@ def test_recompute_draws_what_the_forward_drew(kind):
         same(other, found[0])
 
 
-@pytest.mark.parametrize("way", TRAINS, ids=str)
+@each("way", TRAINS)
 def test_same_seed_same_numbers_and_another_step_other_ones(way):
     model = way.wrap(noisy())
     losses = []
@@ -208,7 +209,7 @@ def test_same_seed_same_numbers_and_another_step_other_ones(way):
     assert losses[0][0] != losses[0][1]
 
 
-@pytest.mark.parametrize("way", TRAINS, ids=str)
+@each("way", TRAINS)
 def test_random_state_saved_and_restored(way):
     model = way.wrap(noisy())
     state = torch.get_rng_state()
@@ -217,7 +218,7 @@ def test_random_state_saved_and_restored(way):
     assert way.learn(model, *data()) == first
 
 
-@pytest.mark.parametrize("way", CALLS, ids=str)
+@each("way", CALLS)
 def test_forked_random_state_is_left_as_it_was(way):
     model = way.wrap(noisy())
     torch.manual_seed(3)

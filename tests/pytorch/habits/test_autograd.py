@@ -13,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 
 from gpipe_edu.pytorch import GPipe
+from tests.each import each
 from tests.pytorch.habits.ways import (
     CALLS,
     TRAINS,
@@ -388,7 +389,7 @@ def test_backward_of_more_than_one_number(way):
     return error_of(way.wrap(mlp())(batch(6)).backward)
 
 
-@pytest.mark.parametrize("way", CALLS, ids=str)
+@each("way", CALLS)
 def test_nothing_is_kept_once_output_and_input_are_gone(way):
     model, x = way.wrap(mlp()), batch(6).requires_grad_(True)
     out = model(x)
@@ -398,7 +399,7 @@ def test_nothing_is_kept_once_output_and_input_are_gone(way):
     assert [ref() for ref in alive] == [None, None]
 
 
-@pytest.mark.parametrize("way", [way for way in TRAINS if way.steps], ids=str)
+@each("way", [way for way in TRAINS if way.steps])
 def test_nothing_of_a_step_is_kept(way):
     model, (x, y) = way.wrap(mlp()), data()
     model.step(x, y, F.mse_loss)

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gpipe_edu.pytorch import GPipe
+from tests.each import each
 from tests.pytorch.bench import Apply
 from tests.pytorch.habits.test_own_layers import Selective
 from tests.pytorch.habits.ways import TRAINS, batch, data, held, mlp, same
@@ -74,7 +75,7 @@ def failing(error, at):
 
 @pytest.mark.parametrize("at", ["forward", "backward"])
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
-@pytest.mark.parametrize("way", TRAINS, ids=str)
+@each("way", TRAINS)
 def test_errors_come_out_as_they_are(way, error, at):
     net = failing(error, at)
     model = way.wrap(net)
@@ -113,7 +114,7 @@ HOOKS = {
 
 
 @pytest.mark.parametrize("kind", HOOKS)
-@pytest.mark.parametrize("way", TRAINS, ids=str)
+@each("way", TRAINS)
 def test_errors_of_hooks(way, kind):
     net = mlp()
     model = way.wrap(net)
@@ -128,7 +129,7 @@ def test_errors_of_hooks(way, kind):
     same(held(net), held(expected))
 
 
-@pytest.mark.parametrize("way", [way for way in TRAINS if way.steps], ids=str)
+@each("way", [way for way in TRAINS if way.steps])
 def test_errors_of_a_loss_name_their_micro_batch(way):
     pipe, calls = way.wrap(mlp()), []
 
@@ -200,7 +201,7 @@ def test_gradient_in_a_forward_that_keeps_its_graph():
     same(held(nets[0]), held(nets[1]))
 
 
-@pytest.mark.parametrize("way", TRAINS, ids=str)
+@each("way", TRAINS)
 def test_warnings_made_errors(way):
     class Warns(nn.Module):
         def forward(self, x):
@@ -214,7 +215,7 @@ def test_warnings_made_errors(way):
         way.learn(model, *data())
 
 
-@pytest.mark.parametrize("way", TRAINS, ids=str)
+@each("way", TRAINS)
 def test_recursion_without_end(way):
     class Endless(nn.Module):
         def forward(self, x):
@@ -226,7 +227,7 @@ def test_recursion_without_end(way):
         way.learn(way.wrap(net), *data())
 
 
-@pytest.mark.parametrize("way", TRAINS, ids=str)
+@each("way", TRAINS)
 def test_first_of_several_errors_is_told(way):
     net = mlp()
     for i in (1, 3, 5):
@@ -235,7 +236,7 @@ def test_first_of_several_errors_is_told(way):
         way.learn(way.wrap(net), *data())
 
 
-@pytest.mark.parametrize("way", TRAINS, ids=str)
+@each("way", TRAINS)
 def test_error_in_a_recompute_only(way):
     class FailsAgain(nn.Module):
         calls = 0
@@ -257,7 +258,7 @@ def test_error_in_a_recompute_only(way):
     assert all(weight.grad is None for weight in model.parameters())
 
 
-@pytest.mark.parametrize("way", TRAINS, ids=str)
+@each("way", TRAINS)
 def test_unlike_recompute_is_no_silence(way):
     """A layer whose recompute has another shape: an error, not a wrong gradient."""
 

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from gpipe_edu.pytorch import GPipe
+from tests.each import each
 from tests.pytorch.bench import Apply
 from tests.pytorch.habits.ways import (
     CALLS,
@@ -302,7 +303,7 @@ def test_words_of_a_language_model(way):
     return way.learn(way.wrap(net), tokens[:, :-1], tokens[:, 1:], loss_fn), held(net)
 
 
-@pytest.mark.parametrize("way", STEPS, ids=str)
+@each("way", STEPS)
 def test_accuracy_from_the_outputs_of_a_step(way):
     model, x, y = way.wrap(mlp()), batch(6), torch.arange(7) % 3
     with torch.no_grad():
@@ -424,7 +425,7 @@ UNLIKE = {
 }
 
 
-@pytest.mark.parametrize("way", CALLS, ids=str)
+@each("way", CALLS)
 @pytest.mark.parametrize("kind", UNLIKE)
 def test_outputs_whose_form_depends_on_the_number_of_samples(way, kind):
     with pytest.raises(ValueError, match=r"micro-batch 0 .* micro-batch 1"):
@@ -451,7 +452,7 @@ NO_STEP = {
 }
 
 
-@pytest.mark.parametrize("way", STEPS, ids=str)
+@each("way", STEPS)
 @pytest.mark.parametrize("kind", NO_STEP)
 def test_losses_that_no_step_can_use(way, kind):
     loss_fn, error, words = NO_STEP[kind]
@@ -497,7 +498,7 @@ def test_reductions_that_are_none(kind):
         GPipe(mlp(), 2, 3).step(*data(), **({"loss_fn": F.mse_loss} | NOT_SAID[kind]))
 
 
-@pytest.mark.parametrize("way", CALLS, ids=str)
+@each("way", CALLS)
 def test_errors_of_shape_and_kind_are_pytorchs_own(way):
     for x in (batch(5), batch(6).float(), batch(6).long()):
         found, expected = (error_of(lambda model=model, x=x: model(x)) for model in (way.wrap(mlp()), mlp()))

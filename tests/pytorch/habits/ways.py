@@ -1,14 +1,14 @@
 """What a PyTorch user does, done twice: with the plain net, and with a pipe. Both come out equal.
 
 A habit is a function that is given a way to train, and returns what is to be compared. `as_plain` makes a test of it
-for every way a pipe can train; `in_pieces` compares with the net run on one micro-batch after the other, for layers
-that look at the whole batch; `as_plain_calls` is for what is done with a model's output, which `step` does not give.
+that tries every way a pipe can train; `in_pieces` compares with the net run on one micro-batch after the other, for
+layers that look at the whole batch; `as_plain_calls` is for what is done with a model's output, which `step` does not
+give.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.split import join_batch, split_batch
+from tests.each import each, without
 from tests.pytorch.bench import Apply
 
 K, M, N = 2, 3, 7  # ragged
@@ -84,10 +85,10 @@ Habit = Callable[..., Any]
 
 
 def compared(habit: Habit, ways: Sequence[Piped], reference: Plain) -> Habit:
-    @pytest.mark.parametrize("way", ways, ids=str)
-    @functools.wraps(habit)
-    def test(way: Piped, **parameters: Any) -> None:
-        same(habit(way, **parameters), habit(reference, **parameters))
+    @without(["way"], habit)
+    def test(**parameters: Any) -> None:
+        expected = habit(reference, **parameters)
+        each("way", ways)(lambda way: same(habit(way, **parameters), expected))()
 
     return test
 

@@ -12,18 +12,24 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from gpipe_edu.exercises import exercises
 
 
 class Entry(NamedTuple):
-    """An answer to the task `key`. slip: the misconception, "" for a right answer."""
+    """An answer to the task `key`. slip: the misconception, "" for a right answer. make: gives the function."""
 
     key: str
     name: str
     slip: str
-    function: Callable[..., Any]
+    make: Callable[[], Callable[..., Any]]
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What a learner has typed."""
+        return self.make()
 
 
 class Bank:
@@ -42,12 +48,15 @@ class Bank:
         return self._add("", function)
 
     def changed(self, slip, name, *texts, of=None):
-        """Adds a wrong answer that is a right one but for a line: `of`, or the first right one; see `changed`."""
-        base = of or next(entry.function for entry in self.entries if not entry.slip)
-        self._add(slip, changed(base, name, *texts), name)
+        """Adds a wrong answer that is a right one but for a line: `of`, or the first right one; see `changed`.
 
-    def _add(self, slip, function, name=""):
-        self.entries.append(Entry(self.key, name or function.__name__, slip, function))
+        It is made when it is judged: making all of them takes longer than collecting all other tests.
+        """
+        base = of or next(entry.function for entry in self.entries if not entry.slip)
+        self.entries.append(Entry(self.key, name, slip, cache(partial(changed, base, name, *texts))))
+
+    def _add(self, slip, function):
+        self.entries.append(Entry(self.key, function.__name__, slip, lambda: function))
         return function
 
 
