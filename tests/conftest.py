@@ -12,6 +12,7 @@ from hypothesis.internal.conjecture import providers
 
 from gpipe_edu import store
 from tests.amount import DAILY, WHOLE
+from tests.processes import end_all_since
 
 os.environ.setdefault("MPLBACKEND", "agg")
 
@@ -39,6 +40,14 @@ def home(tmp_path, monkeypatch):
     folder = tmp_path / "learner"
     monkeypatch.setenv(store.HOME, str(folder))
     return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.when == "call" and report.failed:
+        end_all_since(call.start)
+    return report
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,11 +1,15 @@
 """A Python program in a process of its own: for what must not be loaded, and for what ends a process."""
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 ROOT = str(Path(__file__).resolve().parents[1])
 PATIENCE = 60
@@ -37,6 +41,24 @@ def running(mark):
         if os.fsencode(mark) in environment and stat.rpartition(b")")[2].split()[0] != b"Z":
             found.append(int(name))
     return found
+
+
+def end_all_since(moment):
+    """End the processes that this one has started since then; a test that has failed leaves them to the next ones."""
+    # The system counts from its start, to a hundredth of a second; when that was it knows to a second.
+    moment += time.clock_gettime(time.CLOCK_BOOTTIME) - time.time() - 0.01
+    children = psutil.Process().children(recursive=True)
+    started = [child for child in children if child.create_time() - psutil.boot_time() >= moment]
+    ours = {child.pid for child in started}
+    for child in started:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    for one in gc.get_objects():
+        if isinstance(one, subprocess.Popen) and one.returncode is None and one.pid in ours:
+            one.wait(PATIENCE)
+            for pipe in filter(None, (one.stdin, one.stdout, one.stderr)):
+                with suppress(OSError):
+                    pipe.close()
 
 
 def until(true, seconds=PATIENCE):

@@ -61,7 +61,7 @@ def _load() -> None:
     import gpipe_edu.reference
 
     if importlib.util.find_spec("torch"):
-        import torch._dynamo  # which takes a second; an optimizer loads it when it is made
+        import torch
 
         import gpipe_edu.distributed.recorder
         import gpipe_edu.pytorch  # noqa: F401
