@@ -24,6 +24,17 @@ print([name for name in {HEAVY} if name in sys.modules])"""
     assert printed(code) == "[]\n"
 
 
+def test_a_browser_needs_neither_psutil_nor_locks_nor_a_command_line():
+    code = """
+import sys
+sys.platform = "emscripten"
+sys.modules.update(dict.fromkeys(("psutil", "filelock", "typer", "rich")))
+import gpipe_edu.sandbox.same_process
+from gpipe_edu.course import check, predict, progress
+print("here")"""
+    assert printed(code) == "here\n"
+
+
 def test_every_public_name_is_there():
     assert [name for name in ge.__all__ if not hasattr(ge, name)] == []
     assert len(set(ge.__all__)) == len(ge.__all__)
