@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu import exercises as room
-from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.exercises.judging import judge
 from gpipe_edu.process.packing import pack
 from gpipe_edu.schedule.doctor import CODES
@@ -23,7 +23,7 @@ SEED = 20181116
 @cache
 def verdict(entry, start):
     """Two tests ask for it, and some take seconds."""
-    return judge(find(entry.key), pack(entry.function), SEED, start=start)
+    return judge(find_exercise(entry.key), pack(entry.function), SEED, start=start)
 
 
 @pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
@@ -37,14 +37,14 @@ def test_an_answer_gets_its_verdict(entry, start, record_property):
         assert report.state == "passed", report.finding
 
 
-@pytest.mark.parametrize("key", exercises())
+@pytest.mark.parametrize("key", all_exercises())
 def test_the_bank_is_large_enough(key):
     assert len({entry.slip for entry in bank(key) if entry.slip}) >= 8
     assert len({entry.name for entry in bank(key)}) == len(bank(key))
     assert sum(not entry.slip for entry in bank(key)) >= 2
 
 
-@pytest.mark.parametrize("key", exercises())
+@pytest.mark.parametrize("key", all_exercises())
 def test_right_answers_have_helpers_of_every_kind(key):
     """Python makes a dataclass, an Enum and a NamedTuple in ways of its own, and each has to travel."""
     modules = {sys.modules[entry.function.__module__] for entry in bank(key) if not entry.slip}
@@ -56,7 +56,7 @@ def test_right_answers_have_helpers_of_every_kind(key):
 
 
 @pytest.mark.timeout(900)  # alone it judges the whole bank
-@pytest.mark.parametrize("key", exercises())
+@pytest.mark.parametrize("key", all_exercises())
 def test_each_misconception_has_a_sentence_of_its_own(key, start):
     findings = [verdict(entry, start).finding for entry in bank(key) if entry.slip not in ("", "endless")]
     slips = {finding.because: finding.slip for finding in findings}
@@ -72,10 +72,10 @@ def test_each_misconception_has_a_sentence_of_its_own(key, start):
         assert len(finding.because) <= 300
 
 
-@pytest.mark.parametrize("key", exercises())
+@pytest.mark.parametrize("key", all_exercises())
 def test_every_slip_with_a_sentence_is_met_by_an_answer(key):
     """A sentence that no answer in the bank ever gets is one that nobody has seen to be true."""
-    said = tomllib.loads(Path(find(key).check.__file__).with_name("said.toml").read_text(encoding="utf-8"))
+    said = tomllib.loads(Path(find_exercise(key).check.__file__).with_name("said.toml").read_text(encoding="utf-8"))
     assert set(said["slips"]) <= {entry.slip for entry in bank(key)}
 
 
@@ -87,8 +87,8 @@ def test_every_sentence_that_exercises_share_is_met_by_an_answer():
     assert set(shared) - tested_with_the_check <= met
 
 
-@pytest.mark.parametrize("key", exercises())
+@pytest.mark.parametrize("key", all_exercises())
 def test_hints_grow(key):
-    hints = find(key).hints
+    hints = find_exercise(key).hints
     assert len(hints) == 3
     assert all(40 <= len(text) <= 500 for text in hints)

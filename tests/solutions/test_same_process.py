@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.exercises.judging import judge
 from gpipe_edu.process.packing import pack
 
@@ -24,6 +24,6 @@ ENTRIES = [entry for key in NUMPY for entry in bank(key)]
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.key} {entry.name}")
 def test_an_answer_gets_its_verdict(entry):
-    report = judge(find(entry.key), pack(entry.function), SEED, same_process=True)
+    report = judge(find_exercise(entry.key), pack(entry.function), SEED, same_process=True)
     slip = report.finding.slip if report.finding else ""
     assert (report.state, slip) == ("wrong" if entry.slip else "passed", entry.slip), report.finding
