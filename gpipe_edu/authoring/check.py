@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gpipe_edu.exercises import find, keys
+from gpipe_edu.exercises import find_exercise, keys
 from gpipe_edu.grading.judges import Judges
 from gpipe_edu.sandbox.findings import Finding
 
@@ -42,7 +42,7 @@ def check(wanted: Sequence[str], tell: Callable[[str], None], count: Callable[[i
     everything = [Material(key) for key in keys()]
     if [note(texts.readable(material)) for material in everything].count(True):
         return Checked(len(everything), 0, problems)
-    chosen = [Material(find(key).key) for key in wanted] or everything
+    chosen = [Material(find_exercise(key).key) for key in wanted] or everything
     banks: dict[Material, Sequence[Entry]] = {}
     for material in chosen:
         for look in (texts.unfinished, texts.sentences, texts.folder):

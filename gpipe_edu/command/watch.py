@@ -12,7 +12,7 @@ import typer
 
 from gpipe_edu.course.building import build
 from gpipe_edu.course.check import NotYet, judge_and_show
-from gpipe_edu.exercises import Exercise, exercises
+from gpipe_edu.exercises import Exercise, all_exercises
 from gpipe_edu.grading.cut import cut
 from gpipe_edu.grading.submitted_notebook import Refused, of
 
@@ -47,9 +47,9 @@ def watch(
 
 def find(key: str) -> list[Exercise]:
     """The exercises of "ex07", or the one of "ex07/1f1b". Raises ValueError for others."""
-    found = [one for one in exercises().values() if one.key == key or one.key.partition("/")[0] == key]
+    found = [one for one in all_exercises().values() if one.key == key or one.key.partition("/")[0] == key]
     if not found:
-        raise ValueError(f"there is no exercise {key!r}; there are {', '.join(exercises())}")
+        raise ValueError(f"there is no exercise {key!r}; there are {', '.join(all_exercises())}")
     return found
 
 

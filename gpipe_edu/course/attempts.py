@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, Final
 
 from gpipe_edu import store
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.sandbox.findings import Report
 
 from .notebook import output
@@ -56,7 +56,7 @@ def hint(key: str) -> None:
 
     Raises ValueError for a key that does not exist.
     """
-    exercise = find(key)
+    exercise = find_exercise(key)
     key, hints, now = exercise.key, exercise.hints, state(exercise.key)
     last = ""
     if now["passed"]:
@@ -75,7 +75,7 @@ def hint(key: str) -> None:
 
 def forget(key: str) -> None:
     """Start an exercise anew: no tries, no hints."""
-    key = find(key).key
+    key = find_exercise(key).key
     with store.change(_SECTION) as kept:
         kept.pop(key, None)
 

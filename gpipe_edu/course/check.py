@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from gpipe_edu.exercises import Exercise, find
+from gpipe_edu.exercises import Exercise, find_exercise
 from gpipe_edu.exercises.judging import NotJudged, judge_apart
 from gpipe_edu.process.packing import Packed, pack
 from gpipe_edu.sandbox.findings import Report, Unwritten
@@ -41,7 +41,7 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
     Raises NotYet for a wrong answer, NotImplementedError for one that is not written yet, TypeError or ValueError for
     arguments that make no sense, RuntimeError if nothing could be found out, as on a machine that is too busy.
     """
-    exercise = find(key)
+    exercise = find_exercise(key)
     if not callable(function) or isinstance(function, str):
         raise TypeError(
             f"check takes the function itself, without calling it: check({exercise.key!r}, {exercise.function}); "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu import store
-from gpipe_edu.exercises import Exercise, exercises
+from gpipe_edu.exercises import Exercise, all_exercises
 from gpipe_edu.puzzles.levels import LEVELS
 from gpipe_edu.puzzles.solved import SolvedLevels
 from gpipe_edu.words import plural
@@ -69,7 +69,7 @@ class Progress:
         self.lessons = [_state_of(one) for one in LESSONS]
         self.puzzles = len(SolvedLevels().records)
         self.rows: list[tuple[Exercise, dict[str, Any]]] = [
-            (one, attempts.state(one.key)) for one in exercises().values()
+            (one, attempts.state(one.key)) for one in all_exercises().values()
         ]
 
     @property

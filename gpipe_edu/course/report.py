@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.sandbox.findings import STOPPED, Chart, Finding, Report, Trouble
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Costs, Span, Timeline, simulate
@@ -40,7 +40,7 @@ def headline(report: Report) -> str:
     if report.state == "passed":
         return f"{report.key}: passed, {plural(report.calls, 'call')}."
     if report.state == "unwritten":
-        function = find(report.key).function
+        function = find_exercise(report.key).function
         return (
             f"{report.key}: {function} is not written yet. Put your code in the place of `raise NotImplementedError`."
         )
@@ -102,7 +102,7 @@ def _trouble(trouble: Trouble) -> list[str]:
 
 
 def _again(report: Report) -> str:
-    exercise = find(report.key)
+    exercise = find_exercise(report.key)
     return f'The same inputs again: `check("{report.key}", {exercise.function}, seed={report.seed})`.'
 
 

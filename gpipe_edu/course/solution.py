@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises import all_exercises, find_exercise
 
 from . import attempts
 from .building import build, percent_format
@@ -14,7 +14,7 @@ def solution(key: str, give_up: bool = False) -> None:
 
     Where the course came without its solutions, it says so. Raises ValueError for a key that does not exist.
     """
-    exercise = find(key)
+    exercise = find_exercise(key)
     key = exercise.key
     if not attempts.state(key)["passed"] and not give_up:
         output.show(f'Not solved yet. To see a solution all the same: `solution("{key}", give_up=True)`.')
@@ -35,13 +35,13 @@ def reset(key: str) -> None:
 
     Raises ValueError for a key that does not exist.
     """
-    exercise = find(key)
+    exercise = find_exercise(key)
     try:
         notebook, copy = build.reset(exercise.notebook)
     except FileNotFoundError as error:
         output.show(f"Nothing was changed: {error}.")
         return
-    for other in exercises().values():
+    for other in all_exercises().values():
         if other.notebook == exercise.notebook:
             attempts.forget(other.key)
     print(f"{notebook.name} is as new." + (f" Your work is in {copy.name}, beside it." if copy else ""))

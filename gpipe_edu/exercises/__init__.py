@@ -68,7 +68,7 @@ class Exercise(NamedTuple):
 
 
 @cache
-def exercises() -> dict[str, Exercise]:
+def all_exercises() -> dict[str, Exercise]:
     """All exercises by key, in reading order."""
     known = map(_exercise, keys())
     return {one.key: one for one in sorted(known, key=lambda one: (one.key[:4], one.part))}
@@ -80,15 +80,15 @@ def keys() -> list[str]:
     return sorted(name[:4] + "/" + name[5:].replace("_", "-") for name in names)
 
 
-def find(key: str) -> Exercise:
+def find_exercise(key: str) -> Exercise:
     """The exercise `key`. Raises TypeError, ValueError for what is no key, naming those that are."""
     if not isinstance(key, str):
-        raise TypeError(f'the exercise is {key!r}; it must be a key such as "{next(iter(exercises()))}"')
-    if key not in exercises():
-        near = difflib.get_close_matches(key, exercises(), n=1)
+        raise TypeError(f'the exercise is {key!r}; it must be a key such as "{next(iter(all_exercises()))}"')
+    if key not in all_exercises():
+        near = difflib.get_close_matches(key, all_exercises(), n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f"there is no exercise {key!r}; there are {', '.join(exercises())}{hint}")
-    return exercises()[key]
+        raise ValueError(f"there is no exercise {key!r}; there are {', '.join(all_exercises())}{hint}")
+    return all_exercises()[key]
 
 
 def _exercise(key: str) -> Exercise:

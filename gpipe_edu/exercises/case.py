@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from gpipe_edu.process.lines import Line
 from gpipe_edu.sandbox.findings import STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
@@ -48,7 +48,9 @@ Signs: TypeAlias = Iterable[Sign]
 """In the order in which they are tried. A generator, so that later signs are worked out only if earlier ones fail."""
 
 Traps: TypeAlias = Mapping[str, str]
-"""Errors of the learner's code that betray a misconception: type of the error -> slip."""
+"""Errors of the learner's code that betray a misconception: type of the error -> slip. Or "type: message"."""
+
+_Answer = TypeVar("_Answer", bound=NamedTuple)
 
 
 class Belief(NamedTuple):
@@ -155,6 +157,17 @@ class Case:
         self.judge([Sign("no-return", reply.value is None, came="None")])
         return reply.value
 
+    def ask_for(self, answer: type[_Answer], question: NamedTuple, traps: Traps | None = None) -> _Answer:
+        """What `perform` gives for a question, whose fields it gets by name.
+
+        It gives an `answer`; or, for what can't be judged any further, a dict with a slip, what was expected and what
+        came. Raises Wrong, Unwritten.
+        """
+        value = self.ask(traps, **question._asdict())
+        if isinstance(value, dict):
+            raise self.wrong(Sign(str(value["slip"]), expected=str(value["expected"]), came=str(value["came"])))
+        return answer(*value)
+
     def refuses(self, sign: Sign, shown: Callable[[Any], str] | None = None, **given: Any) -> None:
         """Make sure that the function raises ValueError for `given`; if it returns something, that is `sign`.
 
@@ -197,7 +210,8 @@ class Case:
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
     words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message}
     names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory"}
-    slip = traps.get(trouble.kind) or names.get(trouble.kind) or ("exit" if trouble.kind in STOPPED else "error")
+    slip = traps.get(f"{trouble.kind}: {trouble.message}") or traps.get(trouble.kind) or names.get(trouble.kind)
+    slip = slip or ("exit" if trouble.kind in STOPPED else "error")
     if slip == "error" and trouble.kind == "TypeError" and not trouble.where:
         slip = "arguments"
     return Sign(slip, trouble=trouble, words=words)

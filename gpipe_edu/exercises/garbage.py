@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def others_passed_over() -> Iterator[None]:
+def ignore_other_objects() -> Iterator[None]:
     """What torch and others have made is not looked through: that takes longer than a step."""
     gc.freeze()
     try:

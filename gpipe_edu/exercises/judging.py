@@ -27,7 +27,7 @@ from gpipe_edu.sandbox.findings import Chart, Finding, Report, Success, Trouble,
 from gpipe_edu.sandbox.outside import START, Crowded, Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
 
-from . import Exercise, find
+from . import Exercise, find_exercise
 from .case import Exam, Sign, Wrong
 
 _CROWDED: Final = 3
@@ -131,7 +131,7 @@ def main() -> None:
     message = json.loads(frames.read(sys.stdin.buffer))
     packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
     try:
-        report = judge(find(message["key"]), packed, message["seed"], message["path"])
+        report = judge(find_exercise(message["key"]), packed, message["seed"], message["path"])
     except Crowded:
         sys.exit(_CROWDED)
     finally:

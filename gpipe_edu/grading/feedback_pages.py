@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.choice import Choice
 from gpipe_edu.course.report import as_markdown, drawings, evidence
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.sandbox.findings import Chart, Finding
 from gpipe_edu.view.compare import compare
 from gpipe_edu.view.html import fill
@@ -100,7 +100,7 @@ def student_page(student: str, said: Sequence[tuple[Mark, list[str]]]) -> str:
     for one, text in said:
         worth = "" if one.points is None else f" &middot; {number(one.points)} of {points(one.key)}"
         state = f'<p><span class="state">{escape(one.state)}</span>{worth}</p>'
-        title = f"<h2>{escape(find(one.key).title)} <span class=quiet>{one.key}</span></h2>"
+        title = f"<h2>{escape(find_exercise(one.key).title)} <span class=quiet>{one.key}</span></h2>"
         parts += ["<section>", title, state, *text, "</section>"]
     return _page(f"{student}: marks", parts)
 
@@ -173,7 +173,7 @@ def _by_task(graded: Class) -> str:
         )
         told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
         lines.append(
-            f"<tr><td>{key}<br><span class=quiet>{escape(find(key).title)}</span></td>"
+            f"<tr><td>{key}<br><span class=quiet>{escape(find_exercise(key).title)}</span></td>"
             f'<td><div class="bar">{bar}</div><span class=quiet>{told}</span></td></tr>'
         )
     seen = [state for state in STATES if any(counts[state] for counts in rows.values())]
@@ -210,9 +210,8 @@ def _votes(graded: Class) -> list[str]:
         lost[key] += len(findings)
     parts: list[str] = []
     for key, count in lost.most_common(3):
-        asked = [
-            found for name in find(key).predictions if isinstance(found := question.find(f"{key[:4]}/{name}"), Choice)
-        ]
+        predictions = (question.find(f"{key[:4]}/{name}") for name in find_exercise(key).predictions)
+        asked = [found for found in predictions if isinstance(found, Choice)]
         if asked:
             options = "".join(f"<li>{_inline(text)}</li>" for text in asked[0].options.values())
             parts.append(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from gpipe_edu.exercises import Exercise, exercises
+from gpipe_edu.exercises import Exercise, all_exercises
 from gpipe_edu.process import cage
 from gpipe_edu.words import plural
 from gpipe_edu.writing import put
@@ -57,11 +57,11 @@ def tasks_of(wanted: str) -> tuple[str, ...]:
     """The keys that "02,07" or "ex02/clock" name, in reading order; all for "". Raises ValueError."""
     chosen: set[str] = set()
     for name in filter(None, (part.strip() for part in wanted.split(","))):
-        found = {key for key in exercises() if name in (key, key[2:4], key[:4], str(int(key[2:4])))}
+        found = {key for key in all_exercises() if name in (key, key[2:4], key[:4], str(int(key[2:4])))}
         if not found:
-            raise ValueError(f"--tasks names {name!r}; there are {', '.join(exercises())}, or numbers such as 02")
+            raise ValueError(f"--tasks names {name!r}; there are {', '.join(all_exercises())}, or numbers such as 02")
         chosen |= found
-    return tuple(key for key in exercises() if not wanted.strip() or key in chosen)
+    return tuple(key for key in all_exercises() if not wanted.strip() or key in chosen)
 
 
 def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None]) -> Class:
@@ -159,15 +159,15 @@ def _answers(files: Sequence[File], keys: Sequence[str]) -> dict[str, Found]:
                 books.append(_book(file, keys))
         except Refused as error:
             refusals.append((file, str(error)))
-    return {key: _found(exercises()[key], books, refusals) for key in keys}
+    return {key: _found(all_exercises()[key], books, refusals) for key in keys}
 
 
 def _book(file: File, keys: Sequence[str]) -> _Book:
     """Raises Refused."""
     cells = read(file.read(), file.path.name)
-    answers = {key: cut(exercises()[key], cells) for key in keys if may_have(exercises()[key], cells)}
+    answers = {key: cut(all_exercises()[key], cells) for key in keys if may_have(all_exercises()[key], cells)}
     named = {cell.grade_id for cell in cells}
-    return _Book(file, answers, frozenset(key for key in keys if f"{exercises()[key].cell}-answer" in named))
+    return _Book(file, answers, frozenset(key for key in keys if f"{all_exercises()[key].cell}-answer" in named))
 
 
 def _found(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, str]]) -> Found:
@@ -187,7 +187,7 @@ def _found(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, st
 
 def _may_be_of(exercise: Exercise, file: File) -> bool:
     """Whether its name has the number of the exercise's notebook, or that of none."""
-    numbers = {one.notebook.split("_")[1] for one in exercises().values()}
+    numbers = {one.notebook.split("_")[1] for one in all_exercises().values()}
     there = {number for number in numbers if f"_{number}_" in f"_{file.path.name}"}
     return not there or exercise.notebook.split("_")[1] in there
 
@@ -209,7 +209,7 @@ class _Reading:
                 with refusing(f"what {name} has handed in"):
                     self.answers[name] = _answers(files, self._keys)
             except Refused as error:
-                self.answers[name] = {key: Found(exercises()[key], None, str(error), ()) for key in self._keys}
+                self.answers[name] = {key: Found(all_exercises()[key], None, str(error), ()) for key in self._keys}
             yield self.answers[name]
 
     @property

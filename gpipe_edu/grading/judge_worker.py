@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, BinaryIO, Final
 
-from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.exercises.judging import NotJudged, judge
 from gpipe_edu.process import forked, frames, namespaces, orphans, plain
 from gpipe_edu.process.enclosure import CAGE, Enclosure
@@ -45,7 +45,7 @@ def main(enclosure: Enclosure = CAGE) -> None:
             if "probe" in message:
                 frames.write(answers, plain.encode(_apart(message, 2 * START, questions, enclosure)))
                 continue
-            exercise = find(message["key"])
+            exercise = find_exercise(message["key"])
             importlib.import_module(exercise.module)
             seconds = wall(exercise.seconds) + 2 * START
             frames.write(answers, plain.encode(_apart(message, seconds, questions, enclosure)))
@@ -67,7 +67,7 @@ def _load() -> None:
         import gpipe_edu.pytorch  # noqa: F401
 
         torch.set_num_threads(1)
-    for exercise in exercises().values():
+    for exercise in all_exercises().values():
         importlib.import_module(exercise.module)
 
 
@@ -136,7 +136,7 @@ def _judge(message: dict[str, Any], enclosure: Enclosure | None) -> dict[str, An
     packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
     try:
         report = judge(
-            find(message["key"]),
+            find_exercise(message["key"]),
             packed,
             message["seed"],
             enclosure=enclosure,

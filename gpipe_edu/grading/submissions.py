@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from gpipe_edu.exercises import exercises
+from gpipe_edu.exercises import all_exercises
 
 from .submitted_notebook import LARGEST, Refused, bytes_of, refusing
 
@@ -368,7 +368,7 @@ def _common(books: list[File]) -> int:
 def _rest(path: PurePosixPath) -> str:
     """What a file's name says beside the exercise's."""
     stem = _AGAIN.sub("", path.stem)
-    for notebook in {one.notebook for one in exercises().values()}:
+    for notebook in {one.notebook for one in all_exercises().values()}:
         for name in (notebook, notebook.removeprefix("exercise_")):
             if name in stem:
                 return stem.replace(name, "").strip(" _-.")

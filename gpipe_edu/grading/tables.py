@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from gpipe_edu.exercises import exercises
+from gpipe_edu.exercises import all_exercises
 from gpipe_edu.writing import encodable, put
 
 from .grade import Class
@@ -106,7 +106,7 @@ def safe(text: str) -> str:
 
 def _keys(graded: Class) -> list[str]:
     there = {key for row in graded.marks.values() for key in row}
-    return [key for key in exercises() if key in there]
+    return [key for key in all_exercises() if key in there]
 
 
 def _marks(graded: Class, keys: list[str], who: Roster | None) -> str:

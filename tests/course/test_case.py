@@ -2,12 +2,12 @@
 
 import pytest
 
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.exercises.case import Exam, Wrong
 from gpipe_edu.process.lines import Line
 from gpipe_edu.sandbox.findings import Trouble, Unwritten
 
-EXAM = Exam(find("ex10/processes"), None)
+EXAM = Exam(find_exercise("ex10/processes"), None)
 
 
 def not_implemented(function, text, message=""):

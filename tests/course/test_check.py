@@ -7,7 +7,7 @@ import pytest
 
 from gpipe_edu import store
 from gpipe_edu.course import NotYet, attempts, check, hint, report
-from gpipe_edu.exercises import exercises, find, judging
+from gpipe_edu.exercises import all_exercises, find_exercise, judging
 from gpipe_edu.exercises.case import Wrong
 from gpipe_edu.process.packing import pack
 from gpipe_edu.sandbox.findings import Report, Success, Unwritten
@@ -76,11 +76,11 @@ def test_an_error_of_theirs_is_shown_with_their_line_and_nothing_of_ours(capsys)
 
 
 def test_a_seed_repeats_the_inputs():
-    packed = pack(wrong)
-    first, second, other = (judging.judge(find("ex02/clock"), pack(right), seed) for seed in (3, 3, 4))
+    packed, exercise = pack(wrong), find_exercise("ex02/clock")
+    first, second, other = (judging.judge(exercise, pack(right), seed) for seed in (3, 3, 4))
     assert first == second
     assert first.seed != other.seed
-    assert judging.judge_apart(find("ex02/clock"), packed, 3) == judging.judge(find("ex02/clock"), packed, 3)
+    assert judging.judge_apart(exercise, packed, 3) == judging.judge(exercise, packed, 3)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def split(batch, M):
     spec = importlib.util.spec_from_file_location("theirs", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    finding = judging.judge(find("ex01/splitting"), pack(module.split), 1).finding
+    finding = judging.judge(find_exercise("ex01/splitting"), pack(module.split), 1).finding
     assert (finding.slip, finding.came, finding.expected) == (slip, came, "ValueError")
     assert ("with " + came.partition(":")[0] in finding.because) == (slip == "other-error")
 
@@ -171,14 +171,14 @@ def test_a_file_that_cannot_be_written_does_not_lose_the_verdict(capsys, monkeyp
 
 
 def test_a_slip_of_the_judge_s_own_accepts_nothing(monkeypatch):
-    module = find("ex02/clock").check
+    module = find_exercise("ex02/clock").check
     monkeypatch.setattr(module, "examine", lambda exam, rng: 1 / 0)
-    found = judging.judge(find("ex02/clock"), pack(right), 1)
+    found = judging.judge(find_exercise("ex02/clock"), pack(right), 1)
     assert (found.state, found.finding.slip) == ("wrong", "strange")
 
 
 def test_hints_come_one_after_each_honest_try_and_stay(capsys):
-    hints = find("ex02/clock").hints
+    hints = find_exercise("ex02/clock").hints
     hint("ex02/clock")
     assert hints[0] not in shown(capsys)
     for tries, function in enumerate([wrong, broken, lambda K, M: []], start=1):
@@ -198,7 +198,7 @@ def test_after_success_all_hints_are_there(capsys):
     shown(capsys)
     hint("ex02/clock")
     text = shown(capsys)
-    assert all(one in text for one in find("ex02/clock").hints)
+    assert all(one in text for one in find_exercise("ex02/clock").hints)
 
 
 def test_a_damaged_entry_is_taken_for_an_empty_one():
@@ -208,9 +208,9 @@ def test_a_damaged_entry_is_taken_for_an_empty_one():
     check("ex02/clock", right)
 
 
-@pytest.mark.parametrize("key", exercises())
+@pytest.mark.parametrize("key", all_exercises())
 def test_every_exercise_is_complete(key):
-    exercise = find(key)
+    exercise = find_exercise(key)
     assert exercise.key == key
     assert callable(exercise.check.perform)
     assert callable(exercise.check.examine)
@@ -229,7 +229,7 @@ def test_not_implemented_somewhere_else_is_an_error_of_theirs_and_a_try(capsys):
 
 
 def test_reports_travel_whole():
-    found = judging.judge(find("ex02/clock"), pack(broken), 1)
+    found = judging.judge(find_exercise("ex02/clock"), pack(broken), 1)
     assert judging.unpack_report(judging.plain.decode(judging.plain.encode(found))) == found
     passed = Report("ex02/clock", "passed", 1, 3, success=Success("words"))
     assert report.as_markdown(passed) == "**ex02/clock: passed, 3 calls.**\n\nwords"

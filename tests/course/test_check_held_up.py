@@ -11,7 +11,7 @@ import pytest
 
 from gpipe_edu.course import NotYet, check, reset, solution
 from gpipe_edu.course.building import build
-from gpipe_edu.exercises import find, judging
+from gpipe_edu.exercises import find_exercise, judging
 from gpipe_edu.process import child, time_limit
 from gpipe_edu.process.packing import pack
 from gpipe_edu.sandbox.outside import Crowded, Sandbox
@@ -114,7 +114,7 @@ report = Report("ex02/clock", "passed", 1, 1, None, Success("y" * 1_000_000))
 sys.stdout.buffer.write(plain.encode(report))
 """.replace("ROOT", repr(str(ROOT)))
     )
-    report = judging.judge_apart(find("ex02/clock"), pack(lambda K, M: MEGABYTE), 1)
+    report = judging.judge_apart(find_exercise("ex02/clock"), pack(lambda K, M: MEGABYTE), 1)
     assert report.success.words == "y" * 1_000_000
 
 

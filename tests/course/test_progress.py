@@ -8,7 +8,7 @@ from gpipe_edu import store
 from gpipe_edu.course import attempt, predict, progress
 from gpipe_edu.course.lessons import LESSONS
 from gpipe_edu.course.predictions import question
-from gpipe_edu.exercises import exercises
+from gpipe_edu.exercises import all_exercises
 from gpipe_edu.puzzles import SolvedLevels
 
 from ..puzzles.solutions import solved as solved_level
@@ -76,7 +76,7 @@ def test_exercises_and_puzzles_are_counted():
     SolvedLevels().record(solved_level("first-dependency"))
     found = progress()
     assert (found.solved, found.puzzles, found.following.key) == (1, 1, "ex02/clock")
-    assert f"Exercises: 1 of {len(exercises())} solved" in str(found)
+    assert f"Exercises: 1 of {len(all_exercises())} solved" in str(found)
     assert "2 tries, 1 hint, solved 2026-01-31" in str(found)
     assert "[ex01/splitting](../exercises/exercise_01_splitting.ipynb)" in found._repr_markdown_()
 

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from gpipe_edu import Op, one_f_one_b
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.exercises.case import Exam, Wrong
 from gpipe_edu.sandbox.findings import Reply
 
@@ -23,7 +23,7 @@ def rows_of(k, M, forwards=0, backwards=0):
 
 @pytest.mark.parametrize(("K", "M"), [(1, 3), (2, 1), (2, 3), (2, 4), (3, 2), (3, 3)])
 def test_one_schedule_is_accepted(K, M):
-    exercise, accepted = find("ex07/1f1b"), []
+    exercise, accepted = find_exercise("ex07/1f1b"), []
     for rows in product(*(list(rows_of(k, M)) for k in range(K))):
         try:
             accepted.append(exercise.check.judge(Exam(exercise, lambda rows=rows, **given: Reply(list(rows))), K, M))

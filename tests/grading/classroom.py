@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 
 from gpipe_edu.course.building import percent_format
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.grading.marks import promises
 from tests.processes import ROOT
 
@@ -28,7 +28,7 @@ def notebook(name):
 
 def answer_cell(book, key):
     """The cell that a learner writes in."""
-    wanted = f"{find(key).cell}-answer"
+    wanted = f"{find_exercise(key).cell}-answer"
     return next(c for c in book["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == wanted)
 
 
@@ -45,7 +45,7 @@ def code(text, **metadata):
 
 def answered(answers):
     """The notebook of these answers, which are texts by key."""
-    book = notebook(find(next(iter(answers))).notebook)
+    book = notebook(find_exercise(next(iter(answers))).notebook)
     for key, text in answers.items():
         answer_cell(book, key)["source"] = text
     return book
@@ -108,7 +108,7 @@ def share_of(entry):
 
 def of_the_bank(entry):
     """The notebook with an answer of the bank, and with all that stands beside it there."""
-    name = find(entry.key).function
+    name = find_exercise(entry.key).function
     module = sys.modules[entry.function.__module__.removesuffix(f".{entry.name}")]
     beside, answer = ast.parse(inspect.getsource(module)), ast.parse(textwrap.dedent(inspect.getsource(entry.function)))
     _strip(beside, answer)

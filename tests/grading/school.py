@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.grading.marks import points, promises
 from tests.solutions.bank import bank
 
@@ -20,9 +20,9 @@ def fill(place, keys, students):
     for number in range(students):
         rng, name = random.Random(number), f"s{number:02}"
         wanted = {key: _drawn(rng, key, name) for key in keys}
-        for book in {find(key).notebook for key in keys}:
+        for book in {find_exercise(key).notebook for key in keys}:
             handed_in = notebook(book)
-            for key in (key for key in keys if find(key).notebook == book):
+            for key in (key for key in keys if find_exercise(key).notebook == book):
                 answer_cell(handed_in, key)["source"] = wanted[key][0]
             hand_in(Path(place) / name / f"{book}.ipynb", handed_in)
         expected[name] = {key: mark for key, (_, mark) in wanted.items()}
@@ -32,15 +32,15 @@ def fill(place, keys, students):
 def _drawn(rng, key, name):
     """An answer, and the mark it gets. A third is the solution itself, or an answer that others have, too."""
     kind = rng.random() / (2 if key == "ex05/stages" else 1)  # always right: the course's wrapper is built on it
-    full, source = float(points(key)), answer_cell(solved(find(key).notebook), key)["source"]
+    full, source = float(points(key)), answer_cell(solved(find_exercise(key).notebook), key)["source"]
     if key == "ex02/clock" and kind > 0.8:
         return HOSTILE[rng.choice(sorted(set(HOSTILE) - SLOW))], ("wrong", 0.0)
     if kind < 0.2:
         return source, ("passed", full)
     if kind < 0.5:  # as quick or slow as the solution, but nobody else's
-        return f"{source}\n\n{find(key).function}.whose = {name!r}", ("passed", full)
+        return f"{source}\n\n{find_exercise(key).function}.whose = {name!r}", ("passed", full)
     if kind < 0.55:
-        return answer_cell(notebook(find(key).notebook), key)["source"], ("unwritten", 0.0)
+        return answer_cell(notebook(find_exercise(key).notebook), key)["source"], ("unwritten", 0.0)
     entry = rng.choice([one for one in bank(key) if "<locals>" not in one.function.__qualname__])
     if not entry.slip:
         mark = ("passed", full)
@@ -60,11 +60,11 @@ def as_cell(entry):
     module = sys.modules[entry.function.__module__.rpartition(f".{entry.name}")[0] or entry.function.__module__]
     around = re.sub(r"^ *@BANK\..*\n", "", inspect.getsource(module), flags=re.MULTILINE)
     own = re.sub(r"^ *@BANK\..*\n", "", inspect.getsource(entry.function), flags=re.MULTILINE)
-    wanted = find(entry.key).function
+    wanted = find_exercise(entry.key).function
     alias = "" if entry.function.__name__ == wanted else f"\n\n{wanted} = {entry.function.__name__}"
     return f"{around}\n\n{own}{alias}\n"
 
 
 def keys_of(numbers):
     """The tasks of these exercises, such as "01"."""
-    return tuple(key for key in exercises() if key[2:4] in numbers)
+    return tuple(key for key in all_exercises() if key[2:4] in numbers)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.process import cage
 from tests.processes import ROOT, running, until
 from tests.solutions.bank import everything
@@ -42,7 +42,7 @@ class Size(NamedTuple):
 @pytest.fixture(scope="module")
 def size(pytestconfig):
     if pytestconfig.getoption("whole_class"):
-        return Size(40, tuple(exercises()), 10, 2)
+        return Size(40, tuple(all_exercises()), 10, 2)
     return Size(8, keys_of(("01", "02")), 3, 20)
 
 
@@ -146,7 +146,7 @@ def test_in_another_order_the_marks_are_the_same(graded, tmp_path):
 def test_an_answer_of_the_bank_that_is_sliced_out_of_a_notebook_is_diagnosed_as_ever(pytestconfig, tmp_path):
     expected = {}
     for number, entry in enumerate(everything()[:: None if pytestconfig.getoption("whole_class") else 60]):
-        hand_in(tmp_path / "in" / str(number) / f"{find(entry.key).notebook}.ipynb", of_the_bank(entry))
+        hand_in(tmp_path / "in" / str(number) / f"{find_exercise(entry.key).notebook}.ipynb", of_the_bank(entry))
         if entry.name not in WRONG_BESIDES:
             expected[str(number), entry.key] = entry.slip
     grade(tmp_path / "in", tmp_path / "out", tmp_path, "--seeds", "1")

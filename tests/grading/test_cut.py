@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.grading.cut import cut, make, may_have
 from gpipe_edu.grading.submitted_notebook import LARGEST, Cell, Refused, read
 
 from .classroom import CLOCK, answered, code, notebook, solved
 
-CLOCK_TASK = find("ex02/clock")
+CLOCK_TASK = find_exercise("ex02/clock")
 
 
 def cells(*texts):
@@ -116,9 +116,9 @@ def test_an_answer_that_is_no_python_is_broken_at_its_line():
     assert answer.notes[0].startswith("code cell 2, line 2")
 
 
-@pytest.mark.parametrize("key", exercises())
+@pytest.mark.parametrize("key", all_exercises())
 def test_a_released_notebook_is_unwritten_and_a_solved_one_whole(key):
-    exercise = find(key)
+    exercise = find_exercise(key)
     unsolved = cut(exercise, read(json.dumps(notebook(exercise.notebook)).encode()))
     assert unsolved.state == ("cut" if exercise.function[0].isupper() else "unwritten")
     assert cut(exercise, read(json.dumps(solved(exercise.notebook)).encode())).state == "cut"

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.grading.judges import Judges, Outcome, Task, Workplace, _Worker
 from gpipe_edu.process.enclosure import CAGE
 from gpipe_edu.process.packing import Packed
@@ -13,7 +13,7 @@ from tests.processes import PATIENCE
 
 
 def task(name, key="ex02/clock"):
-    return Task(name, find(key), Packed("clock", b"", {}, {}, ""), 1, ())
+    return Task(name, find_exercise(key), Packed("clock", b"", {}, {}, ""), 1, ())
 
 
 def judged(monkeypatch, ask, tasks, jobs=1):

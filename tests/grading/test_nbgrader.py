@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.grading.marks import points, promises
 from gpipe_edu.grading.skins import nbgrader_course
 from gpipe_edu.process import cage
@@ -115,10 +115,10 @@ def hostile(course):
 def course(tmp_path_factory, request):
     """A course after autograding: a class in which everybody has tried something else."""
     place = new_course(tmp_path_factory.mktemp("course"))
-    for name in {one.notebook for one in exercises().values()}:
+    for name in {one.notebook for one in all_exercises().values()}:
         submit(place, "official", solved(name), name)
         submit(place, "unsolved", notebook(name), name)
-    for key, one in exercises().items():
+    for key, one in all_exercises().items():
         for entry in spread(key, request.config.getoption("whole_class")):
             submit(place, student(entry), of_the_bank(entry), one.notebook)
     for name, book in hostile(place).items():
@@ -158,21 +158,21 @@ class TestACourse:
     pytestmark = needs_nbgrader
 
     def test_what_is_released_is_the_exercise(self, course):
-        for name in {one.notebook for one in exercises().values()}:
+        for name in {one.notebook for one in all_exercises().values()}:
             released = json.loads((course / "release" / name / f"{name}.ipynb").read_text(encoding="utf-8"))
             texts = ["".join(cell["source"]).rstrip() for cell in released["cells"]]
             assert texts == ["".join(cell["source"]).rstrip() for cell in notebook(name)["cells"]]
 
     def test_every_mark_is_as_it_is_documented(self, course, request):
         found = exported(course)
-        for name in {one.notebook for one in exercises().values()}:
+        for name in {one.notebook for one in all_exercises().values()}:
             assert found["official", name] == sum(
-                points(key) for key, one in exercises().items() if one.notebook == name
+                points(key) for key, one in all_exercises().items() if one.notebook == name
             )
             assert found["unsolved", name] == 0
         whole = request.config.getoption("whole_class")
-        answers = [entry for key in exercises() for entry in spread(key, whole)]
-        earned = {student(entry): found[student(entry), find(entry.key).notebook] for entry in answers}
+        answers = [entry for key in all_exercises() for entry in spread(key, whole)]
+        earned = {student(entry): found[student(entry), find_exercise(entry.key).notebook] for entry in answers}
         assert earned == {student(entry): share_of(entry) * points(entry.key) for entry in answers}
         print(f"{len(answers)} answers of the bank have their share")
 

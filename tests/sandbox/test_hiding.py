@@ -99,10 +99,10 @@ def test_of_no_exercise_the_collector_knows_a_name_that_is_left():
         import gc
         from importlib import import_module
         from gpipe_edu.sandbox import inside
-        from gpipe_edu.exercises import exercises
+        from gpipe_edu.exercises import all_exercises
         from gpipe_edu.sandbox.hiding import Hidden
 
-        for key, exercise in exercises().items():
+        for key, exercise in all_exercises().items():
             paths = [path.rpartition(".") for path in getattr(exercise.check, "HIDDEN", {})]
             functions = [getattr(import_module(module), name) for module, _, name in paths]
             with Hidden(getattr(exercise.check, "HIDDEN", {})):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpipe_edu
-from gpipe_edu.exercises import find, judging
+from gpipe_edu.exercises import find_exercise, judging
 from gpipe_edu.process.packing import pack
 from gpipe_edu.sandbox.outside import Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
@@ -134,4 +134,4 @@ def test_in_a_browser_it_is_what_judges(monkeypatch):
     def split(batch, M):
         return [batch] * M
 
-    assert judging.judge_apart(find("ex01/splitting"), pack(split), 1).finding.slip == "doubled"
+    assert judging.judge_apart(find_exercise("ex01/splitting"), pack(split), 1).finding.slip == "doubled"

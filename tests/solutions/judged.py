@@ -1,7 +1,7 @@
 """Answers of the bank are judged with the patience that each of them needs."""
 
 from gpipe_edu.authoring.verdicts import SEED
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.exercises.judging import judge
 from gpipe_edu.process.packing import pack
 from tests.amount import whole
@@ -12,7 +12,7 @@ SOON = 1.0
 
 def judged(entry, **options):
     """The report on an answer; with `--whole` nothing about it is other than for a learner."""
-    exercise = find(entry.key)
+    exercise = find_exercise(entry.key)
     if entry.slip == "endless" and not whole():
         exercise = exercise._replace(seconds=SOON)
     return judge(exercise, pack(entry.function), SEED, **options)

@@ -6,7 +6,7 @@ import pytest
 
 from gpipe_edu.authoring import texts, verdicts
 from gpipe_edu.authoring.material import Material
-from gpipe_edu.exercises import exercises
+from gpipe_edu.exercises import all_exercises
 from gpipe_edu.schedule.doctor import CODES
 
 from .bank import bank, everything
@@ -27,7 +27,7 @@ def test_an_answer_gets_its_verdict(entry, start, record_property):
         assert report.state == "passed", report.finding
 
 
-@pytest.mark.parametrize("key", exercises())
+@pytest.mark.parametrize("key", all_exercises())
 def test_bank_and_sentences_are_whole(key):
     """What `exercise check` says of them without judging: tests/authoring breaks each."""
     material = Material(key)
@@ -37,7 +37,7 @@ def test_bank_and_sentences_are_whole(key):
 
 
 @pytest.mark.timeout(900)  # alone it judges the whole bank
-@pytest.mark.parametrize("key", exercises())
+@pytest.mark.parametrize("key", all_exercises())
 def test_each_misconception_has_a_sentence_of_its_own(key, start):
     findings = [verdict(entry, start=start).finding for entry in bank(key) if entry.slip]
     assert list(verdicts.sentences(Material(key), findings)) == []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from gpipe_edu import Op, Schedule, gpipe, one_f_one_b
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.exercises.case import Exam, Wrong
 from gpipe_edu.sandbox.findings import Reply
 from tests import oracle
@@ -127,7 +127,7 @@ def right_cap(rows, K, M):
 
 def verdict(key, value, *size):
     """What the check finds wrong with this value, or None."""
-    exercise = find(key)
+    exercise = find_exercise(key)
     try:
         exercise.check.judge(Exam(exercise, lambda **given: Reply(value)), *size)
     except Wrong as wrong:

@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 
 from gpipe_edu.course.building import build, percent_format
 from gpipe_edu.course.predictions import question
-from gpipe_edu.exercises import exercises, find
+from gpipe_edu.exercises import all_exercises, find_exercise
 
 ROOT = Path(__file__).resolve().parents[2]
 MASTERS = build.masters(ROOT)
@@ -125,19 +125,18 @@ def test_each_of_its_predictions_is_asked_once(master):
 
 def test_each_task_is_checked_once_and_has_hints_and_an_answer_cell():
     asked = [key for master in MASTERS for key in calls(master, "check")]
-    assert sorted(asked) == sorted(exercises())
+    assert sorted(asked) == sorted(all_exercises())
     for master in MASTERS:
         text = master.read_text(encoding="utf-8")
         assert re.findall(r'^# hint\("([^"]+)"\)', text, re.MULTILINE) == calls(master, "check")
         for key in calls(master, "check"):
-            assert find(key).notebook == master.stem
-            answers = [
-                c for c in cells(master) if c.metadata.get("nbgrader", {}).get("grade_id") == f"{find(key).cell}-answer"
-            ]
+            exercise = find_exercise(key)
+            assert exercise.notebook == master.stem
+            answer = f"{exercise.cell}-answer"
+            answers = [c for c in cells(master) if c.metadata.get("nbgrader", {}).get("grade_id") == answer]
             assert len(answers) == 1
-            assert (
-                f"def {find(key).function}(" in answers[0].source or f"class {find(key).function}" in answers[0].source
-            )
+            source = answers[0].source
+            assert f"def {exercise.function}(" in source or f"class {exercise.function}" in source
 
 
 def test_nbgrader_finds_what_it_needs():

@@ -16,7 +16,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
-from gpipe_edu.exercises import exercises
+from gpipe_edu.exercises import all_exercises
 
 from .bar import bar
 from .choice import choice
@@ -37,7 +37,7 @@ _KINDS: Final[dict[str, tuple[set[str], Callable[[str, Mapping[str, Any]], Quest
 def lessons() -> list[str]:
     """The lessons that have predictions: ["00", "01", ...]."""
     files = (file.name for file in _folder().iterdir())
-    return sorted({key[:4] for key in exercises()} | {name[:-5] for name in files if name.endswith(".toml")})
+    return sorted({key[:4] for key in all_exercises()} | {name[:-5] for name in files if name.endswith(".toml")})
 
 
 def keys(lesson: str) -> list[str]:
@@ -71,7 +71,7 @@ def _folder() -> Traversable:
 
 
 def _entries(lesson: str) -> dict[str, Any]:
-    mine = [one for one in exercises().values() if one.key.startswith(f"{lesson}/")]
+    mine = [one for one in all_exercises().values() if one.key.startswith(f"{lesson}/")]
     if mine:
         return {name: entry for one in mine for name, entry in one.predictions.items()}
     try:

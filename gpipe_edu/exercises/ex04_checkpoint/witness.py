@@ -7,11 +7,12 @@ holds it: autograd, a closure or a list somewhere.
 from __future__ import annotations
 
 import gc
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from gpipe_edu.exercises.garbage import others_passed_over
+from gpipe_edu.exercises.garbage import ignore_other_objects
 from gpipe_edu.exercises.networks import Array, Item, network
 from gpipe_edu.reference.twin import as_arrays
+from gpipe_edu.words import with_article
 
 Stages: TypeAlias = list[list[Item]]
 """The layers of each stage."""
@@ -20,29 +21,62 @@ Number: TypeAlias = tuple[int, int]
 """A layer: its stage, and its number in the stage."""
 
 
-@others_passed_over()
-def perform(
-    forward: Any,
-    stages: Stages,
-    x: Array,
-    dy: Array,
-    again: list[bool],
-    seed: int = 0,
-    trains: bool = True,
-    graph: bool = True,
-    follow: bool = False,
-    earlier: Array | None = None,
-) -> Any:
-    """One forward and, if there is to be a graph, the backward from `dy`. What came and ran, and what stayed.
+class CheckpointQuestion(NamedTuple):
+    """One forward and, if there is to be a graph, the backward from `dy`.
 
     trains: whether the stages are in training mode. follow: the input requires a gradient, too. earlier: an input that
     goes forward before x and comes back after it, with the same `dy`.
     """
+
+    stages: Stages
+    x: Array
+    dy: Array
+    again: list[bool]
+    seed: int = 0
+    trains: bool = True
+    graph: bool = True
+    follow: bool = False
+    earlier: Array | None = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether there is a dropout, and it drops."""
+        return self.trains and any(isinstance(item, float) for items in self.stages for item in items)
+
+
+class CheckpointAnswer(NamedTuple):
+    """What came, what ran, and what stayed.
+
+    runs, reruns: layers in the forward and in the backward. blind: stages that ran without autograd. kept: outputs that
+    are in memory after the forward, with their bytes. masks: what each Dropout drew, once for each of its runs. left:
+    outputs that are in memory after the backward.
+    """
+
+    output: Array
+    has_graph: bool
+    runs: list[Number]
+    blind: list[int]
+    kept: list[tuple[int, int, int]]
+    input_requires: bool
+    input_values: Array
+    same_lists: bool
+    same_modes: bool
+    reruns: list[Number]
+    masks: dict[Number, list[Array]]
+    dx: Array | None
+    grads: list[Array | None]
+    left: list[Number]
+
+
+@ignore_other_objects()
+def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
+    """The answer to a `CheckpointQuestion`."""
     import torch
     from torch.multiprocessing.reductions import StorageWeakRef
 
-    torch.manual_seed(seed)
-    nets = [network(items).train(trains) for items in stages]
+    asked = CheckpointQuestion(**given)
+    torch.manual_seed(asked.seed)
+    nets = [network(items).train(asked.trains) for items in asked.stages]
     runs: list[Number] = []
     blind: set[int] = set()
     outputs: list[tuple[int, int, int, Any]] = []
@@ -66,33 +100,38 @@ def perform(
         gc.collect()
         return [(k, i, size) for k, i, size, there in outputs if not there.expired()]
 
-    given, its_stages, its_again = torch.from_numpy(x.copy()).requires_grad_(follow), list(nets), list(again)
-    with torch.set_grad_enabled(graph):
-        first = None if earlier is None else forward(list(nets), torch.from_numpy(earlier), list(again))
+    x, dy = torch.from_numpy(asked.x.copy()).requires_grad_(asked.follow), torch.from_numpy(asked.dy)
+    its_stages, its_again = list(nets), list(asked.again)
+    with torch.set_grad_enabled(asked.graph):
+        first = None
+        if asked.earlier is not None:
+            first = forward(list(nets), torch.from_numpy(asked.earlier), list(asked.again))
         for k, net in enumerate(nets):
             for i, layer in enumerate(net):
                 watch(k, i, layer)
-        output = forward(its_stages, given, its_again)
+        output = forward(its_stages, x, its_again)
+    if output is None:
+        return {"slip": "no-return", "expected": "a tensor", "came": "None"}
     if not isinstance(output, torch.Tensor):
-        return {"bad": type(output).__name__}
-    last = (len(nets) - 1, len(stages[-1]) - 1)  # the result is in our own hands
-    found = {
+        return {"slip": "no-tensor", "expected": "a tensor", "came": with_article(type(output).__name__)}
+    last = (len(nets) - 1, len(nets[-1]) - 1)  # the result is in our own hands
+    found: dict[str, Any] = {
         "output": output.detach().numpy().copy(),
         "has_graph": output.requires_grad,
         "runs": list(runs),
         "blind": sorted(blind),
         "kept": [(k, i, size) for k, i, size in in_memory() if (k, i) != last],
-        "input_requires": given.requires_grad,
-        "input_values": given.detach().numpy().copy(),
-        "same_lists": its_stages == nets and its_again == again,
-        "same_modes": all(module.training == trains for net in nets for module in net.modules()),
+        "input_requires": x.requires_grad,
+        "input_values": x.detach().numpy().copy(),
+        "same_lists": its_stages == nets and its_again == asked.again,
+        "same_modes": all(module.training == asked.trains for net in nets for module in net.modules()),
     }
     runs.clear()
-    if graph and output.requires_grad and tuple(output.shape) == dy.shape:
-        torch.autograd.backward(output, torch.from_numpy(dy))
-    found |= {"reruns": list(runs), "masks": masks, "dx": None if given.grad is None else given.grad.numpy()}
+    if asked.graph and output.requires_grad and output.shape == dy.shape:
+        torch.autograd.backward(output, dy)
+    found |= {"reruns": list(runs), "masks": masks, "dx": None if x.grad is None else x.grad.numpy()}
     if first is not None and first.requires_grad:
-        torch.autograd.backward(first, torch.from_numpy(dy))
+        torch.autograd.backward(first, dy)
     found["grads"] = as_arrays(weight.grad for net in nets for weight in net.parameters())
     del output, first
-    return found | {"left": [(k, i) for k, i, _ in in_memory()]}
+    return CheckpointAnswer(**found, left=[(k, i) for k, i, _ in in_memory()])

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.checkpoint import CheckpointError
 
-from gpipe_edu.exercises.garbage import others_passed_over
+from gpipe_edu.exercises.garbage import ignore_other_objects
 from gpipe_edu.exercises.networks import Array, Item, network
 from gpipe_edu.reference.twin import as_arrays
 
@@ -100,7 +100,7 @@ def watched(items: Sequence[Item], names: str = "", shared: bool = False) -> tup
     return nn.Sequential(OrderedDict(zip(names or map(str, range(len(places))), places, strict=True))), log
 
 
-@others_passed_over()
+@ignore_other_objects()
 def perform(
     MyGPipe: Any,
     items: list[Item],

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.grading.feedback_text import as_text
 from gpipe_edu.grading.grade import Wish, grade
 from gpipe_edu.grading.judges import HERE, Judges, Workplace
@@ -72,7 +72,7 @@ def as_results(row: dict[str, Mark], notes: list[str]) -> dict[str, Any]:
     """Marks as Gradescope reads them."""
     tests = [
         {
-            "name": f"{key}: {find(key).title}",
+            "name": f"{key}: {find_exercise(key).title}",
             "score": mark.points,
             "max_score": points(key),
             "status": "passed" if mark.state == "passed" else "failed",
@@ -87,7 +87,7 @@ def as_results(row: dict[str, Mark], notes: list[str]) -> dict[str, Any]:
 
 def _workplace(keys: tuple[str, ...]) -> tuple[Workplace, str]:
     """Where answers are kept away from judge and marks; and that in a sentence."""
-    talks = any(getattr(find(key).check, "TALKS", False) for key in keys)
+    talks = any(getattr(find_exercise(key).check, "TALKS", False) for key in keys)
     with Judges(1) as judges:
         held = judges.held()
     if HERE.enclosure.missing(held, talks):

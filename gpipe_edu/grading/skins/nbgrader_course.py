@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gpipe_edu.course.building.build import ROOT, Built, build_one, masters
-from gpipe_edu.exercises import find
+from gpipe_edu.exercises import find_exercise
 
 CONFIG: Final = "nbgrader_config.py"
 
@@ -47,7 +47,7 @@ def write(course: Path, tasks: Iterable[str], root: Path = ROOT) -> Written:
 
     Raises FileNotFoundError outside of the repository, where there are no masters.
     """
-    wanted = {find(key).notebook for key in tasks}
+    wanted = {find_exercise(key).notebook for key in tasks}
     sources = []
     for master in masters(root):
         if master.stem in wanted:

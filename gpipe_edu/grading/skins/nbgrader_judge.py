@@ -18,7 +18,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Int
 
-from gpipe_edu.exercises import exercises
+from gpipe_edu.exercises import all_exercises
 from gpipe_edu.grading import feedback_pages, submitted_notebook
 from gpipe_edu.grading.grade import Class, Wish, grade
 from gpipe_edu.grading.marks import STATES, Mark, points
@@ -84,7 +84,7 @@ class Judge(NbGraderPreprocessor):
         """The notebook with reports. Raises RuntimeError if an answer could not be judged: nbgrader tries it again."""
         where = resources["nbgrader"]
         row = self._class(where["assignment"]).marks[where["student"]]
-        said = {f"{exercises()[key].cell}-check": feedback_pages.as_html(mark) for key, mark in row.items()}
+        said = {f"{all_exercises()[key].cell}-check": feedback_pages.as_html(mark) for key, mark in row.items()}
         with Gradebook(where["db_url"]) as gradebook:
             submission = gradebook.find_submission_notebook(where["notebook"], where["assignment"], where["student"])
             for grade_ in submission.grades:
@@ -117,7 +117,7 @@ class Judge(NbGraderPreprocessor):
     def _judged(self, course: Any, assignment: str) -> Class:
         with Gradebook(course.db_url) as gradebook:
             names = {book.name for book in gradebook.find_assignment(assignment).notebooks}
-        keys = tuple(key for key, one in exercises().items() if one.notebook in names)
+        keys = tuple(key for key, one in all_exercises().items() if one.notebook in names)
         wish = Wish(keys, self.seeds, self.jobs, self.all_or_nothing, self.trust)
         handed_in = _handed_in(course, assignment)
         for note in handed_in.notes:
