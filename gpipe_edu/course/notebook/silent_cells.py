@@ -1,8 +1,9 @@
 """A cell that is silent for seconds shows one line that counts them; when it speaks or ends, the line is gone.
 
-Nobody asks for it: IPython tells when a cell begins and ends, and whatever a cell shows is sent by the kernel's one
-session, so that is where we hear it speak. The line is taken away by clearing the cell's output, which nothing else
-stands in as long as the cell is silent: so nothing of it is saved, not even an empty place.
+It needs no call: IPython tells when a cell begins and ends, and all that a cell shows is sent by the kernel's one
+session, so its `send` is replaced by one that listens. That is the only place that everything passes: ipykernel has a
+hook for displays, none for what is printed, and none for widgets. The line is taken away by clearing the cell's output,
+which holds nothing else as long as the cell is silent: so nothing of it is saved, not even an empty place.
 """
 
 from __future__ import annotations
