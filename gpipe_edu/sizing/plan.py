@@ -187,9 +187,9 @@ class Plan:
     @cached_property
     def activations(self) -> tuple[float, ...]:
         """Per device, bytes at the peak."""
-        peaks = []
+        peaks, sizes = [], self._kept
         for k, levels in enumerate(_held(self.job.schedule, self.K, self.M, self.job.V)):
-            kept, once = (values[k :: self.K] for values in self._kept)
+            kept, once = (values[k :: self.K] for values in sizes)
             peaks.append(max(sum(map(mul, counts, kept)) for counts in levels) + max(once))
         return tuple(peaks)
 
@@ -213,12 +213,13 @@ class Plan:
     @property
     def fullest(self) -> int:
         """The device that holds most."""
-        return max(range(self.K), key=lambda k: self.memory[k])
+        memory = self.memory
+        return memory.index(max(memory))
 
     @property
     def short(self) -> float:
         """Bytes that the fullest device lacks; negative is what it has to spare."""
-        return self.memory[self.fullest] - self.job.machine.usable
+        return max(self.memory) - self.job.machine.usable
 
     @property
     def fits(self) -> bool:
@@ -272,7 +273,8 @@ def _sizes(model: Model, machine: Machine, activation: int, samples: int, stages
     layers, n = model.layers, samples
     seconds = _seconds(model, machine, n, activation)
     # Without a fixed cost every size of micro-batch has the same cut.
-    balance = _cut(model, machine, n if machine.overhead else 1, activation, stages)
+    costs = seconds if machine.overhead else _seconds(model, machine, 1, activation)
+    balance = _cut(tuple(map(sum, costs)), stages)
     bounds = list(pairwise([0, *accumulate(balance)]))
     cuts = [layers[start - 1].output for start, _ in bounds[1:]]
     bytes_each = n * activation / machine.tensor
@@ -308,8 +310,8 @@ def _seconds(model: Model, machine: Machine, samples: int, activation: int) -> l
 
 
 @lru_cache(maxsize=1024)
-def _cut(model: Model, machine: Machine, samples: int, activation: int, stages: int) -> tuple[int, ...]:
-    return balance_by_cost(list(map(sum, _seconds(model, machine, samples, activation))), stages)
+def _cut(costs: tuple[float, ...], stages: int) -> tuple[int, ...]:
+    return balance_by_cost(costs, stages)
 
 
 def _recipe(name: str, K: int, M: int, V: int) -> Schedule:
