@@ -26,7 +26,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpip
 PATIENCE = 20
 
 
-def listed() -> dict[str, Any]:
+def list_files() -> dict[str, Any]:
     """What `lab_files.json` says."""
     found: dict[str, Any] = json.loads((HERE / "lab_files.json").read_text(encoding="utf-8"))
     return found
@@ -34,7 +34,7 @@ def listed() -> dict[str, Any]:
 
 def fetch() -> dict[str, Path]:
     """Every file of the list by its name, in the cache. Raises ValueError for one whose sum is another."""
-    files = listed()
+    files = list_files()
     sums = files["core"] | {one["file_name"]: one["sha256"] for one in files["lock"]["packages"].values()}
     CACHE.mkdir(parents=True, exist_ok=True)
     missing = [name for name in sums if not (CACHE / name).exists()]

@@ -20,7 +20,7 @@ from typing import Any
 import nbformat
 
 from . import bytecode, wheel
-from .fetched import fetch, listed
+from .fetched import fetch, list_files
 
 KERNEL = "@jupyterlite/pyodide-kernel-extension"
 EXTENSIONS = (KERNEL, "@jupyter-widgets/jupyterlab-manager", "anywidget")
@@ -141,7 +141,7 @@ def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> list[str]:
     """Python and its packages, with the lock file that lists them; returns what a kernel asks for at its start."""
     folder = out / "static" / "pyodide"
     folder.mkdir(parents=True)
-    lists = listed()
+    lists = list_files()
     core = {name: files[name] for name in lists["core"]}
     packages = lists["lock"]["packages"]
     packages["matplotlib"]["imports"].append(PLOTS)

@@ -39,12 +39,12 @@ class Judged(NamedTuple):
         report = outcome.report
         if report is None:
             yield Problem(self.where, f"it was not judged: {outcome.why}", "Try again, or mend its check.py")
-        elif (came := told(report)) != self.wanted:
+        elif (came := explain(report)) != self.wanted:
             because = f" ({report.finding.because})" if report.finding else ""
             yield Problem(self.where, f"it should get {self.wanted}, and gets {came}{because}", self.mend)
 
 
-def told(report: Report) -> str:
+def explain(report: Report) -> str:
     """The slip of a wrong answer, the state of any other."""
     return report.finding.slip if report.finding else report.state
 

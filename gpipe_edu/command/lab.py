@@ -27,7 +27,7 @@ def run(
 ) -> int:
     """Open the course in JupyterLab, on a copy that is yours; further options are JupyterLab's."""
     with bad_arguments():
-        for line in told(workspace.copy(folder), folder):
+        for line in report_copies(workspace.copy(folder), folder):
             print(line)
         try:
             lab: Any = import_module("jupyterlab.labapp").LabApp
@@ -49,7 +49,7 @@ def run(
     return 0
 
 
-def told(copied: list[workspace.Copied], folder: Path) -> list[str]:
+def report_copies(copied: list[workspace.Copied], folder: Path) -> list[str]:
     """What a learner should know of the copy: where it is, and what has changed in the course."""
     count = {what: sum(one.what == what for one in copied) for what in ("new", "updated")}
     lines = []

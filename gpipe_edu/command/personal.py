@@ -65,7 +65,7 @@ def _mark(folder: Path, answers: Path) -> int:
             raise ValueError(f"{answers} is no folder; it holds a text file for each student, named as the sheet is")
         rows, taken = [["student", "share", "remark"]], set[str]()
         for name in sorted(asked):
-            share, told = _earned(answers / f"{file_name(name, taken)}.txt", asked[name])
+            share, told = _share_earned(answers / f"{file_name(name, taken)}.txt", asked[name])
             rows.append([name, f"{share:.3f}", told])
         text = io.StringIO(newline="")
         csv.writer(text).writerows([tables.safe(cell) for cell in row] for row in rows)
@@ -74,13 +74,13 @@ def _mark(folder: Path, answers: Path) -> int:
     return 0
 
 
-def _earned(path: Path, asked: list[own.Puzzle]) -> tuple[float, str]:
+def _share_earned(path: Path, asked: list[own.Puzzle]) -> tuple[float, str]:
     """The share that a student's answers earn, and a remark; nothing, and why, for a file that can't be marked."""
     try:
         with refusing(path.name):
             given = own.answers(bytes_of(path, 100_000).decode(errors="replace")) if os.path.lexists(path) else []
             given += [""] * len(asked)
-            found = [own.earned(one, text) for one, text in zip(asked, given, strict=False)]
+            found = [own.share_earned(one, text) for one, text in zip(asked, given, strict=False)]
     except Refused as error:
         return 0.0, f"refused: {error}"
     share = sum(part for part, _ in found) / len(found)

@@ -62,10 +62,10 @@ def run(
         check_targets(trace, figure)
         built = with_recompute(find_schedule(schedule, partitions, micro_batches).check(), checkpoint)
         if "WORLD_SIZE" in os.environ:
-            from .train_ranks import RanksTrainer, joined
+            from .train_ranks import RanksTrainer, join_job
 
             job = {**context.params, "schedule": f"{built.name}\n{built}", "trace": None, "figure": None}
-            started = joined(device, job, lambda ranks: RanksTrainer(ranks, built, sizes, rate, seed, save, zero))
+            started = join_job(device, job, lambda ranks: RanksTrainer(ranks, built, sizes, rate, seed, save, zero))
         elif save or zero:
             raise ValueError("--save and --zero are for several processes: start this with torchrun")
         else:

@@ -32,7 +32,7 @@ SAVED_EVERY = 4
 
 
 @contextmanager
-def joined(
+def join_job(
     device: str, job: Mapping[str, object], build: Callable[[Ranks], RanksTrainer]
 ) -> Iterator[tuple[RanksTrainer, int]]:
     """This rank's trainer, which `build` makes, and its number, among ranks that all do the same `job`."""

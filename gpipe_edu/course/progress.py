@@ -120,8 +120,8 @@ class Progress:
         return "\n\n".join(
             [
                 f"**{self._way()}**",
-                _folded(f"Lessons: {done} of {len(lessons)} done", lessons),
-                _folded(f"Exercises: {self.solved} of {len(tries)} solved", tries),
+                _fold(f"Lessons: {done} of {len(lessons)} done", lessons),
+                _fold(f"Exercises: {self.solved} of {len(tries)} solved", tries),
                 puzzles,
             ]
         )
@@ -198,7 +198,7 @@ def _notebook(one: Lesson) -> str:
     return f"../notebooks/{one.notebook}.ipynb"
 
 
-def _folded(summary: str, rows: list[tuple[Any, str, str]]) -> str:
+def _fold(summary: str, rows: list[tuple[Any, str, str]]) -> str:
     table = [
         "| | | |",
         "|---|---|---|",

@@ -25,7 +25,7 @@ from gpipe_edu.view.html import fill
 from gpipe_edu.words import plural
 from gpipe_edu.writing import put
 
-from .feedback_text import shown
+from .feedback_text import student_report
 from .grade import Class
 from .marks import STATES, Mark, points
 from .submissions import file_name
@@ -109,18 +109,18 @@ def as_html(one: Mark) -> tuple[Mark, list[str]]:
     """The mark and what there is to say of it, as HTML; if that can't be put together, the mark is refused."""
     try:
         with refusing("what was found"):
-            return one, _told(one)
+            return one, _explain(one)
     except Refused as error:
         one = Mark(one.key, "refused", 0.0, str(error), notes=one.notes)
-        return one, _told(one)
+        return one, _explain(one)
 
 
-def _told(one: Mark) -> list[str]:
+def _explain(one: Mark) -> list[str]:
     notes = [f'<p class="quiet">{escape(note)}</p>' for note in one.notes]
     report = one.report
     if report is None:
         return [f"<p>{escape(one.why)}</p>", *notes] if one.why else notes
-    read = shown(report)
+    read = student_report(report)
     text = as_markdown(read).partition("\n\n")
     first = re.sub(r"^\*\*.*?\*\* ?", "", text[0])
     others = [f"Besides: {finding.because}" for finding in report.passed_over[1:]]

@@ -10,7 +10,7 @@ from .marks import Mark, points
 from .tables import number
 
 
-def shown(report: Report) -> Report:
+def student_report(report: Report) -> Report:
     """The report that a student reads: of an answer that is right but for promises, the one about the first of them."""
     if report.state == "passed" and report.passed_over:
         return report._replace(state="wrong", finding=report.passed_over[0], success=None)
@@ -24,5 +24,5 @@ def worth(mark: Mark) -> str:
 
 def as_text(mark: Mark) -> str:
     """What a student reads of one task."""
-    body = mark.why if mark.report is None else plain(as_markdown(shown(mark.report)))
+    body = mark.why if mark.report is None else plain(as_markdown(student_report(mark.report)))
     return "\n".join([body, *(f"({note})" for note in mark.notes)])

@@ -106,7 +106,7 @@ def shut(judges: Judges, wish: Wish) -> str:
     """What holds here, in a line. Raises ValueError if that is too little."""
     if wish.trust:
         return "Not shut here, because of --trust: files, network, signals. Answers run as you."
-    held = judges.held()
+    held = judges.probe()
     missing = wish.place.enclosure.missing(held)
     if missing:
         held_by = (
@@ -256,7 +256,7 @@ def _outcomes(
             begun = told = monotonic()
             for done, (task, outcome) in enumerate(judges.judge(chain([first], tasks)), start=1):
                 if outcome.report is not None:
-                    journal.put(task.name, outcome.report)
+                    journal.add(task.name, outcome.report)
                 outcomes[task.name] = outcome
                 now, left = monotonic(), len(new) - done
                 if done == 1 or now - told > 5 or (reading.over and not left):

@@ -48,7 +48,7 @@ class Journal:
         """The report, if there is one."""
         return self._known.get(question)
 
-    def put(self, question: Question, report: Report) -> None:
+    def add(self, question: Question, report: Report) -> None:
         """Keep a report. Raises OSError."""
         entry = {"question": question, "report": json.loads(plain.encode(report))}
         with named(self._path), self._path.open("ab") as file:

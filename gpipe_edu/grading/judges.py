@@ -82,7 +82,7 @@ class Judges:
             thread.join(_FAREWELL)
         self._folder.cleanup()
 
-    def held(self) -> Held:
+    def probe(self) -> Held:
         """What is shut to answers here; to be asked before any is judged."""
         answer = self._workers[0].ask({"probe": True}, START)
         self._held = Held(*answer.get("held", ()))

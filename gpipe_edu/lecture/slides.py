@@ -44,10 +44,10 @@ def _slide(slide: Slide, number: int, count: int) -> str:
     notes = f'<div class="notes">{_MARKDOWN.render(slide.notes)}</div>' if slide.notes else ""
     vote = " data-vote" if slide.vote else ""
     foot = f'<div class="foot">{number} / {count}</div>'
-    return f'<section class="slide"{vote}>{head}<div>{words}</div>{_shown(slide, number)}{notes}{foot}</section>'
+    return f'<section class="slide"{vote}>{head}<div>{words}</div>{_show(slide, number)}{notes}{foot}</section>'
 
 
-def _shown(slide: Slide, number: int) -> str:
+def _show(slide: Slide, number: int) -> str:
     if slide.vote:
         options = "".join(
             f'<li class="{"right" if name == slide.vote.answer else "wrong"}"><b>{name}</b><div>{_inline(text)}'

@@ -58,7 +58,7 @@ def render_text(timeline: Timeline, width: int = 100, color: bool = False) -> st
         lines.append([Stretch(f"{name:>{len(names[-1])}}  ", ""), *lane])
     lines += [[Stretch(line, "")] for line in below]
     if color:
-        return _coloured(lines)
+        return _colour(lines)
     return "\n".join("".join(stretch.text for stretch in line).rstrip() for line in lines)
 
 
@@ -154,7 +154,7 @@ def _fold(pieces: Iterable[str], width: int) -> list[str]:
     return fill(short, width, "  ")
 
 
-def _coloured(lines: Iterable[Iterable[Stretch]]) -> Text:
+def _colour(lines: Iterable[Iterable[Stretch]]) -> Text:
     from rich.text import Text  # only a coloured chart needs rich
 
     text = Text(no_wrap=True)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def answer(lesson, right=True):
     for key in question.keys(lesson):
-        asked = question.find(key).shuffled()
+        asked = question.find(key).shuffle()
         wrong = next((letter for letter in "ABCD" if letter != asked.solution()), None)
         predict(key, asked.solution() if right or asked.kind != "choice" else wrong)
 
@@ -40,7 +40,7 @@ def test_one_goes_on_in_the_last_lesson_begun_and_behind_it_once_it_is_done():
     answer("04")
     assert progress().here.lesson.number == "05"
     answer("09", right=False)
-    predict("10/carried", question.find("10/carried").shuffled().solution())
+    predict("10/carried", question.find("10/carried").shuffle().solution())
     found = progress()
     assert found.here.lesson.number == "10"
     assert "Continue here: [10 Skip connections](../notebooks/10_skip" in found._repr_markdown_()
@@ -84,7 +84,7 @@ def test_exercises_and_puzzles_are_counted():
 def test_the_recap_of_a_lesson_counts_and_names_what_to_look_at_again():
     answer("03")
     assert str(progress("03")).startswith("**8 of 8 predictions right.** Not solved yet: `03/by-hand`, `03/lean`.")
-    asked = question.find("01/double").shuffled()
+    asked = question.find("01/double").shuffle()
     predict("01/double", next(letter for letter in "ABC" if letter != asked.solution()))
     said = repr(progress("01"))
     assert said.startswith("0 of 12 predictions right. Look again at 01/double:")

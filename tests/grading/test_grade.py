@@ -282,7 +282,7 @@ def test_without_a_cage_it_refuses_and_says_what_to_do(monkeypatch):
     from gpipe_edu.grading import grade
 
     class Open:
-        def held(self):
+        def probe(self):
             return cage.Held(files=True, signals=False, network="TCP")
 
     wish = grade.Wish(("ex02/clock",))

@@ -188,7 +188,7 @@ def test_where_nothing_protects_the_marks_nothing_is_judged(archive, tmp_path, m
 
     place = container(tmp_path / "autograder", archive)
     hand_in(place / "submission" / f"{CLOCK_BOOK}.ipynb", answered({"ex02/clock": CLOCK}))
-    monkeypatch.setattr(gradescope_run.Judges, "held", lambda self: cage_module.Held())
+    monkeypatch.setattr(gradescope_run.Judges, "probe", lambda self: cage_module.Held())
     with pytest.raises(ValueError, match="without a cage"):
         gradescope_run.run(place)
     assert not (place / "results" / "results.json").exists()

@@ -196,7 +196,7 @@ def page_of(keys, seed):
         kept["seed"] = seed or "0"
     notebook = nbformat.v4.new_notebook()
     for key in keys:
-        asked = live._question(Prediction(question.find(key).shuffled(), None))
+        asked = live._question(Prediction(question.find(key).shuffle(), None))
         output = nbformat.v4.new_output("display_data", {"text/html": asked})
         notebook.cells.append(nbformat.v4.new_code_cell(f'predict("{key}")', outputs=[output]))
         notebook.cells.append(nbformat.v4.new_markdown_cell("What follows."))

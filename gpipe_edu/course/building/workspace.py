@@ -56,18 +56,18 @@ def _copy_one(source: Path, name: str, to: Path, given: dict[str, str]) -> Copie
     target, new, before = to / name, _digest(source), given.get(name)
     given[name] = new
     if not target.exists():
-        return _put(source, target, "new")
+        return _write(source, target, "new")
     now = _digest(target)
     if now == new:
         return Copied(target, "same")
     if now == before:
-        return _put(source, target, "updated")
+        return _write(source, target, "updated")
     if before == new:
         return Copied(target, "yours")
-    return _put(source, free_name(target, "new"), "beside")
+    return _write(source, free_name(target, "new"), "beside")
 
 
-def _put(source: Path, target: Path, what: str) -> Copied:
+def _write(source: Path, target: Path, what: str) -> Copied:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
     return Copied(target, what)

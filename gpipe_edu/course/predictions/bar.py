@@ -52,7 +52,7 @@ class Bar(Question):
         """Whether it is near enough."""
         return bool(abs(kept - self.answer) <= self.near)
 
-    def told(self, kept: Any) -> str:
+    def explain(self, kept: Any) -> str:
         """Both times, and which way the answer was off."""
         if kept == self.answer:
             return f"You said {kept:g}, and {kept:g} it is."
@@ -60,7 +60,7 @@ class Bar(Question):
             return f"You said {kept:g}, and that is close: it is {self.answer:g}."
         return f"You said {kept:g}. It is {self.answer:g}. {self.low if kept < self.answer else self.high}"
 
-    def offered(self) -> str:
+    def offer(self) -> str:
         """What to type."""
         example = f'predict("{self.key}", {self.longest / 2:g})'
         return f"A time from 0 to {self.longest:g}. Commit with {example}, or another time."

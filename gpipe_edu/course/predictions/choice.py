@@ -34,11 +34,11 @@ class Choice(Question):
 
     kind: ClassVar[str] = "choice"
 
-    def shuffled(self) -> Choice:
+    def shuffle(self) -> Choice:
         """The options in this learner's order."""
-        return replace(self, order=tuple(option_order.shuffled(self.key, self.options)))
+        return replace(self, order=tuple(option_order.shuffle(self.key, self.options)))
 
-    def shown(self, kept: Any) -> str:
+    def as_seen(self, kept: Any) -> str:
         """The letter under which this learner sees an option."""
         return ascii_uppercase[self._order.index(kept)]
 
@@ -59,25 +59,25 @@ class Choice(Question):
         """Whether it is the right option."""
         return bool(kept == self.answer)
 
-    def told(self, kept: Any) -> str:
+    def explain(self, kept: Any) -> str:
         """Both letters, and what is wrong with a wrong one."""
-        said, right = self.shown(kept), self.solution()
+        said, right = self.as_seen(kept), self.solution()
         if self.right(kept):
             return f"You said {said}, and {right} it is."
         return f"You said {said}. It is {right}. {self.wrong[kept]}"
 
-    def offered(self) -> str:
+    def offer(self) -> str:
         """The options, one a line."""
         options = "\n".join(f"- {letter}. {text}" for letter, text in self.page()["options"])
         return f'{options}\n\nCommit with predict("{self.key}", "A"), or another letter.'
 
     def page(self) -> dict[str, Any]:
         """The options by the letters shown; their texts are Markdown."""
-        return {"options": [[self.shown(name), self.options[name]] for name in self._order]}
+        return {"options": [[self.as_seen(name), self.options[name]] for name in self._order]}
 
     def solution(self) -> str:
         """The letter under which the right option is shown."""
-        return self.shown(self.answer)
+        return self.as_seen(self.answer)
 
     @property
     def _order(self) -> tuple[str, ...]:

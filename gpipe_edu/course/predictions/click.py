@@ -55,14 +55,14 @@ class Click(Question):
         """Whether it is that op."""
         return bool(kept == self.answer)
 
-    def told(self, kept: Any) -> str:
+    def explain(self, kept: Any) -> str:
         """Both ops, and whether it was the device or the op."""
         if self.right(kept):
             return f"You clicked `{kept}`, and `{kept}` it is."
         why = self.other if self._device(kept) == self._device(self.answer) else self.device
         return f"You clicked `{kept}`. It is `{self.answer}`. {why}"
 
-    def offered(self) -> str:
+    def offer(self) -> str:
         """The rows, and what to type."""
         rows = "\n".join(
             f"device {number}   {' '.join(map(_name, row))}" for number, row in enumerate(self.schedule.rows)

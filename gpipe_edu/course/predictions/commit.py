@@ -44,13 +44,13 @@ def commit(question: Question, chosen: Any) -> Outcome:
 
 def verdict(question: Question, outcome: Outcome) -> str:
     """The sentences a reader gets after the commit, as Markdown."""
-    return "\n\n".join(filter(None, [f"{question.told(outcome.chosen)} {question.because}", outcome.trouble]))
+    return "\n\n".join(filter(None, [f"{question.explain(outcome.chosen)} {question.because}", outcome.trouble]))
 
 
 def as_text(question: Question, outcome: Outcome | None) -> str:
     """The question for a terminal, and for pages where no kernel runs; with the verdict once there is one."""
-    return f"Predict. {question.text}\n\n{verdict(question, outcome) if outcome else question.offered()}"
+    return f"Predict. {question.text}\n\n{verdict(question, outcome) if outcome else question.offer()}"
 
 
 def _earlier(question: Question, chosen: Any) -> str:
-    return f'(Not {question.shown(chosen)}: the first answer counts. To answer anew: forget("{question.key}").)'
+    return f'(Not {question.as_seen(chosen)}: the first answer counts. To answer anew: forget("{question.key}").)'

@@ -53,14 +53,14 @@ class Curve(Question):
         """Whether it is near enough on average: to nine digits, so that a page, which adds otherwise, says the same."""
         return round(fmean(abs(value - truth) for value, truth in zip(kept, self.answer, strict=True)), 9) <= self.near
 
-    def told(self, kept: Any) -> str:
+    def explain(self, kept: Any) -> str:
         """Near, or too low or too high on the whole."""
         if self.right(kept):
             return "Your curve is close to the right one."
         low = round(fmean(kept), 9) < round(fmean(self.answer), 9)
         return f"Your curve runs too {'low' if low else 'high'}. {self.low if low else self.high}"
 
-    def offered(self) -> str:
+    def offer(self) -> str:
         """What to type."""
         start = ", ".join(["0.5"] * len(self.at))
         return (

@@ -18,7 +18,7 @@ _SECTION = "learner"
 T = TypeVar("T")
 
 
-def shuffled(key: str, items: Iterable[T]) -> list[T]:
+def shuffle(key: str, items: Iterable[T]) -> list[T]:
     """`items` in this learner's order for `key`: the same one in every session."""
     order = list(items)
     Random(f"{_seed()} {key}").shuffle(order)

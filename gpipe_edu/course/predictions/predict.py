@@ -25,7 +25,7 @@ def predict(key: str, answer: object = None) -> None:
     `forget(key)` lets you try again. Cells that *Run All* has lined up behind an open question wait: run them when you
     have committed. Raises ValueError for a key or an answer that does not exist, naming those that do.
     """
-    question = find(key).shuffled()
+    question = find(key).shuffle()
     if answer is not None:
         outcome = commit(question, question.read(answer))
         output.show(verdict(question, outcome))

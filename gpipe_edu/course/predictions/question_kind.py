@@ -32,11 +32,11 @@ class Question(ABC):
         allowed.
         """
 
-    def shown(self, kept: Any) -> Any:
+    def as_seen(self, kept: Any) -> Any:
         """What was kept, as a page shows it and `read` takes it: they differ where options are shuffled."""
         return kept
 
-    def shuffled(self) -> Question:
+    def shuffle(self) -> Question:
         """The question in this learner's order, for those kinds that have one."""
         return self
 
@@ -45,11 +45,11 @@ class Question(ABC):
         """Whether the answer is right, or near enough."""
 
     @abstractmethod
-    def told(self, kept: Any) -> str:
+    def explain(self, kept: Any) -> str:
         """What was said, what is right and, of a wrong answer, what is wrong with it."""
 
     @abstractmethod
-    def offered(self) -> str:
+    def offer(self) -> str:
         """For pages and terminals without a widget: what may be answered, and how."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Question(ABC):
 
     @abstractmethod
     def solution(self) -> Any:
-        """The right answer, as the widget draws it after a commit: as `shown`."""
+        """The right answer, as the widget draws it after a commit: as `as_seen`."""
 
     def knows(self, kept: object) -> bool:
         """Whether `kept`, found in a learner's file, is an answer to this question as it is asked today."""

@@ -52,7 +52,7 @@ class Prediction(anywidget.AnyWidget):
         super().__init__(
             kind=question.kind,
             question=_MARKDOWN.render(question.text),
-            asked=_rendered(question.page()),
+            asked=_render(question.page()),
             outcome=self._reply(outcome) if outcome else {},
         )
         self.on_msg(self._commit)
@@ -63,7 +63,7 @@ class Prediction(anywidget.AnyWidget):
 
     def _reply(self, outcome: Outcome) -> dict[str, Any]:
         return {
-            "chosen": self._asked.shown(outcome.chosen),
+            "chosen": self._asked.as_seen(outcome.chosen),
             "solution": self._asked.solution(),
             "right": self._asked.right(outcome.chosen),
             "words": _MARKDOWN.render(verdict(self._asked, outcome)),
@@ -81,7 +81,7 @@ class Prediction(anywidget.AnyWidget):
         return {**data, "text/markdown": repr(self), "text/plain": repr(self)}, metadata
 
 
-def _rendered(asked: dict[str, Any]) -> dict[str, Any]:
+def _render(asked: dict[str, Any]) -> dict[str, Any]:
     """The options of a choice are Markdown; nothing else on a page is."""
     options = [[name, _MARKDOWN.renderInline(text)] for name, text in asked.get("options", ())]
     return {**asked, "options": options} if options else asked

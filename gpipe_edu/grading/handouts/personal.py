@@ -90,7 +90,7 @@ def puzzles(secret: str, student: str, count: int, taken: Collection[Frame] = ()
     return found
 
 
-def earned(puzzle: Puzzle, text: str) -> tuple[float, str]:
+def share_earned(puzzle: Puzzle, text: str) -> tuple[float, str]:
     """The share from 0 to 1 that an answer earns, par over makespan, and a sentence for its writer."""
     if not text.strip():
         return 0.0, "There is no answer."

@@ -89,7 +89,7 @@ def _workplace(keys: tuple[str, ...]) -> tuple[Workplace, str]:
     """Where answers are kept away from judge and marks; and that in a sentence."""
     talks = any(getattr(find_exercise(key).check, "TALKS", False) for key in keys)
     with Judges(1) as judges:
-        held = judges.held()
+        held = judges.probe()
     if HERE.enclosure.missing(held, talks):
         place = Workplace(SINGLE, tuple(command(gradescope_worker.__name__)), "in this container")
         return place, "Answers run as the user nobody, who can't reach the marks."

@@ -89,7 +89,7 @@ class Judge(NbGraderPreprocessor):
             submission = gradebook.find_submission_notebook(where["notebook"], where["assignment"], where["student"])
             for grade_ in submission.grades:
                 if grade_.name in said:
-                    grade_.auto_score = earned(said[grade_.name][0], grade_.max_score)
+                    grade_.auto_score = score_of(said[grade_.name][0], grade_.max_score)
                     grade_.needs_manual_grade = grade_.auto_score is None or grade_.manual_score is not None
             gradebook.db.commit()
         for cell in nb.cells:
@@ -125,7 +125,7 @@ class Judge(NbGraderPreprocessor):
         return grade(handed_in, Path(course.root) / JUDGED, wish, self.log.info)
 
 
-def earned(mark: Mark, of: float) -> float | None:
+def score_of(mark: Mark, of: float) -> float | None:
     """The points for a cell that is worth `of`, which need not be what we say; None if it was not judged."""
     return None if mark.points is None else round(mark.points / points(mark.key) * of, 2)
 
@@ -172,7 +172,7 @@ def _as_released(cell: Any, graded: dict[str, float], solutions: set[str]) -> No
 
 def _output(mark: Mark, text: list[str], of: float) -> NotebookNode:
     """What was found, as the output of a check cell. text: what `feedback_pages.as_html` says of it."""
-    worth = "no mark yet" if mark.points is None else f"{number(earned(mark, of))} of {number(of)}"
+    worth = "no mark yet" if mark.points is None else f"{number(score_of(mark, of))} of {number(of)}"
     head = f"<p><b>{mark.state}</b> ({STATES[mark.state]}), {worth}</p>"
     told = {"text/html": encodable("\n".join([head, *text])), "text/plain": f"{mark.state}, {worth}"}
     made: NotebookNode = v4.new_output("display_data", data=told)

@@ -54,7 +54,7 @@ def payload(
 
 
 @lru_cache(maxsize=24)
-def explored(settings: Settings, kept: Settings | None, critical_path: bool, cap: float | None) -> str:
+def explore(settings: Settings, kept: Settings | None, critical_path: bool, cap: float | None) -> str:
     """The explorer's payload as text; the page asks for some before they are wished, so each is made once."""
     timelines = [each.timeline() for each in (settings, kept) if each]
     answer = payload(timelines, settings, kept=kept, critical_path=critical_path, cap=cap)
@@ -62,7 +62,7 @@ def explored(settings: Settings, kept: Settings | None, critical_path: bool, cap
     return to_json({**answer, "words": differences(timelines[::-1])})
 
 
-def opened(data: bytes, name: str, beside: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def open_trace(data: bytes, name: str, beside: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The spec of a saved trace, told as what stands `beside` it in its unit. Raises ValueError for what is none."""
     timeline = read(data, name)
     there = [TimeUnit(*each["shown"]) for each in beside if each["unit"] == page_unit(timeline)]
@@ -75,6 +75,6 @@ def refusal(error: Exception) -> str:
     return to_json({"error": str(error)})
 
 
-def numbered(answer: str, serial: int) -> str:
+def number(answer: str, serial: int) -> str:
     """The text of an answer with the number of the wish it is for."""
     return f'{{"serial":{serial},{answer[1:]}'

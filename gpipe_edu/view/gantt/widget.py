@@ -20,7 +20,7 @@ from gpipe_edu.view.svg import paint
 
 from .assets import style, widget_module
 from .files import files
-from .offer import explored, numbered, offer, opened, payload, refusal
+from .offer import explore, number, offer, open_trace, payload, refusal
 from .page import page
 from .settings import Settings
 from .spec import to_json
@@ -85,17 +85,17 @@ class Gantt(anywidget.AnyWidget):
             wanted, kept = _read(wish)
             timelines = tuple(each.timeline() for each in (wanted, kept) if each)
         except (ValueError, TypeError) as error:
-            self.payload = numbered(refusal(error), serial)
+            self.payload = number(refusal(error), serial)
             return
         self._timelines, self._settings, self._kept = timelines, wanted, kept
         self._draw(serial)
 
     def _draw(self, serial: int) -> None:
         if self._settings is not None:
-            answer = explored(self._settings, self._kept, self.critical_path, self._cap)
+            answer = explore(self._settings, self._kept, self.critical_path, self._cap)
         else:
             answer = to_json(payload(self._timelines, critical_path=self.critical_path, cap=self._cap))
-        self.payload = numbered(answer, serial)
+        self.payload = number(answer, serial)
 
     def _hear(self, widget: object, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
         if "save" in content:
@@ -116,7 +116,7 @@ class Gantt(anywidget.AnyWidget):
     def _open(self, content: Mapping[str, Any], file: memoryview) -> None:
         """Answer with what is to be drawn of a trace that the reader opened, or say why it is none."""
         try:
-            answer = {"spec": to_json(opened(bytes(file), content["open"], content["beside"]))}
+            answer = {"spec": to_json(open_trace(bytes(file), content["open"], content["beside"]))}
         except ValueError as error:
             answer = {"refused": str(error)}
         self.send({"opened": {"number": content["number"], **answer}})
@@ -126,7 +126,7 @@ class Gantt(anywidget.AnyWidget):
         answers = []
         for wish in content.get("ahead", ()):
             try:
-                answers.append(explored(*_read(wish), self.critical_path, self._cap))
+                answers.append(explore(*_read(wish), self.critical_path, self._cap))
             except (ValueError, TypeError) as error:
                 answers.append(refusal(error))
         self.send({"ahead": answers, "round": content.get("round")})

@@ -29,7 +29,7 @@ def asked(tmp_path, monkeypatch):
 
 @pytest.fixture
 def as_written(monkeypatch):
-    monkeypatch.setattr(option_order, "shuffled", lambda key, items: list(items))
+    monkeypatch.setattr(option_order, "shuffle", lambda key, items: list(items))
 
 
 def printed(capsys, *arguments):
@@ -127,7 +127,7 @@ def test_each_learner_has_an_order_of_options_that_stays(home, capsys):
 
 
 def test_a_letter_means_the_option_that_the_learner_sees(capsys, monkeypatch):
-    monkeypatch.setattr(option_order, "shuffled", lambda key, items: ["C", "A", "B"])
+    monkeypatch.setattr(option_order, "shuffle", lambda key, items: ["C", "A", "B"])
     assert "- A. three\n- B. one\n- C. two\n" in printed(capsys, KEY)
     assert printed(capsys, KEY, "A") == "You said A. It is C. Three is too many. The reason is secret.\n"
     assert store.read("predictions") == {KEY: "C"}, "kept is the letter of the file, which no other order changes"

@@ -168,19 +168,19 @@ def test_what_is_dragged_clicked_or_drawn_is_judged_with_its_own_reason(folder, 
     assert asked.read(given) == kept
     assert asked.knows(kept)
     assert asked.right(kept) is right
-    assert told in asked.told(kept)
+    assert told in asked.explain(kept)
 
 
 @pytest.mark.parametrize("kind", PICTURED)
 def test_neither_a_page_nor_a_terminal_gets_the_answer_of_a_picture_before_the_commit(folder, kind):
     asked = pictured(folder, kind)
     shown = json.dumps(asked.page())
-    assert "So it is." not in shown + asked.offered()
+    assert "So it is." not in shown + asked.offer()
     if kind == "bar":
         assert max(box["end"] for box in asked.page()["boxes"]) <= 4
     if kind == "curve":
         assert "0.4" not in shown
-    assert f'predict("{asked.key}", ' in asked.offered()
+    assert f'predict("{asked.key}", ' in asked.offer()
     assert asked.right(asked.read(asked.solution()))
 
 
@@ -249,7 +249,7 @@ def test_who_always_says_the_same_letter_is_right_as_often_as_by_chance(home, le
     for number in range(learners):
         with store.change("learner") as kept:
             kept["seed"] = str(number)
-        hits += sum(asked.shuffled().solution() == letter for asked in CHOICES)
+        hits += sum(asked.shuffle().solution() == letter for asked in CHOICES)
     chance = sum(1 / len(asked.options) for asked in CHOICES if letter in asked.options)  # with two options, none is C
     spread = (chance / learners) ** 0.5  # of the mean over learners; options are drawn for each anew
     assert abs(hits / learners - chance) < 3 * spread

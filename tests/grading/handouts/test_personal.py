@@ -8,7 +8,7 @@ import re
 import pytest
 
 from gpipe_edu.cli import main
-from gpipe_edu.grading.handouts.personal import FILE, answers, earned, puzzles, read
+from gpipe_edu.grading.handouts.personal import FILE, answers, puzzles, read, share_earned
 from gpipe_edu.puzzles.par import prove
 from gpipe_edu.schedule.recipes import RECIPES
 
@@ -51,20 +51,20 @@ def test_they_are_distinct_and_follow_from_secret_and_name(drawn):
 def test_the_best_earns_everything_and_no_schedule_with_a_name_does(drawn, best):
     for name, found in drawn.items():
         for one, text in zip(found, best[name], strict=True):
-            assert earned(one, text)[0] == 1
+            assert share_earned(one, text)[0] == 1
             for recipe in ("naive", "gpipe", "1f1b"):
-                assert earned(one, str(RECIPES[recipe](one.K, one.M)))[0] < 1
+                assert share_earned(one, str(RECIPES[recipe](one.K, one.M)))[0] < 1
 
 
 def test_nobody_else_s_answers_earn_a_tenth_in_whichever_order_they_are_handed_in(drawn, best):
     for name, own in drawn.items():
         for other in drawn.keys() - {name}:
-            assert sum(max(earned(one, text)[0] for text in best[other]) for one in own) / len(own) < 0.1
+            assert sum(max(share_earned(one, text)[0] for text in best[other]) for one in own) / len(own) < 0.1
 
 
 def test_a_neighbour_s_answers_earn_under_a_tenth_on_average_even_with_the_micro_batches_renamed(drawn, best):
     shares = [
-        earned(one, _renamed(text, one))[0]
+        share_earned(one, _renamed(text, one))[0]
         for name in drawn
         for other in drawn.keys() - {name}
         for one, text in zip(drawn[name], best[other], strict=True)
@@ -75,11 +75,11 @@ def test_a_neighbour_s_answers_earn_under_a_tenth_on_average_even_with_the_micro
 def test_the_order_in_which_the_micro_batches_come_is_kept(drawn, best):
     one, text = drawn[FIRST][0], best[FIRST][0]
     other = one._replace(order=one.order[::-1])
-    share, said = earned(other, text)
+    share, said = share_earned(other, text)
     assert share == 0
     assert " ".join(map(str, one.order)) in said
     assert " ".join(map(str, other.order)) in said
-    assert earned(other, _renamed(text, other))[0] == 1
+    assert share_earned(other, _renamed(text, other))[0] == 1
 
 
 def test_a_class_that_has_used_up_the_orders_is_told():
@@ -101,7 +101,7 @@ def test_a_class_that_has_used_up_the_orders_is_told():
     ],
 )
 def test_what_is_no_schedule_earns_nothing_and_is_told_why(drawn, text, told):
-    share, said = earned(drawn[FIRST][0], text)
+    share, said = share_earned(drawn[FIRST][0], text)
     assert share == 0
     assert told in said
     assert said
