@@ -18,27 +18,25 @@ from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign, Signs, explaining
-from gpipe_edu.exercises.networks import Array, arrays_of, items_of
+from gpipe_edu.exercises.networks import Array, arrays_of, items_of, layer_of
 from gpipe_edu.exercises.weighting import Parts, about_gradients, about_losses, flat, parts_of
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import percent, plural, with_article
 
-from .steps import Step
+from .steps import MOMENTUM, StepsQuestion, WatchedStep
 from .steps import perform as perform
-
-_MOMENTUM = 0.5
 
 
 @dataclass(frozen=True)
-class Taken:
+class JudgedStep:
     """A step that was taken, beside the one that was to be taken.
 
     parts: each micro-batch alone. before: gradients that were there, those of the step before if it was not the first.
     gradient: what moved the weights. weights, loss: the true ones. training: the mode of the network.
     """
 
-    step: Step
+    step: WatchedStep
     first: bool
     N: int
     parts: Parts
@@ -84,53 +82,51 @@ def _small(
     call += ", loss_fn the mean squared error" if loss == "mse" else ""
     call += "" if training else ", net in evaluation mode"
     batches, leftover = [batch(N) for _ in range(3)], batch(6) if old else None
-    _judge(exam, call, layers, batches, M=M, rate=0.5, loss=loss, training=training, leftover=leftover)
+    _judge(exam, call, StepsQuestion(items_of(layers), batches, M, 0.5, loss, training, leftover))
 
 
-def _judge(
-    exam: Exam, call: str, layers: Sequence[ref.Layer], batches: Sequence[tuple[Array, Array]], **given: Any
-) -> list[Step]:
-    """Judge a step for each batch; `given` is the rest of what `perform` takes. Trains `layers` beside it."""
-    M, rate, loss, leftover = (given[name] for name in ("M", "rate", "loss", "leftover"))
-    few = dict.fromkeys(("ValueError", "AssertionError"), "few-samples") if len(batches[0][0]) < M else None
-    asked = exam.case(call)
-    steps = [Step(*step) for step in asked.ask(few, items=items_of(layers), batches=batches, **given)]
-    optimizer = ref.SGD(layers, rate, momentum=_MOMENTUM)
-    before = flat(ref.train_sequential(layers, leftover[0], leftover[1], loss=loss)[1]) if leftover else None
-    for index, ((x, y), step) in enumerate(zip(batches, steps, strict=True)):
+def _judge(exam: Exam, call: str, question: StepsQuestion) -> list[WatchedStep]:
+    """Judge a step for each batch."""
+    layers, M, loss, leftover = list(map(layer_of, question.items)), question.M, question.loss, question.leftover
+    few = len(question.batches[0][0]) < M
+    traps = dict.fromkeys(("ValueError", "AssertionError"), "few-samples") if few else None
+    steps = [WatchedStep(*step) for step in exam.case(call).ask(traps, **question._asdict())]
+    optimizer = ref.SGD(layers, question.rate, momentum=MOMENTUM)
+    before = flat(ref.train_sequential(layers, *leftover, loss=loss)[1]) if leftover else None
+    for index, ((x, y), step) in enumerate(zip(question.batches, steps, strict=True)):
         untrained, velocity = deepcopy(layers), flat(optimizer.velocity)
         true_loss, grads = ref.train_sequential(layers, x, y, loss=loss)
         optimizer.step(grads)
-        taken = Taken(
+        judged = JudgedStep(
             step=step,
             first=index == 0,
             N=len(x),
             parts=parts_of(untrained, x, y, M, loss=loss),
             before=before,
-            gradient=_moved_by(arrays_of(untrained), step.weights, velocity, rate),
+            gradient=_moved_by(arrays_of(untrained), step.weights, velocity, question.rate),
             weights=arrays_of(layers),
             loss=true_loss,
-            training=given["training"],
+            training=question.training,
         )
         case = exam.case(f"{call}: step {index}")
         for about in (_about_pieces, _about_memory, _about_side_effects, _about_the_form):
-            case.judge(about(taken))
-        case.expected, case.came = "the weights of a step with the whole mini-batch", f"weights that are {taken.off}"
-        case.judge(_about_weights(taken))
+            case.judge(about(judged))
+        case.expected, case.came = "the weights of a step with the whole mini-batch", f"weights that are {judged.off}"
+        case.judge(_about_weights(judged))
         case.expected, case.came = f"the loss {true_loss:.6f}", f"{step.loss:.6f}"
-        case.judge(_about_the_loss(taken))
+        case.judge(_about_the_loss(judged))
         before = flat(grads)
     return steps
 
 
 def _moved_by(was: list[Array], now: Sequence[Any], velocity: list[Array], rate: float) -> list[Array]:
     """The gradient with which SGD has made these weights of those."""
-    return [(a - b) / rate - _MOMENTUM * v for a, b, v in zip(was, now, velocity, strict=True)]
+    return [(a - b) / rate - MOMENTUM * v for a, b, v in zip(was, now, velocity, strict=True)]
 
 
-def _about_pieces(taken: Taken) -> Signs:
+def _about_pieces(judged: JudgedStep) -> Signs:
     """A step that is none, or not in micro-batches, before any number is looked at."""
-    step, N, M = taken.step, taken.N, taken.parts.M
+    step, N, M = judged.step, judged.N, judged.parts.M
     calls = "1 call of optimizer.step()"
     yield Sign("no-step", step.updates == 0, expected=calls, came="none")
     yield Sign("step-inside", step.updates > 1, expected=calls, came=f"{step.updates} calls")
@@ -142,50 +138,50 @@ def _about_pieces(taken: Taken) -> Signs:
     yield Sign("lost", samples < N, expected=f"{N} samples in all", came=f"{samples}")
 
 
-def _about_memory(taken: Taken) -> Signs:
+def _about_memory(judged: JudgedStep) -> Signs:
     """No forward while the activations of an earlier piece are in memory; of pieces that do go backward."""
-    step = taken.step
+    step = judged.step
     waiting = max(len(set(earlier).intersection(step.backwards)) for _, _, earlier in step.forwards)
     came = f"those of {waiting + 1} pieces"
     yield Sign("all-at-once", waiting > 0, expected="the activations of 1 piece at a time", came=came)
     yield Sign("graph-kept", step.graph_kept)
 
 
-def _about_side_effects(taken: Taken) -> Signs:
-    step, modes = taken.step, {True: "training mode", False: "evaluation mode"}
-    left = step.modes != [taken.training] * len(step.modes)
-    expected, came = modes[taken.training], modes[not taken.training]
-    yield Sign("eval-mode" if taken.training else "train-mode", left, expected=expected, came=came)
+def _about_side_effects(judged: JudgedStep) -> Signs:
+    step, modes = judged.step, {True: "training mode", False: "evaluation mode"}
+    left = step.modes != [judged.training] * len(step.modes)
+    expected, came = modes[judged.training], modes[not judged.training]
+    yield Sign("eval-mode" if judged.training else "train-mode", left, expected=expected, came=came)
     yield Sign("input-changed", not step.inputs_kept)
     yield Sign("input-asks", step.inputs_ask)
 
 
-def _about_the_form(taken: Taken) -> Signs:
-    step = taken.step
+def _about_the_form(judged: JudgedStep) -> Signs:
+    step = judged.step
     yield Sign("no-return", step.loss is None, expected="a number", came="None")
     is_number = isinstance(step.loss, int | float | np.number)
     yield Sign("no-loss", not is_number, expected="a number", came=with_article(name_of(step.loss)))
     yield Sign("loss-with-graph", step.has_graph, expected="a number", came="a tensor with its graph")
 
 
-def _about_weights(taken: Taken) -> Signs:
-    off = ref.gradient_difference(taken.step.weights, taken.weights)
+def _about_weights(judged: JudgedStep) -> Signs:
+    off = ref.gradient_difference(judged.step.weights, judged.weights)
     if off < 1e-9:
         return
-    yield Sign("empty-piece", taken.step.ran_empty and not np.isfinite(off))
+    yield Sign("empty-piece", judged.step.ran_empty and not np.isfinite(off))
     yield Sign("rounded", off < 1e-3)
-    beliefs = about_gradients(taken.parts, taken.before)
-    if not taken.first:
+    beliefs = about_gradients(judged.parts, judged.before)
+    if not judged.first:
         beliefs = [belief._replace(slip="no-zero") if belief.slip == "zero-late" else belief for belief in beliefs]
-    yield from explaining(beliefs, lambda guess: ref.gradient_difference(guess, taken.gradient) < 1e-6)
-    yield Sign("other-gradient" if taken.first else "remembers")
+    yield from explaining(beliefs, lambda guess: ref.gradient_difference(guess, judged.gradient) < 1e-6)
+    yield Sign("other-gradient" if judged.first else "remembers")
 
 
-def _about_the_loss(taken: Taken) -> Signs:
+def _about_the_loss(judged: JudgedStep) -> Signs:
     """For weights that are right."""
-    if not _near(taken.step.loss, taken.loss):
-        yield Sign("empty-piece", taken.step.ran_empty and not np.isfinite(taken.step.loss))
-        yield from explaining(about_losses(taken.parts), lambda guess: _near(taken.step.loss, guess))
+    if not _near(judged.step.loss, judged.loss):
+        yield Sign("empty-piece", judged.step.ran_empty and not np.isfinite(judged.step.loss))
+        yield from explaining(about_losses(judged.parts), lambda guess: _near(judged.step.loss, guess))
         yield Sign("other-loss")
 
 
@@ -200,11 +196,11 @@ def _digits(exam: Exam, rng: Random) -> Success:
     order = np.random.default_rng(rng.randrange(2**32)).permutation(len(data.x_train))[: 10 * 65].reshape(10, 65)
     batches = [(np.asarray(data.x_train[rows], dtype=float), np.asarray(data.y_train[rows])) for rows in order]
     layers = ref.mlp([64, 24, 24, 24, 10], activation="tanh", seed=rng.randrange(2**32))
-    beside, call = deepcopy(layers), "ten steps on the digits, 65 samples each, M=4"
+    call = "ten steps on the digits, 65 samples each, M=4"
     with exam.told_as("only-small"):
-        steps = _judge(exam, call, layers, batches, M=4, rate=0.1, loss="cross_entropy", training=True, leftover=None)
-    optimizer, worst = ref.SGD(beside, 0.1, momentum=_MOMENTUM), 0.0
+        steps = _judge(exam, call, StepsQuestion(items_of(layers), batches, M=4, rate=0.1))
+    optimizer, worst = ref.SGD(layers, 0.1, momentum=MOMENTUM), 0.0
     for (x, y), step in zip(batches, steps, strict=True):
-        optimizer.step(ref.train_pipeline(beside, x, y, gpipe(4, 4)).grads)
-        worst = max(worst, ref.gradient_difference(step.weights, arrays_of(beside)))
+        optimizer.step(ref.train_pipeline(layers, x, y, gpipe(4, 4)).grads)
+        worst = max(worst, ref.gradient_difference(step.weights, arrays_of(layers)))
     return exam.success(Chart("the pipeline beside you", str(gpipe(4, 4))), error=worst)

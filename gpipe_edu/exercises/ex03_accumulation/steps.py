@@ -7,15 +7,30 @@ backward is kept in a box of ours, so that the boxes that are left tell whose ac
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from gpipe_edu.exercises.networks import Array, Item, network
 from gpipe_edu.reference.twin import as_arrays
 
+MOMENTUM: Final = 0.5
 
-class Step(NamedTuple):
+
+class StepsQuestion(NamedTuple):
+    """Steps of SGD in PyTorch, one for each batch. leftover: a batch whose gradients are there before the first one."""
+
+    items: list[Item]
+    batches: Sequence[tuple[Array, Array]]
+    M: int
+    rate: float
+    loss: str = "cross_entropy"
+    training: bool = True
+    leftover: tuple[Array, Array] | None = None
+
+
+class WatchedStep(NamedTuple):
     """What one call did.
 
     loss: a number where it gave one, else what came. has_graph: whether the loss still hangs on its graph. updates:
@@ -100,22 +115,22 @@ class _Watch:
         self.updates += 1
 
 
-def perform(
-    train_step: Any, items: list[Item], batches: Any, M: int, rate: float, loss: str, training: bool, leftover: Any
-) -> list[Step]:
-    """Some steps of SGD in PyTorch; leftover: a batch whose gradients are there before the first one."""
+def perform(train_step: Any, **given: Any) -> list[WatchedStep]:
+    """The steps of a `StepsQuestion`."""
     import torch
 
-    net = network(items).train(training)
-    loss_fn = torch.nn.CrossEntropyLoss() if loss == "cross_entropy" else _squared_error
-    optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.5)
-    if leftover is not None:
-        loss_fn(net(torch.from_numpy(leftover[0])), torch.from_numpy(leftover[1])).backward()
+    asked = StepsQuestion(**given)
+    net = network(asked.items).train(asked.training)
+    loss_fn = torch.nn.CrossEntropyLoss() if asked.loss == "cross_entropy" else _squared_error
+    optimizer = torch.optim.SGD(net.parameters(), lr=asked.rate, momentum=MOMENTUM)
+    if asked.leftover is not None:
+        x, y = map(torch.from_numpy, asked.leftover)
+        loss_fn(net(x), y).backward()
     watch = _Watch(net, optimizer)
-    return [_step(train_step, watch, loss_fn, optimizer, batch, M) for batch in batches]
+    return [_step(train_step, watch, loss_fn, optimizer, batch, asked.M) for batch in asked.batches]
 
 
-def _step(train_step: Any, watch: _Watch, loss_fn: Any, optimizer: Any, batch: Any, M: int) -> Step:
+def _step(train_step: Any, watch: _Watch, loss_fn: Any, optimizer: Any, batch: Any, M: int) -> WatchedStep:
     import torch
 
     watch.begin()
@@ -124,7 +139,7 @@ def _step(train_step: Any, watch: _Watch, loss_fn: Any, optimizer: Any, batch: A
         loss = train_step(watch.net, loss_fn, optimizer, *given, M)
     watch.look()
     is_one = isinstance(loss, torch.Tensor) and loss.numel() == 1
-    return Step(
+    return WatchedStep(
         loss=loss.item() if is_one else loss,
         has_graph=is_one and loss.requires_grad,
         weights=as_arrays(watch.net.parameters()),

@@ -7,11 +7,10 @@ and the bytes held after every op must agree.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, chain, pairwise
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds
 from gpipe_edu.words import percent, plural
 
-from .learners_stage import LearnersStage, Odd, counting
+from .learners_stage import LearnersStage, NotComputable, count_forwards
 
 HIDDEN: Final = {"gpipe_edu.reference.stage.Stage": "Stage"}
 
@@ -35,44 +34,18 @@ Batch: TypeAlias = tuple[Array, Array]
 Grads: TypeAlias = list[dict[str, Array]]
 
 
-def perform(Theirs: Any, sizes: list[int], seed: int, batches: list[Batch], schedule: Schedule) -> Any:
-    """Train with the learner's stages, the same ones for all mini-batches. What came out, and what was held and run."""
-    layers, calls = ref.mlp(sizes, activation="tanh", seed=seed), [0]
-    for layer in layers:
-        counting(layer, calls)
-    stages: dict[int, LearnersStage] = {}
+class StageQuestion(NamedTuple):
+    """Mini-batches for a network on a schedule, its gradients added up."""
 
-    def make_stage(mine: Sequence[ref.Layer], *_: Any) -> Stage:
-        if id(mine[0]) not in stages:
-            stages[id(mine[0])] = LearnersStage(Theirs(list(mine)), mine, calls)
-        return stages[id(mine[0])]
-
-    try:
-        results = [ref.train_pipeline(layers, x, y, schedule, make_stage=make_stage) for x, y in batches]
-    except Odd as odd:
-        return {"odd": odd.args}
-    grads = [gathered(stage.theirs.grads) for stage in stages.values()]
-    return {
-        "loss": results[-1].loss,
-        "grads": [layer for each in grads for layer in (each if isinstance(each, list) else [each])],
-        "held": [[entry.bytes for entry in row] for row in results[-1].memory],
-        "forward_runs": sum(stage.runs["forward"] for stage in stages.values()),
-        "backward_runs": sum(stage.runs["backward"] for stage in stages.values()),
-    }
-
-
-@dataclass(frozen=True)
-class Run:
-    """What came of training with a learner's stages, and with those of the engine."""
-
-    schedule: Schedule
-    layers: Sequence[ref.Layer]
+    sizes: list[int]
+    seed: int
     batches: list[Batch]
-    loss: float
-    grads: Any
-    held: list[list[int]]
-    forward_runs: int
-    backward_runs: int
+    schedule: Schedule
+
+    @property
+    def layers(self) -> list[ref.Layer]:
+        """The network, new."""
+        return ref.mlp(self.sizes, activation="tanh", seed=self.seed)
 
     @property
     def exact(self) -> Grads:
@@ -86,6 +59,48 @@ class Run:
         N = len(self.batches[-1][0])
         parts = [(len(x) / N, ref.train_sequential(self.layers, x, y)[1]) for x, y in pieces]
         return [[{name: share * value for name, value in layer.items()} for layer in grads] for share, grads in parts]
+
+    def held_inputs(self, batch: Batch) -> list[list[int]]:
+        """Bytes of the inputs that each of the engine's own stages holds after each op of a mini-batch."""
+        memory = ref.train_pipeline(self.layers, *batch, self.schedule).memory
+        return [[entry.bytes for entry in row] for row in memory]
+
+
+class StageAnswer(NamedTuple):
+    """What came of the last mini-batch: loss, gradients, bytes held after each op; and how often layers ran in all."""
+
+    loss: float
+    grads: Any
+    held: list[list[int]]
+    forward_runs: int
+    backward_runs: int
+
+
+def perform(Theirs: Any, **given: Any) -> StageAnswer | dict[str, str]:
+    """The answer to a `StageQuestion`: train with the learner's stages, the same ones for all mini-batches."""
+    asked, calls = StageQuestion(**given), [0]
+    layers = asked.layers
+    for layer in layers:
+        count_forwards(layer, calls)
+    stages: dict[int, LearnersStage] = {}
+
+    def make_stage(mine: Sequence[ref.Layer], *_: Any) -> Stage:
+        if id(mine[0]) not in stages:
+            stages[id(mine[0])] = LearnersStage(Theirs(list(mine)), mine, calls)
+        return stages[id(mine[0])]
+
+    try:
+        results = [ref.train_pipeline(layers, x, y, asked.schedule, make_stage=make_stage) for x, y in asked.batches]
+    except NotComputable as error:
+        return error.said
+    grads = [gathered(stage.theirs.grads) for stage in stages.values()]
+    return StageAnswer(
+        loss=results[-1].loss,
+        grads=[layer for each in grads for layer in (each if isinstance(each, list) else [each])],
+        held=[[entry.bytes for entry in row] for row in results[-1].memory],
+        forward_runs=sum(stage.runs["forward"] for stage in stages.values()),
+        backward_runs=sum(stage.runs["backward"] for stage in stages.values()),
+    )
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -118,28 +133,24 @@ def _judge(
     count = f"{plural(schedule.stages, 'stage')}, {plural(schedule.micro_batches, 'micro-batch')}"
     second = ", the second mini-batch" if len(batches) > 1 else ""
     case = exam.case(f"{count}, {schedule.name}{second}")
-    seed, schedule = rng.randrange(1000), with_kinds(schedule, {"B": "C"})
-    found = case.ask({"KeyError": "key"}, sizes=sizes, seed=seed, batches=batches, schedule=schedule)
-    if "odd" in found:
-        slip, expected, came = found["odd"]
-        case.judge([Sign(slip, expected=expected, came=came)])
-    run = Run(schedule, ref.mlp(sizes, activation="tanh", seed=seed), batches, **found)
-    case.judge(_about_the_output(run))
-    error = ref.gradient_difference(run.grads, run.exact)
+    asked = StageQuestion(sizes, rng.randrange(1000), batches, with_kinds(schedule, {"B": "C"}))
+    answer = case.ask_for(StageAnswer, asked, {"KeyError": "key"})
+    case.judge(_about_the_output(asked, answer))
+    error = ref.gradient_difference(answer.grads, asked.exact)
     if not error < 1e-9:
         case.expected, case.came = "the gradients of one device", f"off by {percent(error)}"
-        case.judge(_about_gradients(run))
+        case.judge(_about_gradients(asked, answer))
     if memory:
-        case.judge(_about_memory(run))
-    case.judge(_about_runs(run, memory))
+        case.judge(_about_memory(asked, answer))
+    case.judge(_about_runs(asked, answer, memory))
     return error
 
 
-def _about_the_output(run: Run) -> Signs:
-    loss, _ = ref.train_sequential(run.layers, *run.batches[-1])
-    wrong = not abs(run.loss - loss) < 1e-9
-    yield Sign("other-output", wrong, expected=f"loss {loss:.6f}", came=f"loss {run.loss:.6f}")
-    yield Sign("other-grads", _forms(run.grads) != _forms(run.exact))
+def _about_the_output(asked: StageQuestion, answer: StageAnswer) -> Signs:
+    loss, _ = ref.train_sequential(asked.layers, *asked.batches[-1])
+    wrong = not abs(answer.loss - loss) < 1e-9
+    yield Sign("other-output", wrong, expected=f"loss {loss:.6f}", came=f"loss {answer.loss:.6f}")
+    yield Sign("other-grads", _forms(answer.grads) != _forms(asked.exact))
 
 
 def _forms(grads: Any) -> list[Any]:
@@ -147,41 +158,35 @@ def _forms(grads: Any) -> list[Any]:
     return [isinstance(layer, dict) and {name: np.shape(value) for name, value in layer.items()} for layer in grads]
 
 
-def _about_gradients(run: Run) -> Signs:
+def _about_gradients(asked: StageQuestion, answer: StageAnswer) -> Signs:
     """For gradients that are not those of one device."""
-    several = run.schedule.micro_batches > 1
-    yield Sign("no-gradients", not any(np.any(value) for grads in run.grads for value in grads.values()))
-    yield Sign("not-added", several and any(ref.gradient_difference(run.grads, share) < 1e-9 for share in run.shares))
+    several, grads = asked.schedule.micro_batches > 1, answer.grads
+    yield Sign("no-gradients", not any(np.any(value) for layer in grads for value in layer.values()))
+    yield Sign("not-added", several and any(ref.gradient_difference(grads, share) < 1e-9 for share in asked.shares))
     yield Sign("other-input", several)
     yield Sign("other-gradient")
 
 
-def _about_memory(run: Run) -> Signs:
+def _about_memory(asked: StageQuestion, answer: StageAnswer) -> Signs:
     """What is held after each op, beside the engine's own stages."""
-    inputs = _inputs(run, run.batches[-1])
-    left = sum(row[-1] for row in run.held)
+    *earlier, inputs = map(asked.held_inputs, asked.batches)
+    left = sum(row[-1] for row in answer.held)
     yield Sign("never-freed", left > 0, expected="0 bytes after the last backward", came=f"{left} bytes")
-    if left:  # who frees nothing need not keep more than inputs for that
-        before = [_inputs(run, batch) for batch in run.batches[:-1]]
-        inputs = [_never_freed(chain(*rows))[-len(rows[-1]) :] for rows in zip(*before, inputs, strict=True)]
-    more = max(held - allowed for held, allowed in zip(chain(*run.held), chain(*inputs), strict=True))
+    if left:  # a stage that frees nothing need not keep more than inputs for that
+        inputs = [_add_up(chain(*rows))[-len(rows[-1]) :] for rows in zip(*earlier, inputs, strict=True)]
+    more = max(held - allowed for held, allowed in zip(chain(*answer.held), chain(*inputs), strict=True))
     yield Sign("keeps-more", more > 0, expected="only the inputs", came=f"{more} bytes more")
 
 
-def _inputs(run: Run, batch: Batch) -> list[list[int]]:
-    """Bytes of the inputs that each of the engine's own stages holds after each op of a mini-batch."""
-    return [[entry.bytes for entry in row] for row in ref.train_pipeline(run.layers, *batch, run.schedule).memory]
-
-
-def _never_freed(held: Iterable[int]) -> list[int]:
+def _add_up(held: Iterable[int]) -> list[int]:
     """What a device would hold after each op if it freed nothing."""
     return list(accumulate(max(0, after - before) for before, after in pairwise([0, *held])))
 
 
-def _about_runs(run: Run, memory: bool) -> Signs:
+def _about_runs(asked: StageQuestion, answer: StageAnswer, memory: bool) -> Signs:
     """How often layers run forward, in the forward and in the backward."""
-    once = len(run.layers) * run.schedule.micro_batches * len(run.batches)
-    expected, forward, backward = f"{once} runs of a layer", run.forward_runs, run.backward_runs
+    once = len(asked.layers) * asked.schedule.micro_batches * len(asked.batches)
+    expected, forward, backward = f"{once} runs of a layer", answer.forward_runs, answer.backward_runs
     yield Sign("twice-forward", forward > once, expected, str(forward))
     yield Sign("too-many-recomputes", backward > once, expected, str(backward))
     yield Sign("kept-elsewhere", memory and backward < once, expected, str(backward))

@@ -12,8 +12,12 @@ from gpipe_edu.reference.layer import Array, Layer
 from gpipe_edu.reference.stage import Stage
 
 
-class Odd(Exception):
+class NotComputable(Exception):
     """Something that no engine can compute with came back: the slip, what was expected and what came."""
+
+    def __init__(self, slip: str, expected: str, came: str) -> None:
+        super().__init__(slip)
+        self.said = {"slip": slip, "expected": expected, "came": came}
 
 
 class LearnersStage(Stage):
@@ -34,7 +38,7 @@ class LearnersStage(Stage):
         """C: the learner's backward, which is to run the layers again."""
         dx, shape = self._ask("backward", m, dy), self._shapes[m]
         if dx.shape != shape:
-            raise Odd("other-shape", f"shape {shape}", f"shape {dx.shape}")
+            raise NotComputable("other-shape", f"shape {shape}", f"shape {dx.shape}")
         return dx
 
     @property
@@ -50,19 +54,19 @@ class LearnersStage(Stage):
         found = getattr(self.theirs, method)(m, value)
         self.runs[method] += self.calls[0] - before
         if not isinstance(found, np.ndarray):
-            raise Odd(f"no-array-{method}", "an array", type(found).__name__)
+            raise NotComputable(f"no-array-{method}", "an array", type(found).__name__)
         return found
 
 
-def counting(layer: Any, calls: list[int]) -> None:
+def count_forwards(layer: Any, calls: list[int]) -> None:
     """Make the layer count its forwards in `calls`."""
     forward = layer.forward
 
-    def counted(x: Array) -> Any:
+    def count_and_run(x: Array) -> Any:
         calls[0] += 1
         return forward(x)
 
-    layer.forward = counted
+    layer.forward = count_and_run
 
 
 def _arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:

@@ -5,10 +5,9 @@ Layers only note who calls them; nothing is computed here until the pipeline eng
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,16 +25,44 @@ Rows: TypeAlias = list[list[str]]
 """The layers that each stage runs."""
 
 
-def perform(cut: Any, balance: list[int], kinds: str = "", training: Any = None) -> Any:
-    """Cut a network, one letter a layer; equal letters are one layer in several places. Which layers each stage runs.
+class CutQuestion(NamedTuple):
+    """A network to be cut, one letter a layer; equal letters are one layer in several places.
 
     training: instead of letters, a network and a batch, for which the stages are trained.
     """
+
+    balance: list[int]
+    letters: str = ""
+    training: tuple[list[Item], int, Array, Array] | None = None
+
+    @property
+    def rows(self) -> Rows:
+        """What each stage is to run."""
+        return [list(self.letters[a:b].lower()) for a, b in pairwise([0, *accumulate(self.balance)])]
+
+
+class CutAnswer(NamedTuple):
+    """What each stage runs; then the network and the balance afterwards.
+
+    modules: whether all stages are modules. whole: whether the network has its layers. training: whether it is in
+    training mode.
+    """
+
+    rows: Rows
+    modules: bool
+    whole: bool
+    training: bool
+    balance: list[int]
+
+
+def perform(cut: Any, **given: Any) -> CutAnswer | dict[str, str] | list[Array | None]:
+    """The answer to a `CutQuestion`; the gradients, if it is one of training."""
     import torch
     from torch import nn
 
-    if training is not None:
-        return _trained(cut, balance, *training)
+    asked = CutQuestion(**given)
+    if asked.training is not None:
+        return _train(cut, asked.balance, *asked.training)
     calls: list[str] = []
 
     class Layer(nn.Module):
@@ -47,27 +74,29 @@ def perform(cut: Any, balance: list[int], kinds: str = "", training: Any = None)
             calls.append(self.letter if self is layers.get(self.letter) else "copy of " + self.letter)
             return x * self.weight
 
-    layers: dict[str, Any] = {letter: Layer(letter) for letter in kinds}
+    layers: dict[str, Any] = {letter: Layer(letter) for letter in asked.letters}
     # A block of two layers is one layer of the network.
     blocks = {letter: nn.Sequential(layers[letter], nn.Identity()) for letter in layers if letter.isupper()}
-    places = [blocks.get(letter, layers[letter]) for letter in kinds]
-    net, given = nn.Sequential(*places), list(balance)
-    stages, rows = gathered(cut(net, given)), []
+    places = [blocks.get(letter, layers[letter]) for letter in asked.letters]
+    net, balance = nn.Sequential(*places), list(asked.balance)
+    stages, rows = gathered(cut(net, balance)), []
     if not isinstance(stages, list):
-        return {"no_list": type(stages).__name__}
+        expected = f"a list of {plural(len(asked.balance), 'stage')}"
+        return {"slip": "not-a-list", "expected": expected, "came": with_article(type(stages).__name__)}
     for stage in stages:
         if not _runs(stage):
-            return {"no_stage": type(stage).__name__}
+            came = with_article(type(stage).__name__)
+            return {"slip": "not-callable", "expected": "an nn.Sequential", "came": came}
         calls.clear()
         stage(torch.ones(2, 3))
         rows.append([letter.lower() for letter in calls])
-    return {
-        "rows": rows,
-        "modules": all(isinstance(stage, nn.Module) for stage in stages),
-        "whole": len(net) == len(kinds) and all(a is b for a, b in zip(net, places, strict=True)),
-        "training": all(module.training for module in net.modules()),
-        "after": given,
-    }
+    return CutAnswer(
+        rows=rows,
+        modules=all(isinstance(stage, nn.Module) for stage in stages),
+        whole=len(net) == len(places) and all(a is b for a, b in zip(net, places, strict=True)),
+        training=all(module.training for module in net.modules()),
+        balance=balance,
+    )
 
 
 def _runs(stage: Any) -> bool:
@@ -78,7 +107,7 @@ def _runs(stage: Any) -> bool:
     return callable(stage) and getattr(forward, "__func__", forward) is not nn.Module.forward
 
 
-def _trained(cut: Any, balance: list[int], items: list[Item], M: int, x: Array, y: Array) -> Any:
+def _train(cut: Any, balance: list[int], items: list[Item], M: int, x: Array, y: Array) -> list[Array | None]:
     """Gradients of a network whose stages were trained by the pipeline engine."""
     import torch
     from torch import nn
@@ -92,34 +121,16 @@ def _trained(cut: Any, balance: list[int], items: list[Item], M: int, x: Array, 
     return as_arrays(weight.grad for weight in net.parameters())
 
 
-@dataclass(frozen=True)
-class Cut:
-    """What came of a cut, see `perform`."""
-
-    kinds: str
-    balance: list[int]
-    rows: Rows
-    modules: bool
-    whole: bool
-    training: bool
-    after: list[int]
-
-    @property
-    def expected(self) -> Rows:
-        """What each stage is to run."""
-        return [list(self.kinds[a:b].lower()) for a, b in pairwise([0, *accumulate(self.balance)])]
-
-
 def examine(exam: Exam, rng: Random) -> Success:
     """Uneven cuts, a layer in several places, blocks; what has to be refused; then the engine on digits."""
-    for kinds, balance in (
+    for letters, balance in (
         ("abcde", [2, 1, 2]),
         ("abcdefg", [1, 4, 2]),
         ("abc", [3]),
         ("aBcDe", [2, 3]),
         ("atbtct", [2, 3, 1]),
     ):
-        _judge(exam, kinds, balance)
+        _judge(exam, letters, balance)
     for _ in range(5):
         balance = [rng.randint(1, 4) for _ in range(rng.randint(1, 5))]
         _judge(exam, "abcdefghijklmnopqrstuvwxyz"[: sum(balance)], balance)
@@ -131,32 +142,27 @@ def examine(exam: Exam, rng: Random) -> Success:
         ("too-few-layers", []),
     ):
         case = exam.case(f"cut(net, {balance}), net with 5 layers")
-        case.refuses(Sign(slip), lambda _: "no error", kinds="abcde", balance=balance)
+        case.refuses(Sign(slip), lambda _: "no error", balance=balance, letters="abcde")
     return _digits(exam, rng)
 
 
-def _judge(exam: Exam, kinds: str, balance: list[int]) -> None:
-    several = kinds.count("t") > 1
+def _judge(exam: Exam, letters: str, balance: list[int]) -> None:
+    several = letters.count("t") > 1
     where = ", one of them in three places" if several else ""
-    case = exam.case(f"cut(net, {balance}), net with {len(kinds)} layers{where}")
-    found = case.ask({"ValueError": "repeated-not-counted"} if several else None, kinds=kinds, balance=balance)
-    if "no_list" in found:
-        came = with_article(found["no_list"])
-        case.judge([Sign("not-a-list", expected=f"a list of {plural(len(balance), 'stage')}", came=came)])
-    if "no_stage" in found:
-        case.judge([Sign("not-callable", expected="an nn.Sequential", came=with_article(found["no_stage"]))])
-    cut = Cut(kinds, balance, **found)
-    case.expected, case.came = _shown(cut.expected), _shown(cut.rows)
-    if cut.rows != cut.expected:
-        case.judge(_about_rows(cut))
-    case.judge(_about_the_rest(cut))
+    case = exam.case(f"cut(net, {balance}), net with {len(letters)} layers{where}")
+    asked = CutQuestion(balance, letters)
+    answer = case.ask_for(CutAnswer, asked, {"ValueError": "repeated-not-counted"} if several else None)
+    case.expected, case.came = _write_rows(asked.rows), _write_rows(answer.rows)
+    if answer.rows != asked.rows:
+        case.judge(_about_rows(asked, answer.rows))
+    case.judge(_about_the_rest(asked, answer))
 
 
-def _about_rows(cut: Cut) -> Signs:
+def _about_rows(asked: CutQuestion, rows: Rows) -> Signs:
     """For stages that run other layers than they should."""
-    rows, expected = cut.rows, cut.expected
+    expected = asked.rows
     flat, everything = list(chain(*rows)), list(chain(*expected))
-    yield Sign("block", cut.kinds != cut.kinds.lower())
+    yield Sign("block", asked.letters != asked.letters.lower())
     yield Sign("copied", any(name.startswith("copy") for name in flat))
     if flat == everything:
         yield Sign("empty-rows", [] in rows)
@@ -169,15 +175,15 @@ def _about_rows(cut: Cut) -> Signs:
     yield Sign("other-layers")
 
 
-def _about_the_rest(cut: Cut) -> Signs:
+def _about_the_rest(asked: CutQuestion, answer: CutAnswer) -> Signs:
     """What else a caller relies on."""
-    yield Sign("not-a-module", not cut.modules)
-    yield Sign("net-changed", not cut.whole)
-    yield Sign("training-changed", not cut.training, "training=True", "training=False")
-    yield Sign("balance-changed", cut.after != cut.balance, str(cut.balance), str(cut.after))
+    yield Sign("not-a-module", not answer.modules)
+    yield Sign("net-changed", not answer.whole)
+    yield Sign("training-changed", not answer.training, "training=True", "training=False")
+    yield Sign("balance-changed", answer.balance != asked.balance, str(asked.balance), str(answer.balance))
 
 
-def _shown(rows: Rows) -> str:
+def _write_rows(rows: Rows) -> str:
     return " | ".join(" ".join(row) for row in rows)
 
 

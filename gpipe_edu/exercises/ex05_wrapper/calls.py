@@ -21,7 +21,7 @@ from gpipe_edu.words import listed, plural
 Piece: TypeAlias = tuple[float, ...]
 """A micro-batch: the numbers of its samples, which begin at 1."""
 
-Run: TypeAlias = tuple[int, int]
+Cell: TypeAlias = tuple[int, int]
 """A micro-batch on a stage, both by number."""
 
 
@@ -65,7 +65,7 @@ class Calls:
         return {piece: m for m, piece in enumerate(sorted(self.pieces))}
 
     @cached_property
-    def order(self) -> list[Run]:
+    def order(self) -> list[Cell]:
         """The forwards of stages, in the order in which they began."""
         starts = self.starts
         return [(self.number[piece], starts.index(layer)) for layer, piece, _ in self.forwards if layer in starts]
@@ -76,7 +76,7 @@ class Calls:
         return [(layer, tuple(numbers)) for kind, layer, numbers, *_ in self.noted if kind == "R"]
 
     @cached_property
-    def recomputed(self) -> Counter[Run]:
+    def recomputed(self) -> Counter[Cell]:
         """How often each was recomputed."""
         starts, number = self.starts, self.number
         return Counter((number.get(piece, -1), starts.index(layer)) for layer, piece in self.reruns if layer in starts)
@@ -118,28 +118,28 @@ def _cut_in_words(calls: Calls) -> tuple[str, str]:
 
 def _about_the_samples(calls: Calls) -> Signs:
     """Which samples entered the stages."""
-    pieces, told = calls.pieces, _cut_in_words(calls)
+    pieces, cuts = calls.pieces, _cut_in_words(calls)
     everybody = {float(number) for number in range(1, calls.N + 1)}
     by_stage = [{n for layer, piece, _ in calls.forwards if layer == start for n in piece} for start in calls.starts]
     shared = len(by_stage) > 1 and all(seen < everybody for seen in by_stage)
     yield Sign("stages-share", shared and set().union(*by_stage) == everybody)
-    yield Sign("empty-piece", () in pieces, *told)
+    yield Sign("empty-piece", () in pieces, *cuts)
     flat = [number for piece in pieces for number in piece]
     yield Sign("changed", bool(set(flat) - everybody - {0.0}))
     twice = (plural(calls.count, "call"), plural(len(pieces), "call"))
     yield Sign("twice-forward", len(set(pieces)) < len(pieces), *twice)
-    yield Sign("whole-batch-too", len(pieces) > 1 and any(set(piece) == everybody for piece in pieces), *told)
-    yield Sign("padded", len(set(flat)) < len(flat) or 0.0 in flat, *told)
+    yield Sign("whole-batch-too", len(pieces) > 1 and any(set(piece) == everybody for piece in pieces), *cuts)
+    yield Sign("padded", len(set(flat)) < len(flat) or 0.0 in flat, *cuts)
     yield Sign("dropped", set(flat) != everybody, plural(calls.N, "sample"), plural(len(flat), "sample"))
 
 
 def _about_sizes(calls: Calls) -> Signs:
     """How many micro-batches there are, and of which samples each."""
-    pieces, count, told = calls.pieces, calls.count, _cut_in_words(calls)
+    pieces, count, cuts = calls.pieces, calls.count, _cut_in_words(calls)
     sizes = [len(piece) for piece in pieces]
-    yield Sign("not-cut", len(pieces) == 1 < count, *told)
-    yield Sign("too-many-pieces", len(pieces) > count, *told)
-    yield Sign("chunk", len(pieces) < count or max(sizes) - min(sizes) > 1, *told)
+    yield Sign("not-cut", len(pieces) == 1 < count, *cuts)
+    yield Sign("too-many-pieces", len(pieces) > count, *cuts)
+    yield Sign("chunk", len(pieces) < count or max(sizes) - min(sizes) > 1, *cuts)
     yield Sign("dealt", any(b - a != 1 for piece in pieces for a, b in pairwise(piece)))
 
 
@@ -158,9 +158,9 @@ def _about_stages(calls: Calls) -> Signs:
         often[end, p] < often[start, p] for start, end in zip(calls.starts, ends, strict=True) for p in calls.number
     )
     yield Sign("other-cut", any(halfway))
-    told = (plural(calls.K * len(calls.pieces), "call") + " of a stage", str(len(calls.order)))
-    yield Sign("twice-forward", len(set(calls.order)) < len(calls.order), *told)
-    yield Sign("skips-a-stage", len(calls.order) < calls.K * len(calls.pieces), *told)
+    counts = (plural(calls.K * len(calls.pieces), "call") + " of a stage", str(len(calls.order)))
+    yield Sign("twice-forward", len(set(calls.order)) < len(calls.order), *counts)
+    yield Sign("skips-a-stage", len(calls.order) < calls.K * len(calls.pieces), *counts)
 
 
 def _about_the_order(calls: Calls) -> Signs:
@@ -177,7 +177,7 @@ def _about_the_order(calls: Calls) -> Signs:
     yield Sign("order", True, expected, came, charts=charts)
 
 
-def _in_words(ticks: Sequence[Sequence[Run]]) -> str:
+def _in_words(ticks: Sequence[Sequence[Cell]]) -> str:
     calls = [f"F{m}@{k}" for tick in ticks for m, k in tick]
     return " ".join(calls[:6]) + (" ..." if len(calls) > 6 else "")
 
@@ -187,29 +187,29 @@ def about_recompute(calls: Calls, checkpoint: str) -> Signs:
     count, K, found = len(calls.pieces), calls.K, set(calls.recomputed)
     everything = set(product(range(count), range(K)))
     last = {(count - 1, k) for k in range(K)}
-    expected = {"always": everything, "except_last": everything - last, "never": set[Run]()}[checkpoint]
-    told = (_listed(expected), _listed(found))
+    expected = {"always": everything, "except_last": everything - last, "never": set[Cell]()}[checkpoint]
+    both = (_listed(expected), _listed(found))
     alone = any(
         layer not in calls.starts and before != (layer - 1, piece)
         for before, (layer, piece) in pairwise([(-1, ()), *calls.reruns])
     )
     yield Sign("layer-by-layer", alone)
-    yield Sign("recomputed-twice", any(often > 1 for often in calls.recomputed.values()), *told)
+    yield Sign("recomputed-twice", any(often > 1 for often in calls.recomputed.values()), *both)
     if found == expected:
         return
-    yield Sign("recompute-never", checkpoint == "never", *told)
-    yield Sign("keeps-everything", not found, *told)
-    yield Sign("first-stage", found == {(m, k) for m, k in expected if k > 0}, *told)
-    yield Sign("not-always", checkpoint == "always", *told)
-    yield Sign("last-of-M", count < calls.M and found == everything, *told)
-    yield Sign("last-too", found == everything, *told)
-    yield Sign("only-last", found == last, *told)
-    yield Sign("last-stage", found == {(m, k) for m, k in everything if k < K - 1}, *told)
-    yield Sign("except-first", found == {(m, k) for m, k in everything if m > 0}, *told)
-    yield Sign("other-micro-batches", True, *told)
+    yield Sign("recompute-never", checkpoint == "never", *both)
+    yield Sign("keeps-everything", not found, *both)
+    yield Sign("first-stage", found == {(m, k) for m, k in expected if k > 0}, *both)
+    yield Sign("not-always", checkpoint == "always", *both)
+    yield Sign("last-of-M", count < calls.M and found == everything, *both)
+    yield Sign("last-too", found == everything, *both)
+    yield Sign("only-last", found == last, *both)
+    yield Sign("last-stage", found == {(m, k) for m, k in everything if k < K - 1}, *both)
+    yield Sign("except-first", found == {(m, k) for m, k in everything if m > 0}, *both)
+    yield Sign("other-micro-batches", True, *both)
 
 
-def _listed(runs: set[Run]) -> str:
+def _listed(runs: set[Cell]) -> str:
     """The recomputed micro-batches of each stage in words."""
     if not runs:
         return "nothing recomputed"

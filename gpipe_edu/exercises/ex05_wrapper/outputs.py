@@ -9,34 +9,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.exercises.case import Sign, Signs
-from gpipe_edu.exercises.networks import Array, Truth, gradients, one_device
+from gpipe_edu.exercises.networks import Array, Item, Truth, gradients, layer_of, one_device
 from gpipe_edu.words import listed, percent, with_article
 
 from .calls import Calls
 
 
-@dataclass(frozen=True)
-class Pipeline:
-    """How one was made, and of which layers."""
+class PipelineQuestion(NamedTuple):
+    """A pipeline that is built of `items`, and the mini-batches that it gets one after another.
 
-    layers: Sequence[ref.Layer]
+    trains: in training mode. graph: with a way back, which is then taken. rate: of an optimizer that steps after every
+    mini-batch; without one, gradients of all mini-batches add up. trains_x: the batch wants a gradient, too. names: of
+    the layers, a letter each. shared: all Tanhs are one layer.
+    """
+
+    items: list[Item]
     balance: list[int]
     M: int
-    checkpoint: str = "never"
+    checkpoint: str
+    batches: Sequence[tuple[Array, Array]] = ()
+    trains: bool = True
+    graph: bool = True
+    rate: float = 0.0
+    trains_x: bool = False
+    names: str = ""
+    shared: bool = False
 
     @property
     def call(self) -> str:
-        """How it was made, in code."""
+        """How it is built, in code."""
         return f'MyGPipe(net, {self.balance}, M={self.M}, checkpoint="{self.checkpoint}")'
 
-    @cached_property
+    @property
+    def layers(self) -> list[ref.Layer]:
+        """The network, new; a Dropout lets everything pass."""
+        return list(map(layer_of, self.items))
+
+    @property
     def stage_of(self) -> list[int]:
         """For every weight and bias the stage it is on."""
         ends = list(accumulate(self.balance))
@@ -44,17 +60,16 @@ class Pipeline:
         return [next(k for k, end in enumerate(ends) if place < end) for place in places]
 
 
-@dataclass(frozen=True)
-class Step:
-    """One mini-batch that went through a pipeline, see `watching.perform`; before: what the gradients were then."""
+class StepAnswer(NamedTuple):
+    """What came of one mini-batch, and of which activations are still in memory.
 
-    pipeline: Pipeline
-    x: Array
-    y: Array
-    before: Sequence[Array]
-    grads: Sequence[Array | None]
+    bad: the type of an output that is no tensor, and how many items it has, if it is a list or tuple. changed: whether
+    the mini-batch is not as it was.
+    """
+
+    grads: list[Array | None]
     held: int
-    bad: str
+    bad: str = ""
     several: int = 0
     output: Any = None
     has_graph: bool = False
@@ -62,17 +77,42 @@ class Step:
     dx: Array | None = None
     changed: bool = False
 
+
+class PipelineAnswer(NamedTuple):
+    """What came of a pipeline. weights: the places of its parameters among those of net, -1 for others."""
+
+    weights: list[int]
+    keys: list[str]
+    own_keys: list[str]
+    steps: list[Any]
+
+    @property
+    def answers(self) -> list[StepAnswer]:
+        """The steps, which have travelled."""
+        return [StepAnswer(*step) for step in self.steps]
+
+
+@dataclass(frozen=True)
+class PipelineStep:
+    """One mini-batch that went through a pipeline; before: what the gradients were then."""
+
+    asked: PipelineQuestion
+    came: StepAnswer
+    x: Array
+    y: Array
+    before: Sequence[Array] = ()
+
     @cached_property
     def truth(self) -> Truth:
         """What one device gives."""
         flat = self.x.reshape(-1, self.x.shape[-1])
-        truth = one_device(self.pipeline.layers, flat, self.y)
+        truth = one_device(self.asked.layers, flat, self.y)
         return truth._replace(output=truth.output.reshape(*self.x.shape[:-1], -1))
 
     @cached_property
     def read(self) -> Calls:
         """The calls of the layers."""
-        return Calls(self.calls, self.pipeline.balance, len(self.x), self.pipeline.M)
+        return Calls(self.came.calls, self.asked.balance, len(self.x), self.asked.M)
 
     @property
     def expected_grads(self) -> list[Array]:
@@ -82,55 +122,57 @@ class Step:
     @property
     def empty(self) -> list[int]:
         """The stages that have a weight without gradient."""
-        pairs = zip(self.pipeline.stage_of, self.grads, strict=True)
+        pairs = zip(self.asked.stage_of, self.came.grads, strict=True)
         return sorted({k for k, part in pairs if part is None or not np.any(part)})
 
 
-def about_the_form(step: Step) -> Signs:
+def about_the_form(step: PipelineStep) -> Signs:
     """Is the output a tensor of the right shape?"""
     shape = step.truth.output.shape
     wanted = f"a tensor of shape {shape}"
-    yield Sign("no-return", step.bad == "NoneType", wanted, "None")
-    yield Sign("not-joined", step.several > 0, wanted, f"{with_article(step.bad)} of {step.several}")
-    yield Sign("no-tensor", bool(step.bad), wanted, with_article(step.bad))
-    found = step.output.shape
-    told = (f"shape {shape}", f"shape {found}")
-    yield Sign("more-rows", found[1:] == shape[1:] and found[0] > shape[0], *told)
-    yield Sign("fewer-rows", found[1:] == shape[1:] and found[0] < shape[0], *told)
-    yield Sign("other-shape", found != shape, *told)
+    bad, several = step.came.bad, step.came.several
+    yield Sign("no-return", bad == "NoneType", wanted, "None")
+    yield Sign("not-joined", several > 0, wanted, f"{with_article(bad)} of {several}")
+    yield Sign("no-tensor", bool(bad), wanted, with_article(bad))
+    found = step.came.output.shape
+    both = (f"shape {shape}", f"shape {found}")
+    yield Sign("more-rows", found[1:] == shape[1:] and found[0] > shape[0], *both)
+    yield Sign("fewer-rows", found[1:] == shape[1:] and found[0] < shape[0], *both)
+    yield Sign("other-shape", found != shape, *both)
 
 
-def about_the_output(step: Step) -> Signs:
+def about_the_output(step: PipelineStep) -> Signs:
     """Is it that of one device, and is the mini-batch what it was?"""
-    if ref.gradient_difference([step.output], [step.truth.output]) > 1e-9:
-        ours, theirs = (np.sort(output, axis=0) for output in (step.output, step.truth.output))
+    mine, exact = step.came.output, step.truth.output
+    if ref.gradient_difference([mine], [exact]) > 1e-9:
+        ours, theirs = (np.sort(output, axis=0) for output in (mine, exact))
         same = np.allclose(ours, theirs, rtol=0, atol=1e-9)
         yield Sign("other-order", same, "row i belongs to sample i", "rows in another order")
         yield Sign("other-output", True, "net(x)", "other values")
-    yield Sign("x-changed", step.changed)
+    yield Sign("x-changed", step.came.changed)
 
 
-def about_gradients(step: Step) -> Signs:
+def about_gradients(step: PipelineStep) -> Signs:
     """Of all weights, and of x if it wants one."""
-    yield Sign("no-graph", not step.has_graph, "an output with a graph", "requires_grad=False")
-    error = ref.gradient_difference(step.grads, step.expected_grads)
+    yield Sign("no-graph", not step.came.has_graph, "an output with a graph", "requires_grad=False")
+    error = ref.gradient_difference(step.came.grads, step.expected_grads)
     if not error < 1e-9:
         came = f"gradients that are off by {percent(error)}" if np.isfinite(error) else "some gradients are missing"
         for sign in _blame(step):
             yield sign._replace(expected="the gradients of one device", came=sign.came or came)
 
 
-def _blame(step: Step) -> Signs:
+def _blame(step: PipelineStep) -> Signs:
     """What explains gradients that are not those of one device."""
-    exact, never, empty = step.truth.grads, step.pipeline.checkpoint == "never", step.empty
+    exact, never, empty = step.truth.grads, step.asked.checkpoint == "never", step.empty
     second = any(np.any(old) for old in step.before)
-    again = ref.gradient_difference(step.grads, exact) < 1e-9
+    again = ref.gradient_difference(step.came.grads, exact) < 1e-9
     yield Sign("replaced", second and (again or bool(empty and never)))
-    yield Sign("no-gradients", set(empty) == set(step.pipeline.stage_of), came="none")
+    yield Sign("no-gradients", set(empty) == set(step.asked.stage_of), came="none")
     none = f"none on stage {listed(empty)}"
     yield Sign("detached", bool(empty) and never, came=none)
     yield Sign("reentrant", bool(empty), came=none)
-    found = [part - old for part, old in zip(step.grads, step.before, strict=True) if part is not None]
+    found = [part - old for part, old in zip(step.came.grads, step.before, strict=True) if part is not None]
     for m, share in enumerate(_shares(step)):
         only = any(ref.gradient_difference([a], [b]) < 1e-9 for a, b in zip(found, share, strict=True))
         yield Sign("one-micro-batch" if never else "reentrant", only, came=f"only that of micro-batch {m}")
@@ -140,10 +182,10 @@ def _blame(step: Step) -> Signs:
     yield Sign("other-gradient")
 
 
-def _shares(step: Step) -> list[list[Array]]:
+def _shares(step: PipelineStep) -> list[list[Array]]:
     """What each micro-batch adds to the gradients, if there are several."""
-    pieces = [(x, y) for x, y in split_batch((step.x, step.y), step.pipeline.M) if len(x)]
+    pieces = [(x, y) for x, y in split_batch((step.x, step.y), step.asked.M) if len(x)]
     if len(pieces) == 1:
         return []
-    layers, N = step.pipeline.layers, len(step.x)
+    layers, N = step.asked.layers, len(step.x)
     return [[len(x) / N * part for part in gradients(layers, x, y)] for x, y in pieces]

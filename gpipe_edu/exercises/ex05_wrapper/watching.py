@@ -21,6 +21,9 @@ from torch.utils.checkpoint import CheckpointError
 from gpipe_edu.exercises.garbage import ignore_other_objects
 from gpipe_edu.exercises.networks import Array, Item, network
 from gpipe_edu.reference.twin import as_arrays
+from gpipe_edu.words import with_article
+
+from .outputs import PipelineAnswer, PipelineQuestion, StepAnswer
 
 
 class Log:
@@ -53,7 +56,7 @@ class Log:
         calls, self.calls, self.phase = self.calls, [], "F"
         return calls
 
-    def held(self) -> int:
+    def count_held(self) -> int:
         """How many activations are still in memory, of all since the last time."""
         gc.collect()
         alive = sum(not activation.expired() for activation in self.activations)
@@ -89,7 +92,7 @@ class Noting(nn.Module):
         return y
 
 
-def watched(items: Sequence[Item], names: str = "", shared: bool = False) -> tuple[nn.Sequential, Log]:
+def watch(items: Sequence[Item], names: str = "", shared: bool = False) -> tuple[nn.Sequential, Log]:
     """The network, whose layers have a letter of `names` each, or numbers; shared: all its Tanhs are one layer."""
     log = Log()
     places = [Noting(layer, place, log) for place, layer in enumerate(network(items))]
@@ -101,48 +104,28 @@ def watched(items: Sequence[Item], names: str = "", shared: bool = False) -> tup
 
 
 @ignore_other_objects()
-def perform(
-    MyGPipe: Any,
-    items: list[Item],
-    balance: list[int],
-    M: int,
-    checkpoint: str,
-    batches: Sequence[tuple[Array, Array]] = (),
-    trains: bool = True,
-    graph: bool = True,
-    rate: float = 0.0,
-    trains_x: bool = False,
-    names: str = "",
-    shared: bool = False,
-) -> Any:
-    """Build a pipeline and give it one mini-batch after another; what came out, and the calls of the layers.
-
-    trains: in training mode. graph: with a way back, which is then taken. rate: of an optimizer that steps after every
-    mini-batch; without one, gradients of all mini-batches add up. trains_x: the batch wants a gradient, too.
-    """
-    net, log = watched(items, names, shared)
+def perform(MyGPipe: Any, **given: Any) -> PipelineAnswer | dict[str, str]:
+    """The answer to a `PipelineQuestion`: build a pipeline, give it one mini-batch after another."""
+    asked = PipelineQuestion(**given)
+    net, log = watch(asked.items, asked.names, asked.shared)
     own = list(net.parameters())
-    pipe = MyGPipe(net, balance, M, checkpoint=checkpoint)
+    pipe = MyGPipe(net, asked.balance, asked.M, checkpoint=asked.checkpoint)
     if not isinstance(pipe, nn.Module):
-        return {"bad": type(pipe).__name__}
+        return {"slip": "not-a-module", "expected": "an nn.Module", "came": with_article(type(pipe).__name__)}
     place = {id(weight): index for index, weight in enumerate(own)}
-    found: dict[str, Any] = {
-        "bad": "",
-        "weights": [place.get(id(weight), -1) for weight in pipe.parameters()],
-        "keys": list(pipe.state_dict()),
-        "own_keys": list(net.state_dict()),
-        "steps": [],
-    }
-    if not trains:
+    weights = [place.get(id(weight), -1) for weight in pipe.parameters()]
+    answer = PipelineAnswer(weights, list(pipe.state_dict()), list(net.state_dict()), steps=[])
+    if not asked.trains:
         pipe.eval()
-    optimizer = torch.optim.SGD(own, lr=rate, momentum=0.5)
-    for x, y in batches:
-        step = _step(pipe, log, numbered(x).requires_grad_(trains_x), torch.from_numpy(y), graph)
-        found["steps"].append(step | {"grads": as_arrays(weight.grad for weight in own), "held": log.held()})
-        if rate:
+    optimizer = torch.optim.SGD(own, lr=asked.rate, momentum=0.5)
+    for x, y in asked.batches:
+        step = _step(pipe, log, number(x).requires_grad_(asked.trains_x), torch.from_numpy(y), asked.graph)
+        grads = as_arrays(weight.grad for weight in own)
+        answer.steps.append(StepAnswer(grads, log.count_held(), **step))
+        if asked.rate:
             optimizer.step()
             optimizer.zero_grad()
-    return found
+    return answer
 
 
 def _step(pipe: nn.Module, log: Log, x: Tensor, y: Tensor, graph: bool) -> dict[str, Any]:
@@ -158,7 +141,7 @@ def _step(pipe: nn.Module, log: Log, x: Tensor, y: Tensor, graph: bool) -> dict[
     log.remember(output)
     # What a network without the column of numbers would give.
     output = output[..., :-1] if output.dim() else output
-    step = {"bad": "", "output": output.detach().numpy().copy(), "has_graph": output.requires_grad}
+    step = {"output": output.detach().numpy().copy(), "has_graph": output.requires_grad}
     if graph and output.requires_grad and output.dim() == 2 and len(output) == len(y):
         log.phase = "R"
         try:
@@ -170,7 +153,7 @@ def _step(pipe: nn.Module, log: Log, x: Tensor, y: Tensor, graph: bool) -> dict[
     return step
 
 
-def numbered(x: Array) -> Tensor:
+def number(x: Array) -> Tensor:
     """The batch of shape (N, ..., features) with the numbers 1 to N as one more feature."""
     numbers = np.arange(1.0, len(x) + 1).reshape(-1, *[1] * (x.ndim - 1))
     return torch.from_numpy(np.concatenate([x, np.broadcast_to(numbers, (*x.shape[:-1], 1))], axis=-1))

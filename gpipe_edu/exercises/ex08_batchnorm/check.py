@@ -20,7 +20,7 @@ from gpipe_edu.exercises.forms import gathered
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 
-from .running_values import Array, Given, Update, about_mean, about_variance, in_digits
+from .running_values import Array, Update, UpdateQuestion, about_mean, about_variance, in_digits
 
 _HANDY: Final = (
     ([3, 3, 3, 3], 0.1, 0.5),
@@ -38,7 +38,7 @@ _FAR: Final = 100_000.0
 
 
 def perform(deferred_update: Any, **given: Any) -> Any:
-    """The new running values, and the inputs as they are afterwards. A momentum of None is left out."""
+    """The new running values for an `UpdateQuestion`, and its fields as they are afterwards."""
     found = deferred_update(*(value for value in given.values() if value is not None))
     one_array = hasattr(found, "ndim") and found.ndim < 2
     parts = found if one_array else gathered(found)
@@ -103,17 +103,17 @@ def _judge(exam: Exam, pieces: list[Array], old_mean: Array, old_var: Array, mom
     """Judge one call, which leaves out a momentum of None."""
     counts = [len(piece) for piece in pieces]
     means, variances = [piece.mean(axis=0) for piece in pieces], [piece.var(axis=0) for piece in pieces]
-    given = Given(old_mean, old_var, counts, means, variances, 0.1 if momentum is None else momentum)
-    case = exam.case(given.written(momentum is not None))
-    value, after = case.ask(**(given._asdict() | {"momentum": momentum}))
-    case.judge(_about_form(value, given))
-    same = all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(given[:5], after[:5], strict=True))
+    asked = UpdateQuestion(old_mean, old_var, counts, means, variances, momentum)
+    case = exam.case(asked.call)
+    value, after = case.ask(**asked._asdict())
+    case.judge(_about_form(value, asked))
+    same = all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(asked[:5], after[:5], strict=True))
     case.judge([Sign("input-changed", not same)])
     everything = np.concatenate(pieces)
     mean, var = (np.asarray(part, dtype=float) for part in value)
-    true_mean = given.mixed(old_mean, everything.mean(axis=0))
-    true_var = given.mixed(old_var, everything.var(axis=0, ddof=1))
-    update = Update(given, mean, var, true_mean, true_var)
+    true_mean = asked.mix(old_mean, everything.mean(axis=0))
+    true_var = asked.mix(old_var, everything.var(axis=0, ddof=1))
+    update = Update(asked, mean, var, true_mean, true_var)
     case.expected, case.came = in_digits(update.true_mean, update.mean)
     case.judge(about_mean(update))
     case.expected, case.came = in_digits(update.true_var, update.var)
@@ -121,12 +121,12 @@ def _judge(exam: Exam, pieces: list[Array], old_mean: Array, old_var: Array, mom
     return update
 
 
-def _about_form(value: Any, given: Given) -> Signs:
+def _about_form(value: Any, asked: UpdateQuestion) -> Signs:
     yield Sign("no-return", value is None, came="None")
     pair = isinstance(value, list) and len(value) == 2
     shape = f", shape {value.shape}" if isinstance(value, np.ndarray) else ""
     yield Sign("not-a-pair", not pair, expected="two arrays", came=name_of(value) + shape)
-    wanted = given.running_mean.shape
+    wanted = asked.running_mean.shape
     for part in value:
         came = f"shape {np.shape(part)}" if isinstance(part, np.ndarray | list | tuple) else name_of(part)
         yield Sign("other-shape", np.shape(part) != wanted, expected=f"shape {wanted}", came=came)

@@ -13,23 +13,29 @@ from gpipe_edu.exercises.case import Belief, Sign, Signs, explaining
 Array: TypeAlias = NDArray[Any]
 
 
-class Given(NamedTuple):
-    """What the function gets."""
+class UpdateQuestion(NamedTuple):
+    """What the function gets; a momentum of None is left out."""
 
     running_mean: Array
     running_var: Array
     counts: list[int]
     means: list[Array]
     variances: list[Array]
-    momentum: float
+    momentum: float | None
 
-    def mixed(self, old: Array, new: Any) -> Array:
+    @property
+    def rate(self) -> float:
+        """The momentum, which is 0.1 if it is left out."""
+        return 0.1 if self.momentum is None else self.momentum
+
+    def mix(self, old: Array, new: Any) -> Array:
         """One step of a running value."""
-        return np.asarray((1 - self.momentum) * old + self.momentum * new)
+        return np.asarray((1 - self.rate) * old + self.rate * new)
 
-    def written(self, momentum: bool) -> str:
-        """The call, so that it can be tried if it is small; without the momentum if that is left out."""
-        last = [f"momentum={self.momentum:g}"] if momentum else []
+    @property
+    def call(self) -> str:
+        """In code, so that it can be tried if it is small."""
+        last = [] if self.momentum is None else [f"momentum={self.momentum:g}"]
         if len(self.running_mean) > 2:
             names = ["running_mean", "running_var", f"counts={self.counts}", "means", "variances"]
             return f"deferred_update({', '.join([*names, *last])})"
@@ -42,9 +48,9 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Update:
-    """One call: what was given, the running values that came, and the true ones."""
+    """One call: what was asked, the running values that came, and the true ones."""
 
-    given: Given
+    asked: UpdateQuestion
     mean: Array
     var: Array
     true_mean: Array
@@ -53,24 +59,24 @@ class Update:
 
 def about_mean(update: Update) -> Signs:
     """Of a running mean that is wrong."""
-    given, mean, truth = update.given, update.mean, update.true_mean
+    asked, mean, truth = update.asked, update.mean, update.true_mean
     if _near(mean, truth):
         return
     yield Sign("swapped", _near(mean, update.true_var) and _near(update.var, truth))
     yield Sign("rounded", _near(mean, truth, 1e-4))
-    old, means, momentum = given.running_mean, given.means, given.momentum
-    exact = (np.array(given.counts) / sum(given.counts)) @ np.array(means)
+    old, means, rate = asked.running_mean, asked.means, asked.rate
+    exact = (np.array(asked.counts) / sum(asked.counts)) @ np.array(means)
     one_by_one = old
     for one in means:
-        one_by_one = given.mixed(one_by_one, one)
+        one_by_one = asked.mix(one_by_one, one)
     beliefs = [
         Belief("momentum-ignored", (0.9 * old + 0.1 * exact,)),
         Belief("per-micro-batch", (one_by_one,)),
-        Belief("momentum-reversed", (momentum * old + (1 - momentum) * exact,)),
+        Belief("momentum-reversed", (rate * old + (1 - rate) * exact,)),
         Belief("no-running", (exact,)),
-        Belief("mean-of-means", (given.mixed(old, np.mean(means, axis=0)),)),
-        Belief("last-only", (given.mixed(old, means[-1]),)),
-        Belief("adds-up", (old + momentum * exact,)),
+        Belief("mean-of-means", (asked.mix(old, np.mean(means, axis=0)),)),
+        Belief("last-only", (asked.mix(old, means[-1]),)),
+        Belief("adds-up", (old + rate * exact,)),
     ]
     yield from explaining(beliefs, lambda guess: _near(mean, guess))
     yield Sign("other-mean")
@@ -78,10 +84,10 @@ def about_mean(update: Update) -> Signs:
 
 def about_variance(update: Update) -> Signs:
     """Of a running variance that is wrong, where the running mean is right."""
-    given, var, truth = update.given, update.var, update.true_var
+    asked, var, truth = update.asked, update.var, update.true_var
     if _near(var, truth):
         return
-    counts, means, variances = given.counts, given.means, given.variances
+    counts, means, variances = asked.counts, asked.means, asked.variances
     N = sum(counts)
     shares = np.array(counts) / N
     mean = shares @ np.array(means)
@@ -103,7 +109,7 @@ def about_variance(update: Update) -> Signs:
         Belief("standard-deviation", (np.sqrt(whole * bessel),)),
         Belief("raw-moment", ((whole + mean**2) * bessel,)),
     ]
-    yield from explaining(beliefs, lambda guess: _near(var, given.mixed(given.running_var, guess)))
+    yield from explaining(beliefs, lambda guess: _near(var, asked.mix(asked.running_var, guess)))
     yield Sign("other-variance")
 
 

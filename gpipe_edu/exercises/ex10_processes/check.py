@@ -17,7 +17,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.data import digits
 from gpipe_edu.distributed import Crew
 from gpipe_edu.exercises.case import Case, Exam, Sign
-from gpipe_edu.exercises.networks import Item, items_of
+from gpipe_edu.exercises.networks import items_of
 from gpipe_edu.process.packing import Forwarded
 from gpipe_edu.sandbox.findings import Chart, Success, Trouble
 from gpipe_edu.schedule import Schedule
@@ -25,10 +25,10 @@ from gpipe_edu.split import split_batch
 from gpipe_edu.words import percent, plural
 
 from .diaries import about_buffers, about_habits, about_messages, about_ops, last_step
-from .failed import Failed, about_failure
-from .inside import in_process
-from .numbers import about_gradients, about_loss, about_weights
-from .step_run import Run
+from .failed import Failure, about_failure
+from .one_process import run_in_process
+from .results import about_gradients, about_loss, about_weights
+from .step_run import Diaries, ProcessAnswer, StepAnswer, StepQuestion, StepRun
 
 unpack = Forwarded
 
@@ -42,19 +42,22 @@ _crew = Crew()
 """In the learner's process: waits between two calls, because starting takes long."""
 
 
-def perform(run_stage: Any, items: list[Item], x: Any, y: Any, schedule: Schedule, steps: int) -> dict[str, Any]:
-    """Training steps in processes: what the last one gave back, what each has afterwards, and what all have noted."""
+def perform(run_stage: Any, **given: Any) -> StepAnswer:
+    """The answer to a `StepQuestion`, by processes."""
+    _, x, y, schedule, _ = asked = StepQuestion(**given)
     K, M = schedule.stages, schedule.micro_batches
     xs, ys = split_batch(x, M), split_batch(y, M)
     counts, pieces = [len(piece) for piece in xs], {0: xs, K - 1: ys}
-    calls = [partial(in_process, run_stage, k, schedule, items, counts, pieces.get(k), steps) for k in range(K)]
+    calls = [
+        partial(run_in_process, run_stage, k, schedule, asked.items, counts, pieces.get(k), asked.steps)
+        for k in range(K)
+    ]
     try:
-        values, diaries = _crew.run(calls, _LIMIT)
+        return StepAnswer(*_crew.run(calls, _LIMIT))
     except Exception as error:
-        what = type(error).__name__, str(error), getattr(error, "lines", [])
+        lines, reason = getattr(error, "lines", []), getattr(error, "reason", "")
         seconds = getattr(error, "seconds", None) or _LIMIT
-        return {"failed": what, "reason": getattr(error, "reason", ""), "seconds": seconds, "diaries": _crew.diaries}
-    return {"values": values, "diaries": diaries}
+        return StepAnswer([], _crew.diaries, Failure(type(error).__name__, str(error), lines, reason, seconds))
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -87,21 +90,23 @@ def examine(exam: Exam, rng: Random) -> Success:
     return exam.success(Chart("your two processes", str(schedule)), error=max(run.errors))
 
 
-def _judge(exam: Exam, rng: Random, sizes: list[int], x: Any, y: Any, schedule: Schedule, steps: int = 1) -> Run:
-    """Judge some steps of a network, all with the same weights and the same mini-batch."""
+def _judge(exam: Exam, rng: Random, sizes: list[int], x: Any, y: Any, schedule: Schedule, steps: int = 1) -> StepRun:
+    """Judge some steps."""
     K, M, N = schedule.stages, schedule.micro_batches, len(x)
     layers = ref.mlp(sizes, activation="tanh", seed=rng.randrange(2**32))
     call = f"{K} processes, {schedule.name}, {plural(M, 'micro-batch')} of {plural(N, 'sample')} in all"
     case = exam.case(f"{call}, the second of two steps" if steps > 1 else call)
-    found = case.ask(items=items_of(layers), x=x, y=y, schedule=schedule, steps=steps)
-    if "failed" in found:
-        _judge_failure(case, schedule, found)
-    diaries = [last_step(diary) for diary in found["diaries"]]
-    run = Run(schedule, layers, x, y, diaries, *zip(*found["values"], strict=True))
-    case.judge(about_habits(run.schedule, run.diaries))
-    case.judge(about_ops(run.schedule, run.diaries))
+    asked = StepQuestion(items_of(layers), x, y, schedule, steps)
+    answer = case.ask_for(StepAnswer, asked)
+    if answer.failure:
+        _judge_failure(case, schedule, Failure(*answer.failure), answer.diaries)
+    processes = [ProcessAnswer(*process) for process in answer.processes]
+    run = StepRun(asked, processes, [last_step(diary) for diary in answer.diaries])
+    case.judge(about_habits(schedule, run.diaries))
+    case.judge(about_ops(schedule, run.diaries))
     case.judge(about_buffers(run.diaries))
-    case.judge([Sign("eval-mode", not all(run.training), expected="training mode", came="evaluation mode")])
+    trained = all(process.training for process in processes)
+    case.judge([Sign("eval-mode", not trained, expected="training mode", came="evaluation mode")])
     case.judge(about_weights(run))
     case.expected, case.came = f"the last process returns {run.true_loss:.6f}", run.loss_in_words
     case.judge(about_loss(run))
@@ -114,16 +119,14 @@ def _judge(exam: Exam, rng: Random, sizes: list[int], x: Any, y: Any, schedule: 
     return run
 
 
-def _judge_failure(case: Case, schedule: Schedule, found: Any) -> None:
+def _judge_failure(case: Case, schedule: Schedule, failure: Failure, diaries: Diaries) -> None:
     """Raise Wrong, Unwritten for a run that did not come to its end."""
-    kind, message, lines = found["failed"]
-    reason, diaries = found["reason"], found["diaries"]
-    where = case.exam.lines(lines)
-    trouble = Trouble(kind, message.partition("\n")[0], where)
+    where = case.exam.lines(failure.lines)
+    trouble = Trouble(failure.kind, failure.message.partition("\n")[0], where)
     case.judge(about_habits(schedule, diaries))
-    case.judge(about_failure(Failed(reason, message, trouble, diaries)))
-    if reason == "late":
-        trouble = Trouble("stopped", "", where, seconds=found["seconds"])
-    if reason in ("died", "exit"):
-        trouble = Trouble("exit", message, where)
+    case.judge(about_failure(failure, trouble, diaries))
+    if failure.reason == "late":
+        trouble = Trouble("stopped", "", where, seconds=failure.seconds)
+    if failure.reason in ("died", "exit"):
+        trouble = Trouble("exit", failure.message, where)
     case.fail(trouble)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from math import prod
-from typing import TypeAlias
 
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.exercises.case import Sign, Signs
 from gpipe_edu.schedule import Schedule
 
-from .step_run import Run
-
-Diaries: TypeAlias = Sequence[Sequence[Entry]]
+from .step_run import Diaries, StepRun
 
 
 def last_step(diary: Sequence[Entry]) -> list[Entry]:
@@ -98,7 +95,7 @@ def about_buffers(diaries: Diaries) -> Signs:
                 flying = {post: sent for post, sent in flying.items() if sent[1] != coming[ended]}
 
 
-def about_messages(run: Run) -> Signs:
+def about_messages(run: StepRun) -> Signs:
     """Between neighbours went activations and gradients, and nothing else to anybody. For a run right so far."""
     for source, target in ((a, b) for a in range(run.K) for b in range(run.K) if a != b):
         posts = [entry for entry in run.diaries[source] if _sends(entry) and entry["peer"] == target]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu.distributed.waits import Traffic
 from gpipe_edu.exercises.case import Sign, Signs
 from gpipe_edu.sandbox.findings import Trouble
+
+from .step_run import Diaries
 
 _REASONS: Final = ("sends", "receives", "waits", "tags", "returned", "unreceived", "unwaited", "dtype", "no-neighbour")
 """Those that the watched processes give and that are slips as they are."""
@@ -23,46 +24,43 @@ _ERRORS: Final = (
 """What a message of PyTorch's contains."""
 
 
-class Failed(NamedTuple):
-    """reason: what the traffic between the processes says. message: all of it, of which `trouble` has the first line.
+class Failure(NamedTuple):
+    """An error: its type, its message and its lines; what the traffic says of it, and how long there was."""
 
-    diaries: up to then.
-    """
-
-    reason: str
+    kind: str
     message: str
-    trouble: Trouble
-    diaries: Sequence[Sequence[dict[str, Any]]]
+    lines: list[Any]
+    reason: str
+    seconds: float
 
 
-def about_failure(failed: Failed) -> Signs:
-    """If none of them shows, it is an error like others."""
-    reason = "unwaited" if failed.reason == "lost" else failed.reason  # which of the two is a matter of luck
+def about_failure(failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:
+    """If none of them shows, it is an error like others. diaries: up to then."""
+    reason = "unwaited" if failure.reason == "lost" else failure.reason  # which of the two is a matter of luck
     if reason == "size":
-        yield from _about_sizes(failed)
+        yield from _about_sizes(trouble, diaries)
     for name in _REASONS:
-        yield Sign(name, reason == name, trouble=failed.trouble)
-    yield from _about_none(failed)
+        yield Sign(name, reason == name, trouble=trouble)
+    yield from _about_none(failure.message, trouble, diaries)
     for slip, words in _ERRORS:
-        yield Sign(slip, words in failed.message, trouble=failed.trouble)
+        yield Sign(slip, words in failure.message, trouble=trouble)
 
 
-def _about_sizes(failed: Failed) -> Signs:
-    for sent, received in Traffic(failed.diaries).met():
+def _about_sizes(trouble: Trouble, diaries: Diaries) -> Signs:
+    for sent, received in Traffic(diaries).met():
         expected, came = f"received as {received.shape}", f"sent {sent.shape}"
         other, same_features = sent.shape != received.shape, sent.shape[1:] == received.shape[1:]
-        yield Sign("first-size", other and same_features, expected=expected, came=came, trouble=failed.trouble)
-        yield Sign("other-shape", other, expected=expected, came=came, trouble=failed.trouble)
+        yield Sign("first-size", other and same_features, expected=expected, came=came, trouble=trouble)
+        yield Sign("other-shape", other, expected=expected, came=came, trouble=trouble)
 
 
-def _about_none(failed: Failed) -> Signs:
+def _about_none(message: str, trouble: Trouble, diaries: Diaries) -> Signs:
     """Where None stood for the `pieces` of a process in the middle, or for a gradient that was to be sent."""
-    trouble = failed.trouble
-    if "NoneType" not in failed.message or not trouble.where:
+    if "NoneType" not in message or not trouble.where:
         return
     text = trouble.where[-1].text
-    yield Sign("no-pieces", "subscriptable" in failed.message and "pieces" in text, trouble=trouble)
-    needs = [entry["needs"] for diary in failed.diaries[1:] for entry in diary if entry.get("op") == "F"]
+    yield Sign("no-pieces", "subscriptable" in message and "pieces" in text, trouble=trouble)
+    needs = [entry["needs"] for diary in diaries[1:] for entry in diary if entry.get("op") == "F"]
     sent = "send" in text or ".grad" in text
     yield Sign("no-requires-grad", sent and bool(needs) and not any(needs), trouble=trouble)
     yield Sign("no-grad-yet", sent, trouble=trouble)

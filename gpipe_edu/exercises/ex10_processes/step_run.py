@@ -6,50 +6,79 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from gpipe_edu import reference as ref
 from gpipe_edu.distributed.diary import Entry
-from gpipe_edu.exercises.networks import Array
+from gpipe_edu.exercises.networks import Array, Item, layer_of
 from gpipe_edu.exercises.weighting import Parts, flat, parts_of
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform
 
+Diaries: TypeAlias = Sequence[Sequence[Entry]]
+"""What each process has noted."""
 
-@dataclass(frozen=True)
-class Run:
-    """What was asked for, and what came, with one item for each process.
 
-    diaries: of the last step. values: what the last process gave back, None for all others. grads, weights: afterwards.
-    training: whether the stage was and is in training mode. came_back: for each forward, whether a gradient that is not
-    all zeros came back to its result.
-    """
+class StepQuestion(NamedTuple):
+    """Training steps of a network in processes, all with the same weights and the same mini-batch."""
 
-    schedule: Schedule
-    layers: list[ref.Layer]
+    items: list[Item]
     x: Array
     y: Array
-    diaries: Sequence[Sequence[Entry]]
-    values: Sequence[Any]
-    grads: Sequence[Sequence[Array | None]]
-    weights: Sequence[Sequence[Array | None]]
-    training: Sequence[bool]
-    came_back: Sequence[Sequence[bool]]
+    schedule: Schedule
+    steps: int
+
+
+class StepAnswer(NamedTuple):
+    """What each process has afterwards, and what all have noted; or why they did not come to the end."""
+
+    processes: list[Any]
+    diaries: Diaries
+    failure: tuple[Any, ...] | None = None
+
+
+class ProcessAnswer(NamedTuple):
+    """What one process has afterwards.
+
+    loss: what the function gave back in the last process: a number, None, or what it is in words. training: whether the
+    stage was and is in training mode. came_back: for each forward, whether a gradient that is not all zeros came back
+    to its result.
+    """
+
+    loss: Any
+    grads: list[Array | None]
+    weights: list[Array | None]
+    training: bool
+    came_back: list[bool]
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """A question, the answer of each process, and what each has noted in the last step."""
+
+    asked: StepQuestion
+    processes: Sequence[ProcessAnswer]
+    diaries: Diaries
 
     @property
     def K(self) -> int:
         """How many processes there are."""
-        return self.schedule.stages
+        return self.asked.schedule.stages
 
     @property
     def M(self) -> int:
         """How many micro-batches there are."""
-        return self.schedule.micro_batches
+        return self.asked.schedule.micro_batches
+
+    @cached_property
+    def layers(self) -> list[ref.Layer]:
+        """The network."""
+        return list(map(layer_of, self.asked.items))
 
     @property
     def loss(self) -> Any:
-        """What the last process gave back: a number, None, or what it is in words."""
-        return self.values[-1]
+        """That of the last process."""
+        return self.processes[-1].loss
 
     @property
     def loss_in_words(self) -> str:
@@ -63,7 +92,7 @@ class Run:
 
     @cached_property
     def _one_device(self) -> tuple[float, list[ref.layer.Params]]:
-        return ref.train_sequential(self.layers, self.x, self.y)
+        return ref.train_sequential(self.layers, self.asked.x, self.asked.y)
 
     @property
     def true_loss(self) -> float:
@@ -77,17 +106,17 @@ class Run:
     @cached_property
     def errors(self) -> list[float]:
         """How far the gradients of each stage are from those of one device."""
-        return [ref.gradient_difference(self.grads[k], self.true_grads(k)) for k in range(self.K)]
+        return [ref.gradient_difference(self.processes[k].grads, self.true_grads(k)) for k in range(self.K)]
 
     def numbers_between(self, k: int) -> int:
         """How many numbers are in all activations, or all gradients, between stages k and k + 1."""
         behind = self.layers[self.stages[k].stop :]
-        return len(self.x) * next(len(layer.params["weight"]) for layer in behind if layer.params)
+        return len(self.asked.x) * next(len(layer.params["weight"]) for layer in behind if layer.params)
 
     def parts(self, k: int, kind: str) -> Parts:
         """Each micro-batch alone, with the gradients of stage k, in the order of its row's "F" or "B"."""
-        order = [op.micro_batch for op in self.schedule.rows[k] if op.kind == kind]
-        return parts_of(self.layers, self.x, self.y, self.M, stage=self.stages[k], order=order)
+        order = [op.micro_batch for op in self.asked.schedule.rows[k] if op.kind == kind]
+        return parts_of(self.layers, self.asked.x, self.asked.y, self.M, stage=self.stages[k], order=order)
 
 
 def cuts_of(layers: int, K: int) -> list[int]:

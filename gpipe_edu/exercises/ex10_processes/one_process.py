@@ -8,34 +8,36 @@ from typing import Any
 import numpy as np
 
 from gpipe_edu.distributed.training import rank_steps
-from gpipe_edu.exercises.networks import Array, Item, network
+from gpipe_edu.exercises.networks import Item, network
 from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.words import with_article
 
-from .step_run import cuts_of
+from .step_run import ProcessAnswer, cuts_of
 
 
-def in_process(
+def run_in_process(
     run_stage: Any, k: int, schedule: Schedule, items: list[Item], counts: list[int], pieces: Any, steps: int
-) -> tuple[Any, list[Array | None], list[Array | None], bool, list[bool]]:
-    """In process k, after all steps: see the fields of `Run`, for one process."""
+) -> ProcessAnswer:
+    """What process k has after all steps."""
     import torch
 
     K = schedule.stages
     a, b = list(pairwise(cuts_of(len(items), K)))[k]
     stage = network(items)[a:b]
-    training, came_back = _watched(stage)
+    training, came_back = _watch(stage)
     shapes: list[tuple[int, ...]] = [(n, _width(items, a)) for n in counts]
     tensors = None if pieces is None else [torch.from_numpy(piece) for piece in pieces]
     loss_fn, ops = torch.nn.CrossEntropyLoss(), list(schedule.rows[k])
     value, grads = rank_steps(run_stage, k, K, stage, ops, shapes, tensors, loss_fn, steps)
     training.append(all(module.training for module in stage.modules()))
     loss = _number(value) if k == K - 1 else None
-    return loss, as_arrays(grads), as_arrays(stage.parameters()), all(training), came_back[-len(counts) :]
+    return ProcessAnswer(
+        loss, as_arrays(grads), as_arrays(stage.parameters()), all(training), came_back[-len(counts) :]
+    )
 
 
-def _watched(stage: Any) -> tuple[list[bool], list[bool]]:
+def _watch(stage: Any) -> tuple[list[bool], list[bool]]:
     """Two lists that grow with each forward: was it in training mode, and did a gradient other than 0 come back."""
     training: list[bool] = []
     came_back: list[bool] = []

@@ -13,19 +13,19 @@ from gpipe_edu.exercises.case import Sign, Signs, explaining
 from gpipe_edu.exercises.networks import Array
 from gpipe_edu.words import percent
 
-from .step_run import Run
+from .step_run import StepRun
 
 
-def about_weights(run: Run) -> Signs:
+def about_weights(run: StepRun) -> Signs:
     """The step left the weights as they were."""
     for k, stage in enumerate(run.stages):
         before = [value for layer in run.layers[stage] for value in layer.params.values()]
-        change = ref.gradient_difference(run.weights[k], before)
+        change = ref.gradient_difference(run.processes[k].weights, before)
         expected, came = f"process {k}: the weights as they were", f"changed by {percent(change)}"
         yield Sign("weights-changed", change > 0, expected=expected, came=came)
 
 
-def about_loss(run: Run) -> Signs:
+def about_loss(run: StepRun) -> Signs:
     """The last process gave back the mini-batch's mean loss."""
     yield Sign("no-return", run.loss is None)
     yield Sign("no-loss", isinstance(run.loss, str))
@@ -37,14 +37,15 @@ def about_loss(run: Run) -> Signs:
     yield Sign("other-loss")
 
 
-def about_gradients(run: Run, k: int) -> Signs:
+def about_gradients(run: StepRun, k: int) -> Signs:
     """Of stage k, where the loss is right, and the gradients of the stages behind it."""
-    ours, theirs, is_last = run.grads[k], run.true_grads(k), k == run.K - 1
+    ours, came_back = run.processes[k].grads, run.processes[k].came_back
+    theirs, is_last = run.true_grads(k), k == run.K - 1
     if run.errors[k] < 1e-10:
         return
     if not is_last:
-        yield Sign("zeros-came-back", not any(run.came_back[k]))
-        yield Sign("some-zeros-came-back", not all(run.came_back[k]))
+        yield Sign("zeros-came-back", not any(came_back))
+        yield Sign("some-zeros-came-back", not all(came_back))
     yield Sign("emptied", all(grad is None or not np.any(grad) for grad in ours))
     yield Sign("rounded", run.errors[k] < 1e-6)
     factor = _factor(ours, theirs)
