@@ -46,23 +46,20 @@ def adopted(child: int) -> list[int]:
 def end() -> None:
     """End every descendant of this process. For one that has adopted, and starts nothing meanwhile."""
     deadline = time.monotonic() + _PATIENCE
-    while sys.platform == "linux" and time.monotonic() < deadline:
-        found = _children()  # with each that ends, what it has started is among them
+    while sys.platform == "linux" and _any_left() and time.monotonic() < deadline:
+        found = _children()  # what they have started is among them once they have ended
         for what in (signal.SIGSTOP, signal.SIGKILL):  # what stands still starts no other
             for pid in found:
                 with suppress(OSError):
                     os.kill(pid, what)
-        gone = _reap()
-        if not found and not gone:
-            return
         time.sleep(0.005)
 
 
 def _children() -> list[int]:
     """Those of this process, with those that have ended and of whom it has taken no notice."""
     found: list[int] = []
-    with suppress(OSError):
-        for thread in Path("/proc/self/task").iterdir():
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # the thread has ended
             found += map(int, (thread / "children").read_text().split())
     return found
 
@@ -74,10 +71,10 @@ def _runs(pid: int) -> bool:
     return False
 
 
-def _reap() -> bool:
-    """Take notice of those that have ended; whether there were any."""
-    gone = False
+def _any_left() -> bool:
+    """Whether there are children that run; of those that have ended notice is taken."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
-            gone = True
-    return gone
+            pass
+        return True
+    return False
