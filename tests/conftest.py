@@ -31,7 +31,7 @@ for _profile, _examples in ((DAILY, 50), (WHOLE, 100)):
 
 
 def pytest_configure(config):
-    settings.load_profile(WHOLE if config.getoption("whole") else DAILY)
+    settings.load_profile(WHOLE if config.getoption("whole", False) else DAILY)
 
 
 @pytest.fixture

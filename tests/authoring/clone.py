@@ -17,7 +17,9 @@ PARTS = (
     "tests/oracle.py",
     "tests/recipes.py",
     "tests/__init__.py",
+    "tests/amount.py",
     "tests/conftest.py",
+    "tests/processes.py",
 )
 FOLDER = "gpipe_edu/exercises/ex17_way_back"
 MASTER = "solutions/exercise_17_way_back.py"
