@@ -60,7 +60,7 @@ class Belief(NamedTuple):
     variants: tuple[Any, ...]
 
 
-def explaining(beliefs: Iterable[Belief], fits: Callable[[Any], bool]) -> Iterator[Sign]:
+def try_beliefs(beliefs: Iterable[Belief], fits: Callable[[Any], bool]) -> Iterator[Sign]:
     """A sign for each belief: it shows if some variant fits what came."""
     for belief in beliefs:
         yield Sign(belief.slip, any(map(fits, belief.variants)))
@@ -114,7 +114,7 @@ class Exam:
         return self._sandbox.lines(found)
 
     @contextmanager
-    def told_as(self, slip: str, **words: object) -> Iterator[None]:
+    def blame_on(self, slip: str, **words: object) -> Iterator[None]:
         """Whatever is wrong inside is this slip, because the case differs in one thing from others that were right.
 
         What had to be stopped has its own reason.
@@ -168,15 +168,15 @@ class Case:
             raise self.wrong(Sign(str(value["slip"]), expected=str(value["expected"]), came=str(value["came"])))
         return answer(*value)
 
-    def refuses(self, sign: Sign, shown: Callable[[Any], str] | None = None, **given: Any) -> None:
+    def refuses(self, sign: Sign, describe: Callable[[Any], str] | None = None, **given: Any) -> None:
         """Make sure that the function raises ValueError for `given`; if it returns something, that is `sign`.
 
-        shown: tells what was returned, where `perform` adds something to it. Raises Wrong, Unwritten.
+        describe: says what was returned, where `perform` adds something to it. Raises Wrong, Unwritten.
         """
         value, trouble = self.exam.reply(**given)
         sign = sign._replace(expected="ValueError")
         if trouble is None:
-            self.judge([sign._replace(came=(shown or _brief)(value))])
+            self.judge([sign._replace(came=(describe or _brief)(value))])
         elif "ValueError" not in trouble.bases:
             if trouble.kind in STOPPED:
                 self.fail(trouble)

@@ -53,7 +53,7 @@ def items_of(layers: Sequence[ref.Layer]) -> list[Item]:
     return [(layer.params["weight"].copy(), layer.params["bias"].copy()) if layer.params else None for layer in layers]
 
 
-def network(items: Iterable[Item]) -> Any:
+def build_network(items: Iterable[Item]) -> Any:
     """In the learner's process: the layers as nn.Sequential, in double precision and on one thread."""
     import torch
 

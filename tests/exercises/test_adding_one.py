@@ -41,11 +41,11 @@ because = "It has the loss."
 """The stages, last one first."""
 
 from gpipe_edu.exercises.case import Sign
-from gpipe_edu.exercises.forms import gathered
+from gpipe_edu.exercises.forms import gather
 
 
 def perform(way_back, K):
-    return gathered(way_back(K))
+    return gather(way_back(K))
 
 
 def examine(exam, rng):

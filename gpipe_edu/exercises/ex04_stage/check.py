@@ -18,7 +18,7 @@ from gpipe_edu import gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign, Signs
-from gpipe_edu.exercises.forms import gathered
+from gpipe_edu.exercises.forms import gather
 from gpipe_edu.exercises.networks import Array
 from gpipe_edu.reference.stage import Stage
 from gpipe_edu.sandbox.findings import Chart, Success
@@ -93,7 +93,7 @@ def perform(Theirs: Any, **given: Any) -> StageAnswer | dict[str, str]:
         results = [ref.train_pipeline(layers, x, y, asked.schedule, make_stage=make_stage) for x, y in asked.batches]
     except NotComputable as error:
         return error.said
-    grads = [gathered(stage.theirs.grads) for stage in stages.values()]
+    grads = [gather(stage.theirs.grads) for stage in stages.values()]
     return StageAnswer(
         loss=results[-1].loss,
         grads=[layer for each in grads for layer in (each if isinstance(each, list) else [each])],
@@ -116,7 +116,7 @@ def examine(exam: Exam, rng: Random) -> Success:
         for schedule in (gpipe(K, M), one_f_one_b(K, M)):
             # Wrong gradients first, whatever is held: they say more about the idea.
             _judge(exam, rng, sizes, [batch(N)], schedule, memory=index > 2)
-    with exam.told_as("second-mini-batch"):
+    with exam.blame_on("second-mini-batch"):
         _judge(exam, rng, sizes, [batch(8), batch(11)], gpipe(2, 3))
     data, first = digits(), rng.randrange(1000)
     chosen = slice(first, first + 48)

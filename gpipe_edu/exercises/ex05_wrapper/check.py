@@ -69,7 +69,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     _judge_without_graph(exam, rng, build(small, [3, 2, 2], 3))
     _evaluate(exam, rng, build(small, [4, 3, 3], 3))
     _judge_dropout(exam, rng, build([5, 24, 24, 4], [4, 3], 4, "always"))
-    with exam.told_as("doubled-layer"):
+    with exam.blame_on("doubled-layer"):
         _judge_a_doubled_layer(exam, rng, build(even, [3, 2, 2], 2))
     _judge_refusals(exam, build(small, [4, 3], 2, "never"))
     return _train_on_digits(exam, rng, build([64, 24, 24, 24, 10], [3, 2, 2], 4))
@@ -180,7 +180,7 @@ def _evaluate(exam: Exam, rng: Random, question: PipelineQuestion) -> None:
     wrong = ref.gradient_difference([step.came.output], [step.truth.output]) > 1e-9
     case.judge([Sign("never-evaluates", wrong, "the output of net.eval()", "other values")])
     case.judge(signs(step.read))
-    with exam.told_as("only-training-recomputes"):
+    with exam.blame_on("only-training-recomputes"):
         case.judge(about_recompute(step.read, question.checkpoint))
 
 

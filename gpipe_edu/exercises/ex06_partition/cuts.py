@@ -12,7 +12,7 @@ from functools import partial
 from itertools import accumulate, combinations, pairwise
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.exercises.case import Belief, Sign, explaining
+from gpipe_edu.exercises.case import Belief, Sign, try_beliefs
 
 Costs = Sequence[float]
 Counts = tuple[int, ...]
@@ -62,7 +62,7 @@ def _filled(costs: Sequence[Any], start: int, last: int, limit: float, over: boo
 
 def beliefs_behind(balances: Sequence[Balance]) -> Iterator[Sign]:
     """Beliefs of which one variant explains all that came."""
-    return explaining(BELIEFS, lambda variant: all(map(variant, balances)))
+    return try_beliefs(BELIEFS, lambda variant: all(map(variant, balances)))
 
 
 def _cuts(L: int, K: int) -> Iterator[Counts]:

@@ -81,7 +81,7 @@ def examine(exam: Exam, rng: Random) -> Success:
 
     for schedule, N in cases:
         small(schedule, N)
-    with exam.told_as("second-step"):
+    with exam.blame_on("second-step"):
         small(one_f_one_b(2, 4), 10, steps=2)
     x, y, _, _ = digits()
     first, schedule = rng.randrange(1000), one_f_one_b(2, 6)
