@@ -54,7 +54,7 @@ _Answer = TypeVar("_Answer", bound=NamedTuple)
 
 
 class Belief(NamedTuple):
-    """A misconception, and what somebody who has it may give: several ways to act on it are its variants."""
+    """A misconception, and what those who have it may give: several ways to act on it are its variants."""
 
     slip: str
     variants: tuple[Any, ...]
@@ -98,7 +98,7 @@ class Exam:
         return Case(self, call, expected)
 
     def reply(self, **given: Any) -> Reply:
-        """Whatever comes back. Raises Unwritten."""
+        """What comes back, an error too. Raises Unwritten."""
         self.calls += 1
         reply = self._sandbox(**given)
         if reply.trouble and self.is_the_stub(reply.trouble):
@@ -115,7 +115,7 @@ class Exam:
 
     @contextmanager
     def blame_on(self, slip: str, **words: object) -> Iterator[None]:
-        """Whatever is wrong inside is this slip, because the case differs in one thing from others that were right.
+        """All that is wrong inside is this slip, because the case differs in one thing from others that were right.
 
         What had to be stopped has its own reason.
         """
@@ -131,7 +131,7 @@ class Exam:
     def is_the_stub(self, trouble: Trouble) -> bool:
         """Whether the error is the stub's own bare `raise NotImplementedError`, and no other error of that type.
 
-        One that says something is somebody else's: a call of an `nn.ModuleList`, say, is refused by PyTorch this way.
+        One that says something is not the stub's: a call of an `nn.ModuleList`, say, is refused by PyTorch this way.
         """
         if trouble.kind != "NotImplementedError" or trouble.message:
             return False

@@ -16,7 +16,7 @@ from gpipe_edu.words import shortened
 
 
 def gather(value: Any, deep: int = 1) -> Any:
-    """In the learner's process: the value with lists for whatever gives its items in order, `deep` levels down."""
+    """In the learner's process: the value with lists for all that gives its items in order, `deep` levels down."""
     return [gather(item, deep - 1) for item in value] if deep and gives_items(value) else value
 
 

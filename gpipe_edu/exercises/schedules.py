@@ -9,20 +9,18 @@ from random import Random
 from types import ModuleType
 from typing import Any, Final
 
-import numpy as np
-
 from gpipe_edu import Op, Schedule
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.sandbox.findings import Chart
 from gpipe_edu.schedule import recipes, recompute
 
 from .case import Case, Exam, Sign, Signs, Traps
 from .forms import describe, gather
+from .networks import draw_digits
 
 BIG: Final = 400
-"""Cells of a schedule that nobody reads: it is shown in part, and not drawn."""
+"""Cells of a schedule that is too large to be read: it is shown in part, and not drawn."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Proposal:
         return [op.micro_batch for op in self.rows[device] if op.kind == kind]
 
     def charts(self, mine: str = "yours") -> tuple[Chart, ...]:
-        """Both, to be drawn; nobody reads a thousand ops."""
+        """Both, to be drawn, unless there are too many ops to be read."""
         both = Chart(mine, str(self.schedule)), Chart(self.name, str(self.right))
         return () if self.K * self.M >= BIG else both
 
@@ -97,7 +95,7 @@ def judge_schedule(
 
 
 def show(case: Case, proposal: Proposal) -> None:
-    """Let the case show both schedules beside whatever is wrong."""
+    """Let the case show both schedules beside what is wrong."""
     case.expected, case.came = str(proposal.right), str(proposal.schedule)
     if proposal.K * proposal.M >= BIG:
         case.expected, case.came = _beginning(case.expected), _beginning(case.came)
@@ -154,9 +152,7 @@ def difference(schedule: Schedule, expected: Schedule) -> str:
 
 def gradient_error(schedule: Schedule, rng: Random) -> float:
     """The largest relative difference between gradients of the digits under `schedule` and on one device."""
-    x, y, _, _ = digits()
-    first = rng.randrange(1000)
-    x, y = np.asarray(x[first : first + 40], dtype=float), y[first : first + 40]
+    x, y = draw_digits(rng, 40)
     layers = ref.mlp([64, *[24] * schedule.stages, 10], seed=rng.randrange(1000))
     _, exact = ref.train_sequential(layers, x, y)
     return ref.gradient_difference(ref.train_pipeline(layers, x, y, schedule).grads, exact)

@@ -2,7 +2,7 @@
 
 It answers as `sandbox.Sandbox` does: values travel as the same plain data, what would give the answer away is hidden
 while the learner's function runs, an endless loop is ended and printing without end, too. What it can't do, because
-nobody stands outside: stop a loop inside a C function or one that catches everything (`except:`), survive `os._exit`,
+nothing stands outside: stop a loop inside a C function or one that catches everything (`except:`), survive `os._exit`,
 limit memory, or judge with a NumPy that the notebook has not touched. Then one restarts the kernel; answers that were
 kept are still there.
 """
@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from time import monotonic
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final
 
 from gpipe_edu.process import plain
@@ -52,10 +52,8 @@ class SameProcess:
         self._ended = self._run(lambda: setattr(self, "_function", unpack_a_copy(self._packed.body))).trouble
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+    def __exit__(self, *error: object) -> None:
+        pass
 
     def __call__(self, **given: Any) -> Reply:
         """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake."""
@@ -102,7 +100,7 @@ class _Flood(BaseException):
 
 
 class _Capped(io.TextIOBase):
-    """Keeps the beginning of what is printed, and ends who prints without end."""
+    """Keeps the beginning of what is printed, and ends a function that prints without end."""
 
     def __init__(self) -> None:
         self.head, self._size = "", 0
@@ -121,7 +119,7 @@ class _Capped(io.TextIOBase):
 
 @contextmanager
 def _redirect(out: _Capped) -> Iterator[None]:
-    """What is printed goes to `out`, and nobody answers an `input`: a page would ask, and wait."""
+    """What is printed goes to `out`, and no `input` is answered: a page would ask, and wait."""
     ask, words = builtins.input, warnings.formatwarning
     builtins.input, warnings.formatwarning = _refuse_input, format_text_only
     try:

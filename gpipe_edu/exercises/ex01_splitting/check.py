@@ -9,23 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign
 from gpipe_edu.exercises.forms import gather
+from gpipe_edu.exercises.networks import Array, draw_digits
 from gpipe_edu.process.plain import a_name_of, name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import listed, plural
 
 HIDDEN: Final = {"gpipe_edu.split_batch": "split"}
-
-Array: TypeAlias = NDArray[Any]
 
 
 def perform(split: Any, batch: Any, M: int, view: bool = False) -> Any:
@@ -214,9 +211,7 @@ def _about_evenness(part: ArrayCut) -> Iterator[Sign]:
 
 def _train(exam: Exam, rng: Random) -> Success:
     """The pieces of real digits, each trained alone, weighted and added, against one device with the whole batch."""
-    x, y, _, _ = digits()
-    first = rng.randrange(0, 1000)
-    x, y = np.asarray(x[first : first + 50], dtype=float), y[first : first + 50]
+    x, y = draw_digits(rng, 50)
     pieces = _judge(exam, (x, y), 8)
     layers = ref.mlp([64, 32, 10], seed=0)
     _, exact = ref.train_sequential(layers, x, y)

@@ -30,7 +30,7 @@ def perform(clock: Any, K: int, M: int) -> Any:
     ticks = clock(K, M)
     if not gives_items(ticks):
         return ticks
-    # One tick is read before the next one is asked for, as whoever runs them would.
+    # One tick is read before the next one is asked for, as a program that runs them does.
     return [gather(list(tick) if isinstance(tick, set | frozenset) else tick, 2) for tick in ticks]
 
 

@@ -16,9 +16,8 @@ import numpy as np
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign, Signs, try_beliefs
-from gpipe_edu.exercises.networks import Array, arrays_of, items_of, layer_of
+from gpipe_edu.exercises.networks import Array, arrays_of, draw_digit_batches, items_of, layer_of
 from gpipe_edu.exercises.weighting import Parts, about_gradients, about_losses, flat, parts_of
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
@@ -192,9 +191,7 @@ def _near(loss: float, truth: float) -> bool:
 
 def _digits(exam: Exam, rng: Random) -> Success:
     """Ten steps on digits, in mini-batches of 65 that do not divide by 4, beside the pipeline engine."""
-    data = digits()
-    order = np.random.default_rng(rng.randrange(2**32)).permutation(len(data.x_train))[: 10 * 65].reshape(10, 65)
-    batches = [(np.asarray(data.x_train[rows], dtype=float), np.asarray(data.y_train[rows])) for rows in order]
+    batches = draw_digit_batches(rng, 10, 65)
     layers = ref.mlp([64, 24, 24, 24, 10], activation="tanh", seed=rng.randrange(2**32))
     call = "ten steps on the digits, 65 samples each, M=4"
     with exam.blame_on("only-small"):

@@ -16,9 +16,8 @@ from typing import Final
 import numpy as np
 
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
-from gpipe_edu.exercises.networks import Array, Item, Truth, layer_of, one_device
+from gpipe_edu.exercises.networks import Array, Item, Truth, draw_digits, layer_of, one_device
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import listed, percent
 
@@ -197,8 +196,7 @@ def _same_values(step: CheckpointedStep) -> bool:
 
 def _digits(exam: Exam, rng: Random, numbers: np.random.Generator) -> Success:
     """A deep network on the digits: what it keeps with and without, and its gradients beside NumPy's."""
-    data, first = digits(), rng.randrange(1000)
-    x, y = np.asarray(data.x_train[first : first + 64], dtype=float), np.asarray(data.y_train[first : first + 64])
+    x, y = draw_digits(rng, 64)
     stages = [_stage(numbers, sizes, 0.0) for sizes in ([64, 32, 32, 32], [32, 32, 32, 32], [32, 32, 32, 10])]
     _, dy = ref.cross_entropy(ref.predict(list(map(layer_of, chain(*stages))), x), y)
     plain, thrifty = (_train(exam, CheckpointQuestion(stages, x, dy, [more] * 3)) for more in (False, True))

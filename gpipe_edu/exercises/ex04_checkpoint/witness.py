@@ -1,7 +1,7 @@
 """A step in the learner's process with witnesses: which layers ran and when, and whose outputs stay in memory.
 
-Each layer writes down its runs. A weak reference to the memory of its output tells whether it is still there, whoever
-holds it: autograd, a closure or a list somewhere.
+Each layer writes down its runs. A weak reference to the memory of its output tells whether it is still there, held by
+autograd, a closure or a list somewhere.
 """
 
 from __future__ import annotations

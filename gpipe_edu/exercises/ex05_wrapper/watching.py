@@ -48,7 +48,7 @@ class Log:
         )
 
     def remember(self, activation: Tensor) -> None:
-        """Ask later whether its values are still in memory, whoever holds them."""
+        """Ask later whether its values are still in memory, held by anything."""
         self.activations.append(StorageWeakRef(activation.untyped_storage()))  # type: ignore[no-untyped-call]
 
     def take(self) -> list[Any]:

@@ -113,9 +113,8 @@ def examine(exam: Exam, rng: Random) -> Success:
 def _ask(exam: Exam, costs: Costs, K: int, call: str = "", traps: Traps | None = None) -> tuple[Case, Balance]:
     """Ask, and judge all but whether the cut is a good one."""
     L, slow = len(costs), {"stopped": "every-cut"} if len(costs) > 20 else {}
-    case = exam.case(
-        call or f"partition({_write_costs(costs)}, K={K})", f"a list of {K} whole numbers that add up to {L}"
-    )
+    call = call or f"partition({_write_costs(costs)}, K={K})"
+    case = exam.case(call, f"a list of {K} whole numbers that add up to {L}")
     value, after = case.ask({"ValueError": "refused", **slow, **(traps or {})}, costs=costs, K=K)
     case.came = describe(value, 120)
     case.judge(_form(value, costs, K))
@@ -179,7 +178,7 @@ def _show(case: Case, balance: Balance) -> None:
     case.difference = (
         f"stage {ours.index(max(ours))} costs {max(ours):.10g}; no stage needs more than {max(theirs):.10g}"
     )
-    if max(ours) > 1.01 * max(theirs):  # else nobody sees it
+    if max(ours) > 1.01 * max(theirs):  # else it can't be seen
         case.charts = _chart("your cut", ours), _chart("a best cut", theirs)
     case.expected = f"{list(best)}, for instance: stage costs {_write_costs(theirs)}"
     case.came = f"{list(balance.counts)}: stage costs {_write_costs(ours)}"

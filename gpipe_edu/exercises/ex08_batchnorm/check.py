@@ -14,13 +14,13 @@ import numpy as np
 
 from gpipe_edu import gpipe, split_batch
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign, Signs
 from gpipe_edu.exercises.forms import gather
+from gpipe_edu.exercises.networks import Array, draw_digits
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 
-from .running_values import Array, Update, UpdateQuestion, about_mean, about_variance, write_in_digits
+from .running_values import Update, UpdateQuestion, about_mean, about_variance, write_in_digits
 
 _HANDY: Final = (
     ([3, 3, 3, 3], 0.1, 0.5),
@@ -134,9 +134,7 @@ def _about_form(value: Any, asked: UpdateQuestion) -> Signs:
 
 def _train(exam: Exam, rng: Random) -> Success:
     """A network with BatchNorm in the pipeline: its running values, updated by the learner, against the full batch."""
-    x, _, _, _ = digits()
-    first = rng.randrange(1000)
-    x = np.asarray(x[first : first + 60], dtype=float)
+    x, _ = draw_digits(rng, 60)
     layers = ref.mlp([64, 6, 10], seed=rng.randrange(1000), norm="batch")
     hidden, _ = layers[0].forward(x)
     update = _judge(exam, split_batch(hidden, 8), np.zeros(6), np.ones(6), 0.1)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpipe_edu.exercises.case import Belief, Sign, Signs, try_beliefs
-
-Array: TypeAlias = NDArray[Any]
+from gpipe_edu.exercises.networks import Array
 
 
 class UpdateQuestion(NamedTuple):
