@@ -3,7 +3,8 @@
 A folder holds
 
     said.toml   every sentence that a learner may read (see `Exercise`)
-    check.py    perform(function, ...)  calls the learner's function with plain data, in the learner's process
+    check.py    perform(function, ...)  calls the learner's function with plain data, in the learner's process; what is
+                                        asked and what comes back are a NamedTuple each, where they have many fields
                 examine(exam, rng)      asks for answers and judges them, in the judge's process
                 HIDDEN                  optional: what of this package would give the answer away -> how it is refused
                 unpack                  optional: `Forwarded`, if perform hands the function on to other processes

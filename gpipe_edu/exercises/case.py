@@ -54,13 +54,13 @@ _Answer = TypeVar("_Answer", bound=NamedTuple)
 
 
 class Belief(NamedTuple):
-    """A misconception, and what somebody who has it may give: several ways to act on it are its variants."""
+    """A misconception, and what those who have it may give: several ways to act on it are its variants."""
 
     slip: str
     variants: tuple[Any, ...]
 
 
-def explaining(beliefs: Iterable[Belief], fits: Callable[[Any], bool]) -> Iterator[Sign]:
+def try_beliefs(beliefs: Iterable[Belief], fits: Callable[[Any], bool]) -> Iterator[Sign]:
     """A sign for each belief: it shows if some variant fits what came."""
     for belief in beliefs:
         yield Sign(belief.slip, any(map(fits, belief.variants)))
@@ -98,7 +98,7 @@ class Exam:
         return Case(self, call, expected)
 
     def reply(self, **given: Any) -> Reply:
-        """Whatever comes back. Raises Unwritten."""
+        """What comes back, an error too. Raises Unwritten."""
         self.calls += 1
         reply = self._sandbox(**given)
         if reply.trouble and self.is_the_stub(reply.trouble):
@@ -114,8 +114,8 @@ class Exam:
         return self._sandbox.lines(found)
 
     @contextmanager
-    def told_as(self, slip: str, **words: object) -> Iterator[None]:
-        """Whatever is wrong inside is this slip, because the case differs in one thing from others that were right.
+    def blame_on(self, slip: str, **words: object) -> Iterator[None]:
+        """All that is wrong inside is this slip, because the case differs in one thing from others that were right.
 
         What had to be stopped has its own reason.
         """
@@ -131,7 +131,7 @@ class Exam:
     def is_the_stub(self, trouble: Trouble) -> bool:
         """Whether the error is the stub's own bare `raise NotImplementedError`, and no other error of that type.
 
-        One that says something is somebody else's: a call of an `nn.ModuleList`, say, is refused by PyTorch this way.
+        One that says something is not the stub's: a call of an `nn.ModuleList`, say, is refused by PyTorch this way.
         """
         if trouble.kind != "NotImplementedError" or trouble.message:
             return False
@@ -168,15 +168,15 @@ class Case:
             raise self.wrong(Sign(str(value["slip"]), expected=str(value["expected"]), came=str(value["came"])))
         return answer(*value)
 
-    def refuses(self, sign: Sign, shown: Callable[[Any], str] | None = None, **given: Any) -> None:
+    def refuses(self, sign: Sign, describe: Callable[[Any], str] | None = None, **given: Any) -> None:
         """Make sure that the function raises ValueError for `given`; if it returns something, that is `sign`.
 
-        shown: tells what was returned, where `perform` adds something to it. Raises Wrong, Unwritten.
+        describe: says what was returned, where `perform` adds something to it. Raises Wrong, Unwritten.
         """
         value, trouble = self.exam.reply(**given)
         sign = sign._replace(expected="ValueError")
         if trouble is None:
-            self.judge([sign._replace(came=(shown or _brief)(value))])
+            self.judge([sign._replace(came=(describe or _brief)(value))])
         elif "ValueError" not in trouble.bases:
             if trouble.kind in STOPPED:
                 self.fail(trouble)

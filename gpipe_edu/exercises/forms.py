@@ -15,9 +15,9 @@ from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.words import shortened
 
 
-def gathered(value: Any, deep: int = 1) -> Any:
-    """In the learner's process: the value with lists for whatever gives its items in order, `deep` levels down."""
-    return [gathered(item, deep - 1) for item in value] if deep and gives_items(value) else value
+def gather(value: Any, deep: int = 1) -> Any:
+    """In the learner's process: the value with lists for all that gives its items in order, `deep` levels down."""
+    return [gather(item, deep - 1) for item in value] if deep and gives_items(value) else value
 
 
 def gives_items(value: Any) -> bool:
@@ -27,7 +27,7 @@ def gives_items(value: Any) -> bool:
     return bool(value.ndim) if isinstance(value, np.ndarray) else hasattr(value, "__iter__")
 
 
-def shown(value: Any, most: int = 60) -> str:
+def describe(value: Any, most: int = 60) -> str:
     """In the judge's process: a value in a learner's report."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"

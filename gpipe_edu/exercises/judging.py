@@ -1,6 +1,6 @@
-"""The judge: calls a learner's function with inputs nobody has seen, and says what is wrong with the first bad answer.
+"""The judge: calls a learner's function with new inputs, and says what is wrong with the first bad answer.
 
-It runs in a process of its own, because whatever a notebook has done to numpy must not reach the verdict.
+It runs in a process of its own, because what a notebook has done to NumPy must not reach the verdict.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from . import Exercise, find_exercise
 from .case import Exam, Sign, Wrong
 
 _CROWDED: Final = 3
-"""The exit status of a judge who could not judge because the machine was too busy."""
+"""The exit status of a judge that could not judge because the machine was too busy."""
 
 STRICT = False
 """In tests: an error of the judge's own is raised."""
@@ -94,7 +94,7 @@ def judge_apart(exercise: Exercise, packed: Packed, seed: int, path: Sequence[st
     message = {"key": exercise.key, "packed": {**packed._asdict(), "body": body}, "seed": seed, "path": list(path)}
     with fresh(__name__, {**os.environ, **ENVIRONMENT}, session=False) as process:
         # `communicate` forgets what it has not written when its time is over: of a message that is longer than a pipe
-        # holds, a judge who starts late would wait for the rest for ever.
+        # holds, a judge that starts late would wait for the rest for ever.
         questions = frames.Sender(process.stdin)  # type: ignore[arg-type]  # it is a pipe
         process.stdin = None  # else `communicate` closes it
         questions.send(json.dumps(message).encode())
@@ -109,14 +109,14 @@ def judge_apart(exercise: Exercise, packed: Packed, seed: int, path: Sequence[st
 
 
 def _waited_for(judge: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
-    """What a judge says and complains of; one that is late, or that somebody has stopped, is ended."""
+    """What a judge says and complains of; one that is late or was stopped is ended."""
     deadline, stopped = time.monotonic() + seconds, 0
     while True:
         try:
             return judge.communicate(timeout=0.5)
         except subprocess.TimeoutExpired:
             stopped = stopped + 1 if is_stopped(judge.pid) else 0
-            if time.monotonic() > deadline or stopped > 1:  # once may be the Ctrl-Z of whoever runs us
+            if time.monotonic() > deadline or stopped > 1:  # once may be a Ctrl-Z in our terminal
                 judge.kill()
                 why = "its process was stopped" if stopped else "it did not come to an end"
                 raise NotJudged(why, busy=not stopped) from None

@@ -6,12 +6,14 @@ The judge computes the truth in NumPy, which shares no line with what PyTorch do
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpipe_edu import reference as ref
+from gpipe_edu.data import digits
 from gpipe_edu.reference.stage import Stage
 from gpipe_edu.reference.twin import in_torch
 
@@ -37,6 +39,20 @@ class Masked(ref.Dropout):
         return dy * self.mask
 
 
+def draw_digits(rng: Random, N: int) -> tuple[Array, Array]:
+    """N digits in a row, from anywhere in the training set: images as numbers of double precision, and labels."""
+    data, first = digits(), rng.randrange(1000)
+    chosen = slice(first, first + N)
+    return np.asarray(data.x_train[chosen], dtype=float), np.asarray(data.y_train[chosen])
+
+
+def draw_digit_batches(rng: Random, count: int, N: int) -> list[tuple[Array, Array]]:
+    """Mini-batches of N digits of the training set, no digit twice."""
+    data = digits()
+    order = np.random.default_rng(rng.randrange(2**32)).permutation(len(data.x_train))[: count * N].reshape(count, N)
+    return [(np.asarray(data.x_train[rows], dtype=float), np.asarray(data.y_train[rows])) for rows in order]
+
+
 def layer_of(item: Item, mask: Array | None = None) -> ref.Layer:
     """The layer as the reference engine's; a Dropout draws `mask`, or nothing."""
     if item is None:
@@ -53,7 +69,7 @@ def items_of(layers: Sequence[ref.Layer]) -> list[Item]:
     return [(layer.params["weight"].copy(), layer.params["bias"].copy()) if layer.params else None for layer in layers]
 
 
-def network(items: Iterable[Item]) -> Any:
+def build_network(items: Iterable[Item]) -> Any:
     """In the learner's process: the layers as nn.Sequential, in double precision and on one thread."""
     import torch
 

@@ -9,20 +9,18 @@ from random import Random
 from types import ModuleType
 from typing import Any, Final
 
-import numpy as np
-
 from gpipe_edu import Op, Schedule
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.sandbox.findings import Chart
 from gpipe_edu.schedule import recipes, recompute
 
 from .case import Case, Exam, Sign, Signs, Traps
-from .forms import gathered, shown
+from .forms import describe, gather
+from .networks import draw_digits
 
 BIG: Final = 400
-"""Cells of a schedule that nobody reads: it is shown in part, and not drawn."""
+"""Cells of a schedule that is too large to be read: it is shown in part, and not drawn."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +57,17 @@ class Proposal:
         return [op.micro_batch for op in self.rows[device] if op.kind == kind]
 
     def charts(self, mine: str = "yours") -> tuple[Chart, ...]:
-        """Both, to be drawn; nobody reads a thousand ops."""
+        """Both, to be drawn, unless there are too many ops to be read."""
         both = Chart(mine, str(self.schedule)), Chart(self.name, str(self.right))
         return () if self.K * self.M >= BIG else both
 
 
 def perform(function: Any, K: int, M: int) -> Any:
     """In the learner's process: what the function gives for K devices and M micro-batches."""
-    return gathered(function(K, M), 2)
+    return gather(function(K, M), 2)
 
 
-def hidden(function: str) -> dict[str, str]:
+def hide_recipes(function: str) -> dict[str, str]:
     """All recipes of this package and what they are made of, for an exercise that asks for one."""
     return {f"{module.__name__}.{name}": function for module in (recipes, recompute) for name in _functions(module)}
 
@@ -97,7 +95,7 @@ def judge_schedule(
 
 
 def show(case: Case, proposal: Proposal) -> None:
-    """Let the case show both schedules beside whatever is wrong."""
+    """Let the case show both schedules beside what is wrong."""
     case.expected, case.came = str(proposal.right), str(proposal.schedule)
     if proposal.K * proposal.M >= BIG:
         case.expected, case.came = _beginning(case.expected), _beginning(case.came)
@@ -109,7 +107,7 @@ def train_with(exam: Exam, judge: Callable[[int, int], Schedule], sizes: list[tu
     small = [schedule for K, M in sizes if (schedule := judge(K, M)).stages * schedule.micro_batches <= 15]
     error = max(gradient_error(schedule, rng) for schedule in small)
     K, M = rng.randint(13, 20), rng.randint(41, 70)  # as large as real ones
-    with exam.told_as("only-small", K=K, M=M):
+    with exam.blame_on("only-small", K=K, M=M):
         judge(K, M)
     return error
 
@@ -127,14 +125,14 @@ def read(case: Case, value: Any, text: bool = False) -> Schedule:
     return Schedule([[_op(word, device) for word in _words(row)] for device, row in enumerate(value)])
 
 
-def legal(proposal: Proposal) -> Iterator[Sign]:
+def about_rules(proposal: Proposal) -> Iterator[Sign]:
     """The doctor's first problem, if the schedule cannot run."""
     for code, message, _ in proposal.schedule.problems()[:1]:
         charts = proposal.charts("yours, as far as it can run")
         yield Sign(code, charts=charts, words={"message": message}, sentence="cannot-run")
 
 
-def at_home(proposal: Proposal) -> Iterator[Sign]:
+def about_homes(proposal: Proposal) -> Iterator[Sign]:
     """Row k holds stage k."""
     yield Sign("upside-down", any(row[0].stage != device for device, row in enumerate(proposal.rows)))
 
@@ -154,9 +152,7 @@ def difference(schedule: Schedule, expected: Schedule) -> str:
 
 def gradient_error(schedule: Schedule, rng: Random) -> float:
     """The largest relative difference between gradients of the digits under `schedule` and on one device."""
-    x, y, _, _ = digits()
-    first = rng.randrange(1000)
-    x, y = np.asarray(x[first : first + 40], dtype=float), y[first : first + 40]
+    x, y = draw_digits(rng, 40)
     layers = ref.mlp([64, *[24] * schedule.stages, 10], seed=rng.randrange(1000))
     _, exact = ref.train_sequential(layers, x, y)
     return ref.gradient_difference(ref.train_pipeline(layers, x, y, schedule).grads, exact)
@@ -187,7 +183,7 @@ def _word_form(word: Any, device: int, text: bool) -> Iterator[Sign]:
     if not text and (isinstance(word, str) or _is_triple(word)):
         yield _no_ops(word)
     slip = "not-a-word" if isinstance(word, str) else "not-an-op"
-    yield Sign(slip, _op(word, device) is None, ops, f"{shown(word)} in row {device}")
+    yield Sign(slip, _op(word, device) is None, ops, f"{describe(word)} in row {device}")
 
 
 def _words(row: Any) -> Any:
@@ -216,7 +212,7 @@ def _is_triple(word: Any) -> bool:
 
 
 def _no_ops(word: Any) -> Sign:
-    return Sign("no-ops", expected='ops such as ge.Op("F", 0, 0)', came=shown(word))
+    return Sign("no-ops", expected='ops such as ge.Op("F", 0, 0)', came=describe(word))
 
 
 def _in_the_order_of(schedule: Schedule, right: Schedule) -> Schedule:

@@ -12,10 +12,10 @@ from gpipe_edu import Op, Schedule
 from gpipe_edu.words import listed, plural
 
 from .case import Sign
-from .schedules import Proposal, legal
+from .schedules import Proposal, about_rules
 
 
-def sized(mine: Proposal) -> Iterator[Sign]:
+def about_size(mine: Proposal) -> Iterator[Sign]:
     """Another number of rows or micro-batches, or a stage that does not exist."""
     K, M, rows = mine.K, mine.M, mine.rows
     yield from _rows_counted_wrongly(mine)
@@ -23,7 +23,7 @@ def sized(mine: Proposal) -> Iterator[Sign]:
     words = {"rows": plural(len(rows), "row"), "devices": plural(K, "device"), "M": M, "last": M - 1}
     yield Sign("rows", len(rows) != K, words=words)
     if not mine.ops:
-        yield from legal(mine)
+        yield from about_rules(mine)
     named = sorted({int(op.micro_batch) for op in mine.ops})
     yield Sign("from-one", all(rows) and named == list(range(1, M + 1)), words=words)
     yield Sign("other-M", all(rows) and named != list(range(M)), words=words | {"named": listed(named, len(named))})

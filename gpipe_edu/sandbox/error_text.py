@@ -11,7 +11,7 @@ _LONGEST, _LONGEST_NAME, _MOST_LINES = 1000, 200, 6
 """Characters of a message and of a name, and lines: a report of any length would be waited for in vain."""
 
 
-def told(error: BaseException, sources: Container[str], missing: Mapping[str, str]) -> tuple[Any, ...]:
+def describe_error(error: BaseException, sources: Container[str], missing: Mapping[str, str]) -> tuple[Any, ...]:
     """(kind, message, where, bases) as `sandbox.Trouble` has them.
 
     sources: the learner's files. missing: what of the notebook could not come along, by name, with its type.

@@ -9,7 +9,7 @@ from gpipe_edu.validate import SaidPlainly
 
 STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
 """Kinds of trouble that are no error of Python's: out of time, printed too much, the process ended (by `exit`, too), or
-sent what nobody can read."""
+sent what can't be read."""
 
 
 class Trouble(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import FunctionType, ModuleType, TracebackType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 
 class Hidden:
-    """`with Hidden({"gpipe_edu.split.split_batch": "split"}):` whoever calls `split_batch` is told to write `split`.
+    """`with Hidden({"gpipe_edu.split.split_batch": "split"}):` a call of `split_batch` says to write `split`.
 
     A function has many names, in the modules that import it and in tables such as that of the recipes; each goes, and
     comes back at the end. Each module is looked through once, because all of them take tens of milliseconds. Raises
@@ -32,7 +32,7 @@ class Hidden:
                 raise RuntimeError(f"{path} can't be hidden: no module has a name for it")
 
     def hide(self) -> None:
-        """Put a refusal in every place; for good, if nobody calls `show`."""
+        """Put a refusal in every place; for good, if `show` is not called."""
         self._look()
         for table, key, pair in self._places:
             if table.get(key) is pair.function:
@@ -49,9 +49,7 @@ class Hidden:
         self.hide()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.show()
 
     def _look(self) -> None:

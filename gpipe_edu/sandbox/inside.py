@@ -15,7 +15,7 @@ from gpipe_edu.process.enclosure import ENCLOSURES
 from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.parent import Parent, look_also_in
 
-from .error_text import told
+from .error_text import describe_error
 from .hiding import Hidden
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     parent = Parent()
     start = plain.decode(parent.hear())
     look_also_in(start["path"])
-    warnings.formatwarning = text_alone
+    warnings.formatwarning = format_text_only
     exercise: Any = importlib.import_module(start["module"])
     limit_memory()
     Hidden(getattr(exercise, "HIDDEN", {})).hide()  # as long as this process lives
@@ -40,7 +40,7 @@ def main() -> None:
         with stack_on_timeout.ready(start["seconds"]):
             function = getattr(exercise, "unpack", packing.unpack)(body)
     except BaseException as error:
-        _answer(parent, None, told(error, start["sources"], start["missing"]))
+        _answer(parent, None, describe_error(error, start["sources"], start["missing"]))
         return
     _answer(parent, None, None)
     while True:
@@ -49,7 +49,7 @@ def main() -> None:
             with stack_on_timeout.ready(start["seconds"]):
                 value, trouble = exercise.perform(function, **given), None
         except BaseException as error:  # sys.exit and a keyboard interrupt too
-            value, trouble = None, told(error, start["sources"], start["missing"])
+            value, trouble = None, describe_error(error, start["sources"], start["missing"])
         _answer(parent, value, trouble)
 
 
@@ -61,7 +61,7 @@ def _draw_as_always() -> None:
         sys.modules["torch"].manual_seed(0)
 
 
-def text_alone(message: Warning | str, *_: Any, **__: Any) -> str:
+def format_text_only(message: Warning | str, *_: Any, **__: Any) -> str:
     """A warning without the file and the line that it came from: they are no business of a learner's report."""
     return f"{message}\n"
 

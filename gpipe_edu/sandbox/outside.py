@@ -12,7 +12,6 @@ import queue
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final
 
 from gpipe_edu.process import orphans, plain
@@ -61,7 +60,7 @@ class Sandbox:
         self._packed = packed
         self._ended: Trouble | None = None
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        # Whatever it forgets in a temporary folder goes when it goes.
+        # What it leaves in a temporary folder goes when it goes.
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
         self._child = Child(inside.__name__, self._replies.put, start=start, TMPDIR=self._folder.name)
         self._patience = Patience(self._pids, seconds)
@@ -93,9 +92,7 @@ class Sandbox:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._close()
 
     def __call__(self, **given: Any) -> Reply:

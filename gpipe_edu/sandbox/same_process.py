@@ -2,7 +2,7 @@
 
 It answers as `sandbox.Sandbox` does: values travel as the same plain data, what would give the answer away is hidden
 while the learner's function runs, an endless loop is ended and printing without end, too. What it can't do, because
-nobody stands outside: stop a loop inside a C function or one that catches everything (`except:`), survive `os._exit`,
+nothing stands outside: stop a loop inside a C function or one that catches everything (`except:`), survive `os._exit`,
 limit memory, or judge with a NumPy that the notebook has not touched. Then one restarts the kernel; answers that were
 kept are still there.
 """
@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from time import monotonic
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final
 
 from gpipe_edu.process import plain
@@ -26,10 +26,10 @@ from gpipe_edu.process.lines import Line, lines_to
 from gpipe_edu.process.packing import Packed, unpack_a_copy
 from gpipe_edu.process.parent import look_also_in
 
-from .error_text import told
+from .error_text import describe_error
 from .findings import Reply, Trouble
 from .hiding import Hidden
-from .inside import text_alone
+from .inside import format_text_only
 
 _SLOWER: Final = 3 if sys.platform == "emscripten" else 1
 """WebAssembly takes its time, and so does looking at the clock at every line."""
@@ -52,10 +52,8 @@ class SameProcess:
         self._ended = self._run(lambda: setattr(self, "_function", unpack_a_copy(self._packed.body))).trouble
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+    def __exit__(self, *error: object) -> None:
+        pass
 
     def __call__(self, **given: Any) -> Reply:
         """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake."""
@@ -79,7 +77,7 @@ class SameProcess:
     def _run(self, call: Any) -> Reply:
         started = monotonic()
         try:
-            with self._hidden, _alone(self._out), _ended_after(self._left, self._packed.sources):
+            with self._hidden, _redirect(self._out), _end_after(self._left, self._packed.sources):
                 value = call()
             return Reply(plain.decode(plain.encode(value)))
         except _TimeIsUp as error:
@@ -87,7 +85,7 @@ class SameProcess:
         except _Flood:
             return Reply(trouble=Trouble("printed", f"{FLOOD // 1_000_000} MB"))
         except BaseException as error:  # sys.exit too
-            kind, message, where, bases = told(error, self._packed.sources, self._packed.missing)
+            kind, message, where, bases = describe_error(error, self._packed.sources, self._packed.missing)
             return Reply(trouble=Trouble(kind, message, self.lines(where), tuple(bases)))
         finally:
             self._left -= monotonic() - started
@@ -102,7 +100,7 @@ class _Flood(BaseException):
 
 
 class _Capped(io.TextIOBase):
-    """Keeps the beginning of what is printed, and ends who prints without end."""
+    """Keeps the beginning of what is printed, and ends a function that prints without end."""
 
     def __init__(self) -> None:
         self.head, self._size = "", 0
@@ -120,10 +118,10 @@ class _Capped(io.TextIOBase):
 
 
 @contextmanager
-def _alone(out: _Capped) -> Iterator[None]:
-    """What is printed goes to `out`, and nobody answers an `input`: a page would ask, and wait."""
+def _redirect(out: _Capped) -> Iterator[None]:
+    """What is printed goes to `out`, and no `input` is answered: a page would ask, and wait."""
     ask, words = builtins.input, warnings.formatwarning
-    builtins.input, warnings.formatwarning = _nobody, text_alone
+    builtins.input, warnings.formatwarning = _refuse_input, format_text_only
     try:
         with redirect_stdout(out), redirect_stderr(out):
             yield
@@ -131,12 +129,12 @@ def _alone(out: _Capped) -> Iterator[None]:
         builtins.input, warnings.formatwarning = ask, words
 
 
-def _nobody(prompt: object = "") -> str:
+def _refuse_input(prompt: object = "") -> str:
     raise EOFError("nobody answers here")
 
 
 @contextmanager
-def _ended_after(seconds: float, files: Container[str]) -> Iterator[None]:
+def _end_after(seconds: float, files: Container[str]) -> Iterator[None]:
     """Raise _TimeIsUp at the first line of a learner's file that begins later than in `seconds` from now."""
     end = monotonic() + seconds
 

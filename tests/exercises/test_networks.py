@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpipe_edu import reference as ref
-from gpipe_edu.exercises.networks import items_of, layer_of, network, one_device
+from gpipe_edu.exercises.networks import build_network, items_of, layer_of, one_device
 from gpipe_edu.reference.twin import as_arrays
 
 NETWORK = items_of(ref.mlp([5, 7, 3], activation="tanh", seed=1))
@@ -13,7 +13,7 @@ NETWORK = items_of(ref.mlp([5, 7, 3], activation="tanh", seed=1))
 def test_a_network_is_the_same_in_numpy_and_in_pytorch():
     torch = pytest.importorskip("torch")
     x, dy = np.random.default_rng(0).normal(size=(4, 5)), np.random.default_rng(1).normal(size=(4, 3))
-    net, given = network(NETWORK), torch.tensor(x, requires_grad=True)
+    net, given = build_network(NETWORK), torch.tensor(x, requires_grad=True)
     output = net(given)
     output.backward(torch.tensor(dy))
     truth = one_device(list(map(layer_of, NETWORK)), x, dy=dy)

@@ -9,23 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign
-from gpipe_edu.exercises.forms import gathered
+from gpipe_edu.exercises.forms import gather
+from gpipe_edu.exercises.networks import Array, draw_digits
 from gpipe_edu.process.plain import a_name_of, name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import listed, plural
 
 HIDDEN: Final = {"gpipe_edu.split_batch": "split"}
-
-Array: TypeAlias = NDArray[Any]
 
 
 def perform(split: Any, batch: Any, M: int, view: bool = False) -> Any:
@@ -39,11 +36,11 @@ def perform(split: Any, batch: Any, M: int, view: bool = False) -> Any:
     if isinstance(found, np.ndarray) and isinstance(batch, np.ndarray):
         one_piece = found.ndim <= batch.ndim and found.dtype != object
         return found if one_piece else list(found), batch
-    return gathered(found), batch
+    return gather(found), batch
 
 
 @dataclass(frozen=True)
-class Cut:
+class BatchCut:
     """What came of a batch, an array or a tuple of them: the pieces, and the batch after the call."""
 
     batch: Any
@@ -56,14 +53,14 @@ class Cut:
         """The arrays of the batch."""
         return _parts(self.batch)
 
-    def of_part(self, index: int) -> Part:
+    def of_part(self, index: int) -> ArrayCut:
         """The pieces of one array."""
         whole = not isinstance(self.batch, tuple)
-        return Part(self.parts[index], self.M, [piece if whole else piece[index] for piece in self.pieces])
+        return ArrayCut(self.parts[index], self.M, [piece if whole else piece[index] for piece in self.pieces])
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrayCut:
     """One array of a batch and its pieces."""
 
     whole: Array
@@ -87,25 +84,25 @@ def examine(exam: Exam, rng: Random) -> Success:
     drawn = [(rng.randint(1, 60), rng.randint(1, 20)) for _ in range(20)]
     for index, (N, M) in enumerate(small + drawn):
         _judge(exam, _batch(rng, N, [(), (3,), (2, 2)][index % 3]), M)
-    with exam.told_as("remembers"):
+    with exam.blame_on("remembers"):
         _judge(exam, _batch(rng, 12, ()), 4)
     several: list[list[tuple[int, ...]]] = [[(), (3,)], [(2,), (), (1, 2)], [(4,)]]
     for N, M in [(10, 4), (2, 3), (rng.randint(5, 40), rng.randint(2, 8))]:
         for widths in several:
             _judge(exam, tuple(_batch(rng, N, width) for width in widths), M)
-    with exam.told_as("no-samples"):
+    with exam.blame_on("no-samples"):
         _judge(exam, _batch(rng, 0, (3,)), 4)
         _judge(exam, (_batch(rng, 0, ()), _batch(rng, 0, (3,))), 4)
-    with exam.told_as("only-small"):
+    with exam.blame_on("only-small"):
         _judge(exam, _batch(rng, 1000, ()), 40)
         _judge(exam, _batch(rng, rng.randint(700, 900), ()), 64)
-    with exam.told_as("view"):
+    with exam.blame_on("view"):
         _judge(exam, _batch(rng, 10, (2,)), 4, view=True)
     six = _batch(rng, 6, ())
     for slip, batch in (("no-refusal", six), ("no-refusal-tuple", (six, six.copy()))):
         for M in (0, -rng.randint(1, 5)):
             case = exam.case(f"split({'two arrays' if isinstance(batch, tuple) else 'a batch'} of 6 samples, M={M})")
-            case.refuses(Sign(slip, words={"M": M}), lambda value: _shown(value[0]), batch=batch, M=M)
+            case.refuses(Sign(slip, words={"M": M}), lambda value: _describe_pieces(value[0]), batch=batch, M=M)
     return _train(exam, rng)
 
 
@@ -126,12 +123,12 @@ def _judge(exam: Exam, batch: Any, M: int, view: bool = False) -> list[Any]:
     case = exam.case(f"split({what}, M={M})", f"a list of {plural(M, 'tuple' if several else 'array')}, {_sizes(N, M)}")
     few = dict.fromkeys(("ValueError", "ZeroDivisionError", "IndexError"), "refuses-few")
     pieces, after = case.ask(few if N < M else None, batch=batch, M=M, view=view)
-    case.came = _shown(pieces)
-    case.judge(_signs(Cut(batch, M, pieces, after)))
+    case.came = _describe_pieces(pieces)
+    case.judge(_signs(BatchCut(batch, M, pieces, after)))
     return list(pieces)
 
 
-def _signs(cut: Cut) -> Iterator[Sign]:
+def _signs(cut: BatchCut) -> Iterator[Sign]:
     pieces, parts, M = cut.pieces, cut.parts, cut.M
     yield Sign("no-return", pieces is None, came="None")
     same = all(np.array_equal(was, now) for was, now in zip(parts, _parts(cut.after), strict=True))
@@ -150,7 +147,7 @@ def _signs(cut: Cut) -> Iterator[Sign]:
         yield Sign("parts-apart", len(set(samples)) > 1, difference=f"piece {m} has {samples} samples in its parts")
 
 
-def _signs_of_part(part: Part) -> Iterator[Sign]:
+def _signs_of_part(part: ArrayCut) -> Iterator[Sign]:
     for piece in part.pieces:
         yield Sign("not-arrays", not isinstance(piece, np.ndarray), words={"kind": a_name_of(piece)})
     for m, piece in enumerate(part.pieces):
@@ -165,7 +162,7 @@ def _signs_of_part(part: Part) -> Iterator[Sign]:
     yield from _about_evenness(part)
 
 
-def _about_the_count(part: Part) -> Iterator[Sign]:
+def _about_the_count(part: ArrayCut) -> Iterator[Sign]:
     N, M, sizes = part.N, part.M, part.sizes
     wrong = len(sizes) != M
     came = f"{len(sizes)} pieces of sizes {listed(sizes)}" if sizes else "no pieces"
@@ -176,7 +173,7 @@ def _about_the_count(part: Part) -> Iterator[Sign]:
     yield Sign("too-many", wrong, came=came)
 
 
-def _about_the_values(part: Part, together: Array) -> Iterator[Sign]:
+def _about_the_values(part: ArrayCut, together: Array) -> Iterator[Sign]:
     """For pieces that `together` are not the batch."""
     N, M, sizes, count = part.N, part.M, part.sizes, len(together)
     came = f"sizes {listed(sizes) or 'none'}"
@@ -194,12 +191,12 @@ def _about_the_values(part: Part, together: Array) -> Iterator[Sign]:
     yield Sign("invented", came=came, difference=difference)
 
 
-def _about_evenness(part: Part) -> Iterator[Sign]:
+def _about_evenness(part: ArrayCut) -> Iterator[Sign]:
     N, M, sizes = part.N, part.M, part.sizes
     if max(sizes) - min(sizes) <= 1:
         return
     large, small = (f"piece {sizes.index(size)} has {size}" for size in (max(sizes), min(sizes)))
-    told, difference = f"sizes {listed(sizes)}", f"{large} samples, {small}"
+    came, difference = f"sizes {listed(sizes)}", f"{large} samples, {small}"
     even = [float(N // M + (m < N % M)) for m in range(M)]
     mine, better = (
         Chart(name, str(gpipe(3, M)), sizes=lane)
@@ -207,16 +204,14 @@ def _about_evenness(part: Part) -> Iterator[Sign]:
     )
     charts = (mine, better) if M <= 12 else ()
     last = max(sizes) == sizes[-1] and len(set(sizes[:-1])) <= 1
-    yield Sign("remainder-last", last, came=told, difference=difference, charts=charts)
-    yield Sign("ceiling", sizes[0] == -(-N // M), came=told, difference=difference, charts=charts)
-    yield Sign("uneven", came=told, difference=difference, charts=charts)
+    yield Sign("remainder-last", last, came=came, difference=difference, charts=charts)
+    yield Sign("ceiling", sizes[0] == -(-N // M), came=came, difference=difference, charts=charts)
+    yield Sign("uneven", came=came, difference=difference, charts=charts)
 
 
 def _train(exam: Exam, rng: Random) -> Success:
     """The pieces of real digits, each trained alone, weighted and added, against one device with the whole batch."""
-    x, y, _, _ = digits()
-    first = rng.randrange(0, 1000)
-    x, y = np.asarray(x[first : first + 50], dtype=float), y[first : first + 50]
+    x, y = draw_digits(rng, 50)
     pieces = _judge(exam, (x, y), 8)
     layers = ref.mlp([64, 32, 10], seed=0)
     _, exact = ref.train_sequential(layers, x, y)
@@ -240,7 +235,7 @@ def _sizes(N: int, M: int) -> str:
     return f"{more} of {plural(small + 1, 'sample')} and {M - more} of {small}" if more else f"each of {small}"
 
 
-def _shown(value: Any) -> str:
+def _describe_pieces(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"one array of shape {value.shape}"
     if isinstance(value, list | tuple):

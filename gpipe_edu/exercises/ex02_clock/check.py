@@ -17,7 +17,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign
-from gpipe_edu.exercises.forms import gathered, gives_items, is_whole, shown
+from gpipe_edu.exercises.forms import describe, gather, gives_items, is_whole
 from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 
@@ -30,12 +30,12 @@ def perform(clock: Any, K: int, M: int) -> Any:
     ticks = clock(K, M)
     if not gives_items(ticks):
         return ticks
-    # One tick is read before the next one is asked for, as whoever runs them would.
-    return [gathered(list(tick) if isinstance(tick, set | frozenset) else tick, 2) for tick in ticks]
+    # One tick is read before the next one is asked for, as a program that runs them does.
+    return [gather(list(tick) if isinstance(tick, set | frozenset) else tick, 2) for tick in ticks]
 
 
 @dataclass(frozen=True)
-class Clock:
+class LearnersClock:
     """A learner's ticks for K stages and M micro-batches."""
 
     ticks: list[list[Cell]]
@@ -58,7 +58,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     small = [(3, 4), (4, 2), (1, 3), (3, 1), (1, 1), (4, 4)]
     for K, M in small + [(rng.randint(1, 9), rng.randint(1, 12)) for _ in range(15)]:
         judge(exam, K, M)
-    with exam.told_as("only-small"):
+    with exam.blame_on("only-small"):
         judge(exam, 24, 70)
     ticks = judge(exam, 4, 6)
     _forward(ticks, 4, 6, rng)
@@ -81,7 +81,7 @@ def judge(exam: Exam, K: int, M: int) -> list[list[Cell]]:
     if all(ticks) and all(_can_be_drawn(tick) for tick in ticks):
         charts.insert(0, Chart("yours", "", ticks=ticks))
     case.charts = tuple(charts)
-    case.judge(_signs(Clock(ticks, K, M)))
+    case.judge(_signs(LearnersClock(ticks, K, M)))
     return ticks
 
 
@@ -92,7 +92,7 @@ def _form(value: Any) -> Iterator[Sign]:
     yield Sign("flat", flat, came="a list of pairs")
     for t, tick in enumerate(value):
         for pair in tick if isinstance(tick, list) else [tick]:
-            came = f"tick {t} has {shown(pair)}"
+            came = f"tick {t} has {describe(pair)}"
             two = isinstance(pair, list | tuple) and len(pair) == 2
             yield Sign("not-whole", two and not _is_pair(pair), came=came)
             yield Sign("not-pairs", not two, came=came)
@@ -107,7 +107,7 @@ def _is_pair(item: Any) -> bool:
     return isinstance(item, tuple | list) and len(item) == 2 and all(map(is_whole, item))
 
 
-def _signs(mine: Clock) -> Iterator[Sign]:
+def _signs(mine: LearnersClock) -> Iterator[Sign]:
     yield from _about_numbers(mine)
     cells, K, M = mine.cells, mine.K, mine.M
     for cell in cells:
@@ -128,7 +128,7 @@ def _signs(mine: Clock) -> Iterator[Sign]:
     yield Sign("too-slow", count > best)
 
 
-def _about_numbers(mine: Clock) -> Iterator[Sign]:
+def _about_numbers(mine: LearnersClock) -> Iterator[Sign]:
     """Micro-batches and stages that do not exist."""
     cells, K, M = mine.cells, mine.K, mine.M
     for cell in [(m, k) for m, k in cells if not (0 <= m < M and 0 <= k < K)]:
@@ -140,7 +140,7 @@ def _about_numbers(mine: Clock) -> Iterator[Sign]:
         yield Sign("no-bounds", difference=f"{lacking}: m < {M}, k < {K}")
 
 
-def _about_order(mine: Clock) -> Iterator[Sign]:
+def _about_order(mine: LearnersClock) -> Iterator[Sign]:
     """A forward before the one that it needs, or two at once on a stage."""
     done: set[Cell] = set()
     for t, tick in enumerate(mine.ticks):

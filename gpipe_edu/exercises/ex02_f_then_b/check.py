@@ -11,12 +11,12 @@ from random import Random
 from gpipe_edu import Costs, Schedule, formulas, gpipe, simulate
 from gpipe_edu.exercises import schedules
 from gpipe_edu.exercises.case import Exam, Sign
-from gpipe_edu.exercises.schedules import Proposal, at_home, judge_schedule, legal, train_with
+from gpipe_edu.exercises.schedules import Proposal, about_homes, about_rules, judge_schedule, train_with
 from gpipe_edu.exercises.schedules import perform as perform
-from gpipe_edu.exercises.sizes import sized
+from gpipe_edu.exercises.sizes import about_size
 from gpipe_edu.sandbox.findings import Chart, Success
 
-HIDDEN = schedules.hidden("f_then_b")
+HIDDEN = schedules.hide_recipes("f_then_b")
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -33,10 +33,10 @@ def judge(exam: Exam, K: int, M: int) -> Schedule:
 
 
 def _signs(mine: Proposal) -> Iterator[Sign]:
-    yield from sized(mine)
+    yield from about_size(mine)
     yield from _beliefs_about_going_back(mine)
-    yield from legal(mine)
-    yield from at_home(mine)
+    yield from about_rules(mine)
+    yield from about_homes(mine)
     yield Sign("other-kinds", any(set(row) != {"F", "B"} for row in mine.kinds))
     back_too_soon = ["BF" in row for row in mine.kinds]
     yield Sign("last-at-once", back_too_soon[-1] and not any(back_too_soon[:-1]))

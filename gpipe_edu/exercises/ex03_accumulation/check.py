@@ -16,9 +16,8 @@ import numpy as np
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
-from gpipe_edu.exercises.case import Exam, Sign, Signs, explaining
-from gpipe_edu.exercises.networks import Array, arrays_of, items_of, layer_of
+from gpipe_edu.exercises.case import Exam, Sign, Signs, try_beliefs
+from gpipe_edu.exercises.networks import Array, arrays_of, draw_digit_batches, items_of, layer_of
 from gpipe_edu.exercises.weighting import Parts, about_gradients, about_losses, flat, parts_of
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
@@ -59,7 +58,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     cases += [(rng.randint(2, 24), rng.randint(1, 8), rng.random() < 0.5) for _ in range(4)]
     for N, M, old in cases:
         _small(exam, rng, N, M, old)
-    with exam.told_as("own-loss"):
+    with exam.blame_on("own-loss"):
         _small(exam, rng, 9, 4, loss="mse")
     _small(exam, rng, 9, 4, training=False)
     return _digits(exam, rng)
@@ -173,7 +172,7 @@ def _about_weights(judged: JudgedStep) -> Signs:
     beliefs = about_gradients(judged.parts, judged.before)
     if not judged.first:
         beliefs = [belief._replace(slip="no-zero") if belief.slip == "zero-late" else belief for belief in beliefs]
-    yield from explaining(beliefs, lambda guess: ref.gradient_difference(guess, judged.gradient) < 1e-6)
+    yield from try_beliefs(beliefs, lambda guess: ref.gradient_difference(guess, judged.gradient) < 1e-6)
     yield Sign("other-gradient" if judged.first else "remembers")
 
 
@@ -181,7 +180,7 @@ def _about_the_loss(judged: JudgedStep) -> Signs:
     """For weights that are right."""
     if not _near(judged.step.loss, judged.loss):
         yield Sign("empty-piece", judged.step.ran_empty and not np.isfinite(judged.step.loss))
-        yield from explaining(about_losses(judged.parts), lambda guess: _near(judged.step.loss, guess))
+        yield from try_beliefs(about_losses(judged.parts), lambda guess: _near(judged.step.loss, guess))
         yield Sign("other-loss")
 
 
@@ -192,12 +191,10 @@ def _near(loss: float, truth: float) -> bool:
 
 def _digits(exam: Exam, rng: Random) -> Success:
     """Ten steps on digits, in mini-batches of 65 that do not divide by 4, beside the pipeline engine."""
-    data = digits()
-    order = np.random.default_rng(rng.randrange(2**32)).permutation(len(data.x_train))[: 10 * 65].reshape(10, 65)
-    batches = [(np.asarray(data.x_train[rows], dtype=float), np.asarray(data.y_train[rows])) for rows in order]
+    batches = draw_digit_batches(rng, 10, 65)
     layers = ref.mlp([64, 24, 24, 24, 10], activation="tanh", seed=rng.randrange(2**32))
     call = "ten steps on the digits, 65 samples each, M=4"
-    with exam.told_as("only-small"):
+    with exam.blame_on("only-small"):
         steps = _judge(exam, call, StepsQuestion(items_of(layers), batches, M=4, rate=0.1))
     optimizer, worst = ref.SGD(layers, 0.1, momentum=MOMENTUM), 0.0
     for (x, y), step in zip(batches, steps, strict=True):

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpipe_edu.exercises.networks import Array, Item, network
+from gpipe_edu.exercises.networks import Array, Item, build_network
 from gpipe_edu.reference.twin import as_arrays
 
 MOMENTUM: Final = 0.5
@@ -120,7 +120,7 @@ def perform(train_step: Any, **given: Any) -> list[WatchedStep]:
     import torch
 
     asked = StepsQuestion(**given)
-    net = network(asked.items).train(asked.training)
+    net = build_network(asked.items).train(asked.training)
     loss_fn = torch.nn.CrossEntropyLoss() if asked.loss == "cross_entropy" else _squared_error
     optimizer = torch.optim.SGD(net.parameters(), lr=asked.rate, momentum=MOMENTUM)
     if asked.leftover is not None:

@@ -16,9 +16,8 @@ from typing import Final
 import numpy as np
 
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
-from gpipe_edu.exercises.networks import Array, Item, Truth, layer_of, one_device
+from gpipe_edu.exercises.networks import Array, Item, Truth, draw_digits, layer_of, one_device
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import listed, percent
 
@@ -40,14 +39,14 @@ class CheckpointedStep:
     came: CheckpointAnswer
 
     @property
-    def drawn(self) -> dict[Number, Array]:
+    def first_masks(self) -> dict[Number, Array]:
         """What each Dropout drew in the forward."""
         return {number: drawn[0] for number, drawn in self.came.masks.items()} if self.asked.draws else {}
 
     @cached_property
     def truth(self) -> Truth:
         """What one device computes; the gradients with those of the earlier input."""
-        asked, drawn = self.asked, self.drawn
+        asked, drawn = self.asked, self.first_masks
         numbered = [((k, i), item) for k, items in enumerate(asked.stages) for i, item in enumerate(items)]
         layers = [layer_of(item, drawn.get(number)) for number, item in numbered]
         truth = one_device(layers, asked.x, dy=asked.dy)
@@ -86,9 +85,9 @@ def examine(exam: Exam, rng: Random) -> Success:
         _train(exam, question._replace(follow=index % 2 == 1))
         _evaluate(exam, question._replace(graph=False, trains=False))
     _evaluate(exam, draw([True, False], 0.0)._replace(graph=False))
-    with exam.told_as("eval-mode"):
+    with exam.blame_on("eval-mode"):
         _train(exam, draw([True, False, True], 0.5)._replace(trains=False))
-    with exam.told_as("second-call"):
+    with exam.blame_on("second-call"):
         question = draw([True, False, True], 0.0)
         _train(exam, question._replace(earlier=numbers.normal(size=question.x.shape)))
     return _digits(exam, rng, numbers)
@@ -133,7 +132,7 @@ def _about_the_forward(step: CheckpointedStep) -> Signs:
     changed = came.input_requires != asked.follow or not np.array_equal(came.input_values, asked.x)
     yield Sign("input-changed", changed, *requires)
     # What is kept is made larger, so that a 1 was not drawn.
-    yield Sign("dropout-off", any((mask == 1).any() for mask in step.drawn.values()))
+    yield Sign("dropout-off", any((mask == 1).any() for mask in step.first_masks.values()))
     rows = (_row(step.truth.output), _row(came.output))
     yield Sign("other-output", not _same_values(step), *rows)
     yield Sign("twice-forward", max(Counter(came.runs).values()) > 1, "each layer once", "some layers twice")
@@ -163,11 +162,11 @@ def _leak(step: CheckpointedStep) -> Sign:
 
 
 def _about_dropout(step: CheckpointedStep, case: Case) -> Signs:
-    drawn = step.drawn
+    drawn = step.first_masks
     others = any(not np.array_equal(drawn[number], masks[-1]) for number, masks in step.came.masks.items() if drawn)
     yield Sign("other-dropout", others)
     if drawn:
-        again = _ask(case, step.asked._replace(seed=step.asked.seed + 1)).drawn
+        again = _ask(case, step.asked._replace(seed=step.asked.seed + 1)).first_masks
         yield Sign("same-every-step", all(np.array_equal(mask, again[number]) for number, mask in drawn.items()))
 
 
@@ -197,8 +196,7 @@ def _same_values(step: CheckpointedStep) -> bool:
 
 def _digits(exam: Exam, rng: Random, numbers: np.random.Generator) -> Success:
     """A deep network on the digits: what it keeps with and without, and its gradients beside NumPy's."""
-    data, first = digits(), rng.randrange(1000)
-    x, y = np.asarray(data.x_train[first : first + 64], dtype=float), np.asarray(data.y_train[first : first + 64])
+    x, y = draw_digits(rng, 64)
     stages = [_stage(numbers, sizes, 0.0) for sizes in ([64, 32, 32, 32], [32, 32, 32, 32], [32, 32, 32, 10])]
     _, dy = ref.cross_entropy(ref.predict(list(map(layer_of, chain(*stages))), x), y)
     plain, thrifty = (_train(exam, CheckpointQuestion(stages, x, dy, [more] * 3)) for more in (False, True))

@@ -1,7 +1,7 @@
 """A step in the learner's process with witnesses: which layers ran and when, and whose outputs stay in memory.
 
-Each layer writes down its runs. A weak reference to the memory of its output tells whether it is still there, whoever
-holds it: autograd, a closure or a list somewhere.
+Each layer writes down its runs. A weak reference to the memory of its output tells whether it is still there, held by
+autograd, a closure or a list somewhere.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import gc
 from typing import Any, NamedTuple, TypeAlias
 
 from gpipe_edu.exercises.garbage import ignore_other_objects
-from gpipe_edu.exercises.networks import Array, Item, network
+from gpipe_edu.exercises.networks import Array, Item, build_network
 from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.words import with_article
 
@@ -76,7 +76,7 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
 
     asked = CheckpointQuestion(**given)
     torch.manual_seed(asked.seed)
-    nets = [network(items).train(asked.trains) for items in asked.stages]
+    nets = [build_network(items).train(asked.trains) for items in asked.stages]
     runs: list[Number] = []
     blind: set[int] = set()
     outputs: list[tuple[int, int, int, Any]] = []

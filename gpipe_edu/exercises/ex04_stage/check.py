@@ -16,10 +16,9 @@ import numpy as np
 
 from gpipe_edu import gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign, Signs
-from gpipe_edu.exercises.forms import gathered
-from gpipe_edu.exercises.networks import Array
+from gpipe_edu.exercises.forms import gather
+from gpipe_edu.exercises.networks import Array, draw_digits
 from gpipe_edu.reference.stage import Stage
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.schedule import Schedule
@@ -93,7 +92,7 @@ def perform(Theirs: Any, **given: Any) -> StageAnswer | dict[str, str]:
         results = [ref.train_pipeline(layers, x, y, asked.schedule, make_stage=make_stage) for x, y in asked.batches]
     except NotComputable as error:
         return error.said
-    grads = [gathered(stage.theirs.grads) for stage in stages.values()]
+    grads = [gather(stage.theirs.grads) for stage in stages.values()]
     return StageAnswer(
         loss=results[-1].loss,
         grads=[layer for each in grads for layer in (each if isinstance(each, list) else [each])],
@@ -114,15 +113,12 @@ def examine(exam: Exam, rng: Random) -> Success:
 
     for index, (K, M, N) in enumerate(cases):
         for schedule in (gpipe(K, M), one_f_one_b(K, M)):
-            # Wrong gradients first, whatever is held: they say more about the idea.
+            # Wrong gradients come before what is held: they say more about the idea.
             _judge(exam, rng, sizes, [batch(N)], schedule, memory=index > 2)
-    with exam.told_as("second-mini-batch"):
+    with exam.blame_on("second-mini-batch"):
         _judge(exam, rng, sizes, [batch(8), batch(11)], gpipe(2, 3))
-    data, first = digits(), rng.randrange(1000)
-    chosen = slice(first, first + 48)
-    images = np.asarray(data.x_train[chosen], dtype=float)
     schedule = one_f_one_b(3, 6)
-    error = _judge(exam, rng, [64, 32, 32, 32, 10], [(images, data.y_train[chosen])], schedule)
+    error = _judge(exam, rng, [64, 32, 32, 32, 10], [draw_digits(rng, 48)], schedule)
     return exam.success(Chart("your stages under 1F1B", str(with_kinds(schedule, {"B": "C"}))), error=error)
 
 

@@ -9,14 +9,11 @@ from itertools import accumulate, chain, pairwise
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign, Signs
-from gpipe_edu.exercises.forms import gathered
-from gpipe_edu.exercises.networks import Array, Item, gradients, items_of, network
+from gpipe_edu.exercises.forms import gather
+from gpipe_edu.exercises.networks import Array, Item, build_network, draw_digit_batches, gradients, items_of
 from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import percent, plural, with_article
@@ -79,7 +76,7 @@ def perform(cut: Any, **given: Any) -> CutAnswer | dict[str, str] | list[Array |
     blocks = {letter: nn.Sequential(layers[letter], nn.Identity()) for letter in layers if letter.isupper()}
     places = [blocks.get(letter, layers[letter]) for letter in asked.letters]
     net, balance = nn.Sequential(*places), list(asked.balance)
-    stages, rows = gathered(cut(net, balance)), []
+    stages, rows = gather(cut(net, balance)), []
     if not isinstance(stages, list):
         expected = f"a list of {plural(len(asked.balance), 'stage')}"
         return {"slip": "not-a-list", "expected": expected, "came": with_article(type(stages).__name__)}
@@ -114,7 +111,7 @@ def _train(cut: Any, balance: list[int], items: list[Item], M: int, x: Array, y:
 
     from gpipe_edu.pytorch import GPipe
 
-    net = network(items)
+    net = build_network(items)
     stages = nn.Sequential(*cut(net, list(balance)))
     pipe = GPipe(stages, len(balance), M, balance=[1] * len(balance), devices=["cpu"])
     pipe.step(torch.from_numpy(x), torch.from_numpy(y), nn.CrossEntropyLoss())
@@ -188,10 +185,9 @@ def _write_rows(rows: Rows) -> str:
 
 
 def _digits(exam: Exam, rng: Random) -> Success:
-    data, balance = digits(), [3, 2, 2]
+    balance = [3, 2, 2]
     layers = ref.mlp([64, 24, 24, 24, 10], activation="tanh", seed=rng.randrange(1000))
-    chosen = np.random.default_rng(rng.randrange(2**32)).permutation(len(data.x_train))[:50]
-    x, y = np.asarray(data.x_train[chosen], dtype=float), np.asarray(data.y_train[chosen])
+    ((x, y),) = draw_digit_batches(rng, 1, 50)
     case = exam.case("GPipe with your stages, 50 digits", "the gradients of one device")
     found = case.ask(balance=balance, training=(items_of(layers), 4, x, y))
     error = ref.gradient_difference(found, gradients(layers, x, y))

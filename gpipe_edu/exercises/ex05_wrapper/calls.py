@@ -1,6 +1,6 @@
 """What a pipeline did with its batch, read from the calls of its layers: the cut, the stages, the order, the recompute.
 
-Signs are tried from the most telling one on: who has cut the batch wrongly learns nothing from hearing about the order.
+Signs are tried from the most telling one on: one who has cut the batch wrongly learns nothing about the order.
 """
 
 from __future__ import annotations

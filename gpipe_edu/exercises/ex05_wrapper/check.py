@@ -14,9 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
-from gpipe_edu.exercises.networks import Array, Item, items_of
+from gpipe_edu.exercises.networks import Array, Item, draw_digit_batches, items_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import listed, plural
 
@@ -69,7 +68,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     _judge_without_graph(exam, rng, build(small, [3, 2, 2], 3))
     _evaluate(exam, rng, build(small, [4, 3, 3], 3))
     _judge_dropout(exam, rng, build([5, 24, 24, 4], [4, 3], 4, "always"))
-    with exam.told_as("doubled-layer"):
+    with exam.blame_on("doubled-layer"):
         _judge_a_doubled_layer(exam, rng, build(even, [3, 2, 2], 2))
     _judge_refusals(exam, build(small, [4, 3], 2, "never"))
     return _train_on_digits(exam, rng, build([64, 24, 24, 24, 10], [3, 2, 2], 4))
@@ -85,12 +84,13 @@ def _with_dropout(items: list[Item], p: float = 0.5) -> list[Item]:
 
 
 def _ask(case: Case, question: PipelineQuestion) -> PipelineAnswer:
-    return case.ask_for(PipelineAnswer, question, _TRAPS)
+    answer = case.ask_for(PipelineAnswer, question, _TRAPS)
+    return answer._replace(steps=[StepAnswer(*step) for step in answer.steps])
 
 
 def _ask_for_a_step(case: Case, question: PipelineQuestion, before: Sequence[Array] = ()) -> PipelineStep:
     """The step of a question with one mini-batch."""
-    ((x, y),), (came,) = question.batches, _ask(case, question).answers
+    ((x, y),), (came,) = question.batches, _ask(case, question).steps
     return PipelineStep(question, came, x, y, before)
 
 
@@ -101,7 +101,7 @@ def _train(exam: Exam, rng: Random, question: PipelineQuestion, samples: list[in
     answer = _ask(first, question)
     before = _zeros(question)
     exam.case(question.call).judge(_about_parameters(answer.weights, len(before)))
-    for index, ((x, y), came) in enumerate(zip(question.batches, answer.answers, strict=True)):
+    for index, ((x, y), came) in enumerate(zip(question.batches, answer.steps, strict=True)):
         after = ", after another mini-batch" if index else ""
         case = exam.case(f"{question.call}, called with {plural(len(x), 'sample')}{after}")
         step = PipelineStep(question, came, x, y, before)
@@ -115,7 +115,7 @@ def _train(exam: Exam, rng: Random, question: PipelineQuestion, samples: list[in
             case.judge([Sign("no-input-gradient", wrong, "x.grad as on one device", "none" if came.dx is None else "")])
         case.judge(about_recompute(step.read, question.checkpoint))
         before = [part for part in came.grads if part is not None]
-    first.judge([_leak(came)])
+    first.judge([_leak(step)])
 
 
 def _zeros(question: PipelineQuestion) -> list[Array]:
@@ -131,8 +131,9 @@ def _about_parameters(weights: list[int], count: int) -> Signs:
     yield Sign("some-registered", some, plural(count, "parameter"), str(len(weights)))
 
 
-def _leak(came: StepAnswer) -> Sign:
-    return Sign("holds-activations", came.held > 0, "none after the step", plural(came.held, "tensor"))
+def _leak(step: PipelineStep) -> Sign:
+    held = step.came.held
+    return Sign("holds-activations", held > 0, "none after the step", plural(held, "tensor"))
 
 
 def _judge_keys(exam: Exam, question: PipelineQuestion) -> None:
@@ -168,7 +169,7 @@ def _judge_without_graph(exam: Exam, rng: Random, question: PipelineQuestion) ->
         case.judge(about_the_output(step))
         case.judge([Sign(slip, len(step.read.pieces) == 1, "3 micro-batches", "1")])
         case.judge(signs(step.read))
-        case.judge([_leak(step.came)])
+        case.judge([_leak(step)])
 
 
 def _evaluate(exam: Exam, rng: Random, question: PipelineQuestion) -> None:
@@ -180,7 +181,7 @@ def _evaluate(exam: Exam, rng: Random, question: PipelineQuestion) -> None:
     wrong = ref.gradient_difference([step.came.output], [step.truth.output]) > 1e-9
     case.judge([Sign("never-evaluates", wrong, "the output of net.eval()", "other values")])
     case.judge(signs(step.read))
-    with exam.told_as("only-training-recomputes"):
+    with exam.blame_on("only-training-recomputes"):
         case.judge(about_recompute(step.read, question.checkpoint))
 
 
@@ -227,13 +228,11 @@ def _judge_refusals(exam: Exam, question: PipelineQuestion) -> None:
 
 def _train_on_digits(exam: Exam, rng: Random, question: PipelineQuestion) -> Success:
     """Five steps on digits; then the calls of the last one become a schedule, and the NumPy engine runs that."""
-    data, layers = digits(), question.layers
-    rows = np.random.default_rng(rng.randrange(2**32)).permutation(len(data.x_train))[:500].reshape(5, 100)
-    batches = [(np.asarray(data.x_train[row], dtype=float), np.asarray(data.y_train[row])) for row in rows]
+    layers, batches = question.layers, draw_digit_batches(rng, 5, 100)
     case = exam.case("five steps on the digits, 100 samples each, M=4")
     answer = _ask(case, question._replace(batches=batches, rate=0.1))
     optimizer = ref.SGD(layers, learning_rate=0.1, momentum=0.5)
-    for (x, y), came in zip(batches, answer.answers, strict=True):
+    for (x, y), came in zip(batches, answer.steps, strict=True):
         step = PipelineStep(question._replace(items=items_of(layers)), came, x, y)
         case.judge(about_the_form(step))
         case.judge(signs(step.read))

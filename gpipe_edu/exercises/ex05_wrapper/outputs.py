@@ -84,12 +84,7 @@ class PipelineAnswer(NamedTuple):
     weights: list[int]
     keys: list[str]
     own_keys: list[str]
-    steps: list[Any]
-
-    @property
-    def answers(self) -> list[StepAnswer]:
-        """The steps, which have travelled."""
-        return [StepAnswer(*step) for step in self.steps]
+    steps: list[StepAnswer]
 
 
 @dataclass(frozen=True)

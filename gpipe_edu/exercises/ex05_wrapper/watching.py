@@ -19,7 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.checkpoint import CheckpointError
 
 from gpipe_edu.exercises.garbage import ignore_other_objects
-from gpipe_edu.exercises.networks import Array, Item, network
+from gpipe_edu.exercises.networks import Array, Item, build_network
 from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.words import with_article
 
@@ -48,7 +48,7 @@ class Log:
         )
 
     def remember(self, activation: Tensor) -> None:
-        """Ask later whether its values are still in memory, whoever holds them."""
+        """Ask later whether its values are still in memory, held by anything."""
         self.activations.append(StorageWeakRef(activation.untyped_storage()))  # type: ignore[no-untyped-call]
 
     def take(self) -> list[Any]:
@@ -95,7 +95,7 @@ class Noting(nn.Module):
 def watch(items: Sequence[Item], names: str = "", shared: bool = False) -> tuple[nn.Sequential, Log]:
     """The network, whose layers have a letter of `names` each, or numbers; shared: all its Tanhs are one layer."""
     log = Log()
-    places = [Noting(layer, place, log) for place, layer in enumerate(network(items))]
+    places = [Noting(layer, place, log) for place, layer in enumerate(build_network(items))]
     if shared:
         places = [
             places[items.index(None)] if item is None else place for item, place in zip(items, places, strict=True)

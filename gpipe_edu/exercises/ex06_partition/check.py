@@ -17,7 +17,7 @@ from gpipe_edu import balance_by_cost, balance_uniform, gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Case, Exam, Sign, Traps, Wrong
-from gpipe_edu.exercises.forms import gathered, is_whole, shown
+from gpipe_edu.exercises.forms import describe, gather, is_whole
 from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import listed
@@ -65,7 +65,7 @@ _UNITS: Final = (
 def perform(partition: Any, costs: list[float], K: int) -> Any:
     """The counts, and the costs as they are afterwards."""
     found = partition(costs, K)
-    return gathered(found.tolist() if isinstance(found, np.ndarray) else found), costs
+    return gather(found.tolist() if isinstance(found, np.ndarray) else found), costs
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -73,20 +73,20 @@ def examine(exam: Exam, rng: Random) -> Success:
     drawn = [([rng.randint(0, 9) + 0.0 for _ in range(rng.randint(5, 8))], rng.randint(2, 4)) for _ in range(6)]
     _judge_together(exam, [*_PROBES, *drawn])
     for factor, written, slip in _UNITS:
-        with exam.told_as(slip):
+        with exam.blame_on(slip):
             for costs, K in _PROBES[:5]:
-                call = f"partition([cost * {written} for cost in {_told(costs)}], K={K})"
+                call = f"partition([cost * {written} for cost in {_write_costs(costs)}], K={K})"
                 _judge(exam, [cost * factor for cost in costs], K, call, {"stopped": slip})
-    with exam.told_as("nearly-best"):
+    with exam.blame_on("nearly-best"):
         for costs, K in _CLOSE:
             _judge(exam, costs, K)
-    with exam.told_as("remembers"):
+    with exam.blame_on("remembers"):
         for costs in ([9.0, 1.0, 1.0], [1.0, 1.0, 9.0], [1.0, 9.0, 1.0]):
             _judge(exam, costs, 2)
-    with exam.told_as("long-runs"):
+    with exam.blame_on("long-runs"):
         for K in (1, 2):
             _judge(exam, [1.0] * 64, K)
-    with exam.told_as("all-zero"):
+    with exam.blame_on("all-zero"):
         _ask(exam, [0, 0, 0, 0], 2)
     for _ in range(12):
         L = rng.randint(1, 12)
@@ -98,14 +98,14 @@ def examine(exam: Exam, rng: Random) -> Success:
         (1, 0, "no-layers"),
     ):
         costs = [float(rng.randint(1, 9)) for _ in range(L)]
-        case = exam.case(f"partition({_told(costs)}, K={K})")
-        case.refuses(Sign(slip, words={"K": K}), lambda value: shown(value[0], 120), costs=costs, K=K)
+        case = exam.case(f"partition({_write_costs(costs)}, K={K})")
+        case.refuses(Sign(slip, words={"K": K}), lambda value: describe(value[0], 120), costs=costs, K=K)
     for L, K in ((60, 6), (200, 16)):
         _judge(exam, [rng.randint(1, 1000) / 8 for _ in range(L)], K)
-    with exam.told_as("near-even-cuts"):
+    with exam.blame_on("near-even-cuts"):
         for L, K in ((60, 6), (200, 16)):
             _judge(exam, [float(rng.randint(1, 8) * 1.1**layer // 1) for layer in range(L)], K)
-    with exam.told_as("many-stages"):
+    with exam.blame_on("many-stages"):
         _judge(exam, [rng.randint(1, 1000) / 8 for _ in range(100)], 40)
     return _train(exam, rng)
 
@@ -113,9 +113,10 @@ def examine(exam: Exam, rng: Random) -> Success:
 def _ask(exam: Exam, costs: Costs, K: int, call: str = "", traps: Traps | None = None) -> tuple[Case, Balance]:
     """Ask, and judge all but whether the cut is a good one."""
     L, slow = len(costs), {"stopped": "every-cut"} if len(costs) > 20 else {}
-    case = exam.case(call or f"partition({_told(costs)}, K={K})", f"a list of {K} whole numbers that add up to {L}")
+    call = call or f"partition({_write_costs(costs)}, K={K})"
+    case = exam.case(call, f"a list of {K} whole numbers that add up to {L}")
     value, after = case.ask({"ValueError": "refused", **slow, **(traps or {})}, costs=costs, K=K)
-    case.came = shown(value, 120)
+    case.came = describe(value, 120)
     case.judge(_form(value, costs, K))
     case.judge([Sign("input-changed", list(costs) != after)])
     return case, Balance(costs, K, tuple(map(int, value)))
@@ -177,10 +178,10 @@ def _show(case: Case, balance: Balance) -> None:
     case.difference = (
         f"stage {ours.index(max(ours))} costs {max(ours):.10g}; no stage needs more than {max(theirs):.10g}"
     )
-    if max(ours) > 1.01 * max(theirs):  # else nobody sees it
+    if max(ours) > 1.01 * max(theirs):  # else it can't be seen
         case.charts = _chart("your cut", ours), _chart("a best cut", theirs)
-    case.expected = f"{list(best)}, for instance: stage costs {_told(theirs)}"
-    case.came = f"{list(balance.counts)}: stage costs {_told(ours)}"
+    case.expected = f"{list(best)}, for instance: stage costs {_write_costs(theirs)}"
+    case.came = f"{list(balance.counts)}: stage costs {_write_costs(ours)}"
 
 
 def _chart(name: str, times: list[float], M: int = 4) -> Chart:
@@ -204,7 +205,7 @@ def _train(exam: Exam, rng: Random) -> Success:
     return exam.success(*charts, layers=len(layers), counts=listed(counts), error=error)
 
 
-def _told(costs: Costs) -> str:
+def _write_costs(costs: Costs) -> str:
     if len(costs) > 12:
         return f"{len(costs)} costs"
     return "[" + ", ".join(f"{cost:.0f}" if cost == int(cost) else f"{cost:.4g}" for cost in costs) + "]"

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import accumulate, combinations, pairwise
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.exercises.case import Belief, Sign, explaining
+from gpipe_edu.exercises.case import Belief, Sign, try_beliefs
 
 Costs = Sequence[float]
 Counts = tuple[int, ...]
@@ -35,8 +35,8 @@ def stage_costs(costs: Costs, counts: Sequence[int]) -> list[float]:
 def can_be_faster(costs: Costs, K: int, largest: float) -> bool:
     """True if some cut into K stages, none of them empty, has a largest stage below `largest`.
 
-    Filling one stage after another as far as allowed takes the fewest stages there can be; who needs fewer than K can
-    cut some of them further.
+    Filling one stage after another as far as allowed takes the fewest stages there can be; a cut that needs fewer
+    than K can be cut further.
     """
     limit = largest * (1 - 1e-9)
     if not costs or max(costs) >= limit:
@@ -62,7 +62,7 @@ def _filled(costs: Sequence[Any], start: int, last: int, limit: float, over: boo
 
 def beliefs_behind(balances: Sequence[Balance]) -> Iterator[Sign]:
     """Beliefs of which one variant explains all that came."""
-    return explaining(BELIEFS, lambda variant: all(map(variant, balances)))
+    return try_beliefs(BELIEFS, lambda variant: all(map(variant, balances)))
 
 
 def _cuts(L: int, K: int) -> Iterator[Counts]:
@@ -92,6 +92,11 @@ def _has_best(score: Callable[[list[float]], Any]) -> Callable[[Balance], bool]:
 def _even(costs: Costs, K: int, front: bool) -> list[int]:
     small, more = divmod(len(costs), K)
     return [small + ((k < more) if front else (k >= K - more)) for k in range(K)]
+
+
+def _rest_to_the_last(costs: Costs, K: int) -> list[int]:
+    small, more = divmod(len(costs), K)
+    return [small] * (K - 1) + [small + more]
 
 
 def _fill(costs: Costs, K: int, over: bool, again: bool, least: bool) -> list[int]:
@@ -179,26 +184,11 @@ def _lopsided(costs: Costs, K: int, front: bool) -> list[int]:
 
 
 BELIEFS: Final = (
-    Belief(
-        "remainder-last",
-        (_is(lambda costs, K: [len(costs) // K] * (K - 1) + [len(costs) - len(costs) // K * (K - 1)]),),
-    ),
-    Belief(
-        "by-count",
-        tuple(_is(partial(_even, front=front)) for front in (True, False)),
-    ),
-    Belief(
-        "degenerate",
-        tuple(_is(partial(_lopsided, front=front)) for front in (True, False)),
-    ),
-    Belief(
-        "least-spread",
-        (_has_best(_spread), _has_best(_distance)),
-    ),
-    Belief(
-        "smallest-stage",
-        (_has_best(lambda costs: -min(costs)), _has_best(lambda costs: max(costs) - min(costs))),
-    ),
+    Belief("remainder-last", (_is(_rest_to_the_last),)),
+    Belief("by-count", tuple(_is(partial(_even, front=front)) for front in (True, False))),
+    Belief("degenerate", tuple(_is(partial(_lopsided, front=front)) for front in (True, False))),
+    Belief("least-spread", (_has_best(_spread), _has_best(_distance))),
+    Belief("smallest-stage", (_has_best(lambda costs: -min(costs)), _has_best(lambda costs: max(costs) - min(costs)))),
     Belief(
         "average",
         tuple(
@@ -208,25 +198,10 @@ BELIEFS: Final = (
             for least in (False, True)
         ),
     ),
-    Belief(
-        "nearest",
-        tuple(_is(partial(_nearest, below=below)) for below in (True, False)),
-    ),
-    Belief(
-        "halves",
-        (_is(_halves), _is(_dearest)),
-    ),
-    Belief(
-        "merged",
-        (_is(_merged),),
-    ),
-    Belief(
-        "reordered",
-        (_any_order,),
-    ),
-    Belief(
-        "stuck",
-        (_stuck,),
-    ),
+    Belief("nearest", tuple(_is(partial(_nearest, below=below)) for below in (True, False))),
+    Belief("halves", (_is(_halves), _is(_dearest))),
+    Belief("merged", (_is(_merged),)),
+    Belief("reordered", (_any_order,)),
+    Belief("stuck", (_stuck,)),
 )
 """In the order in which they are tried, the plainest first."""

@@ -11,13 +11,13 @@ from random import Random
 from gpipe_edu import Costs, Op, Schedule, formulas, gpipe, simulate
 from gpipe_edu.exercises import schedules
 from gpipe_edu.exercises.case import Exam, Sign
-from gpipe_edu.exercises.schedules import Proposal, at_home, judge_schedule, legal, train_with
+from gpipe_edu.exercises.schedules import Proposal, about_homes, about_rules, judge_schedule, train_with
 from gpipe_edu.exercises.schedules import perform as perform
-from gpipe_edu.exercises.sizes import sized
+from gpipe_edu.exercises.sizes import about_size
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import listed
 
-HIDDEN = schedules.hidden("one_f_one_b")
+HIDDEN = schedules.hide_recipes("one_f_one_b")
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -55,10 +55,10 @@ def _rule(K: int, M: int) -> Schedule:
 
 def _signs(mine: Proposal) -> Iterator[Sign]:
     yield from _beliefs_about_the_end(mine)
-    yield from sized(mine)
+    yield from about_size(mine)
     yield from _belief_about_direction(mine)
-    yield from legal(mine)
-    yield from at_home(mine)
+    yield from about_rules(mine)
+    yield from about_homes(mine)
     others = sorted({op.kind for op in mine.ops} - set("FB"))
     yield Sign("other-kinds", any(set(row) != {"F", "B"} for row in mine.kinds), words={"others": listed(others)})
     yield from _beliefs_about_memory(mine)

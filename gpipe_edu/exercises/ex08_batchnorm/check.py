@@ -14,13 +14,13 @@ import numpy as np
 
 from gpipe_edu import gpipe, split_batch
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign, Signs
-from gpipe_edu.exercises.forms import gathered
+from gpipe_edu.exercises.forms import gather
+from gpipe_edu.exercises.networks import Array, draw_digits
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 
-from .running_values import Array, Update, UpdateQuestion, about_mean, about_variance, in_digits
+from .running_values import Update, UpdateQuestion, about_mean, about_variance, write_in_digits
 
 _HANDY: Final = (
     ([3, 3, 3, 3], 0.1, 0.5),
@@ -41,7 +41,7 @@ def perform(deferred_update: Any, **given: Any) -> Any:
     """The new running values for an `UpdateQuestion`, and its fields as they are afterwards."""
     found = deferred_update(*(value for value in given.values() if value is not None))
     one_array = hasattr(found, "ndim") and found.ndim < 2
-    parts = found if one_array else gathered(found)
+    parts = found if one_array else gather(found)
     if isinstance(parts, list):
         parts = [part.detach().numpy() if hasattr(part, "detach") else part for part in parts]
     return parts, list(given.values())
@@ -52,24 +52,24 @@ def examine(exam: Exam, rng: Random) -> Success:
     numbers = np.random.default_rng(rng.randrange(2**32))
     handy = [_handy(numbers, *case) for case in _HANDY]
     _judge(exam, *handy[0])
-    with exam.told_as("remembers"):
+    with exam.blame_on("remembers"):
         _judge(exam, *handy[0])
     for case in handy[1:]:
         _judge(exam, *case)
-    with exam.told_as("other-default"):
+    with exam.blame_on("other-default"):
         _judge(exam, *_handy(numbers, [3, 2], None, 0.5))
-    with exam.told_as("single"):
+    with exam.blame_on("single"):
         for counts in ([3, 1], [1, 1]):
             _judge(exam, *_handy(numbers, counts, 0.1, 0.5))
-    with exam.told_as("remembers"):
+    with exam.blame_on("remembers"):
         _judge(exam, *_handy(numbers, *_HANDY[0]))
-    with exam.told_as("many"):
+    with exam.blame_on("many"):
         x = numbers.normal(size=(700, 2)) + np.linspace(-2, 2, 700)[:, None]
         for M in (2, 70):
             _judge(exam, split_batch(x, M), np.zeros(2), np.ones(2), 0.1)
-    with exam.told_as("one-feature"):
+    with exam.blame_on("one-feature"):
         _judge(exam, split_batch(numbers.normal(size=(10, 1)), 4), np.zeros(1), np.ones(1), 0.1)
-    with exam.told_as("cancellation", far=f"{_FAR:,.0f}"):
+    with exam.blame_on("cancellation", far=f"{_FAR:,.0f}"):
         x = numbers.normal(size=(11, 2)) + np.linspace(-2, 2, 11)[:, None] + _FAR
         _judge(exam, split_batch(x, 3), np.zeros(2), np.ones(2), 1.0)
     for _ in range(20):
@@ -114,9 +114,9 @@ def _judge(exam: Exam, pieces: list[Array], old_mean: Array, old_var: Array, mom
     true_mean = asked.mix(old_mean, everything.mean(axis=0))
     true_var = asked.mix(old_var, everything.var(axis=0, ddof=1))
     update = Update(asked, mean, var, true_mean, true_var)
-    case.expected, case.came = in_digits(update.true_mean, update.mean)
+    case.expected, case.came = write_in_digits(update.true_mean, update.mean)
     case.judge(about_mean(update))
-    case.expected, case.came = in_digits(update.true_var, update.var)
+    case.expected, case.came = write_in_digits(update.true_var, update.var)
     case.judge(about_variance(update))
     return update
 
@@ -134,9 +134,7 @@ def _about_form(value: Any, asked: UpdateQuestion) -> Signs:
 
 def _train(exam: Exam, rng: Random) -> Success:
     """A network with BatchNorm in the pipeline: its running values, updated by the learner, against the full batch."""
-    x, _, _, _ = digits()
-    first = rng.randrange(1000)
-    x = np.asarray(x[first : first + 60], dtype=float)
+    x, _ = draw_digits(rng, 60)
     layers = ref.mlp([64, 6, 10], seed=rng.randrange(1000), norm="batch")
     hidden, _ = layers[0].forward(x)
     update = _judge(exam, split_batch(hidden, 8), np.zeros(6), np.ones(6), 0.1)

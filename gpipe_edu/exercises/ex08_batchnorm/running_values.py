@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpipe_edu.exercises.case import Belief, Sign, Signs, explaining
-
-Array: TypeAlias = NDArray[Any]
+from gpipe_edu.exercises.case import Belief, Sign, Signs, try_beliefs
+from gpipe_edu.exercises.networks import Array
 
 
 class UpdateQuestion(NamedTuple):
@@ -78,7 +76,7 @@ def about_mean(update: Update) -> Signs:
         Belief("last-only", (asked.mix(old, means[-1]),)),
         Belief("adds-up", (old + rate * exact,)),
     ]
-    yield from explaining(beliefs, lambda guess: _near(mean, guess))
+    yield from try_beliefs(beliefs, lambda guess: _near(mean, guess))
     yield Sign("other-mean")
 
 
@@ -109,7 +107,7 @@ def about_variance(update: Update) -> Signs:
         Belief("standard-deviation", (np.sqrt(whole * bessel),)),
         Belief("raw-moment", ((whole + mean**2) * bessel,)),
     ]
-    yield from explaining(beliefs, lambda guess: _near(var, asked.mix(asked.running_var, guess)))
+    yield from try_beliefs(beliefs, lambda guess: _near(var, asked.mix(asked.running_var, guess)))
     yield Sign("other-variance")
 
 
@@ -126,7 +124,7 @@ def _near(ours: Array, theirs: Array, off: float = 1e-9) -> bool:
     return bool(np.allclose(ours, theirs, rtol=off, atol=1e-11))
 
 
-def in_digits(expected: Array, came: Array) -> tuple[str, str]:
+def write_in_digits(expected: Array, came: Array) -> tuple[str, str]:
     """Both as text, with as many digits as it takes to see where they differ."""
     for digits in (6, 9, 12, 16):
         rows = [", ".join(f"{number:.{digits}g}" for number in row) for row in (expected, came)]

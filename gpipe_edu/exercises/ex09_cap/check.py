@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from gpipe_edu import Op, Schedule, gpipe, one_f_one_b, simulate
 from gpipe_edu.exercises.case import Exam, Sign
-from gpipe_edu.exercises.forms import gathered
-from gpipe_edu.exercises.schedules import Proposal, gradient_error, legal, read
+from gpipe_edu.exercises.forms import gather
+from gpipe_edu.exercises.schedules import Proposal, about_rules, gradient_error, read
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.timeline import Timeline, peak_memory
 from gpipe_edu.words import listed, plural
@@ -23,7 +23,7 @@ _TARGET: Final = f"{K} devices, {M} micro-batches, at most {CAP} held on a devic
 
 def perform(under_cap: Any) -> Any:
     """The schedule."""
-    return gathered(under_cap(), 2)
+    return gather(under_cap(), 2)
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -54,7 +54,7 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
     size = f"stages {listed(sorted(stages))}, micro-batches {listed(sorted(micro_batches))}" if mine.ops else "no ops"
     came = f"{schedule}\n{plural(schedule.devices, 'device')}, {size}"
     yield Sign("other-size", other or schedule.devices != K, came=came)
-    for sign in legal(mine):
+    for sign in about_rules(mine):
         yield sign._replace(charts=sign.charts[:1])
     timeline = simulate(schedule)
     came = f"{schedule}\nmakespan {timeline.makespan:g}, held {_held(timeline)}"

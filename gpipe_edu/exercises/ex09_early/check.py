@@ -8,13 +8,13 @@ from random import Random
 from gpipe_edu import Costs, Schedule, formulas, gpipe, simulate
 from gpipe_edu.exercises import schedules
 from gpipe_edu.exercises.case import Exam, Sign
-from gpipe_edu.exercises.schedules import Proposal, at_home, judge_schedule, legal, train_with
+from gpipe_edu.exercises.schedules import Proposal, about_homes, about_rules, judge_schedule, train_with
 from gpipe_edu.exercises.schedules import perform as perform
-from gpipe_edu.exercises.sizes import sized
+from gpipe_edu.exercises.sizes import about_size
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.timeline import peak_memory
 
-HIDDEN = schedules.hidden("early")
+HIDDEN = schedules.hide_recipes("early")
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -33,10 +33,10 @@ def judge(exam: Exam, K: int, M: int) -> Schedule:
 
 
 def _signs(mine: Proposal) -> Iterator[Sign]:
-    yield from sized(mine)
+    yield from about_size(mine)
     yield from _beliefs_about_recompute(mine)
-    yield from legal(mine)
-    yield from at_home(mine)
+    yield from about_rules(mine)
+    yield from about_homes(mine)
     yield Sign("mixed-order", any("BF" in row.replace("R", "") for row in mine.kinds))
     yield from _beliefs_about_memory(mine)
     for F, R, B in ((1, 1, 2), (2, 2, 1), (1, 3, 2)):

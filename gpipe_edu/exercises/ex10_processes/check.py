@@ -14,10 +14,9 @@ import numpy as np
 
 from gpipe_edu import gpipe, one_f_one_b
 from gpipe_edu import reference as ref
-from gpipe_edu.data import digits
 from gpipe_edu.distributed import Crew
 from gpipe_edu.exercises.case import Case, Exam, Sign
-from gpipe_edu.exercises.networks import items_of
+from gpipe_edu.exercises.networks import draw_digits, items_of
 from gpipe_edu.process.packing import Forwarded
 from gpipe_edu.sandbox.findings import Chart, Success, Trouble
 from gpipe_edu.schedule import Schedule
@@ -81,11 +80,9 @@ def examine(exam: Exam, rng: Random) -> Success:
 
     for schedule, N in cases:
         small(schedule, N)
-    with exam.told_as("second-step"):
+    with exam.blame_on("second-step"):
         small(one_f_one_b(2, 4), 10, steps=2)
-    x, y, _, _ = digits()
-    first, schedule = rng.randrange(1000), one_f_one_b(2, 6)
-    x, y = np.asarray(x[first : first + 100], dtype=float), np.asarray(y[first : first + 100])
+    (x, y), schedule = draw_digits(rng, 100), one_f_one_b(2, 6)
     run = _judge(exam, rng, [64, 48, 32, 10], x, y, schedule)
     return exam.success(Chart("your two processes", str(schedule)), error=max(run.errors))
 

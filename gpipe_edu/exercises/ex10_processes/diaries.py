@@ -20,7 +20,7 @@ def last_step(diary: Sequence[Entry]) -> list[Entry]:
 
 
 def about_habits(schedule: Schedule, diaries: Diaries) -> Signs:
-    """What one does who thinks of another kind of parallelism."""
+    """What those do who think of another kind of parallelism."""
     last = schedule.stages - 1
     for k, diary in enumerate(diaries):
         for entry in diary:
@@ -76,7 +76,7 @@ def _ran(diary: Sequence[Entry], order: list[str]) -> list[tuple[str, str]]:
 
 
 def about_buffers(diaries: Diaries) -> Signs:
-    """Nobody sent from memory that an earlier message may still have been read from."""
+    """No process sent from memory that an earlier message may still have been read from."""
     for k, diary in enumerate(diaries):
         flying: dict[int, tuple[int, int]] = {}  # post -> (memory, to whom)
         coming: dict[int, int] = {}  # post -> from whom

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpipe_edu.distributed.training import rank_steps
-from gpipe_edu.exercises.networks import Item, network
+from gpipe_edu.exercises.networks import Item, build_network
 from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.words import with_article
@@ -24,7 +24,7 @@ def run_in_process(
 
     K = schedule.stages
     a, b = list(pairwise(cuts_of(len(items), K)))[k]
-    stage = network(items)[a:b]
+    stage = build_network(items)[a:b]
     training, came_back = _watch(stage)
     shapes: list[tuple[int, ...]] = [(n, _width(items, a)) for n in counts]
     tensors = None if pieces is None else [torch.from_numpy(piece) for piece in pieces]

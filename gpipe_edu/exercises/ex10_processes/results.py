@@ -9,7 +9,7 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.exercises import weighting
-from gpipe_edu.exercises.case import Sign, Signs, explaining
+from gpipe_edu.exercises.case import Sign, Signs, try_beliefs
 from gpipe_edu.exercises.networks import Array
 from gpipe_edu.words import percent
 
@@ -32,7 +32,7 @@ def about_loss(run: StepRun) -> Signs:
     if abs(run.loss - run.true_loss) < 1e-9:
         return
     beliefs = weighting.about_losses(run.parts(run.K - 1, "F"))
-    yield from explaining(beliefs, lambda guess: abs(run.loss - guess) < 1e-9)
+    yield from try_beliefs(beliefs, lambda guess: abs(run.loss - guess) < 1e-9)
     yield Sign("rounded", abs(run.loss - run.true_loss) < 1e-6)
     yield Sign("other-loss")
 
@@ -53,7 +53,7 @@ def about_gradients(run: StepRun, k: int) -> Signs:
     several = sum(len(entry["index"]) for entry in run.diaries[k] if entry.get("op") == "B") > run.M
     yield Sign("backward-again", bool(factor) and several, words=words)
     beliefs = weighting.about_gradients(run.parts(k, "B"))
-    yield from explaining(beliefs, lambda guess: ref.gradient_difference(ours, guess) < 1e-8)
+    yield from try_beliefs(beliefs, lambda guess: ref.gradient_difference(ours, guess) < 1e-8)
     yield Sign("one-buffer", _memory_used_twice(run.diaries[k]))
     yield Sign("scaled", bool(factor), words=words)
     yield Sign("other-gradient-last" if is_last else "other-gradient")
