@@ -18,7 +18,7 @@ from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.exercises.networks import Array, arrays_of, items_of
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import listed, plural, with_article
+from gpipe_edu.words import join_words, plural, with_article
 
 from .calls import about_recompute, cut_anew, signs
 from .outputs import Pipeline, Step, about_gradients, about_the_form, about_the_output
@@ -128,7 +128,7 @@ def _keys(exam: Exam, pipeline: Pipeline) -> None:
         found = _asked(case, pipeline, names=names)
         # The layers of the check have a layer inside, which a learner knows nothing of.
         ours, theirs = ([key.replace(".layer.", ".") for key in found[name]] for name in ("keys", "own_keys"))
-        case.expected, case.came = listed(theirs, 2), listed(ours, 2)
+        case.expected, case.came = join_words(theirs, 2), join_words(ours, 2)
         case.judge(_about_keys(ours, theirs))
 
 
