@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from gpipe_edu.writing import put
+from gpipe_edu.writing import write_whole
 
 HOME: Final = "GPIPE_EDU_HOME"
 """The environment variable that names another folder for the file."""
@@ -56,7 +56,9 @@ def change(section: str, file: Path | None = None) -> Iterator[Section]:
         everything = _load_or_set_aside(file)
         kept = everything.setdefault(section, {})
         yield kept
-        put(file, json.dumps({"about": _ABOUT, **everything}, indent=2, ensure_ascii=False) + "\n", private=True)
+        write_whole(
+            file, json.dumps({"about": _ABOUT, **everything}, indent=2, ensure_ascii=False) + "\n", private=True
+        )
 
 
 def _data_folder() -> Path:

@@ -20,7 +20,7 @@ def with_article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in tuple('aeiou') else 'a'} {noun}"
 
 
-def listed(items: Iterable[object], most: int = 12, last: str = ", ") -> str:
+def join_words(items: Iterable[object], most: int = 12, last: str = ", ") -> str:
     """ "1, 2, 3"; only the first `most`, and then "..."; `last` stands before the last one, such as " and "."""
     texts = list(map(str, items))
     if len(texts) > most:
@@ -28,7 +28,7 @@ def listed(items: Iterable[object], most: int = 12, last: str = ", ") -> str:
     return last.join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """The text, or as much of it as leaves room for "..." within `most` characters."""
     return text if len(text) <= most else text[: most - 3] + "..."
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 @contextmanager
-def named(path: Path) -> Iterator[None]:
+def name_errors(path: Path) -> Iterator[None]:
     """Around work on `path`: an error of the system, which for a full disk has no name, gets its name."""
     try:
         yield
@@ -24,7 +24,7 @@ def named(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def encodable(text: str) -> str:
+def escape(text: str) -> str:
     """The text, in which what UTF-8 has no bytes for stands escaped."""
     return text.encode(errors="backslashreplace").decode()
 
@@ -35,16 +35,16 @@ def escape_on_terminals() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def put(path: Path, text: str, private: bool = False) -> None:
+def write_whole(path: Path, text: str, private: bool = False) -> None:
     """Write a file anew, all of it or nothing; a reader sees all of the old one or all of the new one.
 
     private: only its owner may read it. Raises OSError.
     """
-    with named(path):
+    with name_errors(path):
         descriptor, name = tempfile.mkstemp(prefix=f".{path.stem[:40]}.", dir=path.parent)
         try:
             with open(descriptor, "w", encoding="utf-8", newline="") as file:
-                file.write(encodable(text))
+                file.write(escape(text))
                 file.flush()
                 os.fsync(file.fileno())  # or a power cut could leave the new name with nothing in it
             if not private:  # as temporary files are

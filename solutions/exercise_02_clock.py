@@ -12,7 +12,7 @@ import gpipe_edu as ge
 from gpipe_edu import reference as ref
 from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
-from gpipe_edu.timeline import undisturbed
+from gpipe_edu.timeline import merge_replays
 
 # %% [markdown]
 # ## Forward, tick by tick
@@ -128,7 +128,7 @@ result = runs[0]
 loss, exact = ref.train_sequential(layers, x[:64], y[:64])
 assert abs(result.loss - loss) < 1e-12
 print(f"loss {result.loss:.6f} in the pipeline, {loss:.6f} on one device")
-undisturbed(run.timeline for run in runs)
+merge_replays(run.timeline for run in runs)
 
 # %% [markdown]
 # The time of each op was measured, one op after another, and the shortest of five is kept; the chart lays them out on

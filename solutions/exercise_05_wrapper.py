@@ -21,7 +21,7 @@ from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.study import Chore, nap, watch
-from gpipe_edu.timeline import handed_out
+from gpipe_edu.timeline import dispatch_calls
 from gpipe_edu.view import plot_lines
 
 torch.set_num_threads(1)  # one core for a matrix product, as in lesson 06
@@ -105,7 +105,7 @@ predict("ex05/handing-out")
 
 # %%
 def picture(order, name):
-    ticks = handed_out(order)
+    ticks = dispatch_calls(order)
     spans = [ge.Span(k, ge.Op("F", m, k), t, t + 1) for t, tick in enumerate(ticks) for m, k in tick]
     return ge.Timeline(spans, devices=3, name=name)
 
@@ -233,7 +233,7 @@ for _ in range(2):  # the first step warms up
         loss_fn(pipe(x[:1000]), y[:1000]).backward()
 assert calls.schedule.problems() == []
 print(calls.schedule)
-ge.compare(calls.measured("one thread"), calls.replayed("the same calls, three devices"))
+ge.compare(calls.measured_timeline("one thread"), calls.replayed_timeline("the same calls, three devices"))
 
 # %% [markdown]
 # As a [schedule](../docs/glossary.md#schedule), your calls are the goal from the top of this page, and the doctor finds
@@ -290,7 +290,7 @@ with watch(naps, [1, 1, 1]) as calls:
 workers = GPipe(naps, 3, 6, checkpoint="never", devices=["cpu"])
 for _ in range(2):
     nn.functional.mse_loss(workers(ones), zeros).backward()
-mine, theirs = calls.measured("yours, one thread"), workers.timeline.named("GPipe, three workers")
+mine, theirs = calls.measured_timeline("yours, one thread"), workers.timeline.with_name("GPipe, three workers")
 assert mine.makespan > 1.3 * theirs.makespan
 print(f"measured: yours {mine.makespan * 1e3:.0f} ms, GPipe {theirs.makespan * 1e3:.0f} ms")
 ge.compare(mine, theirs)

@@ -88,7 +88,7 @@ front_recomputes = ["F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5", *on
 
 def plan(rows, name):
     timeline = ge.simulate(ge.Schedule.parse(rows) if isinstance(rows, str) else ge.Schedule(rows))
-    return timeline.named(f"{name}: interiors {[int(peak) for peak in peak_memory(timeline)]}")
+    return timeline.with_name(f"{name}: interiors {[int(peak) for peak in peak_memory(timeline)]}")
 
 
 everything_again = str(ge.gpipe(3, 6, "early"))

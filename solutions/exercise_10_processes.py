@@ -216,7 +216,7 @@ assert off < 1e-10
 print(f"gradients of two processes and of one device differ by {off:.0e}")
 costs = calibrate(result.timeline)
 plan = ge.simulate(schedule, ge.Costs(F=costs.F, B=costs.B, send=send, unit="s"))
-ge.compare(plan.named("your schedule"), result.timeline.named("your two processes"))
+ge.compare(plan.with_name("your schedule"), result.timeline.with_name("your two processes"))
 
 # %% [markdown]
 # Device by device the order is the plan's. The gaps are not: op times vary, and a process that waits for a message has to

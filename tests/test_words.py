@@ -1,6 +1,6 @@
 """Words of many sentences."""
 
-from gpipe_edu.words import listed, percent, plural, shortened, with_article
+from gpipe_edu.words import join_words, percent, plural, shorten, with_article
 
 
 def test_a_number_and_its_noun_agree():
@@ -14,15 +14,15 @@ def test_articles_follow_the_sound_of_the_first_letter():
 
 
 def test_lists_end_before_they_are_too_long():
-    assert listed([]) == ""
-    assert listed([7]) == "7"
-    assert listed(range(3), last=" and ") == "0, 1 and 2"
-    assert listed(range(20), most=2) == "0, 1, ..."
+    assert join_words([]) == ""
+    assert join_words([7]) == "7"
+    assert join_words(range(3), last=" and ") == "0, 1 and 2"
+    assert join_words(range(20), most=2) == "0, 1, ..."
 
 
 def test_a_shortened_text_keeps_to_its_length():
-    assert shortened("abcdef", 6) == "abcdef"
-    assert shortened("abcdefg", 6) == "abc..."
+    assert shorten("abcdef", 6) == "abcdef"
+    assert shorten("abcdefg", 6) == "abc..."
 
 
 def test_small_shares_keep_a_digit():

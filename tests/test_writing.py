@@ -3,14 +3,14 @@
 import io
 import sys
 
-from gpipe_edu.writing import encodable, escape_on_terminals, put
+from gpipe_edu.writing import escape, escape_on_terminals, write_whole
 
 
 def test_what_has_no_bytes_is_escaped_and_nothing_else(tmp_path):
     text = "ü 𝓐 \x00\r\n\\ \u2028"
-    assert encodable(text) == text
-    assert encodable("\ud800 and \udfff") == r"\ud800 and \udfff"
-    put(tmp_path / "page", f"{text}\ud800")
+    assert escape(text) == text
+    assert escape("\ud800 and \udfff") == r"\ud800 and \udfff"
+    write_whole(tmp_path / "page", f"{text}\ud800")
     assert (tmp_path / "page").read_bytes() == text.encode() + rb"\ud800"
 
 
@@ -26,5 +26,5 @@ def test_a_terminal_gets_what_it_can_show(monkeypatch):
 
 def test_a_table_may_be_read_by_all_and_what_is_private_by_its_owner(tmp_path):
     for private, mode in ((False, 0o644), (True, 0o600)):
-        put(tmp_path / "file", "text", private=private)
+        write_whole(tmp_path / "file", "text", private=private)
         assert (tmp_path / "file").stat().st_mode & 0o777 == mode

@@ -18,13 +18,13 @@ from gpipe_edu.schedule import Schedule
 
 from .lowering import lower
 from .names import Runtime
-from .shared_clock import Clock
+from .shared_clock import SharedClock
 
 
 class Engine(Runtime):  # type: ignore[misc]
     """Runs `schedule` with `stages`, those of this rank."""
 
-    def __init__(self, stages: list[Any], schedule: Schedule, clock: Clock) -> None:
+    def __init__(self, stages: list[Any], schedule: Schedule, clock: SharedClock) -> None:
         # PyTorch asks for a loss to know that there is a backward; which one a step has, `run` is told.
         super().__init__(stages, schedule.micro_batches, loss_fn=_of_the_step, scale_grads=False)
         self._clock = clock

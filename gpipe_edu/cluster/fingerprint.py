@@ -39,7 +39,7 @@ def fingerprint(net: nn.Module) -> dict[str, Print]:
     return {name: Print(tuple(one.shape), str(one.dtype).removeprefix("torch."), _digest(one)) for name, one in tensors}
 
 
-class Built(NamedTuple):
+class BuiltNetwork(NamedTuple):
     """What a rank has built. arguments: of the pipeline. layers, tensors: `describe` and `fingerprint` of the
     network; no tensors if their numbers do not matter.
     """
@@ -49,7 +49,7 @@ class Built(NamedTuple):
     tensors: Mapping[str, Print]
 
 
-def compare(mine: Built, group: Any, replicas: Any) -> None:
+def compare(mine: BuiltNetwork, group: Any, replicas: Any) -> None:
     """All ranks of `group`, and of `replicas` if there are any, call this with what they have built.
 
     Raises ValueError, on every rank, naming the first rank that has built something else, and where they differ.
@@ -61,7 +61,7 @@ def compare(mine: Built, group: Any, replicas: Any) -> None:
     refuse_together(across or along, group)
 
 
-def _first_difference(built: Sequence[tuple[int, Built]]) -> str:
+def _first_difference(built: Sequence[tuple[int, BuiltNetwork]]) -> str:
     """What rank by rank has built otherwise than the first one; "" if none has."""
     (first, theirs), *others = built
     for rank, found in others:

@@ -53,7 +53,7 @@ class Gradients:
                 for weight in weights:
                     weight.grad = None
             self._own = False
-            return self._added_up(weights, found)
+            return self._add_up(weights, found)
         if not self._own:
             # All replicas have the same there, and will add it up with what comes now.
             for weight in weights:
@@ -62,7 +62,7 @@ class Gradients:
         self._own = True
         return found
 
-    def _added_up(self, weights: Sequence[Tensor], found: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def _add_up(self, weights: Sequence[Tensor], found: Sequence[Tensor | None]) -> list[Tensor | None]:
         """One message for all, after the last micro-batch: each of M would carry as much."""
         if not weights:
             return []

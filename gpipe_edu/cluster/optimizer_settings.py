@@ -20,14 +20,14 @@ from .ranks import gather, refuse_together
 _FILE: Final = "settings.pt"
 
 
-class Settings(NamedTuple):
+class OptimizerSettings(NamedTuple):
     """groups: for each weight the settings of its group. scheduler: its state, None if there is none."""
 
     groups: Mapping[str, Mapping[str, Any]]
     scheduler: dict[str, Any] | None
 
     @classmethod
-    def of(cls, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None) -> Settings:
+    def of(cls, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None) -> OptimizerSettings:
         """Those of all ranks, which call this together.
 
         Raises ValueError, on every rank, for a scheduler that is not given, or that is elsewhere on another rank.
@@ -56,7 +56,7 @@ class Settings(NamedTuple):
         torch.save(self._asdict(), folder / _FILE)
 
     @classmethod
-    def read(cls, folder: Path) -> Settings:
+    def read(cls, folder: Path) -> OptimizerSettings:
         """What `write` has written."""
         return cls(**torch.load(folder / _FILE, weights_only=False))
 

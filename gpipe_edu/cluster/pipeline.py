@@ -26,12 +26,12 @@ from gpipe_edu.validate import whole
 
 from .boundaries import boundaries
 from .engine import Engine
-from .fingerprint import Built, compare, describe, fingerprint
+from .fingerprint import BuiltNetwork, compare, describe, fingerprint
 from .gradients import Gradients
 from .links import Link, measure
 from .lowering import lower
 from .ranks import gather
-from .shared_clock import Clock, Offset, Ran, offset
+from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import Stage
 
 Sizes = tuple[int, ...]
@@ -92,7 +92,7 @@ class Pipeline:
         # Noted now, while this rank has the whole network, but compared by the first step: if a training was loaded
         # until then, it does not matter which numbers were built.
         arguments = {"balance": str(self.balance), "reduction": reduction}
-        self._built: Built | None = Built(arguments, describe(net), fingerprint(net))
+        self._built: BuiltNetwork | None = BuiltNetwork(arguments, describe(net), fingerprint(net))
         self._pieces = {k: pieces[k] for k in sorted({op.stage for op in schedule.rows[self.rank]})}
         names = iter([name for name, layer in net._modules.items() if layer is not None])
         named = [[(next(names), layer) for layer in layers] for layers in stages]
@@ -101,9 +101,9 @@ class Pipeline:
         """This rank's, by the names that they have in the whole network."""
         self._mine = nn.Sequential(mine).to(self.device)
         self._gradients = Gradients(self._mine, replicas)
-        self._clock = Clock(self.device)
+        self._clock = SharedClock(self.device)
         self._engines: dict[Sizes, Engine] = {}
-        self._ran: list[Ran] = []
+        self._ran: list[OpTime] = []
 
     @property
     def stages(self) -> list[int]:
@@ -151,7 +151,7 @@ class Pipeline:
         """Forget the gradients."""
         self._mine.zero_grad()
 
-    def loaded(self) -> None:
+    def mark_loaded(self) -> None:
         """To be called on all ranks when each has loaded all its weights and buffers from the same place: it does not
         matter then which numbers they had built, so the first step need not compare them."""
         if self._built is not None:
@@ -174,7 +174,7 @@ class Pipeline:
         """
         grad_is_enabled("predict(x)")
         self._sends_what_is_expected()
-        self._fitting(x, y, of)
+        self._check_fit(x, y, of)
         sizes = self._cut(x)
         if self._built is not None:
             compare(self._built, self.group, self.replicas)
@@ -183,8 +183,8 @@ class Pipeline:
         heads = self._heads(y, sizes, of) if self.last else ()
         self._clock.begin()
         with self._gradients.of_step(reduce):
-            loss = engine.run(_padded(x.to(self.device), sizes) if self.first else None, sizes, heads)
-            self._ran = self._clock.ran()
+            loss = engine.run(_pad(x.to(self.device), sizes) if self.first else None, sizes, heads)
+            self._ran = self._clock.op_times()
         return loss
 
     def predict(self, x: Tensor) -> Tensor | None:
@@ -281,7 +281,7 @@ class Pipeline:
                 "type than the next one expects; leave that, and give the layers a type to compute in: net.bfloat16()"
             )
 
-    def _fitting(self, x: Tensor, y: Tensor, of: int | None) -> None:
+    def _check_fit(self, x: Tensor, y: Tensor, of: int | None) -> None:
         """Asked on every rank, also those that read neither: one that refuses alone leaves the others waiting."""
         expected = self._boundaries[0]
         if tuple(x.shape[1:]) != expected.shape or x.dtype != expected.dtype:
@@ -344,7 +344,7 @@ class Pipeline:
         return self._engines[sizes]
 
 
-def _padded(values: Tensor, sizes: Sizes) -> Tensor:
+def _pad(values: Tensor, sizes: Sizes) -> Tensor:
     """The micro-batches one behind the other, each as long as the longest; what is added counts for nothing."""
     if len(set(sizes)) == 1:
         return values

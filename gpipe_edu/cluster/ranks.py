@@ -255,7 +255,7 @@ class Ranks:
                     )
             if asked_to_end and monotonic() - asked_to_end > _SILENCE + 2:
                 self._end(f"rank {self.rank} was told to end (SIGTERM){self._where()}")
-            if _told_to_end(_BEAT) and not asked_to_end:
+            if _wait_for_signal(_BEAT) and not asked_to_end:
                 asked_to_end = monotonic()
 
     def _watch_the_watch(self) -> None:
@@ -303,7 +303,7 @@ def _echoes(error: BaseException) -> bool:
     return any(word in str(error) for word in _ECHO)
 
 
-def _told_to_end(seconds: float) -> bool:
+def _wait_for_signal(seconds: float) -> bool:
     """Wait so long; True if the system asks this process to end meanwhile."""
     if hasattr(signal, "sigtimedwait"):
         return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None

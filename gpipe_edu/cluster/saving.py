@@ -21,7 +21,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from .optimizer_settings import Settings
+from .optimizer_settings import OptimizerSettings
 from .pipeline import Pipeline
 from .ranks import refuse_together
 
@@ -40,7 +40,7 @@ def save(
     folder of this step; the two newest are kept. A process that is killed meanwhile leaves the ones before as they are.
     Raises ValueError, on every rank, for an optimizer whose scheduler is not given, or schedulers that differ.
     """
-    settings = Settings.of(pipeline, optimizer, scheduler)
+    settings = OptimizerSettings.of(pipeline, optimizer, scheduler)
     folder = Path(folder)
     final = folder / f"step-{step:08d}"
     partial = folder / f"{final.name}.partial"
@@ -60,13 +60,13 @@ def save(
         if final.exists():  # a run that went on from an older one comes here again
             shutil.rmtree(final)
         os.replace(partial, final)
-        for old in saved(folder)[:-_KEPT]:
+        for old in saved_steps(folder)[:-_KEPT]:
             shutil.rmtree(old)
     dist.barrier()
     return final
 
 
-def saved(folder: Path | str) -> list[Path]:
+def saved_steps(folder: Path | str) -> list[Path]:
     """What is complete in `folder`, the oldest first."""
     found = Path(folder).glob("step-*") if Path(folder).is_dir() else ()
     return sorted(path for path in found if _NAME.fullmatch(path.name))
@@ -82,11 +82,11 @@ def load(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer, scheduler
     saved. Raises ValueError, on every rank, for a network of other layers, weights in other groups of the optimizer, or
     a scheduler here and none there.
     """
-    if not (there := saved(folder)):
+    if not (there := saved_steps(folder)):
         return 0
     known = FileSystemReader(there[-1]).read_metadata().state_dict_metadata
     state = _network(pipeline)
-    settings = Settings.read(there[-1])
+    settings = OptimizerSettings.read(there[-1])
     others = [name for name, value in state.items() if name not in known or _shape(known[name]) != value.shape]
     if others:
         wrong = (
@@ -107,7 +107,7 @@ def load(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer, scheduler
     if ranks == dist.get_world_size():
         state[random] = torch.get_rng_state()
     state_dict_loader.load(state, checkpoint_id=there[-1])
-    pipeline.loaded()
+    pipeline.mark_loaded()
     settings.put_into(pipeline, optimizer, scheduler)
     for (name, slot), value in slots.items():
         if _mine(optimizer, names[name]):

@@ -20,7 +20,7 @@ _QUESTIONS: Final = 20
 """The quickest of so many is hardly slower than the quickest of all."""
 
 
-class Ran(NamedTuple):
+class OpTime(NamedTuple):
     """One op on this rank, start and end in seconds on this rank's clock."""
 
     op: Op
@@ -35,7 +35,7 @@ class Offset(NamedTuple):
     doubt: float
 
 
-class Clock:
+class SharedClock:
     """Notes the ops of a step: on a CPU from start to end of the call, on a GPU from when the kernels run."""
 
     def __init__(self, device: torch.device) -> None:
@@ -64,12 +64,12 @@ class Clock:
         op, start, _ = self._notes[-1]
         self._notes[-1] = (op, start, self._moment())
 
-    def ran(self) -> list[Ran]:
+    def op_times(self) -> list[OpTime]:
         """The ops of the last step."""
         if not self._stream:
-            return [Ran(*note) for note in self._notes]
+            return [OpTime(*note) for note in self._notes]
         torch.cuda.synchronize()
-        return [Ran(op, self._seconds(start), self._seconds(end)) for op, start, end in self._notes]
+        return [OpTime(op, self._seconds(start), self._seconds(end)) for op, start, end in self._notes]
 
     def _seconds(self, event: Any) -> float:
         return self._zero_at + float(self._zero.elapsed_time(event)) / 1e3

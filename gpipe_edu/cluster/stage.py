@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from gpipe_edu.pytorch.batchnorm import BatchNorms
 from gpipe_edu.schedule import Op
 
-from .shared_clock import Clock
+from .shared_clock import SharedClock
 
 
 class Stage(PipelineStage):
@@ -35,7 +35,7 @@ class Stage(PipelineStage):
         gives: Tensor,
         group: Any,
         recomputed: Collection[int],
-        clock: Clock,
+        clock: SharedClock,
     ) -> None:
         super().__init__(layers, index, stages, device, input_args=takes, output_args=gives, group=group)
         self._recomputed, self._clock = recomputed, clock

@@ -16,7 +16,7 @@ from gpipe_edu.grading.handouts import personal as own
 from gpipe_edu.grading.submissions import file_name
 from gpipe_edu.grading.submitted_notebook import Refused, bytes_of, refusing
 from gpipe_edu.words import plural
-from gpipe_edu.writing import put
+from gpipe_edu.writing import write_whole
 
 from .common import bad_arguments
 
@@ -46,11 +46,11 @@ def _write_sheets(roster: Path, folder: Path, secret: Path, count: int) -> int:
         for done, name in enumerate(new, 1):
             asked[name] = own.puzzles(word, name, count, taken)
             taken |= {one.frame for one in asked[name]}
-            put(folder / own.FILE, own.as_json(asked))
+            write_whole(folder / own.FILE, own.as_json(asked))
             print(f"{done} of {len(new)} sheets", flush=True)
         named: set[str] = set()
         for name in sorted(asked):
-            put(folder / f"{file_name(name, named)}.html", own.sheet(name, asked[name]))
+            write_whole(folder / f"{file_name(name, named)}.html", own.sheet(name, asked[name]))
     print(f"{plural(len(asked), 'sheet')} in {folder}. Keep {own.FILE} and the secret; hand out the pages.")
     return 0
 
@@ -69,7 +69,7 @@ def _mark(folder: Path, answers: Path) -> int:
             rows.append([name, f"{share:.3f}", told])
         text = io.StringIO(newline="")
         csv.writer(text).writerows([tables.safe(cell) for cell in row] for row in rows)
-        put(folder / "personal.csv", text.getvalue())
+        write_whole(folder / "personal.csv", text.getvalue())
     print(f"{folder / 'personal.csv'}: {plural(len(rows) - 1, 'student')}.")
     return 0
 
@@ -96,7 +96,7 @@ def write_quiz(
     """Write predictions as a quiz that Moodle reads (GIFT); inventory are twelve for before and after a unit."""
     with bad_arguments():
         keys = quiz.keys(items)
-        put(path, quiz.gift(keys, f"gpipe_edu, {items}"))
+        write_whole(path, quiz.gift(keys, f"gpipe_edu, {items}"))
     print(f"{path}: {plural(len(keys), 'question')}. Have the platform shuffle the options.")
     return 0
 

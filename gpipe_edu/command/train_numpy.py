@@ -7,7 +7,7 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform
-from gpipe_edu.timeline import Timeline, simulate, undisturbed
+from gpipe_edu.timeline import Timeline, merge_replays, simulate
 
 from .trainer import Array, Labels, kib, same
 
@@ -41,7 +41,7 @@ class NumpyTrainer:
     def measure(self, x: Array, y: Labels) -> Timeline:
         """Ops timed one by one in five steps, the shortest time of each laid out on the devices."""
         runs = [ref.train_pipeline(self.layers, x, y, self.schedule, self.balance) for _ in range(RUNS)]
-        self.result, self.timeline = runs[0], undisturbed(run.timeline for run in runs)
+        self.result, self.timeline = runs[0], merge_replays(run.timeline for run in runs)
         return self.timeline
 
     def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:

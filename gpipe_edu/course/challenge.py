@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from gpipe_edu import store
 from gpipe_edu.schedule import Schedule, ScheduleError, gpipe
-from gpipe_edu.schedule.recompute import recomputing
+from gpipe_edu.schedule.recompute import add_recompute
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, peak_memory, simulate
 from gpipe_edu.words import plural
@@ -185,7 +185,7 @@ def _recompute(wish: Mapping[str, Any], answer: object) -> Judged:
     strange = [m for m in answer if not 0 <= m < wish["M"]]
     if strange:
         return Judged(False, f"There is no micro-batch {strange[0]}; they are 0 to {wish['M'] - 1}.")
-    plan = simulate(recomputing(gpipe(wish["K"], wish["M"]), answer, "yours"))
+    plan = simulate(add_recompute(gpipe(wish["K"], wish["M"]), answer, "yours"))
     peak = max(peak_memory(plan, boundary=1, interior=wish["interior"]))
     words = f"A device holds up to {peak:g} blocks, and the step takes {plan.makespan:g} units"
     if peak > wish["room"]:

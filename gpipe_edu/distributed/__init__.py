@@ -7,6 +7,6 @@ instead of timing out. Whatever the function does, every process is stopped in t
 
 from .crew import Crew, run_processes
 from .failure import ProcessError
-from .training import Trained, train_processes
+from .training import TrainingResult, train_processes
 
-__all__ = ["Crew", "ProcessError", "Trained", "run_processes", "train_processes"]
+__all__ = ["Crew", "ProcessError", "TrainingResult", "run_processes", "train_processes"]

@@ -27,12 +27,12 @@ from gpipe_edu.process.forked import as_this_process
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.loopback import LOOPBACK
 from gpipe_edu.process.packing import pack
-from gpipe_edu.process.time_limit import LOOK, Patience
+from gpipe_edu.process.time_limit import LOOK, TimeLimit
 from gpipe_edu.validate import whole
 
-from .diary import Entry, hidden, read
-from .failure import ProcessError, shown
-from .waits import Fault, Traffic
+from .diary import Entry, is_library_file, read
+from .failure import ProcessError, format_line
+from .waits import Fault, MessageLog
 
 _RANK: Final = f"{__package__}.rank"
 """The module that each process runs."""
@@ -91,8 +91,8 @@ class Crew:
                 self._children[rank].send(pickle.dumps({**job, "body": body, "diary": str(paths[rank])}))
             values = self._hear(paths, seconds)
             self.diaries = [read(path) for path in paths]
-            traffic = Traffic(self.diaries, range(len(calls)))
-            fault = traffic.unlike() or traffic.careless()
+            log = MessageLog(self.diaries, range(len(calls)))
+            fault = log.mismatch() or log.leftover()
             if fault:
                 raise ProcessError(*fault)
         except BaseException:
@@ -125,7 +125,7 @@ class Crew:
             # Not in a session of its own: whoever ends us, because our time is over, ends it too.
             child = Child(
                 _RANK,
-                partial(self._heard, rank, self._crew),
+                partial(self._receive, rank, self._crew),
                 start=as_this_process(),
                 session=False,
                 **LOOPBACK,
@@ -143,57 +143,57 @@ class Crew:
     def _hear(self, paths: Sequence[Path], seconds: float) -> list[Any]:
         """Wait for a value from every process."""
         values: dict[int, Any] = {}
-        patience = Patience(lambda: [child.pid for child in self._children], seconds)
-        patience.begin()
+        limit = TimeLimit(lambda: [child.pid for child in self._children], seconds)
+        limit.begin()
         while len(values) < len(paths):
             try:
                 rank, report = self._next(LOOK)
             except queue.Empty:
-                patience.look()
-                stuck = Traffic([read(path) for path in paths], values).stuck()
-                if stuck:
+                limit.look()
+                deadlock = MessageLog([read(path) for path in paths], values).deadlock()
+                if deadlock:
                     self._note(paths)
-                    where = "".join(map(shown, dict.fromkeys(stuck.lines)))
-                    raise ProcessError(stuck.reason, stuck.message + where, stuck.lines) from None
-                if patience.over or patience.kept_waiting:
-                    self._late(paths, seconds, values)
+                    where = "".join(map(format_line, dict.fromkeys(deadlock.lines)))
+                    raise ProcessError(deadlock.reason, deadlock.message + where, deadlock.lines) from None
+                if limit.over or limit.kept_waiting:
+                    self._raise_late(paths, seconds, values)
                 continue
             if report is None:
-                self._died(paths, rank)
+                self._raise_died(paths, rank)
             kind, *content = report
             if kind == "print":
                 self._prints[rank] += content
             elif kind == "error":
-                self._failed(paths, rank, *content)
+                self._raise_error(paths, rank, *content)
             else:
                 values[rank] = pickle.loads(content[0])
-            if patience.over and len(values) < len(paths):
-                self._late(paths, seconds, values)
+            if limit.over and len(values) < len(paths):
+                self._raise_late(paths, seconds, values)
         return [values[rank] for rank in range(len(paths))]
 
     def _note(self, paths: Sequence[Path]) -> None:
         self.diaries = [read(path) for path in paths]
 
-    def _late(self, paths: Sequence[Path], seconds: float, values: dict[int, Any]) -> NoReturn:
+    def _raise_late(self, paths: Sequence[Path], seconds: float, values: dict[int, Any]) -> NoReturn:
         self._note(paths)
         slow = [rank for rank in range(len(paths)) if rank not in values]
-        lines = [line for rank in slow for line in self._children[rank].last_words() if not hidden(line.file)]
+        lines = [line for rank in slow for line in self._children[rank].last_words() if not is_library_file(line.file)]
         who = " and ".join(f"process {rank}" for rank in slow)
-        where = "".join(map(shown, lines[:1]))
+        where = "".join(map(format_line, lines[:1]))
         raise ProcessError("late", f"{who} did not finish within {seconds:g} seconds{where}", lines, seconds)
 
-    def _died(self, paths: Sequence[Path], rank: int) -> NoReturn:
+    def _raise_died(self, paths: Sequence[Path], rank: int) -> NoReturn:
         self._note(paths)
         status = self._children[rank].status()
-        unlike: Fault | None = Traffic(self.diaries).unlike()
-        if status < 0 and unlike:  # gloo tears the whole process down
-            raise ProcessError(unlike.reason, f"process {rank} was torn down: {unlike.message}", unlike.lines)
+        mismatch: Fault | None = MessageLog(self.diaries).mismatch()
+        if status < 0 and mismatch:  # gloo tears the whole process down
+            raise ProcessError(mismatch.reason, f"process {rank} was torn down: {mismatch.message}", mismatch.lines)
         said = self._children[rank].last_line()
         if self._children[rank].flooded:
             said = f"it printed more than {FLOOD // 1_000_000} MB"
         raise ProcessError("died", f"process {rank} ended in the middle of its work, with status {status}: {said}")
 
-    def _failed(
+    def _raise_error(
         self, paths: Sequence[Path], rank: int, body: bytes | None, kind: str, message: str, lines: list[Line]
     ) -> NoReturn:
         """Raise the error of a process here; if its neighbour has died before, say that instead."""
@@ -202,7 +202,7 @@ class Crew:
                 while True:
                     other, report = self._next(1.0)
                     if report is None:
-                        self._died(paths, other)
+                        self._raise_died(paths, other)
         self._note(paths)
         if kind in ("SystemExit", "KeyboardInterrupt"):
             raise ProcessError("exit", f"process {rank} ended itself: {kind} {message}", lines)
@@ -210,7 +210,9 @@ class Crew:
         with suppress(Exception):
             found = pickle.loads(body or b"")
             error = found if isinstance(found, Exception) else error
-        error.add_note(f"in process {rank}{''.join(shown(line) for line in lines if not hidden(line.file))}")
+        error.add_note(
+            f"in process {rank}{''.join(format_line(line) for line in lines if not is_library_file(line.file))}"
+        )
         error.lines = lines  # type: ignore[attr-defined]
         raise error
 
@@ -222,7 +224,7 @@ class Crew:
             if crew == self._crew:
                 return rank, report
 
-    def _heard(self, rank: int, crew: int, data: bytes | None) -> None:
+    def _receive(self, rank: int, crew: int, data: bytes | None) -> None:
         report = None
         with suppress(Exception):  # what is no report ends the process, as silence does
             report = pickle.loads(data or b"")

@@ -48,11 +48,11 @@ def read(path: Path) -> list[Entry]:
 def line() -> Line:
     """The innermost line that is neither ours nor PyTorch's."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and hidden(frame.f_code.co_filename):
+    while frame.f_back is not None and is_library_file(frame.f_code.co_filename):
         frame = frame.f_back
     return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def hidden(file: str) -> bool:
+def is_library_file(file: str) -> bool:
     """Whether the lines of `file` say nothing to the one who wrote the function: Python's, PyTorch's or ours."""
     return any(part in file for part in _HIDDEN)

@@ -29,6 +29,6 @@ class NoNeighbour(ValueError):
     reason = "no-neighbour"
 
 
-def shown(line: Line) -> str:
+def format_line(line: Line) -> str:
     """A line for a message."""
     return f"\n  line {line.number} of {line.function}: {linecache.getline(line.file, line.number).strip()}"

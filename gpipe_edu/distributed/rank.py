@@ -94,7 +94,7 @@ def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
     diary = Diary(Path(job["diary"]))
     watch.diary = diary
     try:
-        with stack_on_timeout.ready(job["seconds"] * _MARGIN):
+        with stack_on_timeout.prepare(job["seconds"] * _MARGIN):
             return "value", pickle.dumps(unpack(job["body"])())
     except BaseException as error:  # sys.exit too
         return "error", *_error(error)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-class Trained(NamedTuple):
+class TrainingResult(NamedTuple):
     """loss: of the mini-batch, as the last process gave it back. grads: one for each parameter, in the network's order.
 
     timeline: of the quickest step, measured. sent: (from, to, shape) of each message of one step, in order of time.
@@ -46,7 +46,7 @@ def train_processes(
     *,
     steps: int = 1,
     seconds: float = 30,
-) -> Trained:
+) -> TrainingResult:
     """Run `schedule` with a process for each stage of `net`; in process k,
 
         run_stage(k, K, stage, ops, shapes, pieces, loss_fn)
@@ -82,7 +82,7 @@ def train_processes(
     ran = [[_step(diary, number) for diary in diaries] for number in range(steps)]
     timelines = [_timeline(schedule, step) for step in ran]
     quickest = min(timelines, key=lambda timeline: timeline.makespan)
-    return Trained(values[-1][0], grads, quickest, _sent(ran[-1]))
+    return TrainingResult(values[-1][0], grads, quickest, _messages(ran[-1]))
 
 
 def rank_steps(
@@ -138,7 +138,7 @@ def _timeline(schedule: Schedule, diaries: Sequence[Sequence[Entry]]) -> Timelin
     return Timeline(moved, schedule.devices, name=f"{schedule.name}, processes", source="measured", unit="s")
 
 
-def _sent(diaries: Sequence[Sequence[Entry]]) -> list[tuple[int, int, tuple[int, ...]]]:
+def _messages(diaries: Sequence[Sequence[Entry]]) -> list[tuple[int, int, tuple[int, ...]]]:
     found = [
         (entry["t"], k, entry["peer"], tuple(entry["shape"]))
         for k, diary in enumerate(diaries)

@@ -50,7 +50,7 @@ class Fault(NamedTuple):
     lines: tuple[Line, ...] = ()
 
 
-class Traffic:
+class MessageLog:
     """All that the diaries say about messages. Processes in `returned` will post no more."""
 
     def __init__(self, diaries: Sequence[Sequence[Entry]], returned: Collection[int] = ()) -> None:
@@ -62,7 +62,7 @@ class Traffic:
         self._read(diaries)
         self.sends, self.receives = self._flow(True), self._flow(False)
 
-    def stuck(self) -> Fault | None:
+    def deadlock(self) -> Fault | None:
         """The deadlock, if there is one."""
         waits = [post for rank, post in enumerate(self.waiting) if post is not None and rank not in self.returned]
         if not waits or len(waits) + len(self.returned) < len(self.posts) or any(map(self._comes, waits)):
@@ -71,14 +71,14 @@ class Traffic:
         lines = tuple(post.line for post in waits)
         return Fault(self._reason(waits), f"deadlock: {'; '.join(sentences)}. Nobody can go on.", lines)
 
-    def met(self) -> Iterator[tuple[Post, Post]]:
+    def pairs(self) -> Iterator[tuple[Post, Post]]:
         """Each send with the receive that it meets."""
         for key, sends in self.sends.items():
             yield from zip(sends, self.receives.get(key, []), strict=False)
 
-    def unlike(self) -> Fault | None:
+    def mismatch(self) -> Fault | None:
         """The first message that did not fit the buffer it met."""
-        for sent, received in self.met():
+        for sent, received in self.pairs():
             if (sent.dtype, sent.size) != (received.dtype, received.size):
                 message = (
                     f"process {sent.rank} sent {_form(sent)}, and process {received.rank} received it as "
@@ -88,7 +88,7 @@ class Traffic:
                 return Fault(reason, message, (sent.line, received.line))
         return None
 
-    def careless(self) -> Fault | None:
+    def leftover(self) -> Fault | None:
         """After all have returned: a message that nobody has received, or that nobody has waited for."""
         for (source, target, tag), sends in self.sends.items():
             missing = len(sends) - len(self.receives.get((source, target, tag), []))

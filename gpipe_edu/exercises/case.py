@@ -21,7 +21,7 @@ from gpipe_edu.process.lines import Line
 from gpipe_edu.sandbox.findings import STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
 from gpipe_edu.sandbox.outside import Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
-from gpipe_edu.words import shortened
+from gpipe_edu.words import shorten
 
 from . import Exercise
 
@@ -223,4 +223,4 @@ def _on_purpose(trouble: Trouble) -> bool:
 
 
 def _brief(value: Any) -> str:
-    return shortened(repr(value), 80)
+    return shorten(repr(value), 80)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.words import shortened
+from gpipe_edu.words import shorten
 
 
 def gather(value: Any, deep: int = 1) -> Any:
@@ -31,7 +31,7 @@ def describe(value: Any, most: int = 60) -> str:
     """In the judge's process: a value in a learner's report."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
-    return shortened(repr(value), most)
+    return shorten(repr(value), most)
 
 
 def is_whole(value: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpipe_edu import Op, Schedule
-from gpipe_edu.words import listed, plural
+from gpipe_edu.words import join_words, plural
 
 from .case import Sign
 from .schedules import Proposal, about_rules
@@ -26,7 +26,7 @@ def about_size(mine: Proposal) -> Iterator[Sign]:
         yield from about_rules(mine)
     named = sorted({int(op.micro_batch) for op in mine.ops})
     yield Sign("from-one", all(rows) and named == list(range(1, M + 1)), words=words)
-    yield Sign("other-M", all(rows) and named != list(range(M)), words=words | {"named": listed(named, len(named))})
+    yield Sign("other-M", all(rows) and named != list(range(M)), words=words | {"named": join_words(named, len(named))})
     for op in mine.ops:
         yield Sign("other-K", op.stage >= K, words={"K": K, "last": K - 1, "op": op, "stage": op.stage})
 

@@ -23,7 +23,7 @@ from gpipe_edu.sandbox.findings import Chart, Finding
 from gpipe_edu.view.compare import compare
 from gpipe_edu.view.html import fill
 from gpipe_edu.words import plural
-from gpipe_edu.writing import put
+from gpipe_edu.writing import write_whole
 
 from .feedback_text import student_report
 from .grade import Class
@@ -61,9 +61,9 @@ def write(out: Path, graded: Class) -> Class:
     for student, row in graded.marks.items():
         said = [as_html(one) for one in row.values()]
         marks[student] = {one.key: one for one, _ in said}
-        put(folder / f"{file_name(student, taken)}.html", student_page(student, said))
+        write_whole(folder / f"{file_name(student, taken)}.html", student_page(student, said))
     graded = graded._replace(marks=marks)
-    put(out / "class.html", class_page(graded))
+    write_whole(out / "class.html", class_page(graded))
     return graded
 
 

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from gpipe_edu.exercises import Exercise, all_exercises
 from gpipe_edu.process import cage
 from gpipe_edu.words import plural
-from gpipe_edu.writing import put
+from gpipe_edu.writing import write_whole
 
 from .cut import Answer, cut, may_have
 from .journal import Journal, Question, judge_version
@@ -308,5 +308,5 @@ def _seeds(out: Path, count: int) -> tuple[int, ...]:
             ) from None
     if len(known) < count:
         known += [secrets.randbelow(10**6) for _ in range(count - len(known))]
-        put(path, json.dumps(known) + "\n")
+        write_whole(path, json.dumps(known) + "\n")
     return tuple(known[:count])

@@ -16,7 +16,7 @@ import gpipe_edu.course
 from gpipe_edu.exercises.judging import unpack_report
 from gpipe_edu.process import plain
 from gpipe_edu.sandbox.findings import Report
-from gpipe_edu.writing import named
+from gpipe_edu.writing import name_errors
 
 from .marks import promises
 
@@ -51,7 +51,7 @@ class Journal:
     def add(self, question: Question, report: Report) -> None:
         """Keep a report. Raises OSError."""
         entry = {"question": question, "report": json.loads(plain.encode(report))}
-        with named(self._path), self._path.open("ab") as file:
+        with name_errors(self._path), self._path.open("ab") as file:
             if file.tell():
                 file.write(b"\n")  # in front: the last line may be half a one
             file.write(json.dumps(entry).encode())

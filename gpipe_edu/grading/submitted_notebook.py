@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu.process.lines import lines_of
-from gpipe_edu.writing import encodable
+from gpipe_edu.writing import escape
 
 STRICT = False
 """In tests: an error of our own is raised."""
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
 
 def cell(kind: str, source: str, name: str, grade_id: str = "") -> Cell:
     """A cell whose lines end as they do for Python, be it by a carriage return, and whose text can be written down."""
-    return Cell(kind, encodable("".join(lines_of(source))), name, grade_id)
+    return Cell(kind, escape("".join(lines_of(source))), name, grade_id)
 
 
 def read(data: bytes, what: str = "this file") -> list[Cell]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from gpipe_edu.exercises import all_exercises
-from gpipe_edu.writing import encodable, put
+from gpipe_edu.writing import escape, write_whole
 
 from .grade import Class
 from .marks import Mark, points
@@ -59,10 +59,10 @@ def roster(path: Path, students: Sequence[str]) -> Roster:
 def write(out: Path, graded: Class, who: Roster | None) -> None:
     """All tables, each at once or not at all. Raises OSError."""
     keys = _keys(graded)
-    put(out / "marks.csv", _marks(graded, keys, who))
-    put(out / "answers.csv", _answers(graded))
-    put(out / "marks.json", json.dumps(as_data(graded), indent=1, ensure_ascii=False) + "\n")
-    put(out / "junit.xml", _junit(graded))
+    write_whole(out / "marks.csv", _marks(graded, keys, who))
+    write_whole(out / "answers.csv", _answers(graded))
+    write_whole(out / "marks.json", json.dumps(as_data(graded), indent=1, ensure_ascii=False) + "\n")
+    write_whole(out / "junit.xml", _junit(graded))
 
 
 def as_data(graded: Class) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _junit(graded: Class) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr("".join(c for c in encodable(text) if c in "\t\n" or (c >= " " and c not in "\ufffe\uffff")))
+    return quoteattr("".join(c for c in escape(text) if c in "\t\n" or (c >= " " and c not in "\ufffe\uffff")))
 
 
 def _dialect(text: str) -> type[csv.Dialect] | csv.Dialect:

@@ -106,7 +106,7 @@ def _chart(where: str, entry: Mapping[str, Any]) -> Timeline:
         raise ValueError(f"{where}: schedule is {name!r}; it must be one of {', '.join(RECIPES)}")
     made = by_name(name, given.pop("K"), given.pop("M"))
     planned = simulate(made, Costs(**given))
-    return planned.named(title) if title else planned
+    return planned.with_name(title) if title else planned
 
 
 def _cells(path: Path) -> dict[str, str]:

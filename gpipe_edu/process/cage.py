@@ -75,7 +75,7 @@ def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
     return held._replace(network=network or held.network)
 
 
-def readable() -> list[str]:
+def readable_paths() -> list[str]:
     """What a caged process may read: Python, installed packages and this one, what they load from the system.
 
     Packages may be installed in several places: for one user, for all, below a virtual environment.
@@ -113,7 +113,11 @@ def _landlock(scratch: str, tcp: bool) -> Held:
     rules = struct.pack("QQQ", files, network, scopes)[: 24 if known >= 6 else 16 if known >= 4 else 8]
     ruleset = _must(libc.syscall(_CREATE, rules, len(rules), 0), "Landlock")
     try:
-        for path, access in [*((path, _READ) for path in readable()), (scratch, files), ("/dev/null", _READ | _WRITE)]:
+        for path, access in [
+            *((path, _READ) for path in readable_paths()),
+            (scratch, files),
+            ("/dev/null", _READ | _WRITE),
+        ]:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
                 # What is no folder knows neither folders' rights nor what stands in them.

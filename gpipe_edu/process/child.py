@@ -131,7 +131,7 @@ class Child:
     @property
     def printed(self) -> str:
         """The beginning of what it has printed."""
-        return stack_on_timeout.without(self._head)
+        return stack_on_timeout.text_before(self._head)
 
     def last_line(self) -> str:
         """The last line that it has printed before it ended."""

@@ -33,7 +33,7 @@ def adopt() -> None:
         _adopts = os.getpid()
 
 
-def adopted(child: int) -> list[int]:
+def find_orphans(child: int) -> list[int]:
     """The orphans that run, in a process that has adopted and has no child of its own but `child`.
 
     Of those that have ended notice is taken, so that they don't use up the numbers of processes.

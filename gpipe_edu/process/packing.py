@@ -131,7 +131,7 @@ class _Packer:
         if lines and not _in_a_library(code.co_filename):  # which a decorator of Python's or PyTorch's brings along
             self.sources[code.co_filename] = "".join(lines)
         for part in _codes(code):
-            plain = [_written(const) for const in part.co_consts if not isinstance(const, types.CodeType)]
+            plain = [_as_text(const) for const in part.co_consts if not isinstance(const, types.CodeType)]
             self._digest.update(part.co_code + repr((plain, part.co_names, part.co_varnames)).encode())
 
     def note_values(self, values: Mapping[str, Any]) -> None:
@@ -139,7 +139,7 @@ class _Packer:
         plain = {name: value for name, value in values.items() if type(value) in _PLAIN}
         self._digest.update(repr(sorted(plain.items())).encode())
 
-    def chosen(self, values: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
+    def choose(self, values: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
         """Those of `values`, by name, that can travel; the others are missing, as "name" or "owner.name"."""
         return {name: value for name, value in values.items() if not self.careful or self._travels(owner + name, value)}
 
@@ -184,7 +184,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         make, arguments, (attributes, state), *rest = self._dynamic_function_reduce(function)
         # The module that it comes from is not there. Who asks for it by name, as a dataclass does, finds this one.
         arguments[1]["__name__"] = "__main__"
-        state["__globals__"] = self.packer.chosen(state["__globals__"])
+        state["__globals__"] = self.packer.choose(state["__globals__"])
         return make, arguments, (attributes, state), *rest
 
     def _class(self, cls: type) -> Any:
@@ -192,7 +192,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         make, arguments, (attributes, state), *rest = _dynamic_class_reduce(cls)
         # The place of a slot in an object cannot travel; without it the slot is an attribute like any other.
         free = {name: value for name, value in attributes.items() if not isinstance(value, types.MemberDescriptorType)}
-        return make, arguments, (self.packer.chosen(free, f"{cls.__name__}."), state), *rest
+        return make, arguments, (self.packer.choose(free, f"{cls.__name__}."), state), *rest
 
 
 def _has_a_home(thing: Any) -> bool:
@@ -235,7 +235,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(const)
 
 
-def _written(const: object) -> str:
+def _as_text(const: object) -> str:
     """A constant as text; the items of a frozenset stand in another order in every process."""
     return repr(sorted(map(repr, const))) if isinstance(const, frozenset) else repr(const)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.words import shortened, with_article
+from gpipe_edu.words import shorten, with_article
 
 _DEEPEST: Final = 20
 _LONGEST: Final = 200
@@ -78,7 +78,7 @@ def _encode(value: Any, depth: int) -> Any:
     if isinstance(value, Other):
         return {"other": [value.type, value.text]}
     if isinstance(value, np.ndarray):
-        return {"other": [f"array of type {value.dtype}", _shown(value)]}
+        return {"other": [f"array of type {value.dtype}", _show(value)]}
     if isinstance(value, list):
         return {"list": [_encode(item, depth + 1) for item in value]}
     if isinstance(value, tuple):
@@ -87,15 +87,15 @@ def _encode(value: Any, depth: int) -> Any:
         return {"dict": [[_encode(key, depth + 1), _encode(item, depth + 1)] for key, item in value.items()]}
     if isinstance(value, int | float):
         return _encode(int(value) if isinstance(value, int) else float(value), depth)
-    return {"other": [shortened(type(value).__name__, _LONGEST), _shown(value)]}
+    return {"other": [shorten(type(value).__name__, _LONGEST), _show(value)]}
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     try:
         text = repr(value)
     except Exception:  # a learner's own __repr__
         text = "..."
-    return shortened(text, _LONGEST)
+    return shorten(text, _LONGEST)
 
 
 def _decode(value: Any) -> Any:

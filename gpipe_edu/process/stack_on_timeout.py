@@ -23,7 +23,7 @@ _SIGNAL: Final[int | None] = getattr(signal, "SIGUSR1", None)
 
 
 @contextmanager
-def ready(seconds: float) -> Iterator[None]:
+def prepare(seconds: float) -> Iterator[None]:
     """In the block, `ask` makes this process write its lines to standard error; without signals, it does after
     `seconds`.
     """
@@ -59,7 +59,7 @@ def read(text: str) -> list[Line]:
     return [Line(file, int(number), function) for file, number, function in found[::-1]]
 
 
-def without(text: str) -> str:
+def text_before(text: str) -> str:
     """What the process had written before."""
     first = _FIRST.search(text)
     return text[: first.start()] if first else text

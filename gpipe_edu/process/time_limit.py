@@ -60,7 +60,7 @@ def wall(seconds: float) -> float:
     return 4 * seconds + 30
 
 
-class Patience:
+class TimeLimit:
     """For the processes `pids()`, which shall take `seconds` for all that they are asked.
 
     crowd: whether they had started more than MOST others when they were last looked at. memory: the bytes that they all
@@ -88,10 +88,10 @@ class Patience:
         others = sum(_cpu(pid) for pid in found if pid not in pids)
         self._others = others if self._others is None else self._others
         cpu = max(self._cpu_now, self._cpu() + others - self._others)
-        if cpu == self._cpu_now and not any(map(_awake, found)):
+        if cpu == self._cpu_now and not any(map(_is_awake, found)):
             self._slept += past
         self._cpu_now = cpu
-        self.crowd, self.memory = len(found) > MOST, sum(map(_held, found))
+        self.crowd, self.memory = len(found) > MOST, sum(map(_memory, found))
 
     def end(self) -> None:
         """They have answered."""
@@ -137,7 +137,7 @@ def _session(pid: int) -> int | None:
     return None
 
 
-def _held(pid: int) -> int:
+def _memory(pid: int) -> int:
     """Bytes of memory that are its own or shared with others; not files, which can be read again."""
     with suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as file:
         lines = [line.split() for line in file if line.startswith((b"RssAnon:", b"RssShmem:"))]
@@ -147,7 +147,7 @@ def _held(pid: int) -> int:
     return 0
 
 
-def _awake(pid: int) -> bool:
+def _is_awake(pid: int) -> bool:
     """Whether one of its threads works, stands in the queue for a CPU, or waits for a disk."""
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):

@@ -15,7 +15,7 @@ from gpipe_edu.timeline import Timeline
 from gpipe_edu.validate import whole
 from gpipe_edu.words import plural
 
-from .helpers import forced, rest, stamped
+from .helpers import play_forced, rest, stamp_pattern
 from .level import MODES, Level
 from .position import Position, Rows
 from .score import Score, score
@@ -113,7 +113,7 @@ class Board:
         """Place what leaves nothing to decide, and say where that ends."""
         if problems := self.problems:
             return Verdict(False, f"first put right what is wrong: {problems[0].message}", problems[0].code)
-        position, moves, why = forced(self.position)
+        position, moves, why = play_forced(self.position)
         if not moves:
             return Verdict(False, f"you decide: {why}", "place")
         return self._try(position.rows, f"{plural(moves, 'op')} placed; {why}")
@@ -121,7 +121,7 @@ class Board:
     def stamp(self) -> Verdict:
         """Give every micro-batch the pattern of micro-batch 0, at the shortest interval that fits."""
         try:
-            rows, interval = stamped(self.position)
+            rows, interval = stamp_pattern(self.position)
         except ValueError as error:
             return Verdict(False, str(error), "missing")
         return self._try(rows, f"the pattern of micro-batch 0, again every {interval:g}")

@@ -76,7 +76,7 @@ class Bounds:
                     best = max(best, begin + hurry[device] + self._way_back[0][device])
         return best
 
-    def settled(self, state: State, journey: Journey) -> Journey:
+    def settle(self, state: State, journey: Journey) -> Journey:
         """The journey with arrivals that no longer matter, because their device is not free before, set to 0."""
         outlook = self.outlook(journey.marks)
         _, output, gradient = journey

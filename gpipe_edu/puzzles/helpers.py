@@ -23,7 +23,7 @@ _MOST_MOVES: Final = 100
 _MOST_INTERVALS: Final = 12
 
 
-class Run(NamedTuple):
+class ForcedMoves(NamedTuple):
     """How far the forced moves lead: the position after `moves` of them, and why they end there."""
 
     position: Position
@@ -31,29 +31,29 @@ class Run(NamedTuple):
     why: str
 
 
-def forced(position: Position) -> Run:
+def play_forced(position: Position) -> ForcedMoves:
     """Place what leaves nothing to decide, until a device has a choice, or would wait in the middle of its work.
 
     Where it would wait already at the first move, that one is made: its player has seen it and goes on.
     """
     for count in range(_MOST_MOVES):
         if position.complete:
-            return Run(position, count, "the board is complete")
+            return ForcedMoves(position, count, "the board is complete")
         choices = [_kinds(ops) for ops in position.ready]
         only = [(device, ops[0]) for device, ops in enumerate(position.ready) if len(choices[device]) == 1]
         moves = [(position.moves[op].start, device, op) for device, op in only if op in position.moves]
         if not moves:
-            return Run(position, count, _why_not(choices))
+            return ForcedMoves(position, count, _why_not(choices))
         start, device, op = min(moves)
         free = max((span.end for span in position.timeline.row(device)), default=start) if position.timeline else start
         if count and start > free + NOISE:
             wait = f"device {device} would wait from {free:g} to {start:g} for {op}; is there something better to do?"
-            return Run(position, count, wait)
+            return ForcedMoves(position, count, wait)
         position = position.with_op(device, op)
-    return Run(position, _MOST_MOVES, f"{_MOST_MOVES} ops are enough for once")
+    return ForcedMoves(position, _MOST_MOVES, f"{_MOST_MOVES} ops are enough for once")
 
 
-def stamped(position: Position) -> tuple[Rows, float]:
+def stamp_pattern(position: Position) -> tuple[Rows, float]:
     """The pattern of micro-batch 0, as it stands on the board, for all: repeated at the shortest interval that fits.
 
     Returns the rows and the interval. Raises ValueError if micro-batch 0 is not finished on every stage.

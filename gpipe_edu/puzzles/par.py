@@ -118,7 +118,7 @@ def _apart(space: StateSpace, state: State) -> Iterator[Move]:
 
 def _moot(bounds: Bounds, state: State, seen: dict[tuple[Marks, ...], list[tuple[float, ...]]]) -> bool:
     """True if a state in which the same has run was seen that is nowhere later; else notes this one."""
-    journeys = sorted(bounds.settled(state, journey) for journey in state.journeys)
+    journeys = sorted(bounds.settle(state, journey) for journey in state.journeys)
     key = tuple(journey.marks for journey in journeys)
     times = (*state.free, *(time for journey in journeys for time in journey[1:]))
     front = seen.setdefault(key, [])

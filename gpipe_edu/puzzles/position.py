@@ -20,7 +20,7 @@ from gpipe_edu.timeline import Span, Timeline, simulate
 from gpipe_edu.timeline.memory import memory_over_time
 
 from .level import Level
-from .states import Move, Played, StateSpace
+from .states import Move, PlayedRows, StateSpace
 
 Rows = tuple[tuple[Op, ...], ...]
 
@@ -157,7 +157,7 @@ class Position:
         return Position(self.level, rows)
 
     @cached_property
-    def _played(self) -> Played:
+    def _played(self) -> PlayedRows:
         return _space(self.level).run(self.rows)
 
     @cached_property
@@ -231,7 +231,7 @@ class Position:
 
     @cached_property
     def _whole(self) -> Schedule:
-        return _completed(self.level, self.rows, self._lacking)
+        return _complete(self.level, self.rows, self._lacking)
 
     @cached_property
     def _runs(self) -> Position:
@@ -272,7 +272,7 @@ def _way(level: Level, kinds: Set[str]) -> str:
     return next((way for way in ways if set("RC") & set(way)), ways[0] if ways else "")
 
 
-def _completed(level: Level, rows: Sequence[Sequence[Op]], lacking: Iterable[Op]) -> Schedule:
+def _complete(level: Level, rows: Sequence[Sequence[Op]], lacking: Iterable[Op]) -> Schedule:
     """`rows` with `lacking` behind them, in an order that adds no deadlock."""
     lacking = list(lacking)
     ops = [op for row in rows for op in row]

@@ -37,9 +37,9 @@ class Score:
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        return self.told()
+        return self.describe()
 
-    def told(self, hints: int = 0) -> str:
+    def describe(self, hints: int = 0) -> str:
         """In a sentence, with the hints that were taken."""
         if not self.solved:
             return "not solved: " + "; ".join(self.reasons)

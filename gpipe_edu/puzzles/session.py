@@ -20,7 +20,7 @@ from .par import prove
 from .real_run import EngineRun, run
 from .share import read, share
 from .solved import SolvedLevels
-from .unfinished import keep, last, unfinished
+from .unfinished import keep, last, load_unfinished
 
 BACK: Final = "Your unfinished board is back; Clear empties it"
 """What is said of a board that was kept."""
@@ -35,7 +35,7 @@ class Session:
 
     def __init__(self, key: str = "", progress: SolvedLevels | None = None) -> None:
         self.progress = SolvedLevels() if progress is None else progress
-        self.board = self._begin(find_level(key)) if key else resumed(self.progress)
+        self.board = self._begin(find_level(key)) if key else resume_board(self.progress)
         self.ran: EngineRun | None = None
         self._commands: dict[str, Callable[..., Verdict | dict[str, Any]]] = {
             "place": lambda device, op, at=None: self.board.place(device, _op(op), at),
@@ -56,7 +56,7 @@ class Session:
             "next": lambda: self._level(self.progress.next_level()),
             "sandbox": lambda **sizes: self._go(Board(sandbox(**sizes))),
             "share": lambda: {"share": share(self.board.level, self.board.rows)},
-            "open": lambda text: self._go(shared(*read(text))),
+            "open": lambda text: self._go(open_shared(*read(text))),
             "prove": self._prove,
             "run": self._run,
         }
@@ -98,13 +98,13 @@ class Session:
             "problems": [{"message": problem.message, "op": str(problem.op or "")} for problem in board.problems],
             "complete": score.complete,
             "solved": score.solved,
-            "verdict": score.told(board.hints),
+            "verdict": score.describe(board.hints),
             "hints": board.hints,
             "levels": [
                 {
                     "key": known.key,
                     "title": known.title,
-                    "unlocked": self.progress.unlocked(known.key),
+                    "unlocked": self.progress.is_unlocked(known.key),
                     "best": self.progress.records[known.key].makespan if known.key in self.progress.records else None,
                     "hinted": self.progress.records[known.key].hints if known.key in self.progress.records else 0,
                 }
@@ -127,7 +127,7 @@ class Session:
         return Verdict(True, f"{verdict.message}. {BACK}") if any(self.board.rows) else verdict
 
     def _begin(self, level: Level) -> Board:
-        return unfinished(self._open_level(level), self.progress.path)
+        return load_unfinished(self._open_level(level), self.progress.path)
 
     def _go(self, board: Board) -> Verdict:
         self._open_level(board.level)
@@ -158,18 +158,18 @@ class Session:
         return {"run": {"text": str(result), "engine": engine, "equal": result.equal}}
 
 
-def resumed(progress: SolvedLevels) -> Board:
+def resume_board(progress: SolvedLevels) -> Board:
     """The board that was left unfinished last, else that of the first level that is not solved."""
     key = last(progress.path)
     try:
         if key and not progress.refusal(key):
-            return unfinished(find_level(key), progress.path)
+            return load_unfinished(find_level(key), progress.path)
     except ValueError:
         pass  # somebody wrote a level into the file that does not exist
-    return unfinished(find_level(progress.next_level()), progress.path)
+    return load_unfinished(find_level(progress.next_level()), progress.path)
 
 
-def shared(level: Level, rows: tuple[tuple[Op, ...], ...]) -> Board:
+def open_shared(level: Level, rows: tuple[tuple[Op, ...], ...]) -> Board:
     """A board with the rows of a share string, in free mode if they break a rule."""
     board = Board(level)
     if not board.load(rows).accepted:

@@ -53,7 +53,7 @@ class SolvedLevels:
         """Where the file is, in a sentence."""
         return f"Progress is kept in {self.path}, under {_SECTION!r}; delete the file to start the whole course again."
 
-    def unlocked(self, key: str) -> bool:
+    def is_unlocked(self, key: str) -> bool:
         """True for the first level and for every one behind a solved level; the sandbox opens early, and all do where
         their player wants it so. Raises ValueError for an unknown key.
         """
@@ -80,7 +80,7 @@ class SolvedLevels:
 
     def refusal(self, key: str) -> str:
         """Why a level is not open, in a sentence; "" if it is."""
-        if self.unlocked(key):
+        if self.is_unlocked(key):
             return ""
         level, before = find_level(key), self._before(key)
         if before is None:
@@ -99,7 +99,7 @@ class SolvedLevels:
             return result
         self._load()
         best = self.records.get(key)
-        if self.unlocked(key) and (best is None or _better(result.makespan, board.hints, best)):
+        if self.is_unlocked(key) and (best is None or _better(result.makespan, board.hints, best)):
             text = share(board.level, board.rows)
             self.records[key] = Record(result.makespan, result.over_par, text, board.hints)
             try:

@@ -71,7 +71,7 @@ class Move(NamedTuple):
         return Op(self.action.kind, self.micro_batch, self.action.stage)
 
 
-class Played(NamedTuple):
+class PlayedRows(NamedTuple):
     """What of given rows could run, and the state after it."""
 
     state: State
@@ -127,7 +127,7 @@ class StateSpace:
         journeys[move.micro_batch] = Journey(action.marks, output, gradient)
         return State(tuple(free), tuple(held), tuple(journeys))
 
-    def run(self, rows: Iterable[Iterable[Op]], keeps_at: Container[int] = ()) -> Played:
+    def run(self, rows: Iterable[Iterable[Op]], keeps_at: Container[int] = ()) -> PlayedRows:
         """How far rows of ops get, one row per device, whatever memory they take.
 
         Where a forward may keep its activations or drop them and the ops don't say, it keeps them on the stages
@@ -153,7 +153,7 @@ class StateSpace:
                     state = self.after(state, found[0 if keeps else -1])
                     played[device].append(queue.popleft())
                     moved = True
-        return Played(state, played)
+        return PlayedRows(state, played)
 
     def done(self, state: State) -> bool:
         """True if every micro-batch is finished on every stage."""

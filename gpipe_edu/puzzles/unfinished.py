@@ -42,13 +42,13 @@ def keep(board: Board, path: Path) -> str:
 
 def last(path: Path) -> str:
     """The key of the level whose unfinished board was played last; "" if there is none."""
-    return next(reversed(_kept(path)), "")
+    return next(reversed(_entries(path)), "")
 
 
-def unfinished(level: Level, path: Path) -> Board:
+def load_unfinished(level: Level, path: Path) -> Board:
     """The board of `level` as it was left, or an empty one."""
     try:
-        entry = _kept(path)[level.key]
+        entry = _entries(path)[level.key]
         known, rows = read(entry["share"])
         if known.key == level.key:
             board = Board(known, rows)
@@ -66,7 +66,7 @@ def _entry(board: Board) -> dict[str, Any] | None:
     return {"share": share(board.level, board.rows), "free": board.free, "hints": board.hints}
 
 
-def _kept(path: Path) -> dict[str, Any]:
+def _entries(path: Path) -> dict[str, Any]:
     try:
         return store.read(_SECTION, path)
     except OSError:

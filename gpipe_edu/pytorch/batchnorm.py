@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
-class Seen(NamedTuple):
+class BufferState(NamedTuple):
     """A buffer as a forward found it."""
 
     buffer: Tensor
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
     copy: Tensor
 
 
-Buffers = dict[tuple[nn.Module, str], Seen]
+Buffers = dict[tuple[nn.Module, str], BufferState]
 """By module and name."""
 
 
@@ -104,12 +104,12 @@ class BatchNorms:
         self._latest = {}
 
 
-def _copy(buffer: Tensor, before: Seen | None) -> Seen:
+def _copy(buffer: Tensor, before: BufferState | None) -> BufferState:
     """`before` if `buffer` is as it was. Changes through `.data` leave no trace but the values; a GPU is not asked."""
     same = before is not None and before.buffer is buffer and before.version == buffer._version
     if before is not None and same and (buffer.device.type != "cpu" or torch.equal(before.copy, buffer)):
         return before
-    return Seen(buffer, buffer._version, buffer.clone())
+    return BufferState(buffer, buffer._version, buffer.clone())
 
 
 def _together(one: Tensor, other: Tensor) -> Tensor:

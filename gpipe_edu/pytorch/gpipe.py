@@ -41,12 +41,12 @@ from .guards import (
     stays_where_it_is,
 )
 from .losses import LossFunction, make_heads
-from .mini_batch import Run, in_backward
+from .mini_batch import MiniBatchRun, in_backward
 from .place import CudaPlace, make_places
 from .schedule_choice import build
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
-from .step_clock import Clock
+from .step_clock import StepClock
 from .uncompiled import outside_of_graphs
 from .values import Value, check, sizes_of, tensors
 from .workers import Workers
@@ -97,7 +97,7 @@ class GPipe(nn.Module):
         self._places = make_places(devices, self._schedule.devices)
         self._measure_memory = measure_memory
         self._workers: Workers | None = None
-        self._clock: Clock | None = None
+        self._clock: StepClock | None = None
         self._peaks: Sequence[int] = ()
         # The same dictionary of children: parameters, state_dict keys, train() and eval() are those of `net`.
         self._modules = net._modules  # type: ignore[assignment]
@@ -171,7 +171,7 @@ class GPipe(nn.Module):
             run = self._start(x, True, return_outputs, loss_fn=loss_fn, y=y, reduction=reduction)
             try:
                 run.go(lambda op: True)
-                outputs = joined(run.outputs_beside_losses()) if return_outputs else None
+                outputs = join_outputs(run.outputs_beside_losses()) if return_outputs else None
             except BaseException:
                 self._forget()
                 raise
@@ -273,7 +273,7 @@ class GPipe(nn.Module):
             return self._schedule.first(samples)
         return build(schedule, self._schedule.stages, samples, checkpoint)
 
-    def _start(self, x: Value, trains: bool, return_outputs: bool = False, **loss: Any) -> Run:
+    def _start(self, x: Value, trains: bool, return_outputs: bool = False, **loss: Any) -> MiniBatchRun:
         runs_for_real(x)
         check(x, "the input")
         for net in self._net:
@@ -307,7 +307,7 @@ class GPipe(nn.Module):
             new = forms(pieces), trains, self.training
             alone = new not in self._compiled_for
             self._compiled_for.add(new)
-        return Run(
+        return MiniBatchRun(
             pieces,
             schedule,
             self._stages,
@@ -325,9 +325,9 @@ class GPipe(nn.Module):
     def _running(self) -> AbstractContextManager[None]:
         # Inside a backward this may be the one autograd thread of a GPU, which the run to be waited for needs.
         on_cuda = any(isinstance(place, CudaPlace) for place in self._places)
-        return self._turn.taken(() if self._workers is None else self._workers.threads, not (on_cuda and in_backward()))
+        return self._turn.take(() if self._workers is None else self._workers.threads, not (on_cuda and in_backward()))
 
-    def _forward(self, run: Run) -> Value:
+    def _forward(self, run: MiniBatchRun) -> Value:
         """All forwards; returns the joined output."""
         try:
             run.go(lambda op: op.kind == "F")
@@ -335,9 +335,9 @@ class GPipe(nn.Module):
             self._forget()
             raise
         self._finish_forward(run)
-        return joined(run.outputs())
+        return join_outputs(run.outputs())
 
-    def _finish_forward(self, run: Run) -> None:
+    def _finish_forward(self, run: MiniBatchRun) -> None:
         for stage in self._stages:
             stage.batch_norms.commit()
         run.randomness.finish()
@@ -363,7 +363,7 @@ class _Pipeline(torch.autograd.Function):
     """The whole pipeline as one node of the user's graph."""
 
     @staticmethod
-    def forward(ctx: Any, pipe: GPipe, run: Run, anchor: Tensor, *inputs: Tensor) -> Value:
+    def forward(ctx: Any, pipe: GPipe, run: MiniBatchRun, anchor: Tensor, *inputs: Tensor) -> Value:
         ctx.pipe, ctx.run = pipe, run
         ctx.set_materialize_grads(False)
         outputs = pipe._forward(run)
@@ -386,7 +386,7 @@ class _Pipeline(torch.autograd.Function):
             return (None, None, None, *run.input_gradients(), *run.weights.gradients())
 
 
-def joined(outputs: Sequence[Value]) -> Value:
+def join_outputs(outputs: Sequence[Value]) -> Value:
     """The outputs of all micro-batches as one. Raises ValueError for outputs without samples."""
     have_samples(part for output in outputs for part in tensors(output))
     return cast(Value, join_batch(outputs))

@@ -322,7 +322,7 @@ class Turn:
         self._holder: threading.Thread | None = None
 
     @contextmanager
-    def taken(self, workers: Sequence[threading.Thread], wait: bool = True) -> Iterator[None]:
+    def take(self, workers: Sequence[threading.Thread], wait: bool = True) -> Iterator[None]:
         """Around a run; waits until no other one is going on. Raises RuntimeError where that would be for ever.
 
         workers: the pipe's own threads, whose run cannot end before they do. wait: False where a run of another

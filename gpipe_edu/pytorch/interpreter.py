@@ -16,7 +16,7 @@ from .guards import what_it_means
 from .place import Message, Place
 from .skip import Way
 from .stage import Gradients, Stage, StepState, Values
-from .step_clock import Clock
+from .step_clock import StepClock
 
 
 class Interpreter:
@@ -34,7 +34,7 @@ class Interpreter:
         self.outside = len(places)
         self.inbox_of_stage = {**device_of_stage, -1: self.outside, len(stages): self.outside}
         self.exchange = Exchange(len(places) + 1)
-        self.clock = Clock(places)
+        self.clock = StepClock(places)
         self.inputs = [[i for i, way in enumerate(ways) if way.target == k] for k in range(len(stages))]
         self.outputs = [[i for i, way in enumerate(ways) if way.source == k] for k in range(len(stages))]
 

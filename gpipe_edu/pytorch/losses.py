@@ -49,7 +49,7 @@ def make_heads(
         raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")
     named = reduction if isinstance(reduction, str) else None
     if named == "mean":
-        counts: Sequence[float] = averaged_over(loss_fn, y, targets) or sizes
+        counts: Sequence[float] = target_counts(loss_fn, y, targets) or sizes
         total = mean_over(sum(counts))
         weights = [count / total if total else math.nan for count in counts]
     elif named == "sum":
@@ -72,7 +72,7 @@ def make_heads(
     return [partial(head, target, weight) for target, weight in zip(moved, weights, strict=True)]
 
 
-def averaged_over(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:
+def target_counts(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:
     """How much each micro-batch's mean is worth where that is not its samples: cross entropy leaves out what it is told
     to ignore, and counts by the weights of classes. Empty for other losses."""
     loss_fn = getattr(loss_fn, "_orig_mod", loss_fn)  # what torch.compile has wrapped

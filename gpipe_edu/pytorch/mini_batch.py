@@ -27,7 +27,7 @@ from .weights import Weights, hand_over
 from .workers import Workers
 
 
-class Run:
+class MiniBatchRun:
     """A mini-batch cut into `pieces`, and all that its step shares; `peaks`: bytes per device, if measured.
 
     return_outputs: the last layer's outputs leave, too, where heads turn them into losses. alone: one worker runs

@@ -138,10 +138,10 @@ class CudaPlace(Place):
         torch.cuda.current_stream(self.device).wait_stream(self.compute)
 
     def zero(self) -> Any:
-        return _passed(self._idle)
+        return _record_event(self._idle)
 
     def now(self) -> Any:
-        return _passed(torch.cuda.current_stream(self.device))
+        return _record_event(torch.cuda.current_stream(self.device))
 
     def seconds(self, start: Any, moment: Any) -> float:
         for event in (start, moment):
@@ -233,7 +233,7 @@ def _stream(device: torch.device) -> Any:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def _passed(stream: Any) -> Any:
+def _record_event(stream: Any) -> Any:
     event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     event.record(stream)
     return event

@@ -149,17 +149,17 @@ class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if own is not None and own not in self._generators:
             return self._own.draw(own, lambda: func(*args, **(kwargs or {})))
         self._owner.drew = True
-        return self._swapped_in(lambda: func(*args, **(kwargs or {})))
+        return self._swap_in(lambda: func(*args, **(kwargs or {})))
 
     def handle(self, generator: torch.Generator, method: Callable[[], Any]) -> Any:
         """`method` of a default generator, called by a layer itself: it means this stream, if it is one of ours."""
         self._owner.read(self._cell)
         if generator in self._generators:
-            return self._swapped_in(method)
+            return self._swap_in(method)
         with _lock:
             return method()
 
-    def _swapped_in(self, work: Callable[[], Any]) -> Any:
+    def _swap_in(self, work: Callable[[], Any]) -> Any:
         with _lock:
             before = [generator.get_state() for generator in self._generators]
             try:

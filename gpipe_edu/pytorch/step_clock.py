@@ -13,7 +13,7 @@ from gpipe_edu.timeline import Span, Timeline
 from .place import Place
 
 
-class Clock:
+class StepClock:
     """The clock of one step. All places of a device count from one start, and the starts of all devices are one moment,
     up to the microseconds it takes to ask for them, or their spans would not fit together."""
 

@@ -62,12 +62,12 @@ class Surroundings:
             # What a TorchFunctionMode makes of a forward, a recompute must make, too; backward() takes it off.
             for mode in self._modes:
                 if mode not in _function_modes():
-                    around.enter_context(_pushed(mode))
+                    around.enter_context(_push(mode))
             return job()
 
 
 @contextmanager
-def _pushed(mode: TorchFunctionMode) -> Iterator[None]:
+def _push(mode: TorchFunctionMode) -> Iterator[None]:
     # Not `with mode`, which is the user's to enter and leave.
     _push_mode(mode)  # type: ignore[no-untyped-call]
     try:

@@ -33,7 +33,7 @@ class Weights:
                 if weight is None or is_lazy(weight):
                     continue
                 if id(weight) not in ours:
-                    ours[id(weight)] = _detached(weight)
+                    ours[id(weight)] = _detach(weight)
                     if weight.requires_grad:
                         self.given.append(weight)
                 self._slots.append((module, name, ours[id(weight)]))
@@ -73,7 +73,7 @@ def has_hooks(weight: Tensor) -> bool:
     return bool(weight._backward_hooks or weight._post_accumulate_grad_hooks)
 
 
-def _detached(weight: Tensor) -> Tensor:
+def _detach(weight: Tensor) -> Tensor:
     ours = weight.detach()
     # Layers may ask what kind of parameter they hold, and read what somebody has noted on it.
     if type(weight) is not type(ours):

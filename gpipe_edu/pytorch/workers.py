@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.1
 """Short enough for Ctrl-C to feel immediate, long enough to cost a step nothing."""
 
 
-class Done:
+class JobResults:
     """What the jobs of one run came to: an exception or None for each that has ended."""
 
     def __init__(self) -> None:
@@ -55,9 +55,9 @@ class Workers:
         self._process = os.getpid()
         self.threads: list[threading.Thread] = []
         cores, started = torch.get_num_threads(), threading.Barrier(n + 1)
-        self._jobs: list[SimpleQueue[tuple[_Job, Done] | None]] = []
+        self._jobs: list[SimpleQueue[tuple[_Job, JobResults] | None]] = []
         for index in range(n):
-            jobs: SimpleQueue[tuple[_Job, Done] | None] = SimpleQueue()
+            jobs: SimpleQueue[tuple[_Job, JobResults] | None] = SimpleQueue()
             thread = threading.Thread(
                 target=_work, args=(jobs, threads, started), name=f"stage worker {index}", daemon=True
             )
@@ -80,7 +80,7 @@ class Workers:
         Raises the exception of the first one that failed, if any.
         abort: makes all jobs end soon; called if the waiting itself is interrupted, by Ctrl-C say.
         """
-        done = Done()
+        done = JobResults()
         for queue, job in zip(self._jobs, jobs, strict=False):
             queue.put((job, done))
         try:
@@ -100,7 +100,7 @@ class Workers:
             done.errors.clear()
 
 
-def _work(jobs: SimpleQueue[tuple[_Job, Done] | None], threads: int | None, started: threading.Barrier) -> None:
+def _work(jobs: SimpleQueue[tuple[_Job, JobResults] | None], threads: int | None, started: threading.Barrier) -> None:
     if threads is not None:
         # OpenMP and MKL keep the number per thread. A thread that has not asked yet would later take the process's.
         torch.get_num_threads()
@@ -119,6 +119,6 @@ def _work(jobs: SimpleQueue[tuple[_Job, Done] | None], threads: int | None, star
         del done
 
 
-def _stop(queues: list[SimpleQueue[tuple[_Job, Done] | None]]) -> None:
+def _stop(queues: list[SimpleQueue[tuple[_Job, JobResults] | None]]) -> None:
     for queue in queues:
         queue.put(None)

@@ -12,7 +12,7 @@ from .layer import Layer
 from .layers import BatchNorm, Dropout, LayerNorm, Linear, ReLU, Tanh
 from .losses import cross_entropy, mse
 from .models import mlp
-from .pipeline import Entry, Result, train_pipeline
+from .pipeline import MemoryEntry, Result, train_pipeline
 from .sequential import predict, train_sequential
 from .sgd import SGD, accumulate_grads
 from .stage import Stage
@@ -22,10 +22,10 @@ __all__ = [
     "SGD",
     "BatchNorm",
     "Dropout",
-    "Entry",
     "Layer",
     "LayerNorm",
     "Linear",
+    "MemoryEntry",
     "ReLU",
     "Result",
     "Stage",

@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.schedule.schedule import checked
+from gpipe_edu.schedule.schedule import check_schedule
 from gpipe_edu.split import balance_uniform, split_batch
 from gpipe_edu.timeline import Timeline, replay
 
@@ -29,7 +29,7 @@ from .losses import Loss, find_loss
 from .stage import Stage
 
 
-class Entry(NamedTuple):
+class MemoryEntry(NamedTuple):
     """A line of the memory ledger: the bytes of activations that a device holds after an op."""
 
     op: Op
@@ -42,7 +42,7 @@ class Result:
 
     loss, grads: as `train_sequential` returns them, one dict of arrays per layer. timeline: op times in seconds,
     measured one after another and laid out on the schedule's devices (`source` "replayed"), since this engine runs
-    one op at a time. memory: per device, one `Entry` per op in running order. peak_memory: per device, the most
+    one op at a time. memory: per device, one `MemoryEntry` per op in running order. peak_memory: per device, the most
     bytes of activations held at any moment, within an op too. statistics: per layer, the sums that
     `BatchNorm.update_running` takes.
     """
@@ -50,7 +50,7 @@ class Result:
     loss: float
     grads: list[Params]
     timeline: Timeline
-    memory: list[list[Entry]]
+    memory: list[list[MemoryEntry]]
     peak_memory: tuple[int, ...]
     statistics: list[Params]
 
@@ -82,7 +82,7 @@ def train_pipeline(
     N = len(x) if x.ndim else 0
     if N == 0 or len(y) != N:
         raise ValueError(f"x has {N} samples and y has {len(y)}; give the same number of both, at least one")
-    schedule = checked(schedule).first(N)
+    schedule = check_schedule(schedule).first(N)
     K, M = schedule.stages, schedule.micro_batches
     counts = _balance(layers, K, balance)
     loss_fn = find_loss(loss, reduction)
@@ -119,7 +119,7 @@ def train_pipeline(
             stages[k].weight_gradient(m)
 
     seconds: dict[Op, float] = {}
-    memory: list[list[Entry]] = [[] for _ in range(schedule.devices)]
+    memory: list[list[MemoryEntry]] = [[] for _ in range(schedule.devices)]
     peaks = [0] * schedule.devices
     stages_on = [sorted({op.stage for op in row}) for row in schedule.rows]
     # One BLAS thread: an op stands for the work of one device, and threads that fight for cores spoil its time.
@@ -135,7 +135,7 @@ def train_pipeline(
                 raise
             seconds[op] = perf_counter() - started
             peaks[device] = max(peaks[device], before + stages[op.stage].peak_bytes)
-            memory[device].append(Entry(op, before + stages[op.stage].held_bytes))
+            memory[device].append(MemoryEntry(op, before + stages[op.stage].held_bytes))
 
     return Result(
         loss=float(losses.sum()),

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.schedule import checked
+from gpipe_edu.schedule.schedule import check_schedule
 from gpipe_edu.split import balance_uniform
 
 from .layer import Array, Layer
@@ -53,7 +53,7 @@ def train_without_flush(
     Raises ScheduleError for a schedule that cannot run, ValueError for ops other than F and B, for other than one
     mini-batch per micro-batch, or for a learning rate that is not positive.
     """
-    kinds = {op.kind for row in checked(schedule).rows for op in row}
+    kinds = {op.kind for row in check_schedule(schedule).rows for op in row}
     if kinds != {"F", "B"}:
         raise ValueError(f"the schedule has the ops {', '.join(sorted(kinds))}; without a flush only F and B are known")
     if len(batches) != schedule.micro_batches:

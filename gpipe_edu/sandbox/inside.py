@@ -37,7 +37,7 @@ def main() -> None:
     _answer(parent, held, None)  # from now on the time that passes is the learner's
     body = parent.hear()
     try:
-        with stack_on_timeout.ready(start["seconds"]):
+        with stack_on_timeout.prepare(start["seconds"]):
             function = getattr(exercise, "unpack", packing.unpack)(body)
     except BaseException as error:
         _answer(parent, None, describe_error(error, start["sources"], start["missing"]))
@@ -46,7 +46,7 @@ def main() -> None:
     while True:
         given = plain.decode(parent.hear())
         try:
-            with stack_on_timeout.ready(start["seconds"]):
+            with stack_on_timeout.prepare(start["seconds"]):
                 value, trouble = exercise.perform(function, **given), None
         except BaseException as error:  # sys.exit and a keyboard interrupt too
             value, trouble = None, describe_error(error, start["sources"], start["missing"])

@@ -21,7 +21,7 @@ from gpipe_edu.process.enclosure import Enclosure
 from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
-from gpipe_edu.process.time_limit import LOOK, Patience, wall
+from gpipe_edu.process.time_limit import LOOK, TimeLimit, wall
 
 from . import inside
 from .findings import Reply, Trouble
@@ -63,7 +63,7 @@ class Sandbox:
         # What it leaves in a temporary folder goes when it goes.
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
         self._child = Child(inside.__name__, self._replies.put, start=start, TMPDIR=self._folder.name)
-        self._patience = Patience(self._pids, seconds)
+        self._limit = TimeLimit(self._pids, seconds)
         self._start = {
             "module": module,
             "path": list(path),
@@ -79,14 +79,14 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         try:
             self._child.send(plain.encode(self._start))
-            first = self._receive(Patience(self._pids, START))
+            first = self._receive(TimeLimit(self._pids, START))
             self._ended = first.trouble
             if self._ended and self._ended.kind == "stopped":
                 raise Crowded
             self.held = Held(*first.value or ())
             if not self._ended:
                 self._child.send(self._packed.body)
-                self._ended = self._receive(self._patience).trouble
+                self._ended = self._receive(self._limit).trouble
         except BaseException:
             self._close()
             raise
@@ -100,7 +100,7 @@ class Sandbox:
         if self._ended:
             return Reply(trouble=self._ended)
         self._child.send(plain.encode(given))
-        reply = self._receive(self._patience)
+        reply = self._receive(self._limit)
         if (reply.trouble and reply.trouble.kind in ("stopped", "printed", "ended", "unreadable")) or (
             reply.trouble and self._child.ended
         ):
@@ -118,7 +118,7 @@ class Sandbox:
 
     def _pids(self) -> list[int]:
         """Its number, and those of what it has started and disowned."""
-        return [self._child.pid, *orphans.adopted(self._child.pid)]
+        return [self._child.pid, *orphans.find_orphans(self._child.pid)]
 
     def _written(self) -> int:
         """Bytes in its temporary folder."""
@@ -133,30 +133,30 @@ class Sandbox:
         self._child.close()
         self._folder.cleanup()
 
-    def _receive(self, patience: Patience) -> Reply:
+    def _receive(self, limit: TimeLimit) -> Reply:
         """The next answer. Raises Crowded."""
-        patience.begin()
+        limit.begin()
         while True:
             ended = self._child.ended  # asked first, so that its last message is not missed
             try:
                 data = self._replies.get(timeout=LOOK)
                 break
             except queue.Empty:
-                patience.look()
+                limit.look()
             if ended:  # and what it has left behind keeps the pipe open
                 data = None
                 break
-            if patience.over or patience.crowd:
+            if limit.over or limit.crowd:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
-                return Reply(trouble=Trouble("stopped", "", where, seconds=patience.seconds))
-            if patience.memory > _MEMORY or self._written() > _WRITTEN:
+                return Reply(trouble=Trouble("stopped", "", where, seconds=limit.seconds))
+            if limit.memory > _MEMORY or self._written() > _WRITTEN:
                 self._child.kill()
                 return Reply(trouble=Trouble("MemoryError", "more than there is for it, in memory or in files"))
-            if patience.kept_waiting:
+            if limit.kept_waiting:
                 self._child.kill()
                 raise Crowded
-        patience.end()
+        limit.end()
         if data is None:
             printed = Trouble("printed", f"{FLOOD // 1_000_000} MB")
             return Reply(trouble=printed if self._child.flooded else Trouble("ended", ""))

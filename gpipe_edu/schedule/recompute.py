@@ -26,10 +26,10 @@ def with_recompute(schedule: Schedule, checkpoint: str) -> Schedule:
             f"checkpoint is {checkpoint!r}, but the schedule says by R or C ops what is recomputed; leave one out"
         )
     chosen = range(schedule.micro_batches - (checkpoint == "except_last"))
-    return recomputing(schedule, chosen, f"{schedule.name}, checkpoint {checkpoint}")
+    return add_recompute(schedule, chosen, f"{schedule.name}, checkpoint {checkpoint}")
 
 
-def recomputing(schedule: Schedule, micro_batches: Container[int], name: str) -> Schedule:
+def add_recompute(schedule: Schedule, micro_batches: Container[int], name: str) -> Schedule:
     """`schedule`, under another name, with an R right before the backward of these micro-batches, on every stage."""
     rows: list[list[Op]] = []
     for row in schedule.rows:

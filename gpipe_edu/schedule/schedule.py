@@ -142,7 +142,7 @@ class Schedule:
         return schedule_bundle(self)
 
 
-def checked(schedule: Schedule) -> Schedule:
+def check_schedule(schedule: Schedule) -> Schedule:
     """`schedule`, if it is one and can run. Raises TypeError or ScheduleError if not."""
     if not isinstance(schedule, Schedule):
         raise TypeError(f"schedule is {schedule!r}; it must be a Schedule, such as gpipe(4, 8) or Schedule.parse(text)")

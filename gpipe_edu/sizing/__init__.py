@@ -8,18 +8,18 @@ with their sources.
 from .guide import WAYS, Guide, duration, guide, size
 from .machine import Machine
 from .model import LayerSize, Model, mlp, transformer
-from .plan import STATES, Job, Plan, State
+from .plan import STATES, BytesPerParameter, Job, Plan
 
 __all__ = [
     "STATES",
     "WAYS",
+    "BytesPerParameter",
     "Guide",
     "Job",
     "LayerSize",
     "Machine",
     "Model",
     "Plan",
-    "State",
     "duration",
     "guide",
     "mlp",

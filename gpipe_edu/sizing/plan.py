@@ -36,7 +36,7 @@ from .machine import Machine
 from .model import Model
 
 
-class State(NamedTuple):
+class BytesPerParameter(NamedTuple):
     """Bytes per parameter."""
 
     weight: int
@@ -49,11 +49,11 @@ class State(NamedTuple):
 
 
 STATES: Final = {
-    "sgd": State(4, 4, 0),
-    "momentum": State(4, 4, 4),
-    "rmsprop": State(4, 4, 4),
-    "adam": State(4, 4, 8),
-    "mixed-adam": State(2, 2, 12),
+    "sgd": BytesPerParameter(4, 4, 0),
+    "momentum": BytesPerParameter(4, 4, 4),
+    "rmsprop": BytesPerParameter(4, 4, 4),
+    "adam": BytesPerParameter(4, 4, 8),
+    "mixed-adam": BytesPerParameter(2, 2, 12),
 }
 """By optimizer, in 32-bit numbers; "mixed-adam" computes in 16 bit (Rajbhandari et al. 2019, arXiv 1910.02054, 3.1)."""
 
@@ -75,7 +75,7 @@ class Job(NamedTuple):
     model: Model
     batch: int  # N, over all replicas
     machine: Machine
-    state: State = STATES["adam"]
+    state: BytesPerParameter = STATES["adam"]
     activation: int = 4  # bytes per number stored or sent
     schedule: str = "1f1b"
     virtual: int = 2  # V: stages of a device where they are interleaved

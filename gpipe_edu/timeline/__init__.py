@@ -12,8 +12,8 @@ from .costs import Costs
 from .diagram import contradictions, read_diagram
 from .memory import peak_memory
 from .profiled import read_profiles
-from .simulate import replay, simulate, undisturbed
-from .single_thread import handed_out
+from .simulate import merge_replays, replay, simulate
+from .single_thread import dispatch_calls
 from .timeline import Message, Span, Timeline
 
 __all__ = [
@@ -23,12 +23,12 @@ __all__ = [
     "Timeline",
     "calibrate",
     "contradictions",
+    "dispatch_calls",
     "formulas",
-    "handed_out",
+    "merge_replays",
     "peak_memory",
     "read_diagram",
     "read_profiles",
     "replay",
     "simulate",
-    "undisturbed",
 ]

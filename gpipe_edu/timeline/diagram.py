@@ -71,7 +71,7 @@ def contradictions(timeline: Timeline) -> list[str]:
     ]
 
 
-def broken(timeline: Timeline) -> list[Arrow]:
+def contradiction_arrows(timeline: Timeline) -> list[Arrow]:
     """What cannot be in a drawing, as arrows from an op to the one it needs; [] where a rule has no second op."""
     schedule = _schedule(timeline)
     if not schedule.problems():

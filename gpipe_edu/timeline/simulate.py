@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.schedule.schedule import checked
+from gpipe_edu.schedule.schedule import check_schedule
 
 from .costs import Costs
 from .timeline import Message, Span, Timeline
@@ -30,7 +30,7 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
     """
     if not isinstance(costs, Costs):
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
-    table = costs.table(checked(schedule).stages)
+    table = costs.table(check_schedule(schedule).stages)
     return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send, link=costs.link, unit=costs.unit)
 
 
@@ -46,7 +46,7 @@ def replay(
 
     Raises ScheduleError if the schedule cannot run.
     """
-    device_of_stage = checked(schedule).device_of_stage
+    device_of_stage = check_schedule(schedule).device_of_stage
     free = [0.0] * schedule.devices
     ended: dict[Op, float] = {}
     goals = _goals(schedule) if link else {}
@@ -78,7 +78,7 @@ def _goals(schedule: Schedule) -> dict[Op, int]:
     return {need: device for device, _, needs in schedule.steps for need in needs if home[need[2]] != device}
 
 
-def undisturbed(runs: Iterable[Timeline]) -> Timeline:
+def merge_replays(runs: Iterable[Timeline]) -> Timeline:
     """One replayed timeline from several of the same schedule: every op takes its shortest time in any of them.
 
     Other programs only ever add time, and hardly ever to the same op in every run; a whole run that nothing disturbed
@@ -87,7 +87,7 @@ def undisturbed(runs: Iterable[Timeline]) -> Timeline:
     """
     timelines = list(runs)
     if not timelines:
-        raise ValueError("undisturbed needs at least one run; several are better")
+        raise ValueError("merge_replays needs at least one run; several are better")
     rows = _rows(timelines[0])
     seconds: dict[Op, float] = {}
     for timeline in timelines:

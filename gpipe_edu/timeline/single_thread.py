@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def handed_out(order: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+def dispatch_calls(order: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """The ticks in which devices run the calls (micro-batch, stage), handed out one by one in this order.
 
     Every call takes a tick. It begins when its device and its micro-batch are free and the call before it has begun.

@@ -89,7 +89,7 @@ class Timeline:
             if not (0 <= span.device < devices and span.start <= span.end):
                 raise ValueError(f"{span} does not fit {devices} devices numbered from 0, or ends before it starts")
 
-    def named(self, name: str) -> Timeline:
+    def with_name(self, name: str) -> Timeline:
         """The same timeline under another name, which is its title in a picture."""
         about: dict[str, Any] = {"source": self.source, "unit": self.unit, "send": self.send}
         return Timeline(self.spans, self.devices, name=name, messages=self.messages, **about)
@@ -181,7 +181,7 @@ class Timeline:
             found[message.source].setdefault(message.target, []).append(message)
         return [dict(sorted(mine.items())) for mine in found]
 
-    def there(self, span: Span, device: int) -> float:
+    def arrival(self, span: Span, device: int) -> float:
         """When what `span` made is on `device`: once it has ended and, if it comes from elsewhere, was sent."""
         if span.device == device:
             return span.end
@@ -210,7 +210,7 @@ class Timeline:
             causes = [cause for cause in causes if cause.start <= here.start and cause.op not in passed]
             if not causes:
                 return path[::-1]
-            path.append(max(causes, key=lambda span: self.there(span, here.device)))
+            path.append(max(causes, key=lambda span: self.arrival(span, here.device)))
 
     @cached_property
     def _rows(self) -> Sequence[Sequence[Span]]:

@@ -40,7 +40,7 @@ def load(path: Path) -> Timeline:
 
 def read(data: bytes, name: str) -> Timeline:
     """The timeline in the content of the file `name`. Raises ValueError for what is no trace of ours."""
-    content = _parsed(data, name)
+    content = _parse(data, name)
     about, events = _ours(content, name)
     found = [(number, event) for number, event in enumerate(events) if _is_op(event)]
     devices = _header(about, name)
@@ -57,7 +57,7 @@ def read(data: bytes, name: str) -> Timeline:
     return Timeline(spans, devices, messages=sent, **keep)
 
 
-def _parsed(data: bytes, name: str) -> Any:
+def _parse(data: bytes, name: str) -> Any:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -125,18 +125,18 @@ def _is_message(event: Any) -> bool:
 
 def _span(event: Mapping[str, Any], number: int, devices: int, name: str) -> Span:
     args = _args(event)
-    op, start, end = _timed(event, args, number, devices, name)
+    op, start, end = _read_times(event, args, number, devices, name)
     return Span(int(event["tid"]), op, start, end)
 
 
 def _message(event: Mapping[str, Any], number: int, devices: int, name: str) -> Message:
     args = _args(event)
-    op, start, end = _timed(event, args, number, devices, name)
+    op, start, end = _read_times(event, args, number, devices, name)
     good = {
         "target": (_is_whole(args.get("target"), devices), f"a device, {_below(devices)}"),
         "there": (_is_time(args.get("there")) and args["there"] >= end, "a time after the end"),
     }
-    _hold(good, number, name)
+    _require(good, number, name)
     return Message(op, int(event["tid"]), int(args["target"]), start, end, args["there"])
 
 
@@ -145,7 +145,7 @@ def _args(event: Mapping[str, Any]) -> dict[str, Any]:
     return args if isinstance(args, dict) else {}
 
 
-def _timed(
+def _read_times(
     event: Mapping[str, Any], args: Mapping[str, Any], number: int, devices: int, name: str
 ) -> tuple[Op, float, float]:
     """The op of an event, with its start and end."""
@@ -159,11 +159,11 @@ def _timed(
         "start": (_is_time(start), "a time"),
         "end": (_is_time(start) and _is_time(end) and start <= end, "a time after the start"),
     }
-    _hold(good, number, name)
+    _require(good, number, name)
     return Op(_LETTERS[args["kind"]], int(args["micro_batch"]), int(args["stage"])), start, end
 
 
-def _hold(good: Mapping[str, tuple[bool, str]], number: int, name: str) -> None:
+def _require(good: Mapping[str, tuple[bool, str]], number: int, name: str) -> None:
     """Raise ValueError for the first field that cannot be."""
     for field, (fits, allowed) in good.items():
         if not fits:

@@ -12,7 +12,7 @@ from typing import Final
 
 from gpipe_edu.schedule import Op
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.timeline.diagram import broken
+from gpipe_edu.timeline.diagram import contradiction_arrows
 from gpipe_edu.timeline.stuck_schedule import Standstill
 
 from .lettering import label_font, text_width
@@ -62,7 +62,7 @@ def outlines(sheet: Sheet, still: Standstill, top: float, height: float) -> None
 def conflicts(sheet: Sheet, drawing: Timeline, boxes: Sequence[Box]) -> None:
     """Arrows over a drawing that cannot be, each from an op to one that it needs and that ends too late."""
     place = {(box.device, box.op): (box.x, box.y, box.width, box.height) for box in boxes}
-    found = broken(drawing)[:MOST_ARROWS]
+    found = contradiction_arrows(drawing)[:MOST_ARROWS]
     for span in dict.fromkeys(arrow.start for arrow in found):
         sheet.outlines.append(outline(span.op, span.device, place[span.device, span.op], "", True))
     for start, end, turn in found:

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.cluster.saving import saved
+from gpipe_edu.cluster.saving import saved_steps
 from gpipe_edu.distributed import Crew, ProcessError
 
 from . import jobs
@@ -40,13 +40,13 @@ def test_it_goes_on_with_the_same_losses_also_on_other_stages(crew, tmp_path, wh
     later = train(crew, then, tmp_path, 4)
     assert sorted(first) + sorted(later) == [0, 1, 2, 3]
     assert first | later == pytest.approx(whole, rel=1e-12)
-    assert [path.name for path in saved(tmp_path)] == ["step-00000003", "step-00000004"]
+    assert [path.name for path in saved_steps(tmp_path)] == ["step-00000003", "step-00000004"]
 
 
 def test_a_kill_while_saving_leaves_the_last_good_one(crew, tmp_path, whole):
     with pytest.raises(ProcessError):
         train(crew, ge.gpipe(2, 3), tmp_path, 4, end_at=2)
-    assert [path.name for path in saved(tmp_path)] == ["step-00000001", "step-00000002"]
+    assert [path.name for path in saved_steps(tmp_path)] == ["step-00000001", "step-00000002"]
     assert (tmp_path / "step-00000003.partial").is_dir()
     later = train(crew, ge.gpipe(2, 3), tmp_path, 4)
     assert later == pytest.approx({step: whole[step] for step in (2, 3)}, rel=1e-12)

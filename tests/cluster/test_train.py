@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from gpipe_edu.cluster.saving import saved
+from gpipe_edu.cluster.saving import saved_steps
 from gpipe_edu.timeline import Timeline
 
 from . import starting
@@ -39,7 +39,7 @@ def test_replicas_with_zero_1_go_on_from_what_was_saved(tmp_path):
     whole = trained(*replicas, "--epochs", "2")
     assert "2 on 1 host: 2 replicas of 1 device" in whole
     trained(*replicas, "--save", str(tmp_path))
-    assert saved(tmp_path)
+    assert saved_steps(tmp_path)
     again = trained(*replicas, "--save", str(tmp_path), "--epochs", "2")
     line = [line for line in whole.splitlines() if line.startswith("epoch 2")]
     assert line == [line for line in again.splitlines() if line.startswith("epoch 2")]

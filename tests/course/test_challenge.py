@@ -10,7 +10,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu import store
 from gpipe_edu.course import attempt, challenge
 from gpipe_edu.data import digits
-from gpipe_edu.schedule.recompute import recomputing
+from gpipe_edu.schedule.recompute import add_recompute
 
 LEAN = "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 B0 F2 B1 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3"
 
@@ -146,7 +146,7 @@ def test_no_choice_of_recomputed_micro_batches_that_fits_is_faster_than_asked_fo
     counts = [2 * wish["interior"]] * 3 + [2 * wish["interior"] + 1]
     fitting = []
     for chosen in chain.from_iterable(combinations(range(8), count) for count in range(9)):
-        schedule = recomputing(ge.gpipe(wish["K"], wish["M"]), chosen, "some")
+        schedule = add_recompute(ge.gpipe(wish["K"], wish["M"]), chosen, "some")
         held = ref.train_pipeline(layers, x, np.zeros(8, int), schedule, balance=counts).peak_memory
         if max(held) <= wish["room"] * x[:1].nbytes:
             fitting.append(ge.simulate(schedule).makespan)

@@ -141,7 +141,7 @@ def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():
 def _threads(request, monkeypatch):
     """Linux tells what each thread is doing, other systems don't."""
     if not request.param:
-        monkeypatch.setattr(time_limit, "_awake", lambda pid: False)
+        monkeypatch.setattr(time_limit, "_is_awake", lambda pid: False)
 
 
 @linux
@@ -185,7 +185,7 @@ def test_the_time_of_a_thread_counts(monkeypatch):
 
 def test_an_answer_that_was_kept_from_working_is_judged_again_and_never_called_wrong(monkeypatch, home):
     monkeypatch.setattr(time_limit, "wall", lambda seconds: 0.2)
-    monkeypatch.setattr(time_limit.Patience, "over", False)
+    monkeypatch.setattr(time_limit.TimeLimit, "over", False)
     with (
         pytest.raises(Crowded),
         Sandbox("gpipe_edu.exercises.ex02_clock.check", pack(lambda K, M: time.sleep(60)), 5) as sandbox,

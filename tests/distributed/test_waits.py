@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from gpipe_edu.distributed.waits import Traffic
+from gpipe_edu.distributed.waits import MessageLog
 from gpipe_edu.process.lines import Line
 from tests.amount import examples
 from tests.strategies import RANDOM
@@ -29,7 +29,7 @@ def blocking(*messages):
 
 
 def reason(*diaries, returned=()):
-    trouble = Traffic(diaries, returned).stuck()
+    trouble = MessageLog(diaries, returned).deadlock()
     return trouble and trouble.reason
 
 
@@ -52,7 +52,7 @@ def test_nobody_is_stuck_while_one_still_works():
 
 
 def test_one_that_has_returned_sends_no_more():
-    trouble = Traffic([blocking(("recv", 1)), []], returned={1}).stuck()
+    trouble = MessageLog([blocking(("recv", 1)), []], returned={1}).deadlock()
     assert trouble.reason == "returned"
     assert "process 0 waits for a message from process 1, which has returned" in trouble.message
     assert trouble.lines == (LINE,)
@@ -60,10 +60,10 @@ def test_one_that_has_returned_sends_no_more():
 
 def test_three_in_a_circle_are_found_and_named():
     diaries = [blocking(("recv", 2)), blocking(("recv", 0)), blocking(("send", 0))]
-    trouble = Traffic(diaries).stuck()
+    trouble = MessageLog(diaries).deadlock()
     assert trouble is None, "2 sends what 0 receives"
     diaries[2] = blocking(("recv", 1))
-    trouble = Traffic(diaries).stuck()
+    trouble = MessageLog(diaries).deadlock()
     assert trouble.reason == "receives"
     assert all(f"process {rank} waits" in trouble.message for rank in range(3))
 
@@ -81,19 +81,19 @@ def test_a_receive_from_anybody_is_given_the_benefit_of_the_doubt():
 
 def test_what_does_not_fit_is_named():
     sender, receiver = blocking(("send", 1, 0, (3, 4))), blocking(("recv", 0, 0, (4, 4)))
-    trouble = Traffic([sender, receiver]).unlike()
+    trouble = MessageLog([sender, receiver]).mismatch()
     assert trouble.reason == "size"
     assert "3 x 4 of float64" in trouble.message
-    assert Traffic([sender, blocking(("recv", 0, 0, (12,)))]).unlike() is None, "the same bytes"
-    assert Traffic([sender, blocking(("recv", 0, 0, (3, 4), "float32"))]).unlike().reason == "dtype"
+    assert MessageLog([sender, blocking(("recv", 0, 0, (12,)))]).mismatch() is None, "the same bytes"
+    assert MessageLog([sender, blocking(("recv", 0, 0, (3, 4), "float32"))]).mismatch().reason == "dtype"
 
 
 def test_what_nobody_received_and_what_nobody_waited_for():
     sent = [post(0, "isend", 1)]
-    assert Traffic([sent, []], (0, 1)).careless().reason == "unreceived"
+    assert MessageLog([sent, []], (0, 1)).leftover().reason == "unreceived"
     received = [*blocking(("recv", 0)), {"end": 0}]
-    assert Traffic([[*sent, {"drop": 0}], received], (0, 1)).careless().reason == "unwaited"
-    assert Traffic([[*sent, wait(0), {"end": 0}], received], (0, 1)).careless() is None
+    assert MessageLog([[*sent, {"drop": 0}], received], (0, 1)).leftover().reason == "unwaited"
+    assert MessageLog([[*sent, wait(0), {"end": 0}], received], (0, 1)).leftover() is None
 
 
 def programs(rng, K):
@@ -153,7 +153,7 @@ def test_stuck_means_that_nobody_can_go_on():
         state = [[0, 0, []] for _ in rows]
         while True:
             returned = {rank for rank, row in enumerate(rows) if state[rank][0] == len(row)}
-            trouble = Traffic([diary for _, _, diary in state], returned).stuck()
+            trouble = MessageLog([diary for _, _, diary in state], returned).deadlock()
             if not step(rows, state, rng):
                 break
             assert trouble is None, rows

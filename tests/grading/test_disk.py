@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gpipe_edu.process import cage
-from gpipe_edu.writing import put
+from gpipe_edu.writing import write_whole
 from tests.processes import PATIENCE, ROOT
 
 from .classroom import CLOCK, LOOP, answered, hand_in, run
@@ -101,13 +101,13 @@ def test_a_disk_that_is_full_gets_full_and_may_not_be_written_any_more(tmp_path)
 def test_a_table_that_does_not_fit_leaves_the_old_one(tmp_path):
     (tmp_path / "table").write_text("old")
     script = f"""import resource, pathlib
-from gpipe_edu.writing import put
+from gpipe_edu.writing import write_whole
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
-put(pathlib.Path({str(tmp_path / "table")!r}), "new" * 10)"""
+write_whole(pathlib.Path({str(tmp_path / "table")!r}), "new" * 10)"""
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT}
     )
     assert f"File too large: '{tmp_path / 'table'}'" in done.stderr
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
-    put(tmp_path / "table", "new")
+    write_whole(tmp_path / "table", "new")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["new"]

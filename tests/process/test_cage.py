@@ -10,7 +10,7 @@ def test_packages_are_readable_wherever_they_are_installed(tmp_path, monkeypatch
     for place in (mine, shared, work):
         place.mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(work), *sys.path, str(mine), str(shared), str(tmp_path / "site-packages")])
-    found = cage.readable()
+    found = cage.readable_paths()
     assert {str(mine), str(shared)} <= set(found)
     assert str(work) not in found
     assert str(tmp_path / "site-packages") not in found  # it does not exist

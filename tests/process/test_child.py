@@ -97,7 +97,7 @@ from gpipe_edu.process import stack_on_timeout
 def inner():
     os.kill(os.getpid(), signal.SIGUSR1)
 
-with stack_on_timeout.ready(60):
+with stack_on_timeout.prepare(60):
     inner()
 os.kill(os.getpid(), signal.SIGUSR1)  # a question that comes late
 """
@@ -107,5 +107,5 @@ def test_last_words_are_read_outermost_first():
     command = [sys.executable, "-c", LAST_WORDS]
     dump = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=True).stderr
     assert stack_on_timeout.read(dump) == [Line("<string>", 9, "<module>"), Line("<string>", 6, "inner")]
-    assert stack_on_timeout.without("Before.\n" + dump) == "Before.\n"
+    assert stack_on_timeout.text_before("Before.\n" + dump) == "Before.\n"
     assert stack_on_timeout.read("nothing of the kind") == []

@@ -138,9 +138,9 @@ def test_where_there_is_no_way_on_the_hint_says_how_many_moves_to_take_back():
 def test_all_levels_can_be_opened_for_once_or_for_good(tmp_path):
     path = tmp_path / "learner.json"
     teacher = SolvedLevels(path, everything=True)
-    assert all(teacher.unlocked(level.key) for level in LEVELS)
-    assert not SolvedLevels(path).unlocked("zero-bubble")
+    assert all(teacher.is_unlocked(level.key) for level in LEVELS)
+    assert not SolvedLevels(path).is_unlocked("zero-bubble")
     session = Session("", SolvedLevels(path))
     state = session.do("unlock")["state"]
     assert all(level["unlocked"] for level in state["levels"])
-    assert SolvedLevels(path).unlocked("zero-bubble")
+    assert SolvedLevels(path).is_unlocked("zero-bubble")

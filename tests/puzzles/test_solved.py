@@ -15,7 +15,7 @@ from .solutions import SOLUTIONS, in_groups, solved
 def test_levels_unlock_one_after_another_and_stay_so_after_a_restart():
     for index, level in enumerate(LEVELS):
         progress = SolvedLevels()  # as after a restart
-        unlocked = [progress.unlocked(known.key) for known in LEVELS]
+        unlocked = [progress.is_unlocked(known.key) for known in LEVELS]
         assert unlocked[:-1] == [number <= index for number in range(len(LEVELS) - 1)]
         assert unlocked[-1] is (index >= 4), "the sandbox opens behind 1F1B"
         assert progress.next_level() == level.key
@@ -119,7 +119,7 @@ def test_entries_that_solve_nothing_do_not_count_and_are_not_lost(progress_file)
         progress = SolvedLevels()
         assert progress.records == {}, entry
         assert "the entry of 'first-dependency' does not count" in progress.notice
-        assert not progress.unlocked("pipelining")
+        assert not progress.is_unlocked("pipelining")
     progress_file.write_text(json.dumps({"puzzle": {"pipelining": {"share": unsolved}, "later": {"x": 1}}}))
     progress = SolvedLevels()
     progress.record(solved("first-dependency"))

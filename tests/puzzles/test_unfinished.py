@@ -7,8 +7,8 @@ import pytest
 from gpipe_edu import store
 from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level
 from gpipe_edu.puzzles.levels import sandbox
-from gpipe_edu.puzzles.session import Session, resumed
-from gpipe_edu.puzzles.unfinished import keep, last, unfinished
+from gpipe_edu.puzzles.session import Session, resume_board
+from gpipe_edu.puzzles.unfinished import keep, last, load_unfinished
 from gpipe_edu.schedule import Op
 
 from .solutions import solved
@@ -33,32 +33,32 @@ def entries(file):
 def test_a_board_comes_back_with_its_mode_and_without_a_past(file):
     board = built(find_level("pipelining"), "F0@0 F0@1 F1@0")
     keep(board, file)
-    back = unfinished(find_level("pipelining"), file)
+    back = load_unfinished(find_level("pipelining"), file)
     assert (back.rows, back.free) == (board.rows, False)
     assert back.undo().code == "history", "one step back would else be an empty board"
     assert back.type("F1@1").accepted
     keep(built(find_level("1f1b"), "B0@0 F3@2", free=True), file)
-    assert unfinished(find_level("1f1b"), file).free
-    assert unfinished(find_level("pipelining"), file).rows == board.rows, "levels do not disturb each other"
+    assert load_unfinished(find_level("1f1b"), file).free
+    assert load_unfinished(find_level("pipelining"), file).rows == board.rows, "levels do not disturb each other"
 
 
 def test_a_sandbox_comes_back_with_its_sizes(file):
     level = sandbox(K=3, M=5, V=2, B=3, send=0.5, cap=4)
     keep(built(level, "F0@0 F0@1", free=True), file)
-    assert unfinished(find_level("sandbox"), file).level == level
+    assert load_unfinished(find_level("sandbox"), file).level == level
 
 
 def test_where_one_left_off_one_begins(file):
     progress = SolvedLevels()
     for level in LEVELS[:3]:
         progress.record(solved(level.key))
-    assert resumed(progress).level.key == "1f1b"
+    assert resume_board(progress).level.key == "1f1b"
     keep(built(find_level("1f1b"), "F0@0"), file)
     keep(built(find_level("pipelining"), "F0@0"), file)
     assert last(file) == "pipelining"
-    assert resumed(SolvedLevels()).rows[0] == (Op("F", 0, 0),)
+    assert resume_board(SolvedLevels()).rows[0] == (Op("F", 0, 0),)
     keep(built(find_level("1f1b"), "F0@0"), file)
-    assert resumed(SolvedLevels()).level.key == "1f1b", "the same board again, but played later"
+    assert resume_board(SolvedLevels()).level.key == "1f1b", "the same board again, but played later"
 
 
 def test_what_is_solved_or_empty_is_not_kept(file):
@@ -83,7 +83,7 @@ def test_nothing_is_written_where_nothing_has_changed(file):
 
 def test_a_level_that_is_locked_is_not_begun_with(file):
     keep(built(find_level("1f1b"), "F0@0"), file)
-    assert resumed(SolvedLevels()).level.key == "first-dependency"
+    assert resume_board(SolvedLevels()).level.key == "first-dependency"
 
 
 @pytest.mark.parametrize(
@@ -93,22 +93,22 @@ def test_what_somebody_wrote_in_the_file_is_an_empty_board(file, entry):
     with store.change("puzzle_boards", file) as kept:
         kept["pipelining"] = entry
         kept["no such level"] = entry
-    assert not any(unfinished(find_level("pipelining"), file).rows)
-    assert resumed(SolvedLevels()).level.key == "first-dependency"
+    assert not any(load_unfinished(find_level("pipelining"), file).rows)
+    assert resume_board(SolvedLevels()).level.key == "first-dependency"
 
 
 def test_a_board_of_another_level_does_not_count(file):
     keep(built(find_level("1f1b"), "F0@0"), file)
     with store.change("puzzle_boards", file) as kept:
         kept["pipelining"] = kept["1f1b"]
-    assert not any(unfinished(find_level("pipelining"), file).rows)
+    assert not any(load_unfinished(find_level("pipelining"), file).rows)
 
 
 def test_a_board_that_is_wrong_is_edited_freely_or_no_move_would_be_allowed(file):
     keep(built(find_level("pipelining"), "B0@0", free=True), file)
     with store.change("puzzle_boards", file) as kept:
         kept["pipelining"]["free"] = False
-    assert unfinished(find_level("pipelining"), file).free
+    assert load_unfinished(find_level("pipelining"), file).free
 
 
 def test_ops_of_no_level_leave_the_board_before(file):
@@ -116,7 +116,7 @@ def test_ops_of_no_level_leave_the_board_before(file):
     keep(board, file)
     assert board.type("W0@0").accepted
     assert keep(board, file) == ""
-    assert unfinished(find_level("pipelining"), file).rows[0] == (Op("F", 0, 0),)
+    assert load_unfinished(find_level("pipelining"), file).rows[0] == (Op("F", 0, 0),)
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
-from gpipe_edu.sizing import STATES, Job, Machine, Plan, State, mlp, transformer
+from gpipe_edu.sizing import STATES, BytesPerParameter, Job, Machine, Plan, mlp, transformer
 from gpipe_edu.sizing.model import LayerSize, Model
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.timeline import peak_memory
@@ -95,7 +95,7 @@ def ring(count, devices, bandwidth):
 
 @pytest.mark.parametrize("zero", [False, True])
 def test_the_all_reduce_is_what_no_backward_hides(zero):
-    state = State(weight=2, gradient=4, optimizer=12)
+    state = BytesPerParameter(weight=2, gradient=4, optimizer=12)
     job = GPIPE._replace(machine=DEVICES._replace(link=1.0), state=state, zero=zero)
     for D, K in [(1, 4), (2, 4), (4, 2), (8, 1)]:
         plan = Plan(job, D, K, 2, "none")
@@ -247,7 +247,7 @@ def test_operations_per_second_count_what_is_computed_again():
 WRONG = [
     ({"batch": 0}, ValueError, "batch is 0; it must be at least 1"),
     ({"batch": 2.5}, TypeError, "batch is 2.5; it must be a whole number"),
-    ({"state": State(4, -4, 0)}, ValueError, "state gradient is -4"),
+    ({"state": BytesPerParameter(4, -4, 0)}, ValueError, "state gradient is -4"),
     ({"virtual": 0}, ValueError, "virtual is 0"),
     ({"activation": -4}, ValueError, "activation is -4"),
     ({"schedule": "naive"}, ValueError, "schedule is 'naive'; it must be one of gpipe, 1f1b, interleaved"),

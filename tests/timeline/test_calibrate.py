@@ -39,7 +39,7 @@ def test_half_a_timeline_is_refused():
 
 def test_a_plan_with_the_costs_of_a_run_is_in_its_unit():
     run = replay(ge.gpipe(2, 3), lambda op: 0.5, source="replayed", unit="s")
-    plan = ge.simulate(ge.gpipe(2, 3), calibrate(run)).named("the plan")
+    plan = ge.simulate(ge.gpipe(2, 3), calibrate(run)).with_name("the plan")
     assert (plan.unit, plan.name, plan.source) == ("s", "the plan", "planned")
     assert ge.simulate(ge.gpipe(2, 3)).unit == ""
 

@@ -81,8 +81,8 @@ def test_the_critical_path_goes_over_links():
     path = timeline.critical_path()
     assert path[-1].end == timeline.end
     for before, after in pairwise(path):
-        assert timeline.there(before, after.device) == after.start
-    assert timeline.named("other").messages == timeline.messages
+        assert timeline.arrival(before, after.device) == after.start
+    assert timeline.with_name("other").messages == timeline.messages
 
 
 def test_every_op_has_one_span_on_its_own_device_and_devices_keep_their_order():

@@ -75,9 +75,9 @@ def test_ops_that_take_as_long_but_at_other_times_are_called_so():
 
 
 def test_more_micro_batches_that_take_as_long_are_a_larger_mini_batch_and_no_slower_ops():
-    few, many = ge.simulate(ge.gpipe(4, 8)).named("few"), ge.simulate(ge.gpipe(4, 16)).named("many")
+    few, many = ge.simulate(ge.gpipe(4, 8)).with_name("few"), ge.simulate(ge.gpipe(4, 16)).with_name("many")
     assert differences([few, many])[2:] == [
         "A micro-batch takes as long in both, and “many” has 16 of them, “few” 8: that is a larger mini-batch."
     ]
-    half = ge.simulate(ge.gpipe(4, 16), ge.Costs(F=0.5, B=1)).named("cut finer")
+    half = ge.simulate(ge.gpipe(4, 16), ge.Costs(F=0.5, B=1)).with_name("cut finer")
     assert len(differences([few, half])) == 2

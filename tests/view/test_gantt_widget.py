@@ -210,7 +210,7 @@ def test_the_page_saves_what_the_methods_write(kind, monkeypatch, tmp_path):
 
 
 def test_a_comparison_saves_a_trace_each_under_names_any_system_takes(monkeypatch):
-    chart = ge.gantt(ge.simulate(ge.gpipe(2, 2)).named("a / b: 50 %"), ge.naive(2, 2))
+    chart = ge.gantt(ge.simulate(ge.gpipe(2, 2)).with_name("a / b: 50 %"), ge.naive(2, 2))
     heard = Heard(monkeypatch, chart)
     chart._handle_custom_msg({"save": "trace"}, [])
     assert [said["file"] for said, _ in heard] == ["a-b-50-naive-1.json", "a-b-50-naive-2.json"]
@@ -226,7 +226,7 @@ def test_what_cannot_be_saved_is_said_in_the_widget(monkeypatch):
 def test_a_trace_that_the_reader_opened_is_sent_back_as_it_is_drawn_in_python(monkeypatch, tmp_path):
     chart = ge.gantt(ge.gpipe(2, 2))
     heard = Heard(monkeypatch, chart)
-    run = ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(F=2e-3, B=3e-3, unit="s")).named("mine")
+    run = ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(F=2e-3, B=3e-3, unit="s")).with_name("mine")
     file = run.save_trace(tmp_path / "mine.json").read_bytes()
     here = {"unit": "step", "shown": [1, ""]}
     for beside in ([here], [here, {"unit": "s", "shown": [1e6, "µs"]}]):

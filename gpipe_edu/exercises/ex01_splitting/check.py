@@ -20,7 +20,7 @@ from gpipe_edu.exercises.forms import gather
 from gpipe_edu.exercises.networks import Array, draw_digits
 from gpipe_edu.process.plain import a_name_of, name_of
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import listed, plural
+from gpipe_edu.words import join_words, plural
 
 HIDDEN: Final = {"gpipe_edu.split_batch": "split"}
 
@@ -165,7 +165,7 @@ def _signs_of_part(part: ArrayCut) -> Iterator[Sign]:
 def _about_the_count(part: ArrayCut) -> Iterator[Sign]:
     N, M, sizes = part.N, part.M, part.sizes
     wrong = len(sizes) != M
-    came = f"{len(sizes)} pieces of sizes {listed(sizes)}" if sizes else "no pieces"
+    came = f"{len(sizes)} pieces of sizes {join_words(sizes)}" if sizes else "no pieces"
     yield Sign("size-M", wrong and bool(sizes) and sizes == [min(M, N - start) for start in range(0, N, M)], came=came)
     yield Sign("one-more", len(sizes) == M + 1 and sum(sizes) == N, came=came)
     yield Sign("fewer-than-M", len(sizes) == N < M, came=came)
@@ -176,7 +176,7 @@ def _about_the_count(part: ArrayCut) -> Iterator[Sign]:
 def _about_the_values(part: ArrayCut, together: Array) -> Iterator[Sign]:
     """For pieces that `together` are not the batch."""
     N, M, sizes, count = part.N, part.M, part.sizes, len(together)
-    came = f"sizes {listed(sizes) or 'none'}"
+    came = f"sizes {join_words(sizes) or 'none'}"
     missing, alike = f"{N - count} of {N} samples are missing", len(set(sizes)) == 1
     rest = {"size": N // M, "rest": N % M}
     yield Sign("remainder-lost", alike and count == N - N % M < N, came=came, difference=missing, words=rest)
@@ -196,7 +196,7 @@ def _about_evenness(part: ArrayCut) -> Iterator[Sign]:
     if max(sizes) - min(sizes) <= 1:
         return
     large, small = (f"piece {sizes.index(size)} has {size}" for size in (max(sizes), min(sizes)))
-    came, difference = f"sizes {listed(sizes)}", f"{large} samples, {small}"
+    came, difference = f"sizes {join_words(sizes)}", f"{large} samples, {small}"
     even = [float(N // M + (m < N % M)) for m in range(M)]
     mine, better = (
         Chart(name, str(gpipe(3, M)), sizes=lane)
@@ -223,7 +223,7 @@ def _train(exam: Exam, rng: Random) -> Success:
     error = ref.gradient_difference(sums, exact)
     sizes = [len(images) for images, _ in pieces]
     chart = Chart("your micro-batches on 4 devices", str(gpipe(4, 8)), sizes=list(map(float, sizes)))
-    return exam.success(chart, sizes=listed(sizes), error=error)
+    return exam.success(chart, sizes=join_words(sizes), error=error)
 
 
 def _parts(batch: Any) -> tuple[Array, ...]:
@@ -240,5 +240,5 @@ def _describe_pieces(value: Any) -> str:
         return f"one array of shape {value.shape}"
     if isinstance(value, list | tuple):
         kinds = [f"array {piece.shape}" if isinstance(piece, np.ndarray) else name_of(piece) for piece in value]
-        return f"{a_name_of(value)} of {len(value)}: {listed(kinds, 6)}" if value else f"an empty {name_of(value)}"
+        return f"{a_name_of(value)} of {len(value)}: {join_words(kinds, 6)}" if value else f"an empty {name_of(value)}"
     return getattr(value, "text", repr(value))

@@ -19,7 +19,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.exercises.networks import Array, Item, Truth, draw_digits, layer_of, one_device
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import listed, percent
+from gpipe_edu.words import join_words, percent
 
 from . import reruns
 from .witness import CheckpointAnswer, CheckpointQuestion, Number
@@ -142,7 +142,7 @@ def _about_the_forward(step: CheckpointedStep) -> Signs:
 def _judge_lost(case: Case, step: CheckpointedStep) -> None:
     """Why some weights got no gradient: what comes when the input requires one?"""
     followed = _ask(case, step.asked._replace(follow=True))
-    case.expected, case.came = "gradients for all weights", f"none for stage {listed(step.lost)}"
+    case.expected, case.came = "gradients for all weights", f"none for stage {join_words(step.lost)}"
     case.judge([Sign("needs-input-gradient", not followed.lost)])
     case.judge([Sign("no-grad-for-good", bool(set(step.lost) & set(step.came.blind))), Sign("detached")])
 

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from gpipe_edu.exercises.case import Sign, Signs
-from gpipe_edu.words import listed
+from gpipe_edu.words import join_words
 
 from .witness import Number
 
@@ -70,4 +70,4 @@ def signs(reruns: Reruns) -> Signs:
 
 def _named(numbers: Iterable[object]) -> str:
     numbers = list(numbers)
-    return f"stage {listed(numbers)}" if numbers else "no stage"
+    return f"stage {join_words(numbers)}" if numbers else "no stage"

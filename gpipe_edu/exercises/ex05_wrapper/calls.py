@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from gpipe_edu.exercises.case import Sign, Signs
 from gpipe_edu.sandbox.findings import Chart
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.timeline.single_thread import handed_out
-from gpipe_edu.words import listed, plural
+from gpipe_edu.timeline.single_thread import dispatch_calls
+from gpipe_edu.words import join_words, plural
 
 Piece: TypeAlias = tuple[float, ...]
 """A micro-batch: the numbers of its samples, which begin at 1."""
@@ -111,8 +111,8 @@ def cut_anew(calls: Calls, before: int) -> Sign:
 
 def _cut_in_words(calls: Calls) -> tuple[str, str]:
     """The cut as expected, and as it came."""
-    sizes = listed(calls.N // calls.count + (m < calls.N % calls.count) for m in range(calls.count))
-    came = listed(len(piece) for piece in calls.pieces) or "none"
+    sizes = join_words(calls.N // calls.count + (m < calls.N % calls.count) for m in range(calls.count))
+    came = join_words(len(piece) for piece in calls.pieces) or "none"
     return f"{plural(calls.count, 'micro-batch')} of {sizes}", f"micro-batches of {came}"
 
 
@@ -168,7 +168,7 @@ def _about_the_order(calls: Calls) -> Signs:
     ticks = [m + k for m, k in order]
     if ticks == sorted(ticks):
         return
-    right, mine = [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)], handed_out(order)
+    right, mine = [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)], dispatch_calls(order)
     charts = Chart("yours, one call waits at most", "", ticks=mine), Chart("by the clock", "", ticks=right)
     expected, came = (f"{len(ticks)} ticks, {_in_words(ticks)}" for ticks in (right, mine))
     by_stage = order == sorted(order, key=lambda run: (run[1], run[0]))
@@ -213,7 +213,7 @@ def _listed(runs: set[Cell]) -> str:
     """The recomputed micro-batches of each stage in words."""
     if not runs:
         return "nothing recomputed"
-    rows = {k: listed(sorted(m for m, s in runs if s == k)) for k in sorted({k for _, k in runs})}
+    rows = {k: join_words(sorted(m for m, s in runs if s == k)) for k in sorted({k for _, k in runs})}
     if len(set(rows.values())) == 1:
-        return f"micro-batches {next(iter(rows.values()))} recomputed on stages {listed(rows)}"
+        return f"micro-batches {next(iter(rows.values()))} recomputed on stages {join_words(rows)}"
     return "; ".join(f"stage {k}: {row}" for k, row in rows.items()) + " recomputed"

@@ -17,7 +17,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.exercises.networks import Array, Item, draw_digit_batches, items_of
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import listed, plural
+from gpipe_edu.words import join_words, plural
 
 from .calls import about_recompute, cut_anew, signs
 from .outputs import (
@@ -143,7 +143,7 @@ def _judge_keys(exam: Exam, question: PipelineQuestion) -> None:
         answer = _ask(case, question._replace(names=names))
         # The layers of the check have a layer inside, which a learner knows nothing of.
         ours, theirs = ([key.replace(".layer.", ".") for key in keys] for keys in (answer.keys, answer.own_keys))
-        case.expected, case.came = listed(theirs, 2), listed(ours, 2)
+        case.expected, case.came = join_words(theirs, 2), join_words(ours, 2)
         case.judge(_about_keys(ours, theirs))
 
 

@@ -17,7 +17,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.exercises.case import Sign, Signs
 from gpipe_edu.exercises.networks import Array, Item, Truth, gradients, layer_of, one_device
-from gpipe_edu.words import listed, percent, with_article
+from gpipe_edu.words import join_words, percent, with_article
 
 from .calls import Calls
 
@@ -164,7 +164,7 @@ def _blame(step: PipelineStep) -> Signs:
     again = ref.gradient_difference(step.came.grads, exact) < 1e-9
     yield Sign("replaced", second and (again or bool(empty and never)))
     yield Sign("no-gradients", set(empty) == set(step.asked.stage_of), came="none")
-    none = f"none on stage {listed(empty)}"
+    none = f"none on stage {join_words(empty)}"
     yield Sign("detached", bool(empty) and never, came=none)
     yield Sign("reentrant", bool(empty), came=none)
     found = [part - old for part, old in zip(step.came.grads, step.before, strict=True) if part is not None]

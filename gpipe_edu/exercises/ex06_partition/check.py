@@ -20,7 +20,7 @@ from gpipe_edu.exercises.case import Case, Exam, Sign, Traps, Wrong
 from gpipe_edu.exercises.forms import describe, gather, is_whole
 from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import listed
+from gpipe_edu.words import join_words
 
 from .cuts import Balance, Costs, beliefs_behind, can_be_faster, stage_costs
 
@@ -202,7 +202,7 @@ def _train(exam: Exam, rng: Random) -> Success:
     mine, plain = (stage_costs(thousands, cut) for cut in (counts, balance_uniform(len(layers), 4)))
     charts = _chart("your cut", mine, 8), _chart("equal counts", plain, 8)
     error = ref.gradient_difference(found, exact)
-    return exam.success(*charts, layers=len(layers), counts=listed(counts), error=error)
+    return exam.success(*charts, layers=len(layers), counts=join_words(counts), error=error)
 
 
 def _write_costs(costs: Costs) -> str:

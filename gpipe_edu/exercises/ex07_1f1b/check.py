@@ -15,7 +15,7 @@ from gpipe_edu.exercises.schedules import Proposal, about_homes, about_rules, ju
 from gpipe_edu.exercises.schedules import perform as perform
 from gpipe_edu.exercises.sizes import about_size
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import listed
+from gpipe_edu.words import join_words
 
 HIDDEN = schedules.hide_recipes("one_f_one_b")
 
@@ -27,7 +27,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     error = train_with(exam, lambda K, M: judge(exam, K, M), sizes, rng)
     schedule = judge(exam, 4, 8)
     charts = Chart("your 1F1B", str(schedule)), Chart("F-then-B", str(gpipe(4, 8)))
-    return exam.success(*charts, error=error, held=listed(simulate(schedule).peak_in_flight))
+    return exam.success(*charts, error=error, held=join_words(simulate(schedule).peak_in_flight))
 
 
 def judge(exam: Exam, K: int, M: int) -> Schedule:
@@ -60,7 +60,7 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
     yield from about_rules(mine)
     yield from about_homes(mine)
     others = sorted({op.kind for op in mine.ops} - set("FB"))
-    yield Sign("other-kinds", any(set(row) != {"F", "B"} for row in mine.kinds), words={"others": listed(others)})
+    yield Sign("other-kinds", any(set(row) != {"F", "B"} for row in mine.kinds), words={"others": join_words(others)})
     yield from _beliefs_about_memory(mine)
     yield from _beliefs_about_order(mine)
     yield from _beliefs_about_pace(mine)
@@ -102,7 +102,7 @@ def _beliefs_about_memory(mine: Proposal) -> Iterator[Sign]:
 
 def _beliefs_about_order(mine: Proposal) -> Iterator[Sign]:
     for device, row in enumerate(mine.rows):
-        back = listed((f"B{m}" for m in mine.order(device, "B")), mine.M)
+        back = join_words((f"B{m}" for m in mine.order(device, "B")), mine.M)
         yield Sign("newest-first", _is_stack(row), difference=f"device {device} goes back in the order {back}")
     in_order = list(range(mine.M))
     yield Sign("out-of-turn", any(mine.order(k, kind) != in_order for k in range(mine.K) for kind in "FB"))

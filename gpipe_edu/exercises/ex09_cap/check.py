@@ -13,7 +13,7 @@ from gpipe_edu.exercises.forms import gather
 from gpipe_edu.exercises.schedules import Proposal, about_rules, gradient_error, read
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.timeline import Timeline, peak_memory
-from gpipe_edu.words import listed, plural
+from gpipe_edu.words import join_words, plural
 
 K, M, CAP, GOAL, BEST = 3, 6, 2, 26, 24
 """The board; BEST was proved by a search over all schedules (the puzzle's)."""
@@ -51,7 +51,11 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
     yield Sign("other-kinds", bool(mine.cells("IW")))
     stages, micro_batches = ({int(op[index]) for op in mine.ops} for index in (2, 1))
     other = all(mine.rows) and (stages, micro_batches) != (set(range(K)), set(range(M)))
-    size = f"stages {listed(sorted(stages))}, micro-batches {listed(sorted(micro_batches))}" if mine.ops else "no ops"
+    size = (
+        f"stages {join_words(sorted(stages))}, micro-batches {join_words(sorted(micro_batches))}"
+        if mine.ops
+        else "no ops"
+    )
     came = f"{schedule}\n{plural(schedule.devices, 'device')}, {size}"
     yield Sign("other-size", other or schedule.devices != K, came=came)
     for sign in about_rules(mine):
@@ -63,7 +67,7 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
 
 
 def _held(timeline: Timeline) -> str:
-    return listed(f"{peak:g}" for peak in peak_memory(timeline))
+    return join_words(f"{peak:g}" for peak in peak_memory(timeline))
 
 
 def _over_the_cap(mine: Proposal, timeline: Timeline) -> Iterator[Sign]:
@@ -90,11 +94,11 @@ def _first_excess(device: int, row: tuple[Op, ...]) -> Sign:
         if op.kind in "BC" or (op.kind == "F" and op.micro_batch in again):
             del held[op.micro_batch]
     kept, back = ([m for m, kind in before.items() if kind in kinds] for kinds in ("F", "RC"))
-    labels = listed((f"F{m}" for m in kept), last=" and ")
+    labels = join_words((f"F{m}" for m in kept), last=" and ")
     there = [f"{'those' if len(kept) > 1 else 'that'} of {labels}, kept for the backward"] if kept else []
     there += [f"the one that R{m} has brought back" for m in back]
     own = "its own, which a forward needs while it runs" if op.kind == "F" else f"the one that {op.label} brings back"
-    words = {"device": device, "count": len(held), "op": op.label, "there": listed(there), "own": own}
+    words = {"device": device, "count": len(held), "op": op.label, "there": join_words(there), "own": own}
     return Sign("over-the-cap" if back or op.kind in "RC" else "holds-too-much", words=words)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.distributed.waits import Traffic
+from gpipe_edu.distributed.waits import MessageLog
 from gpipe_edu.exercises.case import Sign, Signs
 from gpipe_edu.sandbox.findings import Trouble
 
@@ -47,7 +47,7 @@ def about_failure(failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs
 
 
 def _about_sizes(trouble: Trouble, diaries: Diaries) -> Signs:
-    for sent, received in Traffic(diaries).met():
+    for sent, received in MessageLog(diaries).pairs():
         expected, came = f"received as {received.shape}", f"sent {sent.shape}"
         other, same_features = sent.shape != received.shape, sent.shape[1:] == received.shape[1:]
         yield Sign("first-size", other and same_features, expected=expected, came=came, trouble=trouble)

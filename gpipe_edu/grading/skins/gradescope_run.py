@@ -23,7 +23,7 @@ from gpipe_edu.grading.submissions import HandedIn, books_in
 from gpipe_edu.process import orphans
 from gpipe_edu.process.child import command
 from gpipe_edu.process.enclosure import SINGLE
-from gpipe_edu.writing import escape_on_terminals, put
+from gpipe_edu.writing import escape_on_terminals, write_whole
 
 from . import gradescope_worker
 
@@ -64,7 +64,7 @@ def run(place: Path) -> int:
         print(f"{mark.key} was not judged, so there are no results; run the autograder again: {mark.why}")
     if late:
         return 2
-    put(results / "results.json", json.dumps(as_results(row, notes), indent=1) + "\n")
+    write_whole(results / "results.json", json.dumps(as_results(row, notes), indent=1) + "\n")
     return 0
 
 

@@ -24,7 +24,7 @@ from gpipe_edu.grading.grade import Class, Wish, grade
 from gpipe_edu.grading.marks import STATES, Mark, points
 from gpipe_edu.grading.submissions import HandedIn, books_in
 from gpipe_edu.grading.tables import number
-from gpipe_edu.writing import encodable
+from gpipe_edu.writing import escape
 
 JUDGED: Final = "judged"
 """The folder of a course in which reports and seeds are kept."""
@@ -44,7 +44,7 @@ class Reader(NotebookExporter):
         try:
             cells = [_cell(one) for one in submitted_notebook.of(Path(file_stream.name))]
         except submitted_notebook.Refused as error:
-            cells = [v4.new_markdown_cell(encodable(str(error)))]
+            cells = [v4.new_markdown_cell(escape(str(error)))]
         read: tuple[Any, Any] = self.from_notebook_node(v4.new_notebook(cells=cells), resources, **options)
         return read
 
@@ -174,6 +174,6 @@ def _output(mark: Mark, text: list[str], of: float) -> NotebookNode:
     """What was found, as the output of a check cell. text: what `feedback_pages.as_html` says of it."""
     worth = "no mark yet" if mark.points is None else f"{number(score_of(mark, of))} of {number(of)}"
     head = f"<p><b>{mark.state}</b> ({STATES[mark.state]}), {worth}</p>"
-    told = {"text/html": encodable("\n".join([head, *text])), "text/plain": f"{mark.state}, {worth}"}
+    told = {"text/html": escape("\n".join([head, *text])), "text/plain": f"{mark.state}, {worth}"}
     made: NotebookNode = v4.new_output("display_data", data=told)
     return made

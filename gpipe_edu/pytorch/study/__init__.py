@@ -5,22 +5,22 @@ from gpipe_edu.pytorch.place import wait_for_gpus
 from gpipe_edu.pytorch.workers import Workers
 
 from .attention import Attention, Block
-from .carried import carried
+from .carried_skips import carry_skips
 from .chores import Chore, count, nap
 from .profile import LayerProfile, profile
-from .stopwatch import Calls, watch
-from .traffic import Sent, traffic
+from .stopwatch import StageCalls, watch
+from .traffic import Crossing, traffic
 
 __all__ = [
     "Attention",
     "Block",
-    "Calls",
     "Chore",
+    "Crossing",
     "LayerProfile",
     "Ledger",
-    "Sent",
+    "StageCalls",
     "Workers",
-    "carried",
+    "carry_skips",
     "count",
     "nap",
     "profile",

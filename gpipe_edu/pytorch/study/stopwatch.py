@@ -20,7 +20,7 @@ from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.simulate import replay
 
 
-class Calls:
+class StageCalls:
     """What was noted during one step."""
 
     def __init__(self, stages: int) -> None:
@@ -36,14 +36,14 @@ class Calls:
         """Per stage the order of its calls; a backward that computed the forward again is a C."""
         return Schedule([[span.op for span in self._spans() if span.device == k] for k in range(self._stages)])
 
-    def measured(self, name: str) -> Timeline:
+    def measured_timeline(self, name: str) -> Timeline:
         """As it ran."""
         return Timeline(self._spans(), self._stages, name=name, source="measured", unit="s")
 
-    def replayed(self, name: str) -> Timeline:
+    def replayed_timeline(self, name: str) -> Timeline:
         """The same calls with the same times, as if each stage had a device of its own."""
         times = {span.op: span.end - span.start for span in self._spans()}
-        return replay(self.schedule, times.__getitem__, source="replayed", unit="s").named(name)
+        return replay(self.schedule, times.__getitem__, source="replayed", unit="s").with_name(name)
 
     def _spans(self) -> list[Span]:
         if not self._backwards:
@@ -79,11 +79,11 @@ class Calls:
 
 
 @contextmanager
-def watch(net: nn.Sequential, balance: Sequence[int]) -> Iterator[Calls]:
+def watch(net: nn.Sequential, balance: Sequence[int]) -> Iterator[StageCalls]:
     """Note the calls of one step. Raises ValueError for a balance that does not fit."""
     if sum(balance) != len(net) or min(balance, default=0) < 1:
         raise ValueError(f"balance is {list(balance)}, and net has {len(net)} layers; give the balance of the pipeline")
-    calls, ends = Calls(len(balance)), list(accumulate(balance))
+    calls, ends = StageCalls(len(balance)), list(accumulate(balance))
     hooks = []
     for k, (count, end) in enumerate(zip(balance, ends, strict=True)):
         hooks.append(net[end - count].register_forward_pre_hook(partial(calls.enter, k)))

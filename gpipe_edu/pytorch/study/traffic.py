@@ -19,7 +19,7 @@ from gpipe_edu.pytorch.stage import MAIN
 from gpipe_edu.pytorch.values import Value, check, tensors
 
 
-class Sent(NamedTuple):
+class Crossing(NamedTuple):
     """A value that goes from stage `source` to stage `target` once per micro-batch; its gradient comes back.
 
     name: of the skip, or "" for what a layer hands to the next one.
@@ -31,7 +31,7 @@ class Sent(NamedTuple):
     bytes: int
 
 
-def traffic(net: nn.Sequential, sample: Value, balance: Sequence[int]) -> list[Sent]:
+def traffic(net: nn.Sequential, sample: Value, balance: Sequence[int]) -> list[Crossing]:
     """All that `net`, cut into stages of `balance` layers, sends forward for the micro-batch `sample`.
 
     The layers are copied first, so nothing of `net` changes. Raises TypeError or ValueError as `GPipe` does.
@@ -46,8 +46,8 @@ def traffic(net: nn.Sequential, sample: Value, balance: Sequence[int]) -> list[S
             for layer in layers:
                 value = layer(value)
             if k + 1 < len(groups):
-                sent.append(Sent(MAIN, k, k + 1, _size(check(value, "the output of a stage"))))
-            sent += [Sent(*way, _size(kept[way.name])) for way in ways if way.source == k]
+                sent.append(Crossing(MAIN, k, k + 1, _size(check(value, "the output of a stage"))))
+            sent += [Crossing(*way, _size(kept[way.name])) for way in ways if way.source == k]
     return sent
 
 

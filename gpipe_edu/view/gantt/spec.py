@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gpipe_edu.schedule import KINDS, Op
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.timeline.diagram import broken
+from gpipe_edu.timeline.diagram import contradiction_arrows
 from gpipe_edu.timeline.memory import memory_over_time, shares
 from gpipe_edu.view.measures import (
     TimeUnit,
@@ -130,7 +130,7 @@ def _idle(
             while here < last and spans[here].start < end:
                 here += 1
             waited = needs[here] if here < last else ()
-            cause = max(waited, key=lambda number: timeline.there(spans[number], device), default=-1)
+            cause = max(waited, key=lambda number: timeline.arrival(spans[number], device), default=-1)
             row = (device, _round(start - timeline.start), _round(end - timeline.start))
             for column, value in zip(columns.values(), (*row, here if here < last else -1, cause), strict=True):
                 column.append(value)
@@ -139,7 +139,7 @@ def _idle(
 
 def _broken(timeline: Timeline, index: Mapping[Op, int]) -> list[list[int]]:
     """Of a drawing: pairs of an op that starts too early and the one that it needs; the first ones, as in a picture."""
-    arrows = broken(timeline)[:MOST_ARROWS] if timeline.source == "drawn" else []
+    arrows = contradiction_arrows(timeline)[:MOST_ARROWS] if timeline.source == "drawn" else []
     return [[index[arrow.start.op], index[arrow.end.op]] for arrow in arrows]
 
 

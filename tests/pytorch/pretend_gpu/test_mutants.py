@@ -154,7 +154,7 @@ MUTANTS = {
     ),
     "clocks start when their queue gets there": Mutant(
         "place",
-        "return _passed(self._idle)",
+        "return _record_event(self._idle)",
         "return self.now()",
         TIMELINE,
         {"schedule": "gpipe"},

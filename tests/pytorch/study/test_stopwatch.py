@@ -39,7 +39,7 @@ def test_calls_are_noted_in_their_order_with_what_was_recomputed(net, mode, row)
 
 def test_measured_calls_take_turns_and_replayed_ones_take_as_long_each(net):
     calls = watched(net)
-    measured, replayed = calls.measured("one"), calls.replayed("three")
+    measured, replayed = calls.measured_timeline("one"), calls.replayed_timeline("three")
     assert (measured.source, replayed.source) == ("measured", "replayed")
     for before, after in pairwise(measured.spans):
         assert before.end <= after.start
@@ -61,4 +61,4 @@ def test_what_cannot_be_watched_is_refused(net):
     with watch(net, [5]) as calls:
         net(torch.ones(2, 6))
     with pytest.raises(RuntimeError, match="no backward was seen"):
-        calls.measured("forward only")
+        calls.measured_timeline("forward only")

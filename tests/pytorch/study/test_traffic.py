@@ -9,7 +9,7 @@ from torch import nn
 
 from gpipe_edu.pytorch import GPipe, Stash, Take
 from gpipe_edu.pytorch.exchange import Exchange
-from gpipe_edu.pytorch.study.traffic import Sent, traffic
+from gpipe_edu.pytorch.study.traffic import Crossing, traffic
 
 BALANCE = (3, 1, 2, 2)
 
@@ -27,11 +27,11 @@ def skipping():
 
 def test_it_counts_bytes_per_way(skipping):
     assert traffic(skipping, torch.randn(5, 4), BALANCE) == [
-        Sent("", 0, 1, 5 * 8 * 4),
-        Sent("far", 0, 3, 5 * 8 * 4),
-        Sent("", 1, 2, 5 * 2 * 4),
-        Sent("", 2, 3, 5 * 6 * 4),
-        Sent("near", 2, 3, 5 * 6 * 4),
+        Crossing("", 0, 1, 5 * 8 * 4),
+        Crossing("far", 0, 3, 5 * 8 * 4),
+        Crossing("", 1, 2, 5 * 2 * 4),
+        Crossing("", 2, 3, 5 * 6 * 4),
+        Crossing("near", 2, 3, 5 * 6 * 4),
     ]
 
 
@@ -60,7 +60,7 @@ def test_a_tuple_counts_with_all_its_tensors():
         def forward(self, pair):
             return pair[0]
 
-    assert traffic(nn.Sequential(Twice(), First()), torch.zeros(2, 3), (1, 1)) == [Sent("", 0, 1, 2 * 3 * (4 + 8))]
+    assert traffic(nn.Sequential(Twice(), First()), torch.zeros(2, 3), (1, 1)) == [Crossing("", 0, 1, 2 * 3 * (4 + 8))]
 
 
 def test_the_model_and_the_random_state_stay_as_they_are(skipping):

@@ -15,7 +15,7 @@ Carried = Tensor | tuple[Tensor, ...]
 """What a layer works on or, if skips are on their way, a tuple of that and of the skips, the last one stashed first."""
 
 
-def carried(net: nn.Sequential) -> nn.Sequential:
+def carry_skips(net: nn.Sequential) -> nn.Sequential:
     """`net`, layer by layer, with its skips in a tuple (x, skip, ...) that each layer hands on to the next.
 
     It has the layers of `net` itself, no copies. Raises ValueError for a skip wired wrongly, as `GPipe` does, and for

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
-from gpipe_edu.timeline import replay, undisturbed
+from gpipe_edu.timeline import merge_replays, replay
 
 from ..recipes import RECIPES
 
@@ -24,7 +24,7 @@ def test_ops_disturbed_in_all_runs_but_one_leave_no_trace(name, runs, rng):
     for op in ops:
         for one in rng.sample(range(runs), runs - 1):
             late[one].append(op)
-    found = undisturbed(run(schedule, ops_late) for ops_late in late)
+    found = merge_replays(run(schedule, ops_late) for ops_late in late)
     assert found == run(schedule)
     assert (found.source, found.unit, found.name) == ("replayed", "s", schedule.name)
 
@@ -32,8 +32,8 @@ def test_ops_disturbed_in_all_runs_but_one_leave_no_trace(name, runs, rng):
 def test_what_can_not_be_put_together_is_refused():
     gpipe, other = run(ge.gpipe(2, 2)), run(ge.one_f_one_b(2, 2))
     with pytest.raises(ValueError, match="at least one run"):
-        undisturbed([])
+        merge_replays([])
     with pytest.raises(ValueError, match="other ops, or in another order"):
-        undisturbed([gpipe, other])
+        merge_replays([gpipe, other])
     with pytest.raises(ValueError, match="is planned"):
-        undisturbed([gpipe, ge.simulate(ge.gpipe(2, 2))])
+        merge_replays([gpipe, ge.simulate(ge.gpipe(2, 2))])
