@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
 
 
-def each(names: str, cases: Mapping[str, Any] | Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def each(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """`pytest.mark.parametrize` as one item: all cases are tried, and those that fail are named.
 
-    names: of the arguments, with commas between. cases: an argument or a tuple of them for each case; the keys of a
-    mapping are what the cases are called. They share the test's fixtures.
+    names: of the arguments, with commas between. cases: an argument, or a tuple of them, for each case. They share the
+    test's fixtures.
     """
-    arguments = [name.strip() for name in names.split(",")]
-    named = cases.items() if isinstance(cases, Mapping) else [(str(case), case) for case in cases]
+    arguments, cases = [name.strip() for name in names.split(",")], list(cases)
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @without(arguments, function)
         def test(**fixtures: Any) -> None:
             failed: dict[str, BaseException] = {}
-            for name, case in named:
+            for case in cases:
                 values = case if len(arguments) > 1 else (case,)
                 try:
                     function(**fixtures, **dict(zip(arguments, values, strict=True)))
                 except (Exception, pytest.fail.Exception) as error:
-                    failed[name] = error
+                    failed[f"{case!s:.200}"] = error
             if failed:
                 raise BaseExceptionGroup(f"failed: {'; '.join(failed)}", list(failed.values()))
 

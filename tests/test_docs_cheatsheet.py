@@ -12,6 +12,7 @@ import gpipe_edu as ge
 from gpipe_edu import store
 from gpipe_edu.cli import app, main
 from gpipe_edu.schedule import with_recompute
+from tests.each import each
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs/cheatsheet.md").read_text(encoding="utf-8")
 EXAMPLE = {"K": 4, "M": 8, "V": 2, "F": 1, "B": 2, "R": 1, "I": 1, "W": 1, "k": 0, "c": [2, 2, 2, 5], "sum": sum}
@@ -103,7 +104,7 @@ def test_every_formula_has_a_simulation_to_stand_beside():
     assert [row[0] for row in table("Formulas")] == list(SIMULATED)
 
 
-@pytest.mark.parametrize("row", table("Formulas"), ids=lambda row: row[0])
+@each("row", table("Formulas"))
 def test_a_formula_its_function_and_the_simulator_agree(row):
     what, formula, _, example = row
     value = eval(formula.strip("`"), dict(EXAMPLE))
@@ -115,7 +116,7 @@ def test_a_formula_its_function_and_the_simulator_agree(row):
         assert value == pytest.approx(wanted, abs=precision)
 
 
-@pytest.mark.parametrize("row", table("Schedules side by side"), ids=lambda row: row[0])
+@each("row", table("Schedules side by side"))
 def test_a_schedule_has_the_figures_that_stand_beside_it(row):
     recipe, makespan, bubble, peaks, _ = row
     schedule = eval(recipe.strip("`"), {"ge": ge, "with_recompute": with_recompute})

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import nbformat
-import pytest
+
+from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/further_reading.md").read_text(encoding="utf-8")
@@ -28,7 +29,7 @@ def test_a_number_leads_to_the_paper_of_that_number():
     assert PAGE.count("https://") == len(papers), "a remote link that is no paper"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
+@each("path", sorted((ROOT / "docs").glob("*.md")))
 def test_links_between_files_lead_somewhere(path):
     targets = re.findall(r"\]\((?!https?:|#)([^)\s#]+)", path.read_text(encoding="utf-8"))
     missing = [target for target in targets if not (path.parent / target).exists()]

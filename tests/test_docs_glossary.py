@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def test_terms_stand_in_order_and_have_anchors_of_their_own():
     assert len(ANCHORS) == len(TERMS)
 
 
-@pytest.mark.parametrize("term", TERMS)
+@each("term", TERMS)
 def test_an_entry_is_short_and_its_links_resolve(term):
     text = TERMS[term].partition("\n\nLesson")[0]
     assert 1 <= len(re.findall(r"[.?](?=\s|$)", text.replace("et al.", ""))) <= 3
@@ -34,7 +34,7 @@ def test_an_entry_is_short_and_its_links_resolve(term):
     assert f"#{anchor(term)}" not in targets, "a link to itself"
 
 
-@pytest.mark.parametrize("term", TERMS)
+@each("term", TERMS)
 def test_a_lesson_that_it_names_links_back(term):
     lessons = TERMS[term].partition("\n\nLesson")[2]
     for number, target in re.findall(r"\[(\d\d)\]\(\.\./([^)]+)\)", lessons):

@@ -11,6 +11,7 @@ import pytest
 
 from gpipe_edu.course import challenge
 from gpipe_edu.course.predictions import question
+from tests.each import each
 
 from .test_standard import LESSONS, prose, read
 
@@ -64,7 +65,7 @@ def worked_out(path):
     return taken
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+@each("path", LESSONS)
 def test_the_minutes_stated_are_those_worked_out(path):
     first = read(path).cells[0].source
     stated = [int(number) for number in re.findall(r"\d+", re.search(r"\*\*Time\*\* (.*?)\. ", first)[1])]
@@ -74,7 +75,7 @@ def test_the_minutes_stated_are_those_worked_out(path):
     assert all(abs(said - found) < NEAR for said, found in zip(stated, needed, strict=False)), (stated, needed)
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+@each("path", LESSONS)
 def test_what_one_may_leave_out_keeps_no_lesson_open(path):
     keys, extra = {False: set(), True: set()}, False
     for cell in read(path).cells:

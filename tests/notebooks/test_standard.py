@@ -13,6 +13,7 @@ import pytest
 
 from gpipe_edu.course.predictions import question
 from gpipe_edu.puzzles.levels import LEVELS
+from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -177,7 +178,7 @@ def text_of(path):
     )
 
 
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *MASTERS], ids=lambda path: path.stem)
+@each("path", [*NOTEBOOKS, *MASTERS])
 def test_learners_import_only_from_the_public_doors(path):
     """`gpipe_edu.room`, or what is for studying the PyTorch engine: what lies deeper may move any day."""
     modules = re.findall(r"^\s*(?:from|import) (gpipe_edu[\w.]*)", text_of(path), flags=re.MULTILINE)
@@ -186,7 +187,7 @@ def test_learners_import_only_from_the_public_doors(path):
     assert deep == []
 
 
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *MASTERS], ids=lambda path: path.stem)
+@each("path", [*NOTEBOOKS, *MASTERS])
 def test_pictures_come_before_plumbing(path):
     """The plots of gpipe_edu.view draw what a lesson shows; its own lines are about the subject."""
     assert not re.search(r"\bmatplotlib\b|\bplt\.|\bsubplots\(", text_of(path))

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
-import pytest
 
 import gpipe_edu as ge
+from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -180,8 +180,8 @@ def test_what_is_said_of_memory_holds_for_any_r_or_says_for_which():
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.place} {law.said[16]}")
-@pytest.mark.parametrize("r", [1, 16])
+@each("law", LAWS)
+@each("r", [1, 16])
 def test_a_law_gives_the_figure_that_the_text_has_for_each_r(law, r):
     text = " ".join(text for place, text in texts() if place.startswith(law.place))
     figure, half = number(law.said[r])

@@ -4,14 +4,15 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Level, find_level, sandbox
+from tests.each import each
 
 
 def level(**changes):
     return Level(**{"key": "x", "title": "x", "lesson": "x", "K": 2, "M": 3, **changes})
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "says"),
+@each(
+    "changes, error, says",
     [
         ({"K": 0}, ValueError, "K is 0"),
         ({"M": 1.5}, TypeError, "M is 1.5"),

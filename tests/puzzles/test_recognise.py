@@ -1,10 +1,9 @@
 """Names for what somebody had built before, and for nothing else."""
 
-import pytest
-
 import gpipe_edu as ge
 from gpipe_edu.puzzles import recognise
 from gpipe_edu.schedule.recompute import with_recompute
+from tests.each import each
 
 from .solutions import divided, in_groups
 
@@ -13,8 +12,8 @@ def first_in_first_out(K, M):
     return ge.Schedule([[ge.Op(kind, m, k) for kind in "FB" for m in range(M)] for k in range(K)])
 
 
-@pytest.mark.parametrize(
-    ("schedule", "name"),
+@each(
+    "schedule, name",
     [
         (ge.naive(3, 4), "model parallelism without a pipeline"),
         (ge.gpipe(3, 4), "GPipe"),

@@ -8,6 +8,7 @@ from gpipe_edu.puzzles import LEVELS, SolvedLevels, share
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.schedule import Op
 from gpipe_edu.timeline import Span
+from tests.each import each
 
 from .solutions import SOLUTIONS, solved
 
@@ -52,8 +53,8 @@ def test_a_refused_move_changes_nothing_and_says_why():
     assert answer["state"]["rows"] == [[], [], []]
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments", "says"),
+@each(
+    "command, arguments, says",
     [
         ("dance", {}, "command is 'dance'; it must be one of place, remove"),
         ("place", {"device": 0, "op": "hello"}, 'cannot read "hello"'),

@@ -6,6 +6,7 @@ from torch import nn
 
 import gpipe_edu as ge
 from gpipe_edu.pytorch import GPipe
+from tests.each import each
 
 from . import bench
 
@@ -22,8 +23,8 @@ def four():
     return ge.gpipe(2, 4)
 
 
-@pytest.mark.parametrize(
-    ("kind", "telling", "make"),
+@each(
+    "kind, telling, make",
     [
         (TypeError, "nn.Sequential", lambda: GPipe(nn.Linear(4, 4), 1, 2)),
         (TypeError, "nn.Sequential", lambda: GPipe([nn.Linear(4, 4)], 1, 2)),
@@ -71,8 +72,8 @@ def test_what_the_constructor_refuses(kind, telling, make):
 X, Y = torch.zeros(2, 8, 4, dtype=torch.float64)
 
 
-@pytest.mark.parametrize(
-    ("kind", "telling", "x", "y", "loss_fn", "more"),
+@each(
+    "kind, telling, x, y, loss_fn, more",
     [
         (TypeError, "list", [1.0, 2.0], Y, bench.mse, {}),
         (TypeError, "dict", {"x": X}, Y, bench.mse, {}),
@@ -116,9 +117,9 @@ def test_what_a_forward_refuses(x):
             pipe.train(train)(x)
 
 
-@pytest.mark.parametrize("mode", bench.MODES)
-@pytest.mark.parametrize(
-    ("what", "telling"),
+@each("mode", bench.MODES)
+@each(
+    "what, telling",
     [
         (lambda x: None, "NoneType"),
         (lambda x: [x], "list"),
@@ -128,7 +129,7 @@ def test_what_a_forward_refuses(x):
         (lambda x: (x, 1), "int"),
     ],
 )
-@pytest.mark.parametrize("stage", [0, 1])
+@each("stage", [0, 1])
 def test_a_stage_that_returns_no_tensor(stage, what, telling, mode):
     layers = [nn.Linear(4, 4), bench.Apply(what)]
     net = nn.Sequential(*(layers if stage == 1 else [layers[1], nn.Linear(4, 4)]))
@@ -140,9 +141,9 @@ def test_a_stage_that_returns_no_tensor(stage, what, telling, mode):
         assert f"stage {stage}" in " ".join(caught.value.__notes__)
 
 
-@pytest.mark.parametrize("mode", bench.MODES)
-@pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
-@pytest.mark.parametrize("frozen", [False, True])
+@each("mode", bench.MODES)
+@each("schedule", ["gpipe", "zero_bubble"])
+@each("frozen", [False, True])
 def test_a_boundary_tensor_that_is_changed_in_place(frozen, schedule, mode):
     net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4))
     net[0].requires_grad_(not frozen)

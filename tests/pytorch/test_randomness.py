@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.randomness import Randomness, may_draw
+from tests.each import each
 
 from . import bench
 
@@ -83,7 +84,7 @@ WAYS_TO_DRAW = {
 }
 
 
-@pytest.mark.parametrize("name", WAYS_TO_DRAW)
+@each("name", WAYS_TO_DRAW)
 def test_a_recompute_draws_the_same(name):
     results = []
     for mode in ("never", "always", "always"):

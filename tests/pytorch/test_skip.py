@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from gpipe_edu.pytorch import GPipe, Stash, Take
+from tests.each import each
 
 from . import bench
 
@@ -114,8 +115,8 @@ def test_a_skip_is_gone_once_taken():
 L = nn.Identity
 
 
-@pytest.mark.parametrize(
-    ("telling", "layers"),
+@each(
+    "telling, layers",
     [
         ("stashed but never taken", [Stash("a"), L(), L()]),
         ("taken but never stashed", [L(), L(), Take("a", torch.add)]),
@@ -125,7 +126,7 @@ L = nn.Identity
         ("before", [L(), L(), nn.Sequential(Take("a", torch.add), Stash("a"))]),
     ],
 )
-@pytest.mark.parametrize("K", [1, 2, 3])
+@each("K", [1, 2, 3])
 def test_what_cannot_work_is_refused_before_anything_runs(K, telling, layers):
     with pytest.raises(ValueError, match=telling) as caught:
         GPipe(nn.Sequential(*layers), K, 2)

@@ -5,6 +5,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu import Op, Schedule
 from gpipe_edu.schedule import CODES, KINDS
+from tests.each import each
 
 
 def first(text):
@@ -44,7 +45,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("code", "text", "op", "words"), EXAMPLES)
+@each("code, text, op, words", EXAMPLES)
 def test_every_slip_gets_its_code_its_op_and_a_sentence_that_names_both(code, text, op, words):
     problem = first(text)
     assert problem.code == code

@@ -3,12 +3,12 @@
 import re
 from collections import Counter
 
-import pytest
 from hypothesis import given
 
 from gpipe_edu import Op, Schedule
 from gpipe_edu.schedule import CODES
 from tests.amount import examples, half
+from tests.each import each
 from tests.oracle import expected_code, inputs, plain, play
 from tests.recipes import recompute_and_split, small_schedules
 from tests.strategies import RANDOM, SLIPS, slipped
@@ -104,7 +104,7 @@ def test_every_link_of_every_deadlock_is_true():
     assert max(lengths) >= 3
 
 
-@pytest.mark.parametrize("schedule", LEGAL, ids=lambda s: f"{s.name} {s.devices}x{s.micro_batches}")
+@each("schedule", LEGAL)
 def test_every_legal_schedule_is_accepted_by_doctor_and_oracle(schedule):
     assert schedule.problems() == []
     assert expected_code(plain(schedule)) is None

@@ -12,14 +12,15 @@ from gpipe_edu.sizing.model import LayerSize, Model
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.timeline import peak_memory
 from tests.amount import examples
+from tests.each import each
 
 EVEN = Model("16 equal layers", 8, tuple(LayerSize(f"{index}", 100, 1000, 8, 8) for index in range(16)))
 DEVICES = Machine(devices=8, memory=1e6, speed=1000)
 GPIPE = Job(EVEN, 64, DEVICES, schedule="gpipe")
 
 
-@pytest.mark.parametrize("K", [2, 4, 8])
-@pytest.mark.parametrize("M", [1, 4, 32])
+@each("K", [2, 4, 8])
+@each("M", [1, 4, 32])
 def test_equal_layers_give_the_closed_forms(K, M):
     F = 64 // M * 16 // K  # a second per layer and sample
     none, full, stage = (Plan(GPIPE, 1, K, M, mode) for mode in ("none", "full", "stage"))
@@ -207,8 +208,8 @@ def test_planned_activations_are_what_the_engine_counts(schedule, recompute, che
         assert 0.97 < planned / counted < 1.09
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("recompute", RECOMPUTES)
+@each("schedule", SCHEDULES)
+@each("recompute", RECOMPUTES)
 def test_no_step_is_shorter_than_its_bound(schedule, recompute):
     model = transformer(6, 32, 16, 300, heads=2, fused=False)
     job = Job(
@@ -268,7 +269,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("change", "error", "says"), WRONG)
+@each("change, error, says", WRONG)
 def test_jobs_that_cannot_be_planned_are_refused(change, error, says):
     with pytest.raises(error, match=says):
         Plan(Job(EVEN, 64, DEVICES)._replace(**change), 1, 1, 1, "none")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import gpipe_edu as ge
 from tests.amount import examples
+from tests.each import each
 from tests.refusals import refusals
 
 
@@ -119,7 +120,7 @@ test_what_cannot_be_cut = refusals(
 )
 
 
-@pytest.mark.parametrize(("L", "K"), [(L, K) for L in range(1, 14) for K in range(1, L + 1)])
+@each("L, K", [(L, K) for L in range(1, 14) for K in range(1, L + 1)])
 def test_uniform_counts_sum_up_and_differ_by_at_most_one_the_larger_first(L, K):
     counts = ge.balance_uniform(L, K)
     assert len(counts) == K

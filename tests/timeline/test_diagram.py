@@ -6,6 +6,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.timeline.diagram import contradictions, read_diagram
+from tests.each import each
 
 RIGHT = """
     F0 F1 .  .  B1 B0   # device 0
@@ -32,9 +33,9 @@ def test_a_drawing_becomes_the_times_it_claims():
     assert contradictions(drawn) == []
 
 
-@pytest.mark.parametrize("K", [1, 2, 3])
-@pytest.mark.parametrize("M", [1, 2, 4])
-@pytest.mark.parametrize("recipe", [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble])
+@each("K", [1, 2, 3])
+@each("M", [1, 2, 4])
+@each("recipe", [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble])
 def test_every_plan_can_be_drawn_read_back_and_has_no_contradiction(recipe, K, M):
     plan = ge.simulate(recipe(K, M))
     again = read_diagram(draw(plan))

@@ -3,9 +3,9 @@
 import inspect
 
 import numpy as np
-import pytest
 
 from gpipe_edu import formulas
+from tests.each import each
 from tests.refusals import refusals
 
 COUNTED = {
@@ -52,7 +52,7 @@ test_other_arguments_are_refused = refusals(
 )
 
 
-@pytest.mark.parametrize("name", COUNTED)
+@each("name", COUNTED)
 def test_numpy_integers_are_counts(name):
     function, usual = COUNTED[name], arguments(COUNTED[name])
     assert function(**{key: np.int64(value) for key, value in usual.items()}) == function(**usual)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Span, Timeline
 from tests.amount import examples
+from tests.each import each
 from tests.oracle import held, inputs, plain
 from tests.recipes import recompute_and_split, small_schedules
 from tests.strategies import RANDOM, priced
@@ -77,8 +78,8 @@ def test_micro_batches_in_flight_are_those_begun_and_not_finished(schedule, F, r
             assert timeline.peak_in_flight[device] == max(in_flight(timeline, device, time) for time in counts)
 
 
-@pytest.mark.parametrize("costs", [Costs(F=0, B=0), Costs(F=0), Costs(B=0), Costs(F=[1, 0], B=[1, 0])])
-@pytest.mark.parametrize("schedule", [ge.gpipe(2, 2), ge.naive(2, 2), ge.zero_bubble(2, 3)])
+@each("costs", [Costs(F=0, B=0), Costs(F=0), Costs(B=0), Costs(F=[1, 0], B=[1, 0])])
+@each("schedule", [ge.gpipe(2, 2), ge.naive(2, 2), ge.zero_bubble(2, 3)])
 def test_no_device_ever_holds_fewer_than_no_micro_batches(schedule, costs):
     timeline = ge.simulate(schedule, costs)
     for level in timeline.in_flight:

@@ -12,6 +12,7 @@ from gpipe_edu import Costs, Span, Timeline
 from gpipe_edu import reference as ref
 from gpipe_edu.timeline.diagram import read_diagram
 from gpipe_edu.timeline.trace import MOST_MEGABYTES, read
+from tests.each import each
 from tests.recipes import small_schedules
 
 
@@ -160,8 +161,8 @@ def test_the_smallest_trace_is_read():
     assert read(ONE.encode(), "a.json").spans == (Span(0, ge.Op("F", 0, 0), 0, 1),)
 
 
-@pytest.mark.parametrize(
-    ("says", "files"),
+@each(
+    "says, files",
     [
         (f"is empty{OPEN}", [b"", b" \n\t ", b"\xef\xbb\xbf"]),
         (f"is no text{OPEN}", [b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"]),
@@ -208,8 +209,8 @@ def test_what_is_no_trace_is_refused_in_one_sentence(says, files):
             read(data, "a.json")
 
 
-@pytest.mark.parametrize(
-    ("says", "right", "wrongs"),
+@each(
+    "says, right, wrongs",
     [
         (
             f"is damaged: the “kind” of event 0 must be one of {KINDS}; save it anew",

@@ -10,6 +10,7 @@ import pytest
 
 from gpipe_edu.view.gantt.assets import script, style, widget_module
 from gpipe_edu.view.palette import PAINTS
+from tests.each import each
 
 NODE = shutil.which("node")
 HERE = Path(__file__).parent
@@ -54,7 +55,7 @@ def test_colours_come_from_the_palette_alone():
         assert not re.search(r"#[0-9A-Fa-f]{6}\b", source.read_text()), source.name
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+@each("source", SOURCES)
 def test_every_focusable_element_keeps_its_keys_from_the_notebook(source):
     for tag in re.findall(r"<(?:input|select|button|summary)\b[^>]*>", source.read_text()):
         assert "${KEPT}" in tag, tag

@@ -6,6 +6,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.view.layout import layout
+from tests.each import each
 from tests.view.golden import CASES, FILE, current
 
 STORED = json.loads(FILE.read_text(encoding="utf-8"))
@@ -20,7 +21,7 @@ def near(found, wanted):
     return found == (pytest.approx(wanted, abs=1e-6) if isinstance(wanted, (int, float)) else wanted)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_the_still_picture_is_as_stored(name):
     found = json.loads(json.dumps(CURRENT["cases"][name]))
     for part, wanted in STORED["cases"][name].items():

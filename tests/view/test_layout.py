@@ -8,6 +8,7 @@ import gpipe_edu as ge
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import memory_over_time
 from gpipe_edu.view.layout import layout
+from tests.each import each
 
 RECIPES = {
     "gpipe": ge.gpipe(4, 8),
@@ -74,8 +75,8 @@ def test_lanes_lie_under_each_other():
         assert tops[device][1] < tops[device + 1][0]
 
 
-@pytest.mark.parametrize("width", [320, 400, 600, 800, 1000, 1400])
-@pytest.mark.parametrize("name", RECIPES)
+@each("width", [320, 400, 600, 800, 1000, 1400])
+@each("name", RECIPES)
 def test_narrow_boxes_have_no_label_and_labels_fit(width, name):
     for box in layout(ge.simulate(RECIPES[name]), width=width).boxes:
         if box.parts[-1].width < 13:

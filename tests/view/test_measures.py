@@ -4,6 +4,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.view.measures import ticks, time_unit, useful_fraction
+from tests.each import each
 
 
 @pytest.mark.parametrize(
@@ -35,8 +36,8 @@ def test_without_recompute_all_busy_time_is_useful(schedule):
     assert useful_fraction(timeline) == pytest.approx(1 - timeline.bubble_fraction)
 
 
-@pytest.mark.parametrize("longest", [0.003, 0.7, 1, 9.99, 33, 100, 237, 12345])
-@pytest.mark.parametrize("most", [2, 5, 13])
+@each("longest", [0.003, 0.7, 1, 9.99, 33, 100, 237, 12345])
+@each("most", [2, 5, 13])
 def test_ticks_are_round_few_and_reach_the_end(longest, most):
     marks = ticks(longest, most)
     step = marks[1]

@@ -7,12 +7,13 @@ from coloraide import Color
 
 from gpipe_edu.schedule import KINDS
 from gpipe_edu.view.palette import PAINTS, label_colour
+from tests.each import each
 
 PAIRS = list(itertools.combinations("FBRW", 2))
 
 
-@pytest.mark.parametrize("blindness", ["none", "protan", "deutan", "tritan"])
-@pytest.mark.parametrize(("one", "two"), PAIRS)
+@each("blindness", ["none", "protan", "deutan", "tritan"])
+@each("one, two", PAIRS)
 def test_fills_differ_under_colour_blindness(blindness, one, two):
     fills = [Color(PAINTS[kind].fill) for kind in (one, two)]
     seen = fills if blindness == "none" else [fill.filter(blindness, method="machado") for fill in fills]

@@ -2,11 +2,10 @@
 
 import json
 
-import pytest
-
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, find_level, sandbox
 from gpipe_edu.view.puzzle.picture import picture
+from tests.each import each
 from tests.puzzles.solutions import SOLUTIONS, solved
 
 
@@ -18,7 +17,7 @@ def pictured(key, text="", mode="guided"):
     return board, picture(board)
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
+@each("level", LEVELS)
 def test_an_empty_and_a_solved_board_of_every_level(level):
     empty = picture(Board(level))
     json.dumps(empty, allow_nan=False)
@@ -37,7 +36,7 @@ def test_an_empty_and_a_solved_board_of_every_level(level):
     assert max(held for _, steps in drawn["spec"]["memory"] for held in steps) == max(board.score.peaks)
 
 
-@pytest.mark.parametrize("level", LEVELS[:-1], ids=lambda level: level.key)
+@each("level", LEVELS[:-1])
 def test_ghosts_stand_where_the_op_then_runs(level):
     """A solution built op by op: before each, the ghosts that are placed run when the ghost said."""
     board = Board(level)

@@ -7,6 +7,7 @@ from rich.text import Text
 
 import gpipe_edu as ge
 from gpipe_edu.view.text import render_text
+from tests.each import each
 
 COSTS = ge.Costs(F=[1, 2, 1.5, 0.7], B=[2, 4, 3, 1.4], send=0.5)
 TIMELINES = {
@@ -19,8 +20,8 @@ TIMELINES = {
 }
 
 
-@pytest.mark.parametrize("name", TIMELINES)
-@pytest.mark.parametrize("width", [24, 31, 59, 60, 61, 80, 100, 132, 250])
+@each("name", TIMELINES)
+@each("width", [24, 31, 59, 60, 61, 80, 100, 132, 250])
 def test_no_line_is_wider_than_the_terminal(name, width):
     timeline = TIMELINES[name]
     for text in (render_text(timeline, width), render_text(timeline, width, color=True).plain):

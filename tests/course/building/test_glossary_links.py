@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import nbformat
-import pytest
 
 from gpipe_edu.course.building.glossary_links import define_terms, definitions, with_definitions
+from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[3]
 KNOWN = definitions(ROOT / "docs/glossary.md")
@@ -27,7 +27,7 @@ def test_definitions_are_one_plain_sentence_each():
         assert not set('*`"[]') & set(words), words
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
+@each("path", sorted(ROOT.glob("notebooks/*.ipynb")))
 def test_lessons_have_the_definitions_of_today(path):
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown":

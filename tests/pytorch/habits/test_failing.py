@@ -181,7 +181,7 @@ CRYPTIC = {
 }
 
 
-@pytest.mark.parametrize(("kind", "way"), [(kind, way) for kind in CRYPTIC for way in CRYPTIC[kind][1]], ids=str)
+@each("kind, way", [(kind, way) for kind in CRYPTIC for way in CRYPTIC[kind][1]])
 def test_what_pytorch_says_is_explained(kind, way):
     change, _, words = CRYPTIC[kind]
     net = mlp()

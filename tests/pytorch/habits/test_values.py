@@ -408,8 +408,8 @@ NOT_PASSED_ON = {
 }
 
 
-@pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("kind", NOT_PASSED_ON)
+@each("last", [False, True])
+@each("kind", NOT_PASSED_ON)
 def test_outputs_that_a_stage_may_not_have(kind, last):
     function, error, words = NOT_PASSED_ON[kind]
     layers = [nn.Linear(6, 6), Apply(function)] if last else [Apply(function), nn.Linear(6, 6)]
@@ -476,7 +476,7 @@ NO_TARGET = {
 }
 
 
-@pytest.mark.parametrize("kind", NO_TARGET)
+@each("kind", NO_TARGET)
 def test_targets_that_do_not_fit(kind):
     make, error, words = NO_TARGET[kind]
     with pytest.raises(error, match=words):

@@ -8,6 +8,7 @@ from torch import nn
 
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.study import Attention, Block
+from tests.each import each
 
 N, T, D, HEADS, BLOCKS = 8, 12, 16, 4, 4
 
@@ -27,8 +28,8 @@ def test_the_means_are_those_of_fused_attention():
     torch.testing.assert_close(Attention(D, HEADS, False).mean(q, k, v), wanted)
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero_bubble"])
-@pytest.mark.parametrize("checkpoint", ["never", "except_last", "always"])
+@each("schedule", ["gpipe", "1f1b", "zero_bubble"])
+@each("checkpoint", ["never", "except_last", "always"])
 def test_gradients_are_those_of_plain_pytorch(schedule, checkpoint):
     x, y = data()
     plain = network(again=False)
