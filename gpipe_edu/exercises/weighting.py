@@ -62,7 +62,7 @@ def flat(grads: Sequence[Mapping[str, Array]]) -> list[Array]:
     return [value for layer in grads for value in layer.values()]
 
 
-def about_gradients(parts: Parts, before: Sequence[Array] | None = None) -> list[Belief]:
+def beliefs_about_gradients(parts: Parts, before: Sequence[Array] | None = None) -> list[Belief]:
     """Variants are gradients. before: those that were there before the step."""
     shares, M, N = parts.shares, parts.M, sum(parts.counts)
     right = parts.total(shares)
@@ -80,7 +80,7 @@ def about_gradients(parts: Parts, before: Sequence[Array] | None = None) -> list
     ]
 
 
-def about_losses(parts: Parts) -> list[Belief]:
+def beliefs_about_losses(parts: Parts) -> list[Belief]:
     """Variants are losses."""
     last = parts.losses[-1]
     return [

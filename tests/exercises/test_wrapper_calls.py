@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from gpipe_edu.exercises.ex05_wrapper.calls import Calls, about_recompute, signs
+from gpipe_edu.exercises.ex05_wrapper.calls import LayerCalls, about_recompute, signs
 
 EDITS = 3000
 
@@ -74,7 +74,7 @@ def test_edited_calls_are_judged_as_by_rules_of_their_own():
         N = rng.randint(M, 2 * M + 1)
         balance = [rng.randint(1, 3) for _ in range(K)]
         calls = edited(right_calls(K, M, N), rng)
-        right = accepted(signs(Calls(log_of(calls, balance), balance, N, M)))
+        right = accepted(signs(LayerCalls(log_of(calls, balance), balance, N, M)))
         assert right == legal(calls, K, M, N), (K, M, N, balance, calls)
         kept += right
     assert EDITS / 10 < kept < EDITS * 9 / 10
@@ -99,7 +99,7 @@ def test_recomputed_calls_are_those_that_the_mode_names(checkpoint, expected):
         calls = right_calls(K, M, M)
         log = log_of(calls, [1] * K) + [("R", k, [float(m + 1)], 0, True, "") for m, k in again]
         truth = again == [cell for cell in cells if expected(cell[0], M)]
-        right = accepted(about_recompute(Calls(log, [1] * K, M, M + asked), checkpoint))
+        right = accepted(about_recompute(LayerCalls(log, [1] * K, M, M + asked), checkpoint))
         assert right == truth, (K, M, again)
         kept += truth
     assert 50 < kept < EDITS // 3 - 50

@@ -18,7 +18,7 @@ from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Exam, Sign, Signs, try_beliefs
 from gpipe_edu.exercises.networks import Array, arrays_of, draw_digit_batches, items_of, layer_of
-from gpipe_edu.exercises.weighting import Parts, about_gradients, about_losses, flat, parts_of
+from gpipe_edu.exercises.weighting import Parts, beliefs_about_gradients, beliefs_about_losses, flat, parts_of
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import percent, plural, with_article
@@ -169,7 +169,7 @@ def _about_weights(judged: JudgedStep) -> Signs:
         return
     yield Sign("empty-piece", judged.step.ran_empty and not np.isfinite(off))
     yield Sign("rounded", off < 1e-3)
-    beliefs = about_gradients(judged.parts, judged.before)
+    beliefs = beliefs_about_gradients(judged.parts, judged.before)
     if not judged.first:
         beliefs = [belief._replace(slip="no-zero") if belief.slip == "zero-late" else belief for belief in beliefs]
     yield from try_beliefs(beliefs, lambda guess: ref.gradient_difference(guess, judged.gradient) < 1e-6)
@@ -180,7 +180,7 @@ def _about_the_loss(judged: JudgedStep) -> Signs:
     """For weights that are right."""
     if not _near(judged.step.loss, judged.loss):
         yield Sign("empty-piece", judged.step.ran_empty and not np.isfinite(judged.step.loss))
-        yield from try_beliefs(about_losses(judged.parts), lambda guess: _near(judged.step.loss, guess))
+        yield from try_beliefs(beliefs_about_losses(judged.parts), lambda guess: _near(judged.step.loss, guess))
         yield Sign("other-loss")
 
 

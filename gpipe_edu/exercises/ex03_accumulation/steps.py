@@ -70,7 +70,7 @@ class _Box:
         self.tensor, self.forward = tensor, forward
 
 
-class _Watch:
+class _StepWatch:
     """Watches a network through one step after the other."""
 
     def __init__(self, net: Any, optimizer: Any) -> None:
@@ -126,11 +126,11 @@ def perform(train_step: Any, **given: Any) -> list[WatchedStep]:
     if asked.leftover is not None:
         x, y = map(torch.from_numpy, asked.leftover)
         loss_fn(net(x), y).backward()
-    watch = _Watch(net, optimizer)
+    watch = _StepWatch(net, optimizer)
     return [_step(train_step, watch, loss_fn, optimizer, batch, asked.M) for batch in asked.batches]
 
 
-def _step(train_step: Any, watch: _Watch, loss_fn: Any, optimizer: Any, batch: Any, M: int) -> WatchedStep:
+def _step(train_step: Any, watch: _StepWatch, loss_fn: Any, optimizer: Any, batch: Any, M: int) -> WatchedStep:
     import torch
 
     watch.begin()

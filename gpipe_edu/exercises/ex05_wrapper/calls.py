@@ -1,6 +1,6 @@
 """What a pipeline did with its batch, read from the calls of its layers: the cut, the stages, the order, the recompute.
 
-Signs are tried from the most telling one on: one who has cut the batch wrongly learns nothing about the order.
+Signs are tried from the most telling one on: after a wrong cut, the order tells a learner nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Cell: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Calls:
+class LayerCalls:
     """What the layers noted in one step, see `watching.Log`, of N samples in M micro-batches."""
 
     noted: Sequence[Any]
@@ -93,7 +93,7 @@ class Calls:
         return Schedule([[op for op in ops if op.stage == k] for k in range(self.K)], name="your calls")
 
 
-def signs(calls: Calls) -> Signs:
+def signs(calls: LayerCalls) -> Signs:
     """Of a forward: the cut, the stages, the order."""
     yield from _about_the_samples(calls)
     yield from _about_sizes(calls)
@@ -101,7 +101,7 @@ def signs(calls: Calls) -> Signs:
     yield from _about_the_order(calls)
 
 
-def cut_anew(calls: Calls, before: int) -> Sign:
+def cut_anew(calls: LayerCalls, before: int) -> Sign:
     """Whether the cut of an earlier mini-batch, of `before` samples, was used again."""
     entered = len(calls.pieces)
     kept = entered == min(before, calls.M) < calls.count
@@ -109,14 +109,14 @@ def cut_anew(calls: Calls, before: int) -> Sign:
     return Sign("M-changed", kept, expected, came, words={"before": before})
 
 
-def _cut_in_words(calls: Calls) -> tuple[str, str]:
+def _cut_in_words(calls: LayerCalls) -> tuple[str, str]:
     """The cut as expected, and as it came."""
     sizes = join_words(calls.N // calls.count + (m < calls.N % calls.count) for m in range(calls.count))
     came = join_words(len(piece) for piece in calls.pieces) or "none"
     return f"{plural(calls.count, 'micro-batch')} of {sizes}", f"micro-batches of {came}"
 
 
-def _about_the_samples(calls: Calls) -> Signs:
+def _about_the_samples(calls: LayerCalls) -> Signs:
     """Which samples entered the stages."""
     pieces, cuts = calls.pieces, _cut_in_words(calls)
     everybody = {float(number) for number in range(1, calls.N + 1)}
@@ -133,7 +133,7 @@ def _about_the_samples(calls: Calls) -> Signs:
     yield Sign("dropped", set(flat) != everybody, plural(calls.N, "sample"), plural(len(flat), "sample"))
 
 
-def _about_sizes(calls: Calls) -> Signs:
+def _about_sizes(calls: LayerCalls) -> Signs:
     """How many micro-batches there are, and of which samples each."""
     pieces, count, cuts = calls.pieces, calls.count, _cut_in_words(calls)
     sizes = [len(piece) for piece in pieces]
@@ -143,7 +143,7 @@ def _about_sizes(calls: Calls) -> Signs:
     yield Sign("dealt", any(b - a != 1 for piece in pieces for a, b in pairwise(piece)))
 
 
-def _about_stages(calls: Calls) -> Signs:
+def _about_stages(calls: LayerCalls) -> Signs:
     """Whether every micro-batch went through all stages, as it was, and through each one's layers in one go."""
     known = {n for piece in calls.pieces for n in piece}
     now: dict[int, tuple[int, Piece]] = {}  # per thread, the last layer and its micro-batch
@@ -163,7 +163,7 @@ def _about_stages(calls: Calls) -> Signs:
     yield Sign("skips-a-stage", len(calls.order) < calls.K * len(calls.pieces), *counts)
 
 
-def _about_the_order(calls: Calls) -> Signs:
+def _about_the_order(calls: LayerCalls) -> Signs:
     order, K, M = calls.order, calls.K, len(calls.pieces)
     ticks = [m + k for m, k in order]
     if ticks == sorted(ticks):
@@ -182,7 +182,7 @@ def _in_words(ticks: Sequence[Sequence[Cell]]) -> str:
     return " ".join(calls[:6]) + (" ..." if len(calls) > 6 else "")
 
 
-def about_recompute(calls: Calls, checkpoint: str) -> Signs:
+def about_recompute(calls: LayerCalls, checkpoint: str) -> Signs:
     """Whether those micro-batches were recomputed that `checkpoint` names."""
     count, K, found = len(calls.pieces), calls.K, set(calls.recomputed)
     everything = set(product(range(count), range(K)))

@@ -19,7 +19,7 @@ from gpipe_edu.exercises.case import Sign, Signs
 from gpipe_edu.exercises.networks import Array, Item, Truth, gradients, layer_of, one_device
 from gpipe_edu.words import join_words, percent, with_article
 
-from .calls import Calls
+from .calls import LayerCalls
 
 
 class PipelineQuestion(NamedTuple):
@@ -105,9 +105,9 @@ class PipelineStep:
         return truth._replace(output=truth.output.reshape(*self.x.shape[:-1], -1))
 
     @cached_property
-    def read(self) -> Calls:
+    def read(self) -> LayerCalls:
         """The calls of the layers."""
-        return Calls(self.came.calls, self.asked.balance, len(self.x), self.asked.M)
+        return LayerCalls(self.came.calls, self.asked.balance, len(self.x), self.asked.M)
 
     @property
     def expected_grads(self) -> list[Array]:

@@ -31,7 +31,7 @@ def about_loss(run: StepRun) -> Signs:
     yield Sign("no-loss", isinstance(run.loss, str))
     if abs(run.loss - run.true_loss) < 1e-9:
         return
-    beliefs = weighting.about_losses(run.parts(run.K - 1, "F"))
+    beliefs = weighting.beliefs_about_losses(run.parts(run.K - 1, "F"))
     yield from try_beliefs(beliefs, lambda guess: abs(run.loss - guess) < 1e-9)
     yield Sign("rounded", abs(run.loss - run.true_loss) < 1e-6)
     yield Sign("other-loss")
@@ -52,7 +52,7 @@ def about_gradients(run: StepRun, k: int) -> Signs:
     words = {"factor": f"{factor:.3g}"}
     several = sum(len(entry["index"]) for entry in run.diaries[k] if entry.get("op") == "B") > run.M
     yield Sign("backward-again", bool(factor) and several, words=words)
-    beliefs = weighting.about_gradients(run.parts(k, "B"))
+    beliefs = weighting.beliefs_about_gradients(run.parts(k, "B"))
     yield from try_beliefs(beliefs, lambda guess: ref.gradient_difference(ours, guess) < 1e-8)
     yield Sign("one-buffer", _memory_used_twice(run.diaries[k]))
     yield Sign("scaled", bool(factor), words=words)
