@@ -21,7 +21,7 @@ _RECORD: Final = ".copied.json"
 
 
 class Copied(NamedTuple):
-    """What was done to one file. what: "new", "same", "updated", "yours", or "beside": a new version beside yours."""
+    """What was done to one file. what: "new", "same", "updated", "yours", "beside": a new version beside yours."""
 
     path: Path
     what: str
