@@ -1,8 +1,8 @@
 """The command line: `python -m gpipe_edu lab`, and what else there is to type, which its `--help` lists.
 
-`build` and `exercise`, for those who change the course, work and are not listed. Each command is a function in
+`build` and `exercise`, for those who change the course, exist but are not listed. Each command is a function in
 `gpipe_edu.command`, whose parameters are its options and whose docstring is its help; what it returns is the exit code.
-This file only says what each is called and how errors leave: bad arguments are one sentence on stderr and exit code 2,
+This file only gives each command its name and reports errors: bad arguments are one sentence on stderr and exit code 2,
 without a traceback.
 """
 
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code: Any = app(arguments, prog_name="gpipe_edu", standalone_mode=False)
     except typer.TyperException as error:
-        if error.format_message():  # without arguments the help has been printed, and nothing is left to say
+        if error.format_message():  # without arguments the help has been printed already
             print(f"error: {error.format_message()}", file=sys.stderr)
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt):

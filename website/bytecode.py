@@ -1,7 +1,7 @@
-"""Modules as bytecode. A browser's Python begins with empty folders each time, and compiled all that it imported: half
-of what a kernel took to start.
+"""Modules as bytecode. A browser's Python begins with empty folders each time, and compiling all that it imports took
+half of a kernel's start.
 
-The compiler is the Python that will run it, Pyodide, here in Node.js.
+The compiler is the Python that will run the modules: Pyodide, here in Node.js.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEFT_OUT = "jedi/third_party/(django-stubs|typeshed/third_party|typeshed/stdlib/
 def compiled(core: Mapping[str, Path], archives: Iterable[Path]) -> dict[str, Path]:
     """Each of the wheels, and of zip files of modules, with bytecode; by name, in the cache.
 
-    core: the files of Pyodide by name. Raises FileNotFoundError without Node.js, RuntimeError for what Node.js says.
+    core: the files of Pyodide by name. Raises FileNotFoundError without Node.js, RuntimeError if Node.js fails.
     """
     rules = SCRIPT.read_bytes() + f"{WITH_SOURCES} {LEFT_OUT}".encode()
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def _compile(core: Mapping[str, Path], wanted: Mapping[Path, Path]) -> None:
         folder = Path(work)
         for name, path in core.items():
             shutil.copy(path, folder / name)
-        # In Node.js Pyodide loads `ws` at its start, for sockets that nobody opens here.
+        # In Node.js Pyodide loads `ws` at its start, for sockets that are not used here.
         (folder / "node_modules" / "ws").mkdir(parents=True)
         (folder / "node_modules" / "ws" / "index.js").touch()
         tasks = [
@@ -66,4 +66,4 @@ def _compile(core: Mapping[str, Path], wanted: Mapping[Path, Path]) -> None:
         for target in wanted.values():
             part = target.with_suffix(".part")
             shutil.move(folder / target.name, part)
-            part.replace(target)  # whole or not there: the build may break off
+            part.replace(target)  # whole or absent: the build may be interrupted

@@ -1,4 +1,4 @@
-"""The cells of a notebook as HTML. What follows a question is folded until somebody has answered it."""
+"""The cells of a notebook as HTML. What follows a question is folded until it is answered."""
 
 from __future__ import annotations
 

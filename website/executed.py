@@ -1,4 +1,4 @@
-"""A notebook run once, in a copy and with nobody's answers; what it gave is kept until something of ours changes."""
+"""A notebook run once, in a copy and without anyone's answers; its outputs are cached until our code changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OURS = (".py", ".js", ".css", ".toml", ".npz")
 def executed(root: Path, path: Path, live: Path) -> Any:
     """The notebook with its outputs; its charts are files in `live`. Raises what a lesson's cell raises.
 
-    In an exercise, whose function is still to be written, errors are what one sees, too.
+    In an exercise, whose function is still to be written, errors are outputs, too.
     """
     kept = CACHE.parent / "executed" / f"{path.stem}-{_digest(root, path)}"
     if not (kept / "notebook.ipynb").exists():
@@ -56,7 +56,7 @@ def _run(root: Path, path: Path, folder: Path) -> None:
 
 
 def _digest(root: Path, path: Path) -> str:
-    """Another one whenever the notebook, the package or what makes widgets live is another one."""
+    """A digest that changes with the notebook, the package and what makes widgets live."""
     digest = hashlib.sha256(path.read_bytes())
     files = [file for file in sorted((root / "gpipe_edu").rglob("*")) if file.suffix in _OURS]
     for file in [*files, root / "website" / "live.py", root / "requirements.txt"]:

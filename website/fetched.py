@@ -1,7 +1,7 @@
-"""Files of Pyodide and the packages it runs, which the lab serves itself: named with their sums, not committed.
+"""Files of Pyodide and the packages it runs, which the lab serves itself: named with their checksums, not committed.
 
-`lab_files.json` holds Pyodide's core by name and sum, the packages that Pyodide has released with it, and the lock file
-that tells Pyodide where each package is. What is missing in the cache is fetched; a file with another sum stops the
+`lab_files.json` holds Pyodide's core by name and checksum, the packages that Pyodide has released with it, and the lock
+file that tells Pyodide where each package is. Files missing in the cache are downloaded; a wrong checksum stops the
 build.
 """
 
@@ -27,13 +27,13 @@ PATIENCE = 20
 
 
 def list_files() -> dict[str, Any]:
-    """What `lab_files.json` says."""
+    """The content of `lab_files.json`."""
     found: dict[str, Any] = json.loads((HERE / "lab_files.json").read_text(encoding="utf-8"))
     return found
 
 
 def fetch() -> dict[str, Path]:
-    """Every file of the list by its name, in the cache. Raises ValueError for one whose sum is another."""
+    """Every file of the list by its name, in the cache. Raises ValueError for a wrong checksum."""
     files = list_files()
     sums = files["core"] | {one["file_name"]: one["sha256"] for one in files["lock"]["packages"].values()}
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def _pip(*arguments: str) -> None:
 
 
 def _keep(name: str, content: bytes) -> None:
-    """A file is whole or not there: a fetch may break off."""
+    """Write a file so that it is whole or absent: a download may be interrupted."""
     part = CACHE / f"{name}.part"
     part.write_bytes(content)
     part.replace(CACHE / name)

@@ -1,7 +1,7 @@
-"""The lab: JupyterLab in a browser without any server behind it, with Python and all packages from the same folder.
+"""The lab: JupyterLab in a browser without a server behind it, with Python and all packages from the same folder.
 
 JupyterLite is the lab, Pyodide is Python. Pyodide gets a lock file of our own, which lists gpipe_edu and everything it
-needs, so that the kernel asks for exactly those files, all at once, and nothing is asked of another host.
+needs, so that the kernel requests exactly those files, all at once, and none from another host.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def build(root: Path, out: Path, work: Path) -> None:
 
 
 def _contents(root: Path, folder: Path) -> None:
-    """The course as it lies in the repository, so that links between its parts hold."""
+    """The course in the same layout as the repository, so that links between its parts work."""
     for part in ("notebooks", "exercises"):
         (folder / part).mkdir(parents=True)
         for path in sorted((root / part).glob("*.ipynb")):
@@ -90,7 +90,7 @@ def _needs_pytorch(name: str) -> Any:
 
 
 def _lite(work: Path, out: Path) -> None:
-    """JupyterLite's own build, with the extensions that the course uses and no others of this environment."""
+    """Run JupyterLite's build, with only those extensions of this environment that the course uses."""
     chosen = work / "labextensions"
     for name in EXTENSIONS:
         places = [folder / "share" / "jupyter" / "labextensions" / name for folder in (BUILDER, Path(sys.prefix))]
@@ -138,7 +138,7 @@ def _lite(work: Path, out: Path) -> None:
 
 
 def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> list[str]:
-    """Python and its packages, with the lock file that lists them; returns what a kernel asks for at its start."""
+    """Copy Python and its packages, and write the lock file that lists them; returns what a starting kernel requests."""
     folder = out / "static" / "pyodide"
     folder.mkdir(parents=True)
     lists = list_files()
@@ -189,7 +189,7 @@ def _entry(name: str, path: Path, imports: list[str], depends: list[str]) -> dic
 
 
 def _page(out: Path, wanted: list[str]) -> None:
-    """The page says what goes on until the kernel is ready, and asks for its files while JupyterLab still loads."""
+    """Make the page tell the state until the kernel is ready, and request its files while JupyterLab is loading."""
     shutil.copy(Path(__file__).parent / "assets" / "starting.js", out / "lab" / "starting.js")
     page = out / "lab" / "index.html"
     text = page.read_text(encoding="utf-8")
@@ -199,6 +199,6 @@ def _page(out: Path, wanted: list[str]) -> None:
 
 
 def _slim(out: Path) -> None:
-    """Without what no reader's browser ever asks for."""
+    """Delete what no browser ever requests."""
     for path in out.rglob("*.map"):
         path.unlink()

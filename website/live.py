@@ -1,7 +1,7 @@
 """In the kernel that runs a lesson for its page: charts and questions become what works without a kernel.
 
-An interactive chart becomes the page that it saves of itself, in a file beside the lesson's page. A question takes
-along what would be said to each answer, packed, so that nobody reads it by accident.
+An interactive chart becomes the page that it saves of itself, in a file beside the lesson's page. A question carries
+the reply to each answer, packed, so that it is not read by accident.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def begin(name: str, folder: str) -> None:
         file = f"{name}-{next(count)}.html"
         widget.to_html(Path(folder) / file)
         title = escape(repr(widget))
-        # Its first height is a guess; the chart says how high it is when it has drawn itself.
+        # The first height is a guess; the chart reports its own once it is drawn.
         frame = f'<iframe class="live" src="../live/{file}" title="{title}" loading="lazy" height="480"></iframe>'
         return {"text/html": frame, "text/plain": repr(widget)}, {}
 
@@ -51,7 +51,7 @@ def begin(name: str, folder: str) -> None:
 
     for shown, as_html in ((Gantt, chart), (Prediction, question), (Puzzle, puzzle)):
         setattr(shown, "_repr_mimebundle_", as_html)  # noqa: B010
-    # Nobody has solved a level here, and a page names the level that its lesson asks for.
+    # No level has been solved here, and a page opens the level that its lesson names.
     setattr(gpipe_edu, "puzzle", partial(gpipe_edu.puzzle, unlock=True))  # noqa: B010
 
 
@@ -68,7 +68,7 @@ def _question(widget: Prediction) -> str:
 
 
 def _answers(widget: Prediction) -> dict[str, Any]:
-    """What is said to each answer; to a curve, of which there are too many, to one of each sort."""
+    """The reply to each answer; for a curve, which has too many, to one of each sort."""
     asked: Any = widget._asked
     if widget.kind == "curve":
         right = asked.solution()
@@ -84,8 +84,8 @@ def _answers(widget: Prediction) -> dict[str, Any]:
 
 
 def _reply(widget: Prediction, given: Any) -> dict[str, Any]:
-    """What is said to `given`, an answer as the page sends it, and what is kept of it: an option's letter in the file,
-    because the next build may show the options in another order.
+    """The reply to `given`, an answer as the page sends it, and what is stored: an option's letter in the file, because
+    the next build may show the options in another order.
     """
     outcome = Outcome(widget._asked.read(given))
     return {"given": given, "kept": outcome.chosen, **widget._reply(outcome)}

@@ -1,4 +1,4 @@
-"""Markdown as the pages have it: tables, headings with anchors as code hosts make them, links to pages."""
+"""Markdown as rendered in the pages: tables, headings with anchors as code hosts make them, links to pages."""
 
 from __future__ import annotations
 

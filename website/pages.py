@@ -1,4 +1,4 @@
-"""The pages: README as the front, one for each lesson, exercise and doc, the explorer, and what search finds."""
+"""The pages: README as the front, one for each lesson, exercise and doc, the explorer, and the search index."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     for folder in ("live", "assets", "notebooks", "exercises", "docs", "benchmarks"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     template, front = _text("template.html"), _text("front.html")
-    # Added to a chart's page, so that its frame can be as high as it is.
+    # Added to a chart's page, so that its frame can have the same height.
     height = f"<script>\n{_text('assets/height.js')}</script>\n"
     found: list[list[str]] = []
     notebooks = [at for at in sources if at.endswith(".ipynb")]
@@ -70,7 +70,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
 
 
 def _copy_what_is_linked(root: Path, out: Path, written: Sequence[Path]) -> None:
-    """Pictures, sources and whatever else of the repository a page leads to and that is no page itself."""
+    """Copy pictures, sources and other files of the repository that a page links to and that are no pages."""
     for page in written:
         if not page.exists():
             continue
@@ -149,7 +149,7 @@ def _bare(text: str) -> str:
 
 
 def _assets(folder: Path, found: list[Any]) -> None:
-    """Scripts are plain ones: a browser loads no modules from a page that was opened by double click."""
+    """Write the scripts, which are plain ones: a browser loads no modules from a page opened by double click."""
     shutil.copy(HERE / "assets" / "site.js", folder)
     sheets = (_text("assets/site.css"), Prediction._css, _text("assets/dark.css"))
     (folder / "site.css").write_text("\n".join(sheets), encoding="utf-8")

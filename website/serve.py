@@ -1,4 +1,4 @@
-"""A server of files for the site, which does what code hosts do: a sub-path, gzip, and a cache that asks again."""
+"""A file server for the site that behaves like code hosts: a sub-path, gzip, and caching with revalidation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SMALLER = (".html", ".js", ".mjs", ".css", ".json", ".svg", ".wasm", ".txt", ".
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Hands out `directory` below PREFIX."""
+    """Serves `directory` below PREFIX."""
 
     extensions_map: dict[str, str] = {  # noqa: RUF012
         **http.server.SimpleHTTPRequestHandler.extensions_map,
@@ -30,7 +30,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """One file, packed if the browser can unpack it; 304 if it has it already."""
+        """Send one file, compressed if the browser accepts that; 304 if it has it already."""
         place = self.path.partition("?")[0]
         if place == "/":
             self._say(302, {"Location": PREFIX})
@@ -64,7 +64,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """No log: it would not be read."""
 
 
 @lru_cache(maxsize=2000)

@@ -36,7 +36,7 @@ def _wanted(file: Path) -> bool:
 
 
 def _add(wheel: zipfile.ZipFile, name: str, content: bytes) -> None:
-    """Without a date, so that the same files make the same wheel, which a browser then has already."""
+    """Add a file without its date, so that equal files make an equal wheel, which browsers then have cached."""
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED
     wheel.writestr(entry, content)

@@ -1,10 +1,9 @@
-"""Tools for those who write exercises: a skeleton that runs from the first minute, and a list of what is not right yet.
+"""Tools for those who write exercises: a skeleton that works from the start, and a list of what is not right yet.
 
-    material.py   where the parts of an exercise lie, and what one problem with them is
-    new.py        writes the parts of a new one, from template/
-    texts.py      what is seen without running an answer: sentences, hints, tables, files
-    verdicts.py   what is seen only when the bank, the solution and the stub are judged
-    check.py      all of it, for the exercises asked for
+    material.py   where the parts of an exercise are, and what a problem with one of them is new.py        writes the
+    parts of a new one, from template/ texts.py      what is seen without running an answer: sentences, hints, tables,
+    files verdicts.py   what is seen only when the bank, the solution and the stub are judged check.py      all of it,
+    for the exercises asked for
 
-The tests of the banks ask texts.py and verdicts.py, too, so that a rule is stated once.
+The tests of the banks use texts.py and verdicts.py, too, so that each rule is stated once.
 """

@@ -1,4 +1,4 @@
-"""Everything that is not right with exercises, in the order in which an author mends it."""
+"""Everything that is not right with exercises, in the order in which an author fixes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _JOBS: Final = 2
 
 
 class Checked(NamedTuple):
-    """How much has been looked at, answers of banks among it, and what is not right."""
+    """How much has been checked, the banks' answers included, and what is not right."""
 
     exercises: int
     answers: int
@@ -25,7 +25,7 @@ class Checked(NamedTuple):
 
 
 def check(wanted: Sequence[str], tell: Callable[[str], None], count: Callable[[int, int], None]) -> Checked:
-    """Look at the exercises `wanted`, or at all. `tell` hears each problem, `count` how many are judged of how many.
+    """Look at the exercises `wanted`, or at all. `tell` is called with each problem, `count` with answers judged and all.
 
     Raises ValueError for a key that does not exist, FileNotFoundError outside a clone of the repository.
     """

@@ -1,4 +1,4 @@
-"""Where the parts of an exercise lie in a clone of the repository, and what a problem with one of them is."""
+"""Where the parts of an exercise are in a clone of the repository, and what a problem with one of them is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Entry(Protocol):
 
 
 class Problem(NamedTuple):
-    """What is not right with an exercise: where, what, and the edit or the command that mends it."""
+    """What is not right with an exercise: where, what, and the edit or the command that fixes it."""
 
     where: str
     wrong: str
@@ -51,7 +51,7 @@ class Material(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """What its folder and its bank are called: "ex06_partition"."""
+        """The name of its folder and its bank: "ex06_partition"."""
         return re.sub("[/-]", "_", self.key)
 
     @property
@@ -75,12 +75,12 @@ class Material(NamedTuple):
         return ROOT / "solutions" / f"{self.sentences()['notebook']}.py"
 
     def sentences(self) -> dict[str, Any]:
-        """Its own said.toml, without what exercises share. Raises OSError, ValueError for one that cannot be read."""
+        """Its own said.toml, without the shared sentences. Raises OSError, ValueError for one that cannot be read."""
         return tomllib.loads(self.said.read_text(encoding="utf-8"))
 
     def entries(self) -> Sequence[Entry]:
-        """The answers of its bank. Raises whatever loading its module raises."""
-        # `gpipe-edu`, unlike `python -m gpipe_edu`, does not find the tests of the clone it is typed in.
+        """The answers of its bank. Raises any error that its module raises when loaded."""
+        # `gpipe-edu`, unlike `python -m gpipe_edu`, does not find the tests of the clone in which it is run.
         if str(ROOT) not in sys.path:
             sys.path.insert(0, str(ROOT))
         found: Sequence[Entry] = importlib.import_module("tests.solutions.bank").bank(self.key)
@@ -93,12 +93,12 @@ class Material(NamedTuple):
 
 
 def relative(path: Path) -> str:
-    """The path as it is typed in the clone."""
+    """The path relative to the clone."""
     return path.relative_to(ROOT).as_posix()
 
 
 def require_clone() -> None:
-    """Raise FileNotFoundError outside a clone of the repository, which alone has masters and banks."""
+    """Raise FileNotFoundError outside a clone of the repository, where alone there are masters and banks."""
     masters()
     if not BANKS.is_dir():
         raise FileNotFoundError(

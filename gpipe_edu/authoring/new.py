@@ -19,7 +19,7 @@ _KEY: Final = re.compile(r"ex\d\d/[a-z][a-z0-9]*(-[a-z0-9]+)*")
 def new(key: str) -> list[Path]:
     """Write the folder, the master and the bank of the exercise `key`; returns the files written.
 
-    Nothing is overwritten: raises ValueError for what is no key of a new exercise, before anything is written, and
+    Nothing is overwritten: raises ValueError for a key that is invalid or taken, before anything is written, and
     FileNotFoundError outside a clone of the repository.
     """
     require_clone()

@@ -1,7 +1,7 @@
-"""What is not right with an exercise and is seen without running an answer.
+"""Problems with an exercise that can be found without running an answer.
 
-Each function takes the material and yields problems. `readable` comes first: what cannot be read makes the package
-unable to list its exercises at all, so nothing else can be asked then.
+Each function takes the material and yields problems. `readable` comes first: with an unreadable said.toml the package
+cannot even list its exercises, so nothing else can be checked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_THE_ANSWERS: Final = {"cannot-run", "strange"}
 
 
 def readable(material: Material) -> Iterator[Problem]:
-    """A said.toml that the package cannot make an exercise of."""
+    """A said.toml that does not make an exercise."""
     where = relative(material.said)
     for name in sorted(_PARTS):
         if not (material.folder / name).is_file():
@@ -65,7 +65,7 @@ def readable(material: Material) -> Iterator[Problem]:
 
 
 def loadable(material: Material) -> Iterator[Problem]:
-    """A check, a bank or a master that cannot be used at all: nothing that needs all three is asked then."""
+    """A check, a bank or a master that cannot be used at all: then nothing that needs all three is checked."""
     loads: dict[Path, Callable[[], object]] = {
         material.folder / "check.py": lambda: find_exercise(material.key).check,
         material.bank: material.entries,
@@ -77,13 +77,13 @@ def loadable(material: Material) -> Iterator[Problem]:
     for path, load in loads.items():
         try:
             load()
-        except Exception as error:  # whatever its author has written there
+        except Exception as error:  # its author may have written anything there
             wrong = f"it can't be used ({type(error).__name__}: {error})"
             yield Problem(relative(path), wrong, "Mend it; until then the exercise is not judged")
 
 
 def unfinished(material: Material) -> Iterator[Problem]:
-    """What still says TODO."""
+    """Places that still say TODO."""
     for path in material.files():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if "TODO" in line:
@@ -92,7 +92,7 @@ def unfinished(material: Material) -> Iterator[Problem]:
 
 
 def sentences(material: Material) -> Iterator[Problem]:
-    """Empty sentences, and hints that are not three, or no hints by their length."""
+    """Empty sentences, and hints that are not three or have the wrong length."""
     said, where = material.sentences(), relative(material.said)
     named = [(name, said[name]) for name in ("function", "title", "success")]
     named += [(f"slips.{slip}", words) for slip, words in said["slips"].items()]
@@ -109,7 +109,7 @@ def sentences(material: Material) -> Iterator[Problem]:
 
 
 def slips(material: Material, entries: Iterable[Entry]) -> Iterator[Problem]:
-    """Sentences that no answer meets or that no check says, and slips without a sentence."""
+    """Sentences that no answer triggers or that no check uses, and slips without a sentence."""
     own, known = material.sentences()["slips"], find_exercise(material.key).slips.keys() | set(CODES)
     met = {entry.slip for entry in entries} - {""}
     code = "".join(path.read_text(encoding="utf-8") for path in _code(material))
@@ -128,7 +128,7 @@ def slips(material: Material, entries: Iterable[Entry]) -> Iterator[Problem]:
 
 
 def shared_slips(entries: Iterable[Entry]) -> Iterator[Problem]:
-    """Sentences for any exercise that no answer of any bank meets."""
+    """Shared sentences that no answer of any bank triggers."""
     path = Path(room.__file__).with_name("said.toml")
     shared = tomllib.loads(path.read_text(encoding="utf-8"))["slips"]
     for slip in sorted(set(shared) - _NOT_THE_ANSWERS - {entry.slip for entry in entries}):
@@ -161,7 +161,7 @@ def bank(material: Material, entries: Sequence[Entry]) -> Iterator[Problem]:
 
 
 def folder(material: Material) -> Iterator[Problem]:
-    """Files in the folder that nothing there uses."""
+    """Files in the folder that are not used."""
     names = {alias for path in material.folder.glob("*.py") for alias in _imports(path)}
     for path in sorted(material.folder.iterdir()):
         if path.name not in _PARTS | {"__pycache__"} and not (path.suffix == ".py" and path.stem in names):
@@ -170,7 +170,7 @@ def folder(material: Material) -> Iterator[Problem]:
 
 
 def predictions(material: Material) -> Iterator[Problem]:
-    """Questions that are not whole, and those that the master never asks."""
+    """Incomplete questions, and those that the master never asks."""
     asked = _calls(material.master, "predict")
     for name in find_exercise(material.key).predictions:
         key = f"{material.key[:4]}/{name}"
@@ -184,7 +184,7 @@ def predictions(material: Material) -> Iterator[Problem]:
 
 
 def master(material: Material) -> Iterator[Problem]:
-    """A master without its check or its answer cell, and a notebook that is not what it says."""
+    """A master without its check or its answer cell, and a notebook that does not match it."""
     where, wanted = relative(material.master), find_exercise(material.key)
     cells = percent_format.read(material.master.read_text(encoding="utf-8"))
     if _calls(material.master, "check").count(material.key) != 1:
@@ -199,7 +199,7 @@ def master(material: Material) -> Iterator[Problem]:
 
 
 def marking(material: Material) -> Iterator[Problem]:
-    """Points that are missing or not those of the master, and promises that are no slips."""
+    """Points that are missing or differ from the master's, and promises that are not slips."""
     where = relative(Path(str(files(marks.__package__) / "marking.toml")))
     in_master = _points(material)
     try:
@@ -234,7 +234,7 @@ def _code(material: Material) -> Iterator[Path]:
 
 
 def _imports(path: Path) -> set[str]:
-    """The words of its import lines: a file that nobody has finished need be no Python."""
+    """The words of its import lines, since an unfinished file need not be valid Python."""
     lines = re.findall(r"^\s*(?:from|import) .*", path.read_text(encoding="utf-8"), re.MULTILINE)
     return set(re.findall(r"\w+", " ".join(lines)))
 

@@ -1,4 +1,4 @@
-"""What is not right with an exercise and is seen only when its bank, its solution and its stub are judged."""
+"""Problems with an exercise that are found only by judging its bank, its solution and its stub."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SENTENCE: Final = re.compile(r"([A-Z`(]|[NM] |1F1B).*[.?`]", re.DOTALL)
 
 
 class Judged(NamedTuple):
-    """An answer to be judged, and what has to come of it. wanted: the slip, or the state of a report."""
+    """An answer to be judged, and the expected result. wanted: the slip, or the state of a report."""
 
     material: Material
     where: str
@@ -35,7 +35,7 @@ class Judged(NamedTuple):
     mend: str
 
     def problem(self, outcome: Outcome) -> Iterator[Problem]:
-        """What came instead, if it is something else."""
+        """The problem, if the result is another one."""
         report = outcome.report
         if report is None:
             yield Problem(self.where, f"it was not judged: {outcome.why}", "Try again, or mend its check.py")
@@ -50,7 +50,7 @@ def explain(report: Report) -> str:
 
 
 def of_entry(material: Material, entry: Entry) -> Judged:
-    """What has to come of an answer of the bank."""
+    """The expected result of an answer of the bank."""
     where = f"{relative(material.bank)} {entry.name}"
     look = f"python -m pytest tests/solutions/test_bank.py -k {entry.name} shows the whole report"
     if entry.slip:
@@ -59,7 +59,7 @@ def of_entry(material: Material, entry: Entry) -> Judged:
 
 
 def tasks(material: Material, entries: Iterable[Entry]) -> Iterator[Task]:
-    """All answers of an exercise, for judges. Each is named by what has to come of it."""
+    """All answers of an exercise, for judges, each named by its expected result."""
     for entry in entries:
         yield _task(of_entry(material, entry), pack(entry.function))
     where, function = relative(material.master), find_exercise(material.key).function
@@ -70,7 +70,7 @@ def tasks(material: Material, entries: Iterable[Entry]) -> Iterator[Task]:
 
 
 def sentences(material: Material, findings: Iterable[Finding]) -> Iterator[Problem]:
-    """What is said of a slip, words filled in: whole sentences, not too long, and none said of two slips.
+    """The messages for slips, with words filled in: whole sentences, not too long, none used for two slips.
 
     "endless" is left out: its sentence is shared, and may stand for a slip of its own.
     """
@@ -100,7 +100,7 @@ def _solution(material: Material) -> Answer:
 
 
 def _stub(material: Material) -> Answer:
-    """The stub beside whatever the solution needs, as a kernel has it when nothing has been written yet."""
+    """The stub with everything that the solution needs, as in a kernel before anything has been written."""
     solved, cells, texts = _solution(material), _cells(material, marked=False), {}
     for cell in cells:
         for node in ast.parse(cell.source).body:

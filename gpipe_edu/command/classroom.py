@@ -1,6 +1,6 @@
 """`classroom`: the puzzle alone on a page, for a projector. Voila serves it, so there is no notebook around it.
 
-Whoever opens the page begins afresh, with all levels open, and nothing is written to anybody's progress.
+Each visitor begins afresh, with all levels open, and no one's progress is written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run(context: typer.Context, port: Port = 8888) -> int:
 def _write_template(folder: Path) -> None:
     """Put the template "puzzle" where Voila looks for it.
 
-    It leaves out the style sheets of a font of icons that Voila takes from elsewhere: the puzzle has no icons.
+    It omits the icon font's style sheets, which Voila loads from another host: the puzzle has no icons.
     """
     place = folder / "voila" / "templates" / "puzzle"
     place.mkdir(parents=True)

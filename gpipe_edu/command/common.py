@@ -30,19 +30,19 @@ AllOrNothing = Annotated[bool, typer.Option("--all-or-nothing", help="No points 
 
 @contextmanager
 def bad_arguments() -> Iterator[None]:
-    """Around work on what the user typed: its ValueError, TypeError and OSError are the user's to mend."""
+    """Around work on what the user typed: its ValueError, TypeError and OSError are the user's to fix."""
     try:
         yield
     except (ValueError, TypeError) as error:
         raise typer.TyperException(str(error)) from error
     except OSError as error:
-        # What the system refuses names a file; what we raise ourselves is a sentence.
+        # An error of the system names a file; ours is a sentence already.
         said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         raise typer.TyperException(said) from error
 
 
 def put_first(environment: MutableMapping[str, str], name: str, place: str) -> None:
-    """Look in the folder `place` before those that the variable `name` has already."""
+    """Search the folder `place` before those already in the environment variable `name`."""
     environment[name] = os.pathsep.join(filter(None, [place, environment.get(name, "")]))
 
 

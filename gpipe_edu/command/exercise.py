@@ -57,6 +57,6 @@ def _tell(words: str) -> None:
 
 
 def _count(judged: int, of: int) -> None:
-    """All banks take minutes: a person who waits sees how far it is."""
+    """All banks take minutes, so show the progress to a waiting person."""
     if sys.stderr.isatty():
         print(f"\r{judged} of {of} judged", end="" if judged < of else "\n", file=sys.stderr, flush=True)

@@ -50,7 +50,7 @@ def run(
 
 
 def report_copies(copied: list[workspace.Copied], folder: Path) -> list[str]:
-    """What a learner should know of the copy: where it is, and what has changed in the course."""
+    """Tell the learner about the copy: where it is, and what has changed in the course."""
     count = {what: sum(one.what == what for one in copied) for what in ("new", "updated")}
     lines = []
     if count["new"] == len(copied):
@@ -64,15 +64,15 @@ def report_copies(copied: list[workspace.Copied], folder: Path) -> list[str]:
 
 
 def prepare(environment: Any) -> None:
-    """Settings of ours below the user's own, and this Python first on the path, for terminals in JupyterLab."""
+    """Put our settings below the user's own, and this Python first on the path, for terminals in JupyterLab."""
     put_first(environment, "JUPYTER_CONFIG_PATH", str(files("gpipe_edu.course") / "jupyter"))
     put_first(environment, "PATH", str(Path(sys.executable).parent))
 
 
 def offer_kernel(environment: Any, folder: Path) -> None:
-    """This Python's kernel, written into `folder`; it loads the course at its start.
+    """Write this Python's kernel into `folder`; it loads the course at startup.
 
-    A lesson's first cell imports torch before us, and that is the one during which a learner waits longest.
+    A lesson's first cell imports torch before us, and during that one a learner waits longest.
     """
     kernelspec: Any = import_module("ipykernel.kernelspec")
     kernelspec.write_kernel_spec(
@@ -82,5 +82,5 @@ def offer_kernel(environment: Any, folder: Path) -> None:
 
 
 def _root() -> list[str]:
-    """Jupyter refuses to run as root, the only user of many containers, unless told."""
+    """Jupyter refuses to run as root, the only user of many containers, unless allowed to."""
     return ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []

@@ -21,7 +21,7 @@ def run(
         found = outline.read(number)
         if not path.parent.is_dir():
             raise ValueError(f"the folder of {str(path)!r} does not exist; create it first")
-        from gpipe_edu.lecture.slides import html  # draws, so it loads late
+        from gpipe_edu.lecture.slides import html  # it draws, so it is loaded late
 
         path.write_text(html(found), encoding="utf-8")
     print(f"{path}: {len(found.slides) + 1} slides. Open it in a browser; printed, it is a handout with the answers.")

@@ -33,7 +33,7 @@ def run(
 
 
 def _write_sheets(roster: Path, folder: Path, secret: Path, count: int) -> int:
-    """Write a sheet for everybody in the roster who has none yet."""
+    """Write a sheet for each student in the roster who has none yet."""
     with bad_arguments():
         word = secret.read_text(encoding="utf-8").strip()
         if len(word) < 8:
@@ -56,7 +56,7 @@ def _write_sheets(roster: Path, folder: Path, secret: Path, count: int) -> int:
 
 
 def _mark(folder: Path, answers: Path) -> int:
-    """Mark the answers, text files named as the sheets are, and write personal.csv beside the sheets."""
+    """Mark the answers, text files named like the sheets, and write personal.csv beside the sheets."""
     with bad_arguments():
         asked = own.read(folder / own.FILE)
         if not asked:
@@ -75,7 +75,7 @@ def _mark(folder: Path, answers: Path) -> int:
 
 
 def _share_earned(path: Path, asked: list[own.Puzzle]) -> tuple[float, str]:
-    """The share that a student's answers earn, and a remark; nothing, and why, for a file that can't be marked."""
+    """The share that a student's answers earn, and a remark; None and the reason for a file that can't be marked."""
     try:
         with refusing(path.name):
             given = own.answers(bytes_of(path, 100_000).decode(errors="replace")) if os.path.lexists(path) else []

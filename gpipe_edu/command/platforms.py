@@ -1,4 +1,4 @@
-"""`nbgrader` and `gradescope`: our judge inside of other people's graders."""
+"""`nbgrader` and `gradescope`: our judge inside other graders."""
 
 from __future__ import annotations
 

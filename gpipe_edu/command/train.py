@@ -71,7 +71,7 @@ def run(
         else:
             started = nullcontext((_find(engine)(built, sizes, rate, seed, device), 0))
     with started as (trainer, rank):
-        console = Console(highlight=False, quiet=rank > 0)  # of several ranks the first prints and writes
+        console = Console(highlight=False, quiet=rank > 0)  # of several ranks only the first prints and writes
         x, y = _train(trainer, console, epochs, batch, seed)
         timeline = trainer.measure(x, y)
         console.print()
@@ -109,7 +109,7 @@ def _train(trainer: Trainer, console: Console, epochs: int, batch: int, seed: in
     )
     steps = -(-len(data.x_train) // batch)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
-    # Asked of the file: Jupyter sets FORCE_COLOR, by which rich takes what a cell starts for a terminal.
+    # The file is asked, because Jupyter sets FORCE_COLOR, which makes rich take a cell's child for a terminal.
     hidden = not console.file.isatty()
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         for epoch in range(epochs):

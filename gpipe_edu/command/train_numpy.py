@@ -39,7 +39,7 @@ class NumpyTrainer:
         return float(np.mean(ref.predict(self.layers, x).argmax(axis=1) == y))
 
     def measure(self, x: Array, y: Labels) -> Timeline:
-        """Ops timed one by one in five steps, the shortest time of each laid out on the devices."""
+        """Time the ops one by one in five steps; returns the shortest time of each, laid out on the devices."""
         runs = [ref.train_pipeline(self.layers, x, y, self.schedule, self.balance) for _ in range(RUNS)]
         self.result, self.timeline = runs[0], merge_replays(run.timeline for run in runs)
         return self.timeline

@@ -35,7 +35,7 @@ SAVED_EVERY = 4
 def join_job(
     device: str, job: Mapping[str, object], build: Callable[[Ranks], RanksTrainer]
 ) -> Iterator[tuple[RanksTrainer, int]]:
-    """This rank's trainer, which `build` makes, and its number, among ranks that all do the same `job`."""
+    """This rank's trainer, made by `build`, and its number, among ranks that all do the same `job`."""
     try:
         ranks = Ranks(device=device)
     except RanksError as error:
@@ -44,7 +44,7 @@ def join_job(
         try:
             ranks.agree(job)
             trainer = build(ranks)
-        except ValueError as error:  # the same on every rank, and the user's to mend
+        except ValueError as error:  # the same on every rank, and the user's to fix
             raise RanksError(str(error)) from error
         ranks.now = lambda: trainer.pipeline.now
         yield trainer, ranks.rank
@@ -81,7 +81,7 @@ class RanksTrainer:
         self._folder = folder
         self.done = load(folder, self.pipeline, self.optimizer) if folder else 0
         for group in self.optimizer.param_groups:
-            group["lr"] = rate  # of this command, which may be another one than that of the run before
+            group["lr"] = rate  # of this command, which may differ from that of the previous run
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss, the same on all ranks."""
@@ -176,7 +176,7 @@ class RanksTrainer:
         return self.pipeline.step(self._mine(x), self._mine(y), of=len(x))
 
     def _of_all(self, share: Tensor | None) -> float:
-        """The sum of what the ranks have, of whom some have nothing."""
+        """The sum of the ranks' values, some of which may be missing."""
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         if share is not None:
             total += share.detach().to(self.device)

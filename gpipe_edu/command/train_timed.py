@@ -1,4 +1,4 @@
-"""What `train` shows of a step in PyTorch, on threads and on ranks alike: beside one device, and beside its plan."""
+"""What `train` shows of a step in PyTorch, on threads and on ranks: compared with one device, and with its plan."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ROUNDS = 7
 
 
 def in_turn(jobs: list[Callable[[], None]], ready: Callable[[], None], through: Callable[[], None]) -> list[float]:
-    """Median seconds of each job. They take turns, so that whatever else the machine does hits all of them.
+    """Median seconds of each job. They take turns, so that other load on the machine affects all of them alike.
 
-    ready: called before the clock starts. through: called before it stops, returns when the job is really done.
+    ready: called before the clock starts. through: called before it stops, returns when the job has finished.
     """
     seconds: list[list[float]] = [[] for _ in jobs]
     for _ in range(ROUNDS + 1):
@@ -39,7 +39,7 @@ def accumulate(net: nn.Module, loss: Callable[..., Any], x: Tensor, y: Tensor, m
 
 
 def step_rows(piped: float, alone: float, samples: int, who: str) -> list[tuple[str, str]]:
-    """The rows about a step of `samples`, from its seconds and those of one device; who: what is compared to that."""
+    """The rows about a step of `samples`, from its seconds and those of one device. who: what is compared with it."""
     return [
         ("step", f"{piped * 1e3:.1f} ms, {samples / piped:,.0f} samples/s, measured (median of {ROUNDS})"),
         ("one device", f"{alone * 1e3:.1f} ms: {who} {alone / piped:.2f} times as fast, measured"),
@@ -47,7 +47,7 @@ def step_rows(piped: float, alone: float, samples: int, who: str) -> list[tuple[
 
 
 def plan_rows(plan: Timeline, measured: Timeline, known: str) -> list[tuple[str, str]]:
-    """The rows about planned and measured; known: what the plan was made with."""
+    """The rows about planned and measured; known: what the plan was based on."""
     return [
         ("bubble, planned", f"{plan.bubble_fraction:.1%}, with {known}"),
         ("bubble, measured", f"{measured.bubble_fraction:.1%} of all device time is idle"),

@@ -97,7 +97,7 @@ class TorchTrainer:
         return copy.deepcopy(self.net).to(self.devices[0])
 
     def _memory(self, x: Tensor, y: Tensor) -> list[tuple[str, str]]:
-        """Peak activations as scheduled, and with everything recomputed where nothing is, or the other way round."""
+        """Peak activations as scheduled, and with everything recomputed if nothing is, or the other way round."""
         rows = []
         variants = {"as scheduled": self.schedule}
         if not any(op.kind in "RC" for row in self.schedule.rows for op in row):
@@ -135,7 +135,7 @@ def network(sizes: list[int], seed: int) -> nn.Sequential:
 
 
 def devices_called(name: str) -> list[str]:
-    """What "auto", "cpu" and "cuda" mean here. Raises ValueError for another name, or "cuda" without a GPU."""
+    """The devices that "auto", "cpu" and "cuda" mean here. Raises ValueError for others, or "cuda" without a GPU."""
     gpus = [f"cuda:{index}" for index in range(usable_gpus())]
     if name == "cuda" and not gpus:
         raise ValueError("device is 'cuda', but PyTorch finds no GPU here; use --device cpu")

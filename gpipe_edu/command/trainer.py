@@ -1,4 +1,4 @@
-"""What `train` asks of an engine, whichever it is, and the words that all engines share."""
+"""What `train` needs from any engine, and the sentences that all engines share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Trainer(Protocol):
         """Run one mini-batch without an update; returns when its ops ran."""
 
     def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
-        """What is worth knowing, measured on one mini-batch: names and sentences."""
+        """The results, measured on one mini-batch: names and sentences."""
 
 
 def kib(sizes: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""`watch`: an exercise is checked again at each save of its notebook."""
+"""`watch`: checks an exercise again at each save of its notebook."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def find(key: str) -> list[Exercise]:
 
 
 def look(wanted: list[Exercise], notebook: Path) -> None:
-    """Check each of the functions once, cut out as a class's are, and print what was found."""
+    """Check each of the functions once, cut out as in `grade`, and print the result."""
     print(f"\n--- {time.strftime('%H:%M:%S')} ---")
     try:
         cells = of(notebook)
@@ -71,13 +71,13 @@ def look(wanted: list[Exercise], notebook: Path) -> None:
         try:
             judge_and_show(one, answer.packed(), randbelow(10**6))
         except NotYet:
-            continue  # what is wrong has been printed
+            continue  # the report has been printed
         except (NotImplementedError, RuntimeError) as error:
             print(error)
 
 
 def saves(path: Path) -> Iterator[None]:
-    """Comes back at once, and then each time that the file has changed."""
+    """Yields at once, and then each time the file has changed."""
     seen = None
     while True:
         now = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else seen

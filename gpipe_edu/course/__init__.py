@@ -1,9 +1,10 @@
 """What makes a package a course: predictions before a surprise, checked exercises, what a learner has done.
 
 `check.py` packs a function and shows what the judge (`exercises/judging.py`) found, `report.py` in words, `attempts.py`
-with hints that honest tries have earned. `predictions/` asks before it shows, `challenge.py` lets one type a schedule,
-a cut or a number, `progress.py` counts all of it, in the one file that `store.py` keeps. `notebook/` has the manners of
-a notebook, `building/` makes exercises from their masters and a learner's copy of the course.
+with the hints that honest tries have earned. `predictions/` asks before it shows, `challenge.py` takes a schedule, a
+cut or a number that the learner types, `progress.py` counts all of it, in the one file that `store.py` keeps.
+`notebook/` has what is special to a notebook, `building/` makes exercises from their masters and a learner's copy of
+the course.
 """
 
 from .attempts import hint

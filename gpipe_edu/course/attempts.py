@@ -19,7 +19,7 @@ _REMEMBERED: Final = 50
 
 
 def record(report: Report, digest: str) -> str:
-    """Keep what a check found; returns a sentence if it could not be kept."""
+    """Store what a check found; returns a sentence if it could not be stored."""
     try:
         with store.change(_SECTION) as kept:
             entry = kept[report.key] = _entry(kept, report.key)
@@ -34,7 +34,7 @@ def record(report: Report, digest: str) -> str:
 
 
 def state(key: str) -> dict[str, Any]:
-    """tries, hints (how many are out), passed (a date or "") of one exercise."""
+    """tries, hints (how many have been shown), passed (a date or "") of one exercise."""
     try:
         return _entry(store.read(_SECTION), key)
     except OSError:
@@ -42,7 +42,7 @@ def state(key: str) -> dict[str, Any]:
 
 
 def offer(key: str) -> str:
-    """What there is to see after a try: our way if it was right, else a hint."""
+    """What to look at after a try: our solution if it was right, otherwise a hint."""
     now = state(key)
     if now["passed"]:
         return f'Our way to write it: `solution("{key}")`.'
@@ -74,7 +74,7 @@ def hint(key: str) -> None:
 
 
 def forget(key: str) -> None:
-    """Start an exercise anew: no tries, no hints."""
+    """Start an exercise over: no tries, no hints."""
     key = find_exercise(key).key
     with store.change(_SECTION) as kept:
         kept.pop(key, None)
@@ -89,7 +89,7 @@ def _keep(key: str, **values: Any) -> None:
 
 
 def _entry(kept: dict[str, Any], key: str) -> dict[str, Any]:
-    """The entry of an exercise with every field there and of its type, whatever the file holds."""
+    """The entry of an exercise with all fields present and of the right type, even if the file is damaged."""
     found = kept.get(key)
     found = found if isinstance(found, dict) else {}
     empty: dict[str, Any] = {"tries": 0, "seen": [], "hints": 0, "tries_at_hint": 0, "passed": ""}

@@ -1,8 +1,8 @@
-"""Your turn: a learner types a schedule, a cut or a number, and what comes of it is shown; once solved, it is kept.
+"""Your turn: a learner types a schedule, a cut or a number, and sees the result; solved challenges are remembered.
 
-What is asked for stands in `challenges.toml`: how large, and what it must reach. The sentence that says so is made from
-it, and shown before an attempt and after one that misses. Judged are results, never a text, so any way there is right.
-One of an appendix says optional = true: without it a lesson is done as well.
+`challenges.toml` states each task: how large, and what it must reach. The sentence shown before an attempt, and after
+one that fails, is made from it. Results are judged, never texts, so any way to reach them is right. A challenge in an
+appendix says optional = true: a lesson can be complete without it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _SECTION: Final = "challenges"
 
 
 class Kind(NamedTuple):
-    """Of challenges that are judged alike: the sentence that says what is wanted and in which form, and the judge."""
+    """Challenges that are judged alike: the sentence that says what is wanted and in which form, and the judge."""
 
     wanted: Callable[[Mapping[str, Any]], str]
     judge: Callable[[Mapping[str, Any], object], Judged]
 
 
 class Judged(NamedTuple):
-    """What came of an attempt: whether it is solved, a sentence, and a chart if there is one."""
+    """The result of an attempt: whether it is solved, a sentence, and a chart if there is one."""
 
     solved: bool
     words: str
@@ -43,11 +43,10 @@ class Judged(NamedTuple):
 
 
 def attempt(key: str, answer: object = None) -> None:
-    """Judge `answer` to the challenge `key`, such as "03/lean", and show what came of it; without one, what is wanted.
+    """Judge `answer` to the challenge `key`, such as "03/lean", and show the result; without one, what is wanted.
 
     answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, a list of micro-batches, or a number,
-    whatever the lesson asks for. Raises ValueError for a key that does not exist, TypeError for an answer of another
-    kind.
+    as the lesson asks. Raises ValueError for a key that does not exist, TypeError for an answer of another kind.
     """
     kind, wish = _find(key)
     wanted = f"**Wanted:** {kind.wanted(wish)}"
@@ -84,7 +83,7 @@ def solved() -> list[str]:
 
 
 def optional(key: str) -> bool:
-    """Whether a lesson is done without this challenge, because it stands in a part that one may leave out."""
+    """Whether a lesson can be complete without this challenge, because it is in an optional part."""
     return bool(_wishes()[key].get("optional", False))
 
 

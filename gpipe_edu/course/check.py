@@ -1,7 +1,7 @@
 """`check("ex01/splitting", split)`: is this function right, and if not, what is the first thing that is wrong with it?
 
-One plain function for notebooks, tests, graders and terminals. A wrong answer raises, so that a grader that only looks
-for errors is not fooled; what helps the learner has been shown by then.
+One plain function for notebooks, tests, graders and terminals. A wrong answer raises, so that graders that only look
+for errors see it too; by then the learner has been shown the report.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
 
     The function runs in a process of its own, with inputs drawn anew each time; `seed` draws those of an earlier check.
     Raises NotYet for a wrong answer, NotImplementedError for one that is not written yet, TypeError or ValueError for
-    arguments that make no sense, RuntimeError if nothing could be found out, as on a machine that is too busy.
+    arguments that make no sense, RuntimeError if no verdict was possible, as on a machine that is too busy.
     """
     exercise = find_exercise(key)
     if not callable(function) or isinstance(function, str):
@@ -55,7 +55,7 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
 
 
 def judge_and_show(exercise: Exercise, packed: Packed, seed: int) -> None:
-    """What `check` does with a function that has been packed, by the one that made it. Raises as `check`."""
+    """What `check` does with a packed function, for callers that have packed it themselves. Raises as `check`."""
     path = [folder for folder in sys.path if isinstance(folder, str)]
     try:
         report = judge_apart(exercise, packed, seed, path)

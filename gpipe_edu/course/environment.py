@@ -1,4 +1,4 @@
-"""What this machine has of what the course needs: asked by the first notebook and by `python -m gpipe_edu environment`.
+"""Which of the course's requirements this machine meets, for the first notebook and `python -m gpipe_edu environment`.
 
 Nothing is imported, because importing torch takes seconds and a broken package must not break the check.
 """
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from packaging.version import InvalidVersion, Version
 
 _PACKAGES: Final = [
-    # (name, oldest that works, required, what for); pyproject.toml states the same ranges, and a test compares them.
+    # (name, oldest that works, required, purpose); pyproject.toml states the same ranges, and a test compares them.
     ("numpy", "1.26", True, "the reference engine"),
     ("threadpoolctl", "3.5", True, "the reference engine"),
     ("rich", "13.8", True, "the command line"),
@@ -80,5 +80,5 @@ def _installed(name: str) -> str:
 def _new_enough(found: str, oldest: str) -> bool:
     try:
         return Version(found) >= Version(oldest)
-    except InvalidVersion:  # nothing is found, or nothing that can be compared
+    except InvalidVersion:  # not found, or without a version that can be compared
         return False

@@ -1,7 +1,7 @@
 """A report of one's own measurements, as one file to keep: it opens in any browser, offline, with the pictures inside.
 
-A notebook's outputs vanish with the next run, and numbers without the machine they were measured on mean nothing. So a
-report starts with the machine and collects texts, tables and pictures in the order they come.
+A notebook's outputs vanish with the next run, and measurements mean little without the machine they were made on. So a
+report starts with the machine and collects texts, tables and pictures in the order they are added.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LabReport:
         self._parts.append(f"<p>{escape(words)}</p>")
 
     def quote(self, words: str) -> None:
-        """Add a text whose lines are kept, such as a sample or a schedule."""
+        """Add preformatted text, such as a sample or a schedule."""
         self._parts.append(f"<pre>{escape(words)}</pre>")
 
     def table(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -83,7 +83,7 @@ class LabReport:
 
 
 def machine() -> dict[str, str]:
-    """Where and when: what every measurement should carry along."""
+    """Where and when: what every measurement should state."""
     return {
         "date": datetime.date.today().isoformat(),
         "processor": platform.machine(),

@@ -1,4 +1,4 @@
-"""How far a learner has come, over everything that keeps a result, and where to go on."""
+"""How far a learner has come, over everything that stores a result, and where to go on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHECK: Final = "\u2713"
 class LessonState(NamedTuple):
     """One lesson: its predictions and challenges by key, and how each stands. right: True, False, None while open.
 
-    optional: those of both that stand in a part which one may leave out.
+    optional: those of both that are in an optional part.
     """
 
     lesson: Lesson

@@ -48,7 +48,7 @@ def headline(report: Report) -> str:
 
 
 def drawings(charts: tuple[Chart, ...]) -> list[Timeline | Standstill]:
-    """The charts, as far as they can be drawn: a schedule that cannot run, up to where it stands still."""
+    """The charts, as far as they can be drawn: a schedule that cannot run, up to where it stops."""
     return [drawing for chart in charts if (drawing := _drawing(chart)) is not None]
 
 
@@ -97,7 +97,7 @@ def _trouble(trouble: Trouble) -> list[str]:
     elif trouble.kind == "stopped" and trouble.where:
         lines.append("it was here:")
     where = [f"  line {line.number} in {line.function}:  {line.text}" for line in trouble.where]
-    lines += dict.fromkeys(where)  # a function that calls itself stands there once
+    lines += dict.fromkeys(where)  # a recursive function appears once
     return lines
 
 

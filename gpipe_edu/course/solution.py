@@ -31,7 +31,7 @@ def solution(key: str, give_up: bool = False) -> None:
 
 
 def reset(key: str) -> None:
-    """Start the notebook of an exercise anew. What you have written stays, in a copy with the date in its name.
+    """Start the notebook of an exercise over. What you have written is kept, in a copy with the date in its name.
 
     Raises ValueError for a key that does not exist.
     """

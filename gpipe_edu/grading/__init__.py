@@ -1,16 +1,16 @@
-"""A class: hand-ins found, answers cut out of them and judged in an enclosure, marks, and what people read of them.
+"""Grading a class: find hand-ins, cut answers out of them, judge these in an enclosure, mark, and write feedback.
 
-Nothing of a hand-in is run but the function that a task asks for and what it needs, and that in a process of its own
-that can touch nothing. The judge is that of `check`, and runs outside of that enclosure.
+Nothing in a hand-in is run but the function that a task asks for and what it needs, in a process of its own that can
+touch nothing. The judge is the one of `check`, and runs outside that enclosure.
 
 `submissions.py` finds hand-ins, `submitted_notebook.py` reads them, `cut.py` takes one function and what it needs out
 of a notebook without running it. `judges.py` hands it to workers (`judge_worker.py`) that fork a judge for each answer,
 while hand-ins are still being read. `journal.py` keeps each report, `marks.py` and `marking.toml` say what it is worth;
-`tables.py` and `feedback_pages.py` write it down, each file whole or not at all. Whatever goes wrong with one student's
-files is Refused, and that student's matter alone. Slips that cost only a part do not end the exam (`Exam.passed_over`),
-so a right answer to the rest is known to be right.
+`tables.py` and `feedback_pages.py` write the results, each file whole or not at all. Anything wrong with one student's
+files is Refused, and affects that student alone. Slips that cost only part of the mark do not end the exam
+(`Exam.passed_over`), so the rest of the answer is judged too.
 
 With `--in podman` the worker is in a container (`container.py`, `container_worker.py`), and the grader on this side of
-a pipe: with hand-ins and marks mounted, a hostile answer could read the ones and write the others. `skins/` is this
-judge inside of nbgrader and Gradescope, `handouts/` what a teacher hands out.
+a pipe: with hand-ins and marks mounted, a hostile answer could read the former and write the latter. `skins/` runs this
+judge inside nbgrader and Gradescope, `handouts/` makes what a teacher hands out.
 """

@@ -1,6 +1,7 @@
-"""Workers in a container, for systems that can't shut answers in themselves: macOS, and Linux without a new Landlock.
+"""Workers in a container, for systems that can't confine answers: macOS, and Linux without a recent Landlock.
 
-Nothing of the teacher's is in there, neither hand-ins nor marks: answers go in through a pipe, and reports come out.
+The container holds nothing of the teacher's, neither hand-ins nor marks: answers go in through a pipe, reports come
+out.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _BUILT: Final = 3600
 
 
 def workplace(engine: str, tell: Callable[[str], None]) -> Workplace:
-    """A container; its image is built if it is not there.
+    """A container; its image is built if it does not exist.
 
     Raises ValueError where there is no such engine, it does not run, or it can't build.
     """
@@ -77,7 +78,7 @@ def workplace(engine: str, tell: Callable[[str], None]) -> Workplace:
 
 
 def requirements() -> list[str]:
-    """The libraries that a judge needs, in the versions that are installed here. Raises ValueError if we are not."""
+    """The libraries that a judge needs, in the versions installed here. Raises ValueError if ours is not installed."""
     try:
         wanted = [Requirement(text) for text in metadata.requires("gpipe_edu") or ()]
     except metadata.PackageNotFoundError:
@@ -87,7 +88,7 @@ def requirements() -> list[str]:
 
 
 def _lay_out(context: Path) -> None:
-    """What the image is built from."""
+    """Write what the image is built from."""
     package = Path(gpipe_edu.__file__).parent
     shutil.copytree(package, context / "gpipe_edu", ignore=shutil.ignore_patterns("__pycache__"))
     (context / "requirements.txt").write_text("\n".join([*requirements(), ""]), encoding="utf-8")
@@ -115,7 +116,7 @@ def _ask(engine: str, *question: str) -> subprocess.CompletedProcess[str]:
 
 
 def _digest(context: Path) -> str:
-    """Another for every image that is not the same."""
+    """Identifies an image: different contents, different digest."""
     digest = hashlib.sha256(repr(sys.version_info[:2]).encode())
     for name in _names(context):
         digest.update(name.encode() + b"\0" + (context / name).read_bytes())

@@ -1,4 +1,4 @@
-"""A worker that is the first process of a container: with it the container ends, and whatever runs in there."""
+"""A worker that is the first process of a container: when it ends, so does the container with everything in it."""
 
 from __future__ import annotations
 

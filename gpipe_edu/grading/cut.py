@@ -1,8 +1,8 @@
 """An answer, cut out of a notebook without running it.
 
-What is taken is what a kernel would have had at the check cell for this one function: its definition, and the imports,
-definitions and assignments that it needs, down to the helpers of helpers, in their order. What a loop or a call made of
-a name is not taken along; that is said, by name. Line numbers stay those of the cells.
+The result is what a kernel would have had at the check cell for this one function: its definition, and the imports,
+definitions and assignments that it needs, down to the helpers of helpers, in their order. What a loop or a call did to
+a name is left out; a note says so, with the name. Line numbers stay those of the cells.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _TIMERS: Final = ("%%time", "%%timeit", "%%capture", "%%prun")
 
 
 class Answer(NamedTuple):
-    """One answer as it was found. state: "cut", "unwritten", "broken" (its cell is no Python) or "missing".
+    """One answer as found. state: "cut", "unwritten", "broken" (its cell is not valid Python) or "missing".
 
-    parts: cell and text of each statement that was taken, with the line it begins in. notes: what a person should know.
-    sources: the texts of the cells.
+    parts: cell, first line and text of each statement that was taken. notes: what a person should know. sources: the
+    texts of the cells.
     """
 
     state: str
@@ -47,11 +47,11 @@ class Answer(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The same for answers that need be judged only once."""
+        """Equal for answers that need to be judged only once."""
         return hashlib.sha256(json.dumps([self.function, self.parts]).encode()).hexdigest()[:20]
 
     def packed(self) -> Packed:
-        """As a function on its way to another process, where it is made."""
+        """The answer as a packed function, which is made where it is unpacked."""
         body = pickle.dumps(_Made(self.parts, self.function))
         return Packed(self.function, body, dict(self.sources), {}, self.digest)
 
@@ -67,7 +67,7 @@ class _Made:
 
 
 def make(parts: Sequence[tuple[str, int, str]], function: str) -> Callable[..., Any]:
-    """Run the statements of an answer, as a notebook's, and return its function. For a process that may run them."""
+    """Run the statements of an answer as a notebook would, and return its function. Only for a confined process."""
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     flags = 0
@@ -80,7 +80,7 @@ def make(parts: Sequence[tuple[str, int, str]], function: str) -> Callable[..., 
 
 
 class _Statement(NamedTuple):
-    """binds: the names that it gives a value, or changes. uses: the names that it needs."""
+    """binds: the names that it binds or whose objects it changes. uses: the names that it needs."""
 
     cell: Cell
     node: ast.stmt
@@ -130,14 +130,14 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
 
 
 def may_have(exercise: Exercise, cells: Sequence[Cell]) -> bool:
-    """Whether it is worth while to look for an answer in these cells."""
+    """Whether it is worth looking for an answer in these cells."""
     wanted = f"{exercise.cell}-answer"
     return any(cell.grade_id == wanted or _defines(cell, exercise.function) for cell in cells)
 
 
-@lru_cache(maxsize=10_000)  # most cells are the course's own, and the same for everybody
+@lru_cache(maxsize=10_000)  # most cells are the course's own, and the same in all hand-ins
 def _parsed(cell: Cell) -> tuple[tuple[_Statement, ...], str, str]:
-    """Its statements, what was left out of it, and, if it is no Python, where not."""
+    """Its statements, a note on what was left out, and, if it is not valid Python, where it fails."""
     text, note = without_magics(cell.source)
     try:
         return tuple(_statements(cell, text)), note, ""
@@ -147,7 +147,7 @@ def _parsed(cell: Cell) -> tuple[tuple[_Statement, ...], str, str]:
 
 
 def without_magics(source: str) -> tuple[str, str]:
-    """The source as Python, line for line, and a word on what was left out of it, "" if nothing was."""
+    """The source as Python, line for line, and a note on what was left out, "" if nothing was."""
     first = source.lstrip().partition("\n")[0].strip()
     if first.startswith("%%"):
         if not first.startswith(_TIMERS):
@@ -174,7 +174,7 @@ def _defines(cell: Cell, name: str) -> bool:
 
 
 def _is_stub(statement: _Statement, name: str) -> bool:
-    """Whether its whole body is the stub's `raise NotImplementedError`, after whatever is only said."""
+    """Whether its body is only the stub's `raise NotImplementedError`, apart from a docstring."""
     node = statement.node
     if not isinstance(node, _DEFINITIONS) or node.name != name:
         return False
@@ -210,7 +210,7 @@ def _statements(cell: Cell, text: str) -> Iterator[_Statement]:
 
 
 def _text(lines: list[str], node: ast.stmt, first: int) -> str:
-    """The lines of a statement; of a line with several statements, its own part of it, at its place."""
+    """The lines of a statement; in a line with several statements, its own part only."""
     part = lines[first - 1 : node.end_lineno]
     part[-1] = part[-1].encode()[: node.end_col_offset].decode(errors="ignore")
     if node.col_offset and first == node.lineno:  # behind a semicolon
@@ -219,7 +219,7 @@ def _text(lines: list[str], node: ast.stmt, first: int) -> str:
 
 
 def _takes(node: ast.stmt) -> bool:
-    """Whether a statement is taken along: those that define; an `if` or a `try` with nothing else in it, too."""
+    """Whether a statement is taken: those that define, and an `if` or a `try` that contains nothing else."""
     if isinstance(node, ast.If | ast.Try):
         inside = [*node.body, *node.orelse, *getattr(node, "finalbody", ())]
         inside += [one for handler in getattr(node, "handlers", ()) for one in handler.body]
@@ -228,12 +228,12 @@ def _takes(node: ast.stmt) -> bool:
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
-    """The names that a statement binds in its notebook, or whose objects it changes by an assignment or a method."""
+    """The names that a statement binds in its notebook, or whose objects it changes by assignment or by a method."""
     if isinstance(node, _DEFINITIONS):
         yield node.name
         return
     if isinstance(node, ast.Import | ast.ImportFrom):
-        if getattr(node, "module", "") == "__future__":  # holds for all that follows
+        if getattr(node, "module", "") == "__future__":  # applies to all that follows
             yield "*"
         yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
         return
@@ -256,7 +256,7 @@ def _base(node: ast.expr) -> str:
 
 
 def _used(node: ast.AST, table: symtable.SymbolTable) -> Iterator[str]:
-    """The names that a statement needs of its notebook."""
+    """The names that a statement needs from its notebook."""
     outermost = table.get_type() == "module"
     yield from (one.get_name() for one in table.get_symbols() if one.is_global() or (outermost and one.is_referenced()))
     for inner in table.get_children():
@@ -267,7 +267,7 @@ def _used(node: ast.AST, table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _needed(name: str, statements: list[_Statement]) -> tuple[tuple[tuple[str, int, str], ...], list[str]]:
-    """The statements that `name` needs, in their order, and what is said of those that were not taken."""
+    """The statements that `name` needs, in their order, and notes on those that were not taken."""
     wanted, size = {name}, 0
     while size < len(wanted):
         size = len(wanted)

@@ -1,6 +1,6 @@
-"""What people read: one page for the class, and one for each student, each a file that needs no network.
+"""Feedback as HTML: one page for the class, and one for each student, each a file that needs no network.
 
-By its own policy the browser refuses whatever would leave it.
+Its content security policy blocks all requests to other hosts.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _COLOURS: Final = {
 
 
 def write(out: Path, graded: Class) -> Class:
-    """feedback/STUDENT.html for everybody, and class.html. Raises OSError.
+    """Write feedback/STUDENT.html for each student, and class.html. Raises OSError.
 
-    Returns the class as it stands there: where nothing can be said of an answer's mark, it is refused.
+    Returns the class as shown there: marks that could not be rendered are refused.
     """
     folder = out / "feedback"
     folder.mkdir(exist_ok=True)
@@ -68,7 +68,7 @@ def write(out: Path, graded: Class) -> Class:
 
 
 def class_page(graded: Class) -> str:
-    """How the class stands: marks, misconceptions with the chart that shows each, and what to put to the vote."""
+    """The state of the class: marks, misconceptions with the chart that shows each, and what to put to the vote."""
     students = len(graded.marks)
     totals = [total(row) for row in graded.marks.values()]
     parts = [
@@ -91,7 +91,7 @@ def class_page(graded: Class) -> str:
 
 
 def student_page(student: str, said: Sequence[tuple[Mark, list[str]]]) -> str:
-    """What one student reads, and nobody else's anything. said: each mark, and what `as_html` says of it."""
+    """What one student reads, with nothing of any other student. said: each mark, and what `as_html` says of it."""
     row = {one.key: one for one, _ in said}
     largest = sum(points(key) for key in row)
     whole = total(row)
@@ -106,7 +106,7 @@ def student_page(student: str, said: Sequence[tuple[Mark, list[str]]]) -> str:
 
 
 def as_html(one: Mark) -> tuple[Mark, list[str]]:
-    """The mark and what there is to say of it, as HTML; if that can't be put together, the mark is refused."""
+    """The mark and its feedback as HTML; if that can't be rendered, the mark is refused."""
     try:
         with refusing("what was found"):
             return one, _explain(one)
@@ -134,7 +134,7 @@ def _explain(one: Mark) -> list[str]:
 
 def _charts(charts: Sequence[Chart]) -> list[str]:
     found = []
-    with suppress(ValueError, TypeError, IndexError, OverflowError):  # rows that an answer has made may be anything
+    with suppress(ValueError, TypeError, IndexError, OverflowError):  # rows made by an answer may be anything
         small = tuple(chart for chart in charts if len(chart.rows.split()) <= _MOST_OPS)
         drawn = drawings(small)
         found = [f"<figure>{compare(*drawn).to_svg()}</figure>"] if drawn else []
@@ -182,7 +182,7 @@ def _by_task(graded: Class) -> str:
 
 
 def _slips(graded: Class) -> list[tuple[str, str, list[Finding]]]:
-    """Task, slip, and the findings of all who had it, the commonest first."""
+    """Task, slip, and the findings of all students who had it, the most common first."""
     found: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for row in graded.marks.values():
         for key, one in row.items():
@@ -204,7 +204,7 @@ def _beliefs(graded: Class) -> list[str]:
 
 
 def _votes(graded: Class) -> list[str]:
-    """The predictions that belong to the tasks which most got wrong."""
+    """The predictions that belong to the tasks most often wrong."""
     lost: Counter[str] = Counter()
     for key, _, findings in _slips(graded):
         lost[key] += len(findings)

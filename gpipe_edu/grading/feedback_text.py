@@ -1,4 +1,4 @@
-"""What is said of one mark, on a page and where only text can be shown."""
+"""The feedback on one mark, on a page and where only text can be shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tables import number
 
 
 def student_report(report: Report) -> Report:
-    """The report that a student reads: of an answer that is right but for promises, the one about the first of them."""
+    """The report that a student reads: for an answer that only breaks promises, the one about the first of them."""
     if report.state == "passed" and report.passed_over:
         return report._replace(state="wrong", finding=report.passed_over[0], success=None)
     return report
@@ -23,6 +23,6 @@ def worth(mark: Mark) -> str:
 
 
 def as_text(mark: Mark) -> str:
-    """What a student reads of one task."""
+    """What a student reads about one task."""
     body = mark.why if mark.report is None else plain(as_markdown(student_report(mark.report)))
     return "\n".join([body, *(f"({note})" for note in mark.notes)])

@@ -1,7 +1,7 @@
-"""Grading a class: find, cut, judge what is not judged yet, and mark.
+"""Grading a class: find, cut, judge what has not been judged yet, and mark.
 
-Whatever comes out depends on the answers and the seeds alone: not on the order of hand-ins, on how many are judged at
-once, or on how often one was interrupted.
+The result depends on the answers and the seeds alone: not on the order of hand-ins, on how many are judged at once, or
+on how often grading was interrupted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Wish(NamedTuple):
 
 
 class Class(NamedTuple):
-    """marks: by student, then by task. seeds: those that everybody was judged with."""
+    """marks: by student, then by task. seeds: those that all answers were judged with."""
 
     marks: dict[str, dict[str, Mark]]
     seeds: tuple[int, ...]
@@ -54,7 +54,7 @@ class Class(NamedTuple):
 
 
 def tasks_of(wanted: str) -> tuple[str, ...]:
-    """The keys that "02,07" or "ex02/clock" name, in reading order; all for "". Raises ValueError."""
+    """The keys named by "02,07" or "ex02/clock", in reading order; all for "". Raises ValueError."""
     chosen: set[str] = set()
     for name in filter(None, (part.strip() for part in wanted.split(","))):
         found = {key for key in all_exercises() if name in (key, key[2:4], key[:4], str(int(key[2:4])))}
@@ -67,7 +67,7 @@ def tasks_of(wanted: str) -> tuple[str, ...]:
 def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None]) -> Class:
     """The marks of a class. Judges only what the journal in `out` does not know yet.
 
-    Raises ValueError where the cage would stand open, OSError where `out` can't be written.
+    Raises ValueError where answers could not be confined, OSError where `out` can't be written.
     """
     out.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out / ".lock", timeout=0)
@@ -103,7 +103,7 @@ def one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
 
 
 def shut(judges: Judges, wish: Wish) -> str:
-    """What holds here, in a line. Raises ValueError if that is too little."""
+    """The confinement in force here, in a line. Raises ValueError if it is too weak."""
     if wish.trust:
         return "Not shut here, because of --trust: files, network, signals. Answers run as you."
     held = judges.probe()
@@ -126,7 +126,7 @@ def shut(judges: Judges, wish: Wish) -> str:
 
 
 class Found(NamedTuple):
-    """A task of one student: the answer that counts, or why there is none."""
+    """One student's task: the answer that counts, or why there is none."""
 
     exercise: Exercise
     answer: Answer | None
@@ -142,7 +142,7 @@ def answer_state(found: Found) -> str:
 
 
 class _Book(NamedTuple):
-    """What one file has: answers by task, and the tasks whose answer cell is in it by nbgrader's name."""
+    """The content of one file: answers by task, and the tasks whose answer cell has nbgrader's name in it."""
 
     file: File
     answers: dict[str, Answer]
@@ -186,7 +186,7 @@ def _found(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, st
 
 
 def _may_be_of(exercise: Exercise, file: File) -> bool:
-    """Whether its name has the number of the exercise's notebook, or that of none."""
+    """Whether its name has the number of the exercise's notebook, or no such number."""
     numbers = {one.notebook.split("_")[1] for one in all_exercises().values()}
     there = {number for number in numbers if f"_{number}_" in f"_{file.path.name}"}
     return not there or exercise.notebook.split("_")[1] in there
@@ -220,7 +220,7 @@ class _Reading:
 def _tasks(
     rows: Iterable[dict[str, Found]], seeds: Sequence[int], known: Callable[[Question], bool]
 ) -> Iterator[Task | None]:
-    """What there is to judge, equal answers once; None after each row, which may have nothing new."""
+    """The tasks to judge, equal answers once; None after each row, which may have nothing new."""
     seen: set[Question] = set()
     for row in rows:
         for found in row.values():
@@ -238,7 +238,7 @@ def _tasks(
 def _outcomes(
     journal: Journal, reading: _Reading, seeds: Sequence[int], wish: Wish, tell: Callable[[str], None]
 ) -> dict[Question, Outcome]:
-    """The outcome of every answer with every seed, of which those that are new are judged now."""
+    """The outcome of every answer with every seed; those that are new are judged now."""
     outcomes: dict[Question, Outcome] = {}
     new: list[Task] = []
 
@@ -296,7 +296,7 @@ def _mark(found: Found, outcomes: dict[Question, Outcome], seeds: Sequence[int],
 
 
 def _seeds(out: Path, count: int) -> tuple[int, ...]:
-    """The seeds of this class: drawn once, so that nobody can know them, and kept, so that all have the same."""
+    """The seeds of this class: drawn at random, so they can't be guessed, and stored, so all answers get the same."""
     path = out / "seeds.json"
     known: list[int] = []
     if path.exists():

@@ -1,6 +1,6 @@
-"""What has been judged already, so that who is interrupted, or gets late hand-ins, judges only what is new.
+"""What has been judged already, so that after an interruption, or with late hand-ins, only what is new is judged.
 
-A line per report, on the disk before the next one is begun. A line that was cut off by a power cut is passed over.
+A line per report, on disk before the next one is begun. A line truncated by a power cut is skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .marks import promises
 
 
 class Question(NamedTuple):
-    """One answer to be judged with one seed. judge: the checks' own version, so that new checks judge anew."""
+    """One answer to be judged with one seed. judge: the checks' own version, so that new checks judge again."""
 
     key: str
     digest: str
@@ -31,7 +31,7 @@ class Question(NamedTuple):
 
 
 class Journal:
-    """`path`: its file. Raises OSError where it can't be read or written."""
+    """Reports in the file `path`. Raises OSError where it can't be read or written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,11 +49,11 @@ class Journal:
         return self._known.get(question)
 
     def add(self, question: Question, report: Report) -> None:
-        """Keep a report. Raises OSError."""
+        """Store a report. Raises OSError."""
         entry = {"question": question, "report": json.loads(plain.encode(report))}
         with name_errors(self._path), self._path.open("ab") as file:
             if file.tell():
-                file.write(b"\n")  # in front: the last line may be half a one
+                file.write(b"\n")  # in front: the last line may be incomplete
             file.write(json.dumps(entry).encode())
             file.flush()
             os.fsync(file.fileno())
@@ -67,7 +67,7 @@ def unpack(data: Any) -> Report:
 
 @cache
 def judge_version(key: str) -> str:
-    """Changes when anything changes that a verdict may depend on."""
+    """A version that changes with anything that a verdict may depend on."""
     digest = hashlib.sha256(repr(promises(key)).encode())
     folder = Path(gpipe_edu.course.__file__).parent
     for path in sorted([*folder.glob("*.py"), *folder.glob("exercise/**/*.py"), *folder.glob("exercise/**/*.toml")]):

@@ -1,7 +1,7 @@
-"""A process that judges one answer after another, each in a process forked from it, so that nobody waits for imports.
+"""A process that judges one answer after another, each in a process forked from it, so that imports are done once.
 
-It hears a message, and says what was found: the report, or why there is none. All that an answer has started is ended
-before the next one is taken, and also when whoever asks has gone in the middle.
+It reads a message and answers with the report, or with the reason why there is none. Every process that an answer has
+started is killed before the next message is read, and also if the grader goes away in between.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MEMORY: Final = 6 * 2**30
 
 
 def main(enclosure: Enclosure = CAGE) -> None:
-    """Judge until nobody asks any more, answers in `enclosure`."""
+    """Judge, with answers in `enclosure`, until the pipe to the grader is closed."""
     orphans.adopt()
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -49,14 +49,14 @@ def main(enclosure: Enclosure = CAGE) -> None:
             importlib.import_module(exercise.module)
             seconds = wall(exercise.seconds) + 2 * START
             frames.write(answers, plain.encode(_apart(message, seconds, questions, enclosure)))
-            namespaces.die_with_parent()  # what follows may take seconds, and there is nothing now to be ended
-            _load()  # only now, so that the first answer waits for nothing that it does not need
+            namespaces.die_with_parent()  # what follows may take seconds, and there is nothing to kill now
+            _load()  # only now, so that the first answer waits only for what it needs
             namespaces.outlive_parent()
 
 
 @cache
 def _load() -> None:
-    """What answers and judges import, once for all."""
+    """Import once what answers and judges need."""
     import gpipe_edu.distributed.rank
     import gpipe_edu.reference
 
@@ -94,11 +94,11 @@ def _apart(message: dict[str, Any], seconds: float, asker: BinaryIO, enclosure: 
 
 
 def _until(reading: int, seconds: float, asker: BinaryIO) -> bytes | None:
-    """All that is written until it is closed; None if it takes longer, is too much, or nobody wants it any more."""
+    """All that is written until the pipe is closed; None if it takes too long, is too much, or the grader has gone."""
     deadline, data = time.monotonic() + seconds, b""
     while (left := deadline - time.monotonic()) > 0 and len(data) < _LARGEST:
         ready = select.select([reading, asker.fileno()], [], [], left)[0]
-        if asker.fileno() in ready:  # who waits for an answer asks nothing: nobody is at the pipe's other end any more
+        if asker.fileno() in ready:  # the grader sends nothing while it waits: it has closed the pipe
             return None
         if ready:
             piece = os.read(reading, 2**16)
@@ -109,7 +109,7 @@ def _until(reading: int, seconds: float, asker: BinaryIO) -> bytes | None:
 
 
 def _do(message: dict[str, Any], writing: int, enclosure: Enclosure) -> None:
-    """In the forked process: judge, and write down what was found."""
+    """In the forked process: judge, and write the result to the pipe."""
     try:
         namespaces.die_with_parent()
         if "probe" in message:

@@ -1,4 +1,4 @@
-"""Judges at work: answers in, reports out, as many at once as wanted, and each that was disturbed once more, alone."""
+"""A pool of judges: answers in, reports out, several at once; a disturbed run is repeated once, alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FAREWELL: Final = 5.0
 
 
 class Workplace(NamedTuple):
-    """Where answers are judged. command: what starts a worker there, () on this machine. name: for people."""
+    """Where answers are judged. command: what starts a worker there, () on this machine. name: as shown to people."""
 
     enclosure: Enclosure
     command: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ HERE: Final = Workplace(CAGE)
 
 
 class Task(NamedTuple):
-    """One answer to be judged. name: whatever its owner knows it by."""
+    """One answer to be judged. name: identifies it to the caller."""
 
     name: Any
     exercise: Exercise
@@ -78,12 +78,12 @@ class Judges:
     def __exit__(self, *error: object) -> None:
         for one in self._workers:
             one.close(for_good=True)
-        for thread in self._threads:  # whose worker answers no more
+        for thread in self._threads:  # of a worker that no longer answers
             thread.join(_FAREWELL)
         self._folder.cleanup()
 
     def probe(self) -> Held:
-        """What is shut to answers here; to be asked before any is judged."""
+        """What is closed to answers here; to be called before any is judged."""
         answer = self._workers[0].ask({"probe": True}, START)
         self._held = Held(*answer.get("held", ()))
         return self._held
@@ -123,7 +123,7 @@ class Judges:
                     yield task, outcome
         finally:
             for number in range(len(self._workers)):
-                waiting.put((-1.0, -number, None))  # before all that is waiting still
+                waiting.put((-1.0, -number, None))  # ahead of all that still wait
         for task in again:
             yield task, self._ask(self._workers[0], task)[0]
 
@@ -141,20 +141,20 @@ class Judges:
             answer = one.ask(message, wall(task.exercise.seconds) + _LIMIT)
             if "report" in answer:
                 return Outcome(unpack_report(answer["report"])), False
-        except Exception as error:  # in a thread, which has to go on, or all would wait for it for ever
+        except Exception as error:  # in a thread, which must go on, or all would wait for it forever
             return Outcome(None, f"the judge's report can't be read ({type(error).__name__}: {error})"), True
         return Outcome(None, str(answer.get("why", "the judge gave no report"))), bool(answer.get("busy", True))
 
 
 class _Running(NamedTuple):
-    """A process, and the way of questions to it."""
+    """A process, and the pipes to and from it."""
 
     process: subprocess.Popen[bytes]
     questions: frames.Sender
 
 
 class _Worker:
-    """A worker's process, which is started when it is first asked, and anew if it has ended."""
+    """A worker's process, started at the first question, and restarted if it has ended."""
 
     def __init__(self, folder: str, place: Workplace) -> None:
         self._folder, self._place, self._over = folder, place, False
@@ -165,7 +165,7 @@ class _Worker:
         """The answer of `judge_worker.main`; {"why": ...} if none comes in time."""
         with suppress(OSError, EOFError, ValueError):
             running = self._process()
-            if running is not None:  # it may be closed meanwhile, by another thread
+            if running is not None:  # another thread may close it meanwhile
                 running.questions.send(plain.encode(message))
                 answer = plain.decode(_read(running.process, time.monotonic() + seconds))
                 if isinstance(answer, dict):
@@ -174,14 +174,14 @@ class _Worker:
         return {"why": "the judge's process has ended", "busy": True}
 
     def close(self, for_good: bool = False) -> None:
-        """End it; whatever it has started ends with it. for_good: no other takes its place."""
+        """Kill it and everything that it has started. for_good: it is not restarted."""
         with self._lock:
             self._over = self._over or for_good
             running, self._running = self._running, None
         if running is None:
             return
         process, questions = running
-        questions.close()  # it takes that as a sign to end all it has started
+        questions.close()  # at which it kills all it has started
         with suppress(subprocess.TimeoutExpired):
             process.wait(_FAREWELL)
         process.kill()
@@ -214,7 +214,7 @@ class _Worker:
             stderr=sys.stderr,
             env=None if self._place.command else environment,
             cwd=self._folder,
-            start_new_session=True,  # Ctrl-C is for us, who end it
+            start_new_session=True,  # Ctrl-C reaches us, and we kill it
         )
         return _Running(process, frames.Sender(process.stdin))  # type: ignore[arg-type]  # it is a pipe
 

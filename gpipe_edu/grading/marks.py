@@ -1,4 +1,4 @@
-"""What an answer is worth: points per task, of which a broken promise beside a right algorithm costs only a part."""
+"""What an answer is worth: points per task; a broken promise in an otherwise right answer costs only a part of them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def share(report: Report) -> float:
 
 
 def mark(reports: Sequence[Report], all_or_nothing: bool = False, notes: tuple[str, ...] = ()) -> Mark:
-    """The mark for the reports of one answer with several seeds: that of the worst."""
+    """The mark for the reports of one answer with several seeds: that of the worst report."""
     worst = min(reports, key=share)
     part = share(worst)
     state = worst.state if worst.state != "passed" else "passed" if part == 1 else "partly"

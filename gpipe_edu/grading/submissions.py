@@ -1,6 +1,6 @@
-"""Who has handed in what, however it was collected: folders, or an archive of Moodle, Canvas, Gradescope, nbgrader.
+"""Which student has handed in what: from folders, or from an archive of Moodle, Canvas, Gradescope or nbgrader.
 
-How hand-ins lie is found by looking, and told. An archive is read where it is: nothing of it is unpacked to a disk.
+The layout of hand-ins is detected and reported. An archive is read in place: nothing is unpacked to disk.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _AGAIN: Final = re.compile(r"(\s?\(\d+\)|-\d+|[ _-]?(copy|Copy)\d*)$")
 
 
 class File(NamedTuple):
-    """One file that was handed in. path: from where one looked, or in its archive. time: of its last change.
+    """One file that was handed in. path: relative to the searched folder or archive. time: of its last change.
 
-    read: its bytes, or Refused. shut: it is an archive or a folder that can't be looked into, and may hold notebooks.
+    read: returns its bytes, or raises Refused. shut: it is an unreadable archive or folder, which may hold notebooks.
     """
 
     path: PurePosixPath
@@ -62,13 +62,13 @@ class File(NamedTuple):
 
     @property
     def version(self) -> int:
-        """That a browser has added, as in "clock (2).ipynb"."""
+        """The number that a browser has added, as in "clock (2).ipynb"."""
         found = re.search(r"\((\d{1,9})\)$|-(\d{1,9})$", self.path.stem)
         return int(found[1] or found[2]) if found else 0
 
 
 class HandedIn(NamedTuple):
-    """Everything that was found. layout: how it lies, in a sentence. notes: what was passed over, and why."""
+    """Everything that was found. layout: how it is organised, in a sentence. notes: what was skipped, and why."""
 
     layout: str
     students: dict[str, list[File]]
@@ -78,7 +78,7 @@ class HandedIn(NamedTuple):
 def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
     """The hand-ins in a folder or an archive. student: a regular expression whose first group in a path is its student.
 
-    out: a folder that is nobody's, where the marks are. Raises ValueError for a place that holds none.
+    out: the folder with the marks, which belongs to no student. Raises ValueError for a place that holds none.
     """
     notes: list[str] = []
     files = list(_files(place, notes, out))
@@ -106,12 +106,12 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
 
 
 def newest_first(files: Iterable[File]) -> list[File]:
-    """In the order in which they count."""
+    """In the order in which they count, the newest first."""
     return sorted(files, key=lambda file: (file.time, file.version, str(file.path)), reverse=True)
 
 
 def books_in(place: Path, notes: list[str]) -> Iterator[File]:
-    """What may hold an answer, in one student's folder or archive; `notes` gets what was passed over."""
+    """The files that may hold an answer, in one student's folder or archive; `notes` gets what was skipped."""
     try:
         yield from filter(_may_answer, _files(place, notes, None))
     except ValueError as error:
@@ -128,7 +128,7 @@ def _may_answer(file: File) -> bool:
 
 
 def _files(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
-    """All but what editors and systems hide beside their files."""
+    """All files but those that editors and systems hide."""
     return (file for file in _walked(place, notes, out) if not file.path.name.startswith((".", "~$")))
 
 
@@ -141,7 +141,7 @@ def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
     if not place.is_dir():
         raise ValueError(f"{place} does not exist; give the folder of all hand-ins, or a zip archive of it")
     count, waiting = 0, [place]
-    while waiting:  # not os.walk, which calls itself: a thousand folders, each in the one before, would end it
+    while waiting:  # not os.walk, which is recursive: a thousand nested folders would stop it
         folder = waiting.pop()
         try:
             found = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -173,7 +173,7 @@ def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads to itself, say
+    except OSError:  # such as a link that leads to itself
         return False
 
 
@@ -190,12 +190,12 @@ def _short(path: Path, place: Path) -> PurePosixPath:
 
 
 def _readable(name: str) -> str:
-    """A file's name as text that can be written down, whatever bytes it is made of; others have other text."""
+    """A file's name as encodable text, even if its bytes are not; distinct names stay distinct."""
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _shut(path: PurePosixPath, why: str, notes: list[str]) -> File:
-    """What can't be looked into, so that its student is told why."""
+    """An archive or folder that can't be read, so that its student is told why."""
 
     def read() -> bytes:
         raise Refused(why)
@@ -205,7 +205,7 @@ def _shut(path: PurePosixPath, why: str, notes: list[str]) -> File:
 
 
 def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
-    """A file of a folder; of an archive, what is in it."""
+    """The file itself, or the files in it if it is an archive."""
     try:
         with refusing(short.name):
             try:
@@ -223,10 +223,10 @@ def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
 
 
 def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) -> Iterator[File]:
-    """The files of the archive `name`, which is "" for that of the class. Raises Refused for what is no archive."""
+    """The files of the archive `name`, which is "" for that of the class. Raises Refused if it is not an archive."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
-    except Exception as error:  # zipfile's own, and those that it does not expect
+    except Exception as error:  # zipfile's own errors, and those it does not expect
         raise Refused(f"{name.name or 'this file'} is no zip archive: {error}") from None
     inside = name.with_suffix("") if name.name else name
     members = archive.infolist()
@@ -274,8 +274,8 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int = LARGE
             raise Refused(f"{member.filename} is compressed in a way that is not read; zip it in the ordinary way")
         try:
             with archive.open(member) as file:
-                return file.read(most)  # whatever size it claims to have
-        except Exception as error:  # zipfile's own, zlib's and others
+                return file.read(most)  # regardless of the size that it claims
+        except Exception as error:  # errors of zipfile, zlib and others
             raise Refused(f"{member.filename} can't be read: {error}") from None
 
     return read
@@ -302,7 +302,7 @@ def _by_looking(place: Path, files: list[File]) -> tuple[str, list[tuple[str, Fi
 
 
 def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]:
-    """How the notebooks lie, in a sentence, and whose a file is, "" for nobody's."""
+    """How the notebooks are organised, in a sentence, and whose a file is, "" if no student's."""
     books = [file for file in files if _is_book(file)] or [file for file in files if file.shut]
     if all("submitted" in file.path.parts for file in books):
         return "nbgrader's: submitted/STUDENT/SHEET/*.ipynb", _submitter
@@ -320,7 +320,7 @@ def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]
     if all(heads) and all(map(_GRADESCOPE.fullmatch, heads)):
         names = _submitters(file for file in files if len(file.path.parts) == depth + 1)
         return "Gradescope's export", lambda file: names.get(head(file), head(file))
-    if all(_CANVAS.fullmatch(top(file)) for file in books):  # files, and archives that hold some
+    if all(_CANVAS.fullmatch(top(file)) for file in books):  # files, and archives that hold files
         return "Canvas': NAME_NUMBER_NUMBER_FILE", _namesakes_apart(_CANVAS, top, files)
     if not any(heads):
         layout = "notebooks in one folder, named EXERCISE_STUDENT or STUDENT_EXERCISE"
@@ -332,14 +332,14 @@ def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]
 
 
 def _submitter(file: File) -> str:
-    """In nbgrader's own folders."""
+    """The student of a file in nbgrader's own folders."""
     parts = file.path.parts
     place = parts.index("submitted") + 1 if "submitted" in parts else len(parts)
     return parts[place] if place + 1 < len(parts) else ""
 
 
 def _namesakes_apart(pattern: re.Pattern[str], said: Callable[[File], str], files: list[File]) -> Callable[[File], str]:
-    """By the name in what a platform says of a file, and by its number, too, where several have that name."""
+    """By the name that a platform gives a file, and by its number, too, where several students have that name."""
     numbers: dict[str, set[str]] = defaultdict(set)
     for file in files:
         if found := pattern.fullmatch(said(file)):
@@ -356,7 +356,7 @@ def _namesakes_apart(pattern: re.Pattern[str], said: Callable[[File], str], file
 
 
 def _common(books: list[File]) -> int:
-    """How many folders all paths begin with, as an archive of one folder has; one folder may be its only student's."""
+    """How many leading folders all paths share, as in an archive of one folder; that one may be the only student's."""
     depth = 0
     while len({file.path.parts[: depth + 1] for file in books}) == 1 and all(
         len(f.path.parts) > depth + 2 for f in books
@@ -366,7 +366,7 @@ def _common(books: list[File]) -> int:
 
 
 def _rest(path: PurePosixPath) -> str:
-    """What a file's name says beside the exercise's."""
+    """What is left of a file's name without the exercise's."""
     stem = _AGAIN.sub("", path.stem)
     for notebook in {one.notebook for one in all_exercises().values()}:
         for name in (notebook, notebook.removeprefix("exercise_")):
@@ -380,7 +380,7 @@ def _only(place: Path) -> str:
 
 
 def _submitters(beside: Iterable[File]) -> dict[str, str]:
-    """Gradescope's names, from its own file beside the folders; one in a folder would be a student's."""
+    """Gradescope's names, from its own file beside the folders; such a file inside a folder would be a student's."""
     names: dict[str, str] = {}
     for file in beside:
         if file.path.name == "submission_metadata.yml":
@@ -394,7 +394,7 @@ def _submitters(beside: Iterable[File]) -> dict[str, str]:
 
 
 def file_name(student: str, taken: set[str]) -> str:
-    """A name that any disk takes, and that nobody else has."""
+    """A name that is valid on any file system and not `taken` by another student."""
     name = re.sub(r"[^\w .@-]", "_", student).strip(" .")[:80].encode()[:_LONGEST_NAME].decode(errors="ignore")
     name = name or "student"
     found, count = name, 1

@@ -1,4 +1,4 @@
-"""The cells of a notebook that somebody has handed in, whatever it is: nothing in it is trusted, and nothing is run."""
+"""The cells of a notebook that was handed in: nothing in it is trusted, and nothing is run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Refused(ValueError):
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Around work on what one student has handed in: whatever goes wrong is Refused, and so nobody else's matter."""
+    """Around work on one student's hand-in: any error becomes Refused, and so affects no other student."""
     try:
         yield
     except Refused:
@@ -49,7 +49,7 @@ class Cell(NamedTuple):
 
 
 def cell(kind: str, source: str, name: str, grade_id: str = "") -> Cell:
-    """A cell whose lines end as they do for Python, be it by a carriage return, and whose text can be written down."""
+    """A cell with line ends as Python sees them, carriage returns included, and with encodable text."""
     return Cell(kind, escape("".join(lines_of(source))), name, grade_id)
 
 
@@ -76,15 +76,15 @@ def read(data: bytes, what: str = "this file") -> list[Cell]:
 
 
 def of(path: Path) -> list[Cell]:
-    """The cells of a file. Raises Refused."""
+    """The cells of a file that was handed in. Raises Refused."""
     with refusing(path.name):
         return read(bytes_of(path), path.name)
 
 
 def bytes_of(path: Path, most: int = LARGEST) -> bytes:
-    """What is in a file, but no more than one byte over `most`. Raises Refused.
+    """A file's content, but no more than one byte over `most`. Raises Refused.
 
-    Only a regular file is opened: a pipe would keep us waiting for ever.
+    Only a regular file is opened: a pipe would block forever.
     """
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
@@ -96,7 +96,7 @@ def bytes_of(path: Path, most: int = LARGEST) -> bytes:
 
 
 def _text(data: bytes, what: str) -> str:
-    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"  # with a mark or without
+    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"  # with or without a BOM
     try:
         return data.decode(encoding)
     except UnicodeDecodeError:

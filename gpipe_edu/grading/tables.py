@@ -21,7 +21,7 @@ from .marks import Mark, points
 
 
 class Roster(NamedTuple):
-    """A list of participants: its columns, its rows, and whose each row is, where somebody has handed in."""
+    """A list of participants: its columns, its rows, and the student of each row that has handed in."""
 
     columns: list[str]
     rows: list[dict[str, str]]
@@ -29,9 +29,9 @@ class Roster(NamedTuple):
 
 
 def roster(path: Path, students: Sequence[str]) -> Roster:
-    """A roster whose rows are found again among the students, by the column or the two that fit most of them.
+    """A roster whose rows are matched with the students, by the one or two columns that match most of them.
 
-    Raises ValueError for a file in which none is found.
+    Raises ValueError for a file in which none matches.
     """
     text = path.read_bytes().decode("utf-8-sig", errors="replace")
     reader = csv.DictReader(io.StringIO(text, newline=""), dialect=_dialect(text))
@@ -57,7 +57,7 @@ def roster(path: Path, students: Sequence[str]) -> Roster:
 
 
 def write(out: Path, graded: Class, who: Roster | None) -> None:
-    """All tables, each at once or not at all. Raises OSError."""
+    """Write all tables, each whole or not at all. Raises OSError."""
     keys = _keys(graded)
     write_whole(out / "marks.csv", _marks(graded, keys, who))
     write_whole(out / "answers.csv", _answers(graded))
@@ -94,12 +94,12 @@ def total(row: Mapping[str, Mark]) -> float | None:
 
 
 def number(value: float | None) -> str:
-    """Points as one writes them, "" for none."""
+    """Points as they are usually written, "" for none."""
     return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def safe(text: str) -> str:
-    """Text that a spreadsheet takes for text, whatever it begins with."""
+    """Text that a spreadsheet takes for text, even if it begins like a formula."""
     text = " ".join(text.split())
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"[+-]?\d+([.,]\d+)?", text) else text
 
@@ -197,6 +197,6 @@ def _dialect(text: str) -> type[csv.Dialect] | csv.Dialect:
 
 
 def _plain(name: str) -> str:
-    """A name without what exports do to it: case, accents, blanks."""
+    """A name without what exports change: case, accents, blanks."""
     plain = unicodedata.normalize("NFKD", name).casefold()
     return re.sub(r"[\W_]+", "", "".join(c for c in plain if not unicodedata.combining(c)))

@@ -1,8 +1,7 @@
 """The slides as one HTML file: no network, no kernel, keys of a clicker, and a handout when it is printed.
 
-A slide is 1280 by 720 and scaled to the window, so what fits once fits everywhere. A live chart is a page of its own in
-a frame; the keys that turn slides are heard in there, too. By the file's own policy the browser refuses whatever would
-leave it.
+A slide is 1280 by 720 and scaled to the window, so it fits on any screen. A live chart is a page of its own in a frame,
+which listens for the keys that turn slides, too. The file's content security policy blocks all requests to other hosts.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def _show(slide: Slide, number: int) -> str:
 
 
 def _page(slide: Slide, number: int) -> str:
-    """The page of a live chart, as JSON, which no HTML inside can end."""
+    """The page of a live chart, as JSON in which no HTML can end the script element."""
     form = "explorer" if slide.explorer else "several" if len(slide.charts) > 1 else "chart"
     text = page(slide.charts, slide.explorer, _OPTIONS, None)
     text = text.replace("<html", f'<html class="{form}"', 1).replace("</head>", f"<style>{_frame()}</style></head>", 1)
@@ -82,5 +81,5 @@ def _inline(text: str) -> str:
 
 
 def _frame() -> str:
-    """The style of a chart's page where it stands in a slide."""
+    """The style of a chart's page inside a slide."""
     return Path(__file__).with_name("frame.css").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Exercises from their masters: a notebook with the solutions taken out, built anew only where nobody has worked.
+"""Exercises from their masters: notebooks without the solutions, rebuilt only where no work would be lost.
 
-What a learner has typed can't be had again, so a notebook that differs in any way from what was built is left alone.
-Each one carries the digest of its own cells to tell.
+A learner's work can't be recovered, so a notebook that differs in any way from what was built is left alone. To detect
+this, each carries the digest of its own cells.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
 
 
 def fresh(stem: str, root: Path = ROOT) -> str:
-    """The released notebook of an exercise: built from its master, or, where there are none, one nobody has worked in.
+    """The released notebook of an exercise: built from its master or, where there are no masters, an untouched copy.
 
     Raises as `reset` does.
     """
@@ -117,7 +117,7 @@ def fresh(stem: str, root: Path = ROOT) -> str:
 
 
 def notebook_text(master: Path, marked: bool = False) -> str:
-    """The released notebook as JSON, the same text for the same master; marked: that with its solutions.
+    """The released notebook as JSON, the same text for the same master; marked: the version with solutions.
 
     Raises ValueError for a faulty master.
     """
@@ -141,7 +141,7 @@ def notebook_text(master: Path, marked: bool = False) -> str:
 
 
 def untouched(path: Path) -> bool:
-    """Whether the notebook holds nothing but what was built: no other cell, no result, no trace of work."""
+    """Whether the notebook is exactly as built: no other cell, no output, no trace of work."""
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         cells = notebook["cells"]
@@ -153,7 +153,7 @@ def untouched(path: Path) -> bool:
 
 
 def free_name(path: Path, word: str) -> Path:
-    """A name beside `path` that nothing has: "exercise.new.ipynb", "exercise.new-2.ipynb", ..."""
+    """An unused name beside `path`: "exercise.new.ipynb", "exercise.new-2.ipynb", ..."""
     number, found = 1, path.with_suffix(f".{word}{path.suffix}")
     while found.exists():
         number += 1

@@ -1,7 +1,7 @@
-"""Terms of the glossary tell what they mean where they are met: a link to one carries its definition as its title.
+"""Glossary terms explain themselves where they are used: a link to one has its definition as its title.
 
-The definition is the first sentence of the glossary's entry. `build` writes it into lessons and exercises, so it stands
-in one place and is typed once.
+The definition is the first sentence of the glossary's entry. `build` copies it into lessons and exercises, so it is
+maintained in one place.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def definitions(glossary: Path) -> dict[str, str]:
 
 
 def anchor(heading: str) -> str:
-    """What hosts make of a heading: small letters, no signs, - for spaces."""
+    """The anchor that code hosts give a heading: lower case, no punctuation, - for spaces."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def with_definitions(text: str, known: Mapping[str, str]) -> str:
-    """Markdown whose links to the glossary have the definitions of today as titles."""
+    """The Markdown with the current definitions as the titles of its links to the glossary."""
     return _LINK.sub(lambda link: "](" + link["target"] + _title(known.get(link["anchor"], "")) + ")", text)
 
 
 def define_terms(root: Path) -> list[Path]:
-    """Write the definitions of today into the lessons; returns those that had others."""
+    """Write the current definitions into the lessons; returns the lessons that changed."""
     known = definitions(root / "docs" / "glossary.md")
     changed = []
     for path in sorted((root / "notebooks").glob("*.ipynb")):

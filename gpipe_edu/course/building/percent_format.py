@@ -6,7 +6,7 @@
     # %% nbgrader={"grade": true, ...}
     check("ex01/splitting", split)
 
-A part of what jupytext reads, so teachers may use that; to build notebooks nothing but this file is needed.
+A subset of jupytext's format, so teachers may use jupytext; building notebooks needs only this file.
 """
 
 from __future__ import annotations

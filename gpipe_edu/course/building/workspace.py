@@ -1,8 +1,8 @@
-"""A copy of the course to work in: updates come to what nobody has changed, and never to a learner's work.
+"""A copy of the course to work in: updates reach unchanged files, and never a learner's work.
 
-The course's own files stay as they were, so `git pull` meets no changes. What was copied is remembered by its digest: a
-file that still is what was copied may be replaced, any other one is a learner's. A new version of such a file is put
-beside it, once.
+The course's own files stay as they were, so `git pull` finds no local changes. Each copied file is remembered by its
+digest: one that still matches may be replaced, any other is the learner's. A new version of such a file is put beside
+it, once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RECORD: Final = ".copied.json"
 
 
 class Copied(NamedTuple):
-    """What became of one file. what: "new", "same", "updated", "yours", or "beside" for a new version beside yours."""
+    """What was done to one file. what: "new", "same", "updated", "yours", "beside": a new version beside yours."""
 
     path: Path
     what: str

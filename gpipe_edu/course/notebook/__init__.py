@@ -1,7 +1,7 @@
-"""Manners of a notebook: how words, long work, silent cells and unwritten stubs show themselves.
+"""Behaviour in a notebook: how messages, long work, silent cells and unwritten stubs are shown.
 
-Long work shows how far it is where a cell asks for it (`long_work.py`), and in any cell that is silent for 2.5 seconds
-a line counts them (`silent_cells.py`), taken back before it can be saved. That begins with the cell after the one that
-imports `gpipe_edu.course`; `lab` offers a kernel that does so at its start, because a lesson's first cell loads PyTorch
-before anything of ours.
+Long work reports progress where a cell asks for it (`long_work.py`). In any cell that has been silent for 2.5 seconds a
+line counts the seconds (`silent_cells.py`) and is removed before it can be saved. This begins with the cell after the
+one that imports `gpipe_edu.course`; `lab` offers a kernel that does so at startup, because a lesson's first cell loads
+PyTorch before anything of ours.
 """

@@ -1,4 +1,4 @@
-"""Long work shows itself on one line that is written over: how far it is, or at least how long it has been at work."""
+"""Progress of long work, on one line that is overwritten: how far it is, or at least how long it has been running."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OFTEN: Final = 0.25
 
 
 def track(items: Collection[Item], what: str) -> Iterator[Item]:
-    """The items one by one; a line in the notebook tells how many `what` are done and how long the rest takes.
+    """Yield the items; a line in the notebook tells how many `what` are done and how long the rest takes.
 
     Outside of a notebook nothing is shown.
     """
@@ -33,7 +33,7 @@ def track(items: Collection[Item], what: str) -> Iterator[Item]:
 
 @contextmanager
 def counting(what: str, about: int) -> Iterator[None]:
-    """Around work that doesn't tell how far it is, another process's: a line in the notebook counts its seconds.
+    """Around work without progress reports, such as another process's: a line in the notebook counts its seconds.
 
     about: how many seconds it takes on most machines. Outside of a notebook nothing is shown.
     """
@@ -58,7 +58,7 @@ def counting(what: str, about: int) -> Iterator[None]:
 
 
 class _Line:
-    """A line in the notebook that can be written over."""
+    """A line in the notebook that can be overwritten."""
 
     def __init__(self, words: str) -> None:
         display: Any = import_module("IPython.display").display
@@ -69,7 +69,7 @@ class _Line:
 
 
 class _HowFar:
-    """How many items are done: written at most every quarter of a second."""
+    """How many items are done: updated at most every quarter of a second."""
 
     def __init__(self, what: str, total: int) -> None:
         self.what, self.total = what, total

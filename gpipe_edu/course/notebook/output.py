@@ -1,4 +1,4 @@
-"""Words for whoever runs us: Markdown that a notebook renders, the same words as plain text elsewhere."""
+"""Messages for the user: Markdown that a notebook renders, the same words as plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BOLD: Final = re.compile(r"(?<!\w)\*\*(.+?)\*\*(?!\w)")  # not the power in 10*
 
 
 def in_a_notebook() -> bool:
-    """Whether a Jupyter kernel runs us. IPython is only asked if somebody else has loaded it."""
+    """Whether this is a Jupyter kernel. IPython is only asked if it has been loaded already."""
     ipython: Any = sys.modules.get("IPython")
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
@@ -26,7 +26,7 @@ def show(markdown: str) -> None:
 
 
 def plain(markdown: str) -> str:
-    """The words without the signs of Markdown that we use: bold, code and fences. What is fenced stays as it is."""
+    """The text without the Markdown markup that we use: bold, code and fences. Fenced text stays as it is."""
     inside, lines = False, []
     for line in markdown.splitlines():
         if line.startswith("```"):

@@ -1,9 +1,9 @@
-"""A cell that is silent for seconds shows one line that counts them; when it speaks or ends, the line is gone.
+"""A cell that is silent for seconds shows one line that counts them; at its first output, or its end, the line is gone.
 
-It needs no call: IPython tells when a cell begins and ends, and all that a cell shows is sent by the kernel's one
-session, so its `send` is replaced by one that listens. That is the only place that everything passes: ipykernel has a
-hook for displays, none for what is printed, and none for widgets. The line is taken away by clearing the cell's output,
-which holds nothing else as long as the cell is silent: so nothing of it is saved, not even an empty place.
+No call is needed: IPython reports when a cell begins and ends, and all output is sent by the kernel's one session, so
+its `send` is replaced by one that listens. Everything passes through there and nowhere else: ipykernel has a hook for
+displays, but none for printed text or widgets. The line is removed by clearing the cell's output, which holds nothing
+else while the cell is silent: so no trace of it is saved, not even an empty output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def watch_cells() -> None:
 
 
 class _Watch:
-    """Knows the cell that runs, and hears all that the kernel sends."""
+    """Knows the running cell, and hears all that the kernel sends."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
@@ -48,11 +48,11 @@ class _Watch:
     def begin(self, _: Any) -> None:
         request = self.shell.get_parent()
         if self.cell and self.cell.asked == _asked(request):
-            self.cell.depth += 1  # a cell that runs a cell is one cell to its reader
+            self.cell.depth += 1  # a cell run by a cell is part of it to the reader
             return
         if self.cell:
             self.cell.end()
-        self.cell = _Cell(self, request) if _asked(request) else None  # a kernel's own start asks for nothing
+        self.cell = _Cell(self, request) if _asked(request) else None  # the kernel's own startup is no request
 
     def end(self, _: Any) -> None:
         cell = self.cell
@@ -65,7 +65,7 @@ class _Watch:
     def hear(
         self, stream: Any, msg_or_type: Any, content: Any = None, parent: Any = None, *rest: Any, **named: Any
     ) -> Any:
-        """In the place of `Session.send`."""
+        """Replaces `Session.send`."""
         cell = self.cell
         if cell:
             whole = isinstance(msg_or_type, dict)
@@ -75,22 +75,22 @@ class _Watch:
         return self.send(stream, msg_or_type, content, parent, *rest, **named)
 
     def forked(self) -> None:
-        """What a fork prints goes past us, and clearing it away would be worse than silence."""
+        """A fork's output bypasses us, and clearing it away would be worse than silence."""
         if self.cell:
             self.cell.speaks("fork")
 
     def forget(self) -> None:
-        """In a fork: it has the session, but neither our thread nor whoever holds our lock."""
+        """In a fork: it inherits the session, but neither our thread nor the thread that holds our lock."""
         self.cell = None
 
     def tell(self, kind: str, content: dict[str, Any], request: Any) -> None:
-        """Send to where the outputs of that request's cell are."""
+        """Send to the output of that request's cell."""
         publisher = self.shell.display_pub
         self.send(publisher.pub_socket, kind, content, parent=request, ident=publisher.topic)
 
 
 class _Cell:
-    """One run of a cell: a thread counts until it speaks or ends."""
+    """One run of a cell: a thread counts the seconds until the cell's first output or its end."""
 
     def __init__(self, watch: _Watch, request: Any) -> None:
         self.watch, self.request, self.asked = watch, request, _asked(request)
@@ -118,7 +118,7 @@ class _Cell:
                 self.watch.tell(kind, content, self.request)
 
     def speaks(self, kind: str) -> None:
-        """What is sent next stands where the line was, without a moment in which there is nothing."""
+        """The next output replaces the line directly, without a flicker."""
         with self.lock:
             self.spoke = True
             self.over.set()
@@ -132,12 +132,12 @@ class _Cell:
 
 
 def _asked(request: Any) -> Any:
-    """Which request this is, given it or its header; None if there is none."""
+    """The id of a request, given it or its header; None if there is none."""
     return (request.get("header") or request).get("msg_id") if request else None
 
 
 def _words(seconds: float) -> str:
     torch = sys.modules.get("torch")
-    if getattr(getattr(torch, "__spec__", None), "_initializing", False):  # so Python marks a module that is loading
+    if getattr(getattr(torch, "__spec__", None), "_initializing", False):  # Python's mark of a module that is loading
         return f"loading PyTorch, {seconds:.0f} s; up to 15 s the first time"
     return f"running, {seconds:.0f} s"

@@ -1,6 +1,6 @@
-"""What a lesson says about the reader's own machine, held against what it did: a busy one may contradict the text.
+"""What a lesson claims about timing, compared with the reader's own machine: a busy one may contradict the text.
 
-Such a claim is no bug of the course, so it is told and never asserted.
+That would be no bug in the course, so the result is reported and never asserted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cell that tries what is not written yet says so in a sentence: a traceback would only show our own stub."""
+"""A cell that calls an unwritten function says so in a sentence: a traceback would only show our own stub."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def tell_plainly() -> None:
-    """From now on, in a notebook, an unwritten stub shows a sentence; any other error shows as ever."""
+    """From now on, in a notebook, an unwritten stub shows a sentence; other errors are shown as usual."""
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is not None:

@@ -6,7 +6,7 @@ question = "..."
 chart = { schedule = "gpipe", K = 4, M = 4, until = 7 }  # shown: all that has ended by `until`; F and B may be given
 longest = 40                  # the right end of the axis
 answer = 21
-near = 1                      # as far off may an answer be that counts as right
+near = 1                      # how far off an answer may be and still count as right
 step = 1                      # what an arrow key moves the bar by
 low = "..."                   # what is wrong with an answer that is too small
 high = "..."                  # and too large
@@ -104,7 +104,7 @@ def bar(key: str, entry: Mapping[str, Any]) -> Bar:
     made = Bar(
         key, found["question"], found["because"], entry["chart"], low=found["low"], high=found["high"], **numbers
     )
-    made.page()  # a chart that cannot be drawn is a slip of the writer, too
+    made.page()  # a chart that cannot be drawn is also the writer's slip
     return made
 
 

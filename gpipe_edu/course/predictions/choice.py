@@ -1,8 +1,8 @@
-"""A question with options, of which one is right; every other one is told why it is not.
+"""A question with options, of which one is right; each wrong one has a reason why it is.
 
 [what-is-stored]
 question = "..."                  # Markdown, one or two sentences
-options = ["...", "...", "..."]   # A, B, C here; each learner sees them in an order of his or her own
+options = ["...", "...", "..."]   # A, B, C here; each learner sees them in a different order
 answer = "B"
 wrong = { A = "...", C = "..." }  # Markdown; shown to those who chose that option
 because = "..."                   # Markdown; shown to all, after the commit
@@ -21,10 +21,10 @@ from .question_kind import Question, texts
 
 @dataclass(frozen=True)
 class Choice(Question):
-    """Options by the letter of the file, the letter of the right one, and for every other what is wrong with it.
+    """Options by their letters in the file, the letter of the right one, and for every other what is wrong with it.
 
-    What is kept of an answer is the letter of the file, so that it stays true in every order. `order` has these
-    letters as they are shown: as A, B, C, from the first.
+    An answer is stored as the letter in the file, which holds in every order. `order` lists these letters in the order
+    in which they are shown as A, B, C.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Choice(Question):
         return ascii_uppercase[self._order.index(kept)]
 
     def read(self, answer: object) -> str:
-        """The option of a letter as it is shown, a small one being as good."""
+        """The option behind a letter as shown, in upper or lower case."""
         if not isinstance(answer, str):
             raise TypeError(f"answer is {answer!r}; it must be {_either(self.options)}, as text")
         given = answer.strip().upper()
@@ -85,7 +85,7 @@ class Choice(Question):
 
 
 def choice(key: str, entry: Mapping[str, Any]) -> Choice:
-    """The entry of a file, checked: its writer learns of a slip when the cell is first run. Raises ValueError."""
+    """The entry of a file, checked, so its writer learns of a slip when the cell is first run. Raises ValueError."""
     if not isinstance(entry["options"], list) or not 2 <= len(entry["options"]) <= 6:
         raise ValueError(f"{key} has options {entry['options']!r}; it must be a list of 2 to 6 texts")
     found = texts(key, entry, {"question", "because"})

@@ -1,4 +1,4 @@
-"""A question about ops: the learner clicks one in the rows of a schedule, which tell the order and no times.
+"""A question about ops: the learner clicks one in the rows of a schedule, which show the order but no times.
 
 [first-backward]
 kind = "click"

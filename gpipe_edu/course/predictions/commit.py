@@ -1,4 +1,4 @@
-"""What came of a question: the answer that one has committed to, kept in the learner's file, and what is said of it."""
+"""Committed answers: stored in the learner's file, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECTION = "predictions"
 
 
 class Outcome(NamedTuple):
-    """What came of a question: the answer committed to, as it is kept, and any trouble in keeping it."""
+    """The answer committed to, as stored, and any trouble in storing it."""
 
     chosen: Any
     trouble: str = ""
@@ -23,14 +23,14 @@ def recall(question: Question) -> Outcome | None:
     """What was committed earlier; None if nothing was, or an option that a new edition no longer has."""
     try:
         kept = store.read(SECTION)
-    except OSError:  # a folder one may not read holds no answers of ours
+    except OSError:  # an unreadable folder holds no answers of ours
         return None
     chosen = kept.get(question.key)
     return Outcome(chosen) if question.knows(chosen) else None
 
 
 def commit(question: Question, chosen: Any) -> Outcome:
-    """Keep `chosen`, unless an answer is kept already: then that one counts."""
+    """Store `chosen`, unless an answer is stored already: then that one counts."""
     try:
         with store.change(SECTION) as kept:
             if not question.knows(kept.get(question.key)):

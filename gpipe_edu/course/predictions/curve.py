@@ -7,7 +7,7 @@ at = [1, 2, 4, 8, 16, 32]     # where the curve is asked for
 answer = [0.75, 0.6, ...]     # its values there, from 0 to 1
 across = "micro-batches M"    # what the axes show
 up = "bubble"
-near = 0.1                    # as far off, on average, may a curve be that counts as right
+near = 0.1                    # how far off, on average, a curve may be and still count as right
 low = "..."                   # what is wrong with a curve that runs too low
 high = "..."                  # and too high
 because = "..."
@@ -50,7 +50,7 @@ class Curve(Question):
         return [round(value, 2) for value in answer]
 
     def right(self, kept: Any) -> bool:
-        """Whether it is near enough on average: to nine digits, so that a page, which adds otherwise, says the same."""
+        """Whether it is near enough on average: to nine digits, so a page, which rounds sums differently, agrees."""
         return round(fmean(abs(value - truth) for value, truth in zip(kept, self.answer, strict=True)), 9) <= self.near
 
     def explain(self, kept: Any) -> str:

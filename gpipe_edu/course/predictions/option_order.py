@@ -1,7 +1,7 @@
 """What makes one learner's course differ from another's: the order of a prediction's options.
 
-With one order for all, the letter that is right most often would be a good guess without reading, and a neighbour's
-letters would be answers.
+With one order for all, the letter that is right most often would be a good blind guess, and a neighbour's letters could
+be copied.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def shuffle(key: str, items: Iterable[T]) -> list[T]:
 
 
 def _seed() -> str:
-    """Drawn once and kept in the learner's file; where nothing can be kept, the same one for all."""
+    """Drawn once and stored in the learner's file; where nothing can be stored, the same one for all."""
     try:
         if seed := store.read(_SECTION).get("seed"):
             return str(seed)

@@ -1,7 +1,7 @@
 """Predict before you run: a question that shows its answer only to those who have committed to one of their own.
 
-A wrong prediction is what makes the explanation stick, so the answer is neither in the notebook nor in what the page
-gets before the commit. An answer is kept in the learner's file (see `store`): a restarted kernel shows it again.
+A wrong prediction is what makes the explanation stick, so before the commit the answer is neither in the notebook nor
+on the page. Answers are stored in the learner's file (see `store`), so a restarted kernel shows them again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def predict(key: str, answer: object = None) -> None:
     """Ask the question `key`, such as "03/first-backward"; with an `answer`, such as "B", commit to it instead.
 
     In a notebook one chooses, drags, clicks or draws. The first commit counts: the answer is shown then, and
-    `forget(key)` lets you try again. Cells that *Run All* has lined up behind an open question wait: run them when you
+    `forget(key)` lets you try again. Cells that *Run All* has queued behind an open question wait: run them when you
     have committed. Raises ValueError for a key or an answer that does not exist, naming those that do.
     """
     question = find(key).shuffle()
@@ -36,7 +36,7 @@ def predict(key: str, answer: object = None) -> None:
 
 
 def forget(key: str) -> None:
-    """Let a question be answered again, as if it had never been. Raises ValueError for a key that does not exist."""
+    """Let a question be answered again, as if for the first time. Raises ValueError for a key that does not exist."""
     question = find(key)
     with store.change(SECTION) as kept:
         kept.pop(question.key, None)
@@ -45,7 +45,7 @@ def forget(key: str) -> None:
 def _display(question: Question, outcome: Outcome | None) -> None:
     try:
         from .widget import Prediction
-    except ModuleNotFoundError:  # without anywidget the text does, with predict(key, "A") to commit
+    except ModuleNotFoundError:  # without anywidget the text serves, with predict(key, "A") to commit
         output.show(as_text(question, outcome))
     else:
         display: Any = import_module("IPython.display").display

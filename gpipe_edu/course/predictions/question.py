@@ -4,7 +4,7 @@ A file is `predictions/05.toml`, and its entry [what-is-stored] is asked for as 
 exercise stand in its `said.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored". What an
 entry holds depends on its kind: see `choice.py`, `bar.py`, `click.py` and `curve.py`.
 
-An entry of an appendix says optional = true: without it a lesson is done as well.
+An entry of an appendix says optional = true: a lesson can be complete without it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def keys(lesson: str) -> list[str]:
 
 
 def find(key: str) -> Question:
-    """The question of that key. Raises TypeError for what is no text, ValueError for one that does not exist."""
+    """The question of that key. Raises TypeError for what is not a string, ValueError for what does not exist."""
     if not isinstance(key, str):
         raise TypeError(f'key is {key!r}; it must be text such as "03/first-backward"')
     lesson, _, name = key.partition("/")
@@ -61,7 +61,7 @@ def find(key: str) -> Question:
 
 
 def optional(key: str) -> bool:
-    """Whether a lesson is done without this question, because it stands in a part that one may leave out."""
+    """Whether a lesson can be complete without this question, because it is in an optional part."""
     lesson, _, name = key.partition("/")
     return bool(_entries(lesson)[name].get("optional", False))
 
@@ -81,7 +81,7 @@ def _entries(lesson: str) -> dict[str, Any]:
 
 
 def _question(key: str, entry: Any) -> Question:
-    """The entry of a file, checked: its writer learns of a slip when the cell is first run."""
+    """The entry of a file, checked, so its writer learns of a slip when the cell is first run."""
     given = dict(entry) if isinstance(entry, dict) else {}
     kind = given.pop("kind", "choice")
     if not isinstance(given.pop("optional", False), bool):

@@ -1,4 +1,4 @@
-"""What all kinds of predictions have in common: a text, an answer one commits to, and a verdict that tells why.
+"""What all kinds of predictions have in common: a text, an answer to commit to, and a verdict that tells why.
 
 `choice.py` has options, `bar.py` a bar to drag to where a step ends, `click.py` ops to click, `curve.py` a curve to
 draw. A page gets `page()` before a commit and `solution()` after it, and only then.
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 class Question(ABC):
     """One question: `text` and `because`, which is shown only after a commit, are Markdown.
 
-    What is kept of an answer is plain data: whatever `read` returns.
+    An answer is stored as plain data: what `read` returns.
     """
 
     key: str
@@ -28,12 +28,12 @@ class Question(ABC):
 
     @abstractmethod
     def read(self, answer: object) -> Any:
-        """What is kept of `answer`, as typed or as a page sends it. Raises TypeError, ValueError, saying what is
-        allowed.
+        """`answer`, as typed or as a page sends it, in the form that is stored. Raises TypeError or ValueError that say
+        what is allowed.
         """
 
     def as_seen(self, kept: Any) -> Any:
-        """What was kept, as a page shows it and `read` takes it: they differ where options are shuffled."""
+        """A stored answer, as a page shows it and `read` takes it: they differ where options are shuffled."""
         return kept
 
     def shuffle(self) -> Question:
@@ -46,11 +46,11 @@ class Question(ABC):
 
     @abstractmethod
     def explain(self, kept: Any) -> str:
-        """What was said, what is right and, of a wrong answer, what is wrong with it."""
+        """The answer, the right one and, if they differ, what is wrong with it."""
 
     @abstractmethod
     def offer(self) -> str:
-        """For pages and terminals without a widget: what may be answered, and how."""
+        """For pages and terminals without a widget: what can be answered, and how."""
 
     @abstractmethod
     def page(self) -> dict[str, Any]:
@@ -58,10 +58,10 @@ class Question(ABC):
 
     @abstractmethod
     def solution(self) -> Any:
-        """The right answer, as the widget draws it after a commit: as `as_seen`."""
+        """The right answer, as the widget draws it after a commit: in the form of `as_seen`."""
 
     def knows(self, kept: object) -> bool:
-        """Whether `kept`, found in a learner's file, is an answer to this question as it is asked today."""
+        """Whether `answer`, from a learner's file, is an answer to the question in its current form."""
         try:
             return bool(self.read(kept) == kept)
         except (TypeError, ValueError):
@@ -69,7 +69,7 @@ class Question(ABC):
 
 
 def texts(key: str, entry: Mapping[str, Any], names: Set[str]) -> dict[str, str]:
-    """The entries `names`, each a text. Raises ValueError for one that is empty or no text."""
+    """The entries `names`, each a text. Raises ValueError for one that is empty or not a string."""
     found = {name: entry[name] for name in names}
     if not all(isinstance(text, str) and text.strip() for text in found.values()):
         raise ValueError(f"{key} has an empty text, or one that is no text")

@@ -1,7 +1,7 @@
-"""Cells that *Run All* has lined up behind an open question: they would show its answer, so they are given back unrun.
+"""Cells that *Run All* has queued behind an open question: they would show its answer, so they are returned unrun.
 
-A kernel does this after an error. Here there is none, so that a lesson runs to its end wherever cells are sent one by
-one, as tests and site builders do. It is no public part of ipykernel; where a kernel has no such thing, all cells run.
+A kernel does this after an error. No error is raised here, so that a lesson runs to its end where cells are sent one by
+one, as tests and site builders do. This uses a private part of ipykernel; in kernels without it all cells run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def give_back() -> None:
-    """Let the frontend have back what it has sent and what has not begun to run."""
+    """Return to the frontend the cells that it has sent and that have not begun to run."""
     ipython: Any = sys.modules.get("IPython")
     kernel = getattr(ipython.get_ipython(), "kernel", None) if ipython else None
     abort = getattr(kernel, "_abort_queues", None)

@@ -1,8 +1,8 @@
 """The prediction in a notebook: something to choose, drag, click or draw, a button, and the verdict after the commit.
 
-The page gets the question, and the answer only as the reply to a commit, so nobody can see it before, not even in the
-widget's state. Own controls, because those of ipywidgets cannot keep their keys from Notebook 7, where an "a"
-on a button inserts a cell.
+The page gets the question, and the answer only as the reply to a commit, so it cannot be seen before, not even in the
+widget's state. The controls are our own, because those of ipywidgets cannot keep their keys from Notebook 7, where an
+"a" on a button inserts a cell.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _module() -> str:
 
 
 class Prediction(anywidget.AnyWidget):
-    """One question on the page. `outcome` is {} until there is one: then what was said, what is right, the verdict."""
+    """One question on the page. `outcome` is {} until there is one: then the answer, the right one and the verdict."""
 
     _esm: ClassVar[str] = _module()
     _css: ClassVar[str] = _asset("js/prediction.css")
@@ -77,7 +77,7 @@ class Prediction(anywidget.AnyWidget):
         if found is None:
             return None
         data, metadata = found if isinstance(found, tuple) else (found, {})
-        # What pages show that know no widgets; the default text holds an address, another one each time.
+        # For pages without widgets; the default text holds a memory address, which changes with each run.
         return {**data, "text/markdown": repr(self), "text/plain": repr(self)}, metadata
 
 

@@ -1,7 +1,7 @@
 """The course for students, without its solutions: an archive in which everything else works as it does here.
 
 Solutions are public all the same; this only keeps them out of the way. `reset` finds a fresh notebook of each exercise
-in a folder of its own.
+in a separate folder.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write(path: Path, root: Path = ROOT) -> int:
 
 
 def without_dead_links(text: str, name: PurePosixPath, known: set[str]) -> str:
-    """A page in which a link to what is not in the kit is only its words."""
+    """The page, with links to what is not in the kit replaced by their text."""
 
     def kept(link: re.Match[str]) -> str:
         if re.match(r"\w+:", link[2]):
@@ -56,7 +56,7 @@ def without_dead_links(text: str, name: PurePosixPath, known: set[str]) -> str:
 
 
 def names(root: Path) -> Iterator[PurePosixPath]:
-    """The files of the course that students get, seen from its folder."""
+    """The files of the course that students get, relative to its folder."""
     yield from (PurePosixPath(name) for name in _FILES if (root / name).is_file())
     for folder in _FOLDERS:
         for path in (root / folder).rglob("*"):
@@ -67,7 +67,7 @@ def names(root: Path) -> Iterator[PurePosixPath]:
 
 
 def entry(name: str, executable: bool = False) -> zipfile.ZipInfo:
-    """The same archive for the same course, whenever it is written."""
+    """Without a date, so that the same course makes the same archive."""
     made = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
     made.compress_type, made.external_attr = zipfile.ZIP_DEFLATED, (0o755 if executable else 0o644) << 16
     return made

@@ -1,9 +1,9 @@
-"""A puzzle of one's own: because every solution of the course is public, a part of the mark rests on these.
+"""Personal puzzles: because every solution of the course is public, a part of the mark depends on these.
 
 Sizes, uneven costs, caps and the order in which the micro-batches come are drawn from a secret and the student's name.
 A puzzle is kept only if its best makespan is proven and no textbook schedule reaches it. No two students share a size
-and an order, so an answer is worth nothing on anybody else's sheet as it stands; renamed, it is still one for other
-costs and caps. The answer is a schedule as text, so no code of a student's runs.
+and an order, so a copied answer is worth nothing on another sheet; renamed, it is still one for other costs and caps.
+The answer is a schedule as text, so no student's code runs.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class Puzzle(NamedTuple):
 
     @property
     def frame(self) -> Frame:
-        """What an answer has to fit before its makespan counts."""
+        """What an answer must fit before its makespan counts."""
         return self.K, self.order
 
     @property
     def level(self) -> Level:
-        """The same for the puzzle's own judge, who doesn't know of the order: any other is this one renamed."""
+        """The same for the puzzle game's judge, which ignores the order: any other order is this one renamed."""
         return Level("personal", "Your own puzzle", "", self.K, self.M, costs=Costs(F=self.F, B=self.B), cap=self.cap)
 
 
 def puzzles(secret: str, student: str, count: int, taken: Collection[Frame] = ()) -> list[Puzzle]:
-    """The puzzles of a student: no two of one size, and none in a frame that is `taken` by somebody else's.
+    """The puzzles of a student: no two of one size, and none in a frame that is `taken` by another student's.
 
     Raises ValueError if too few frames are free: a class has 1,920.
     """
@@ -113,7 +113,7 @@ def share_earned(puzzle: Puzzle, text: str) -> tuple[float, str]:
 
 
 def read(path: Path) -> dict[str, list[Puzzle]]:
-    """The puzzles that were handed out, {} if none were. Raises ValueError for a file that is damaged."""
+    """The puzzles that have been handed out, {} if none have. Raises ValueError for a file that is damaged."""
     if not path.exists():
         return {}
     try:
@@ -124,7 +124,7 @@ def read(path: Path) -> dict[str, list[Puzzle]]:
 
 
 def as_json(sheets: dict[str, list[Puzzle]]) -> str:
-    """What `read` reads."""
+    """The text that `read` reads."""
     return json.dumps({name: [one._asdict() for one in found] for name, found in sheets.items()}, indent=1) + "\n"
 
 
@@ -189,7 +189,7 @@ def _drawn(rng: random.Random) -> Puzzle:
 
 
 def _textbook(one: Puzzle) -> list[float]:
-    """The makespans of schedules with a name that keep within the caps, as naive always does."""
+    """The makespans of the named schedules that stay within the caps, as naive always does."""
     found = []
     for name in ("naive", "gpipe", "1f1b"):
         result = score(Position(one.level, RECIPES[name](one.K, one.M).rows))

@@ -1,6 +1,6 @@
 """The predictions as a quiz for a learning platform, in GIFT, which Moodle, Canvas' converters and others read.
 
-Options are shuffled by the platform. What is told of an option is its feedback, and only after the quiz.
+Options are shuffled by the platform. The explanation of an option is its feedback, shown only after the quiz.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ def gift(wanted: Sequence[str], category: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text with nothing in it that GIFT takes for a sign; a blank line would end the question."""
+    """Text without anything that GIFT takes for markup; a blank line would end the question."""
     text = re.sub(r"([\\~=#{}:])", r"\\\1", text.strip())
     return re.sub(r"\n", r"\\n", text)

@@ -1,8 +1,8 @@
-"""What runs in Gradescope's container, for one hand-in: judge it, and write down what Gradescope shows.
+"""What runs in Gradescope's container for one hand-in: judge it, and write what Gradescope shows.
 
-Each hand-in has a container of its own, so there is nobody else's work to protect, only the marks: an answer runs in a
-cage where the kernel has one, else as a user who can reach neither the judge nor the results; where neither can be had,
-nothing is judged.
+Each hand-in has a container of its own, so there is no other student's work to protect, only the marks: an answer runs
+in a cage where the kernel allows it, else as a user who can reach neither the judge nor the results; where neither is
+possible, nothing is judged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STUDENT = "student"
 
 
 def main() -> None:
-    """`python -m gpipe_edu.grading.skins.gradescope_run /autograder`. If nothing is known: no results, an exit code."""
+    """`python -m gpipe_edu.grading.skins.gradescope_run /autograder`. Exits with an error if there is no result."""
     escape_on_terminals()
     orphans.adopt()
     try:
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def run(place: Path) -> int:
-    """Judge `place`/submission by `place`/source/order.json; what comes out is in `place`/results/results.json."""
+    """Judge `place`/submission by `place`/source/order.json; the results go to `place`/results/results.json."""
     order = json.loads((place / "source" / "order.json").read_text(encoding="utf-8"))
     results = place / "results"
     results.mkdir(exist_ok=True)
@@ -86,7 +86,7 @@ def as_results(row: dict[str, Mark], notes: list[str]) -> dict[str, Any]:
 
 
 def _workplace(keys: tuple[str, ...]) -> tuple[Workplace, str]:
-    """Where answers are kept away from judge and marks; and that in a sentence."""
+    """Where answers can reach neither judge nor marks; and a sentence that says so."""
     talks = any(getattr(find_exercise(key).check, "TALKS", False) for key in keys)
     with Judges(1) as judges:
         held = judges.probe()

@@ -50,7 +50,7 @@ _MOST: Final = 10**6
 
 
 def write(path: Path, tasks: Sequence[str], seeds: int = 1, all_or_nothing: bool = False, root: Path = ROOT) -> int:
-    """Write the archive; returns how many files are in it. Each hand-in is judged with the seeds that are drawn now.
+    """Write the archive; returns how many files are in it. All hand-ins are judged with seeds drawn now.
 
     Raises FileNotFoundError outside of the repository.
     """
@@ -73,7 +73,7 @@ def write(path: Path, tasks: Sequence[str], seeds: int = 1, all_or_nothing: bool
 
 
 def _requirements(root: Path) -> Iterator[str]:
-    """What the package itself needs, and PyTorch: the releases that the tests ran on."""
+    """What the package itself needs, and PyTorch, in the releases that the tests ran on."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [_name(one) for one in [*project["dependencies"], *project["optional-dependencies"]["torch"]]]
     for line in (root / "requirements.txt").read_text(encoding="utf-8").splitlines():

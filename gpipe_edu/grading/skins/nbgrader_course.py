@@ -1,6 +1,6 @@
 """A course for nbgrader: our masters as its sources, and a configuration in which our judge grades.
 
-What a teacher has changed there is left alone. Nothing here needs nbgrader.
+Files changed by a teacher are left alone. Nothing here needs nbgrader.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ c.Judge.jobs = 2
 
 
 class Written(NamedTuple):
-    """A course. sources: what became of each exercise. kept: whether there was a configuration already."""
+    """A course. sources: what was done to each exercise. kept: whether there was a configuration already."""
 
     sources: list[Built]
     kept: bool

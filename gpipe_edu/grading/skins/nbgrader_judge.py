@@ -1,7 +1,7 @@
-"""The judge of `grade` inside of nbgrader: its `autograde` runs no learner's cell, and its gradebook gets our marks.
+"""The judge of `grade` inside nbgrader: its `autograde` runs no learner's cell, and its gradebook gets our marks.
 
-Nothing in a hand-in is believed, its metadata neither: only text is read, and what nbgrader has to find again by name
-is put there from the gradebook. So a duplicated cell, or a file that is no notebook, never stops a class.
+Nothing in a hand-in is trusted, not even its metadata: only text is read, and what nbgrader must find by name is
+inserted from the gradebook. So a duplicated cell, or a file that is not a notebook, never stops a class.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Also kept is why it could not be, or each student would be waited for anew.
 
 
 class Reader(NotebookExporter):
-    """The texts and names of cells, whatever else was handed in; of a file that can't be read, the reason."""
+    """The texts and names of cells, and nothing else of what was handed in; for an unreadable file, the reason."""
 
     def from_file(self, file_stream: Any, resources: Any = None, **options: Any) -> tuple[Any, Any]:
         """The notebook in an open file, after all preprocessors."""
@@ -50,10 +50,10 @@ class Reader(NotebookExporter):
 
 
 class Restored(NbGraderPreprocessor):
-    """Each cell that nbgrader knows by name is there once, and is as the gradebook has it."""
+    """Makes each cell that nbgrader knows by name appear once, as in the gradebook."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """The notebook with nbgrader's own metadata and nobody else's."""
+        """The notebook with nbgrader's own metadata and no other."""
         where = resources["nbgrader"]
         with Gradebook(where["db_url"]) as gradebook:
             book = gradebook.find_notebook(where["notebook"], where["assignment"])
@@ -73,7 +73,7 @@ class Restored(NbGraderPreprocessor):
 
 
 class Judge(NbGraderPreprocessor):
-    """Puts marks into the gradebook, and what `grade` would tell the student below each check cell."""
+    """Puts marks into the gradebook, and the student's feedback from `grade` below each check cell."""
 
     seeds = Int(1, min=1, max=20, help="How often each answer is judged; the worst verdict counts.").tag(config=True)
     jobs = Int(2, min=1, max=64, help="How many answers at once.").tag(config=True)
@@ -131,7 +131,7 @@ def score_of(mark: Mark, of: float) -> float | None:
 
 
 def _handed_in(course: Any, assignment: str) -> HandedIn:
-    """What the students that `autograde` was asked for have handed in."""
+    """The hand-ins of the students that `autograde` was asked for."""
     step = course.submitted_directory
     pattern = course.format_path(step, "(?P<student>.+)", re.escape(assignment), escape=True)
     notes: list[str] = []
@@ -154,7 +154,7 @@ def _new_cell(kind: str, source: str, metadata: dict[str, Any]) -> NotebookNode:
 
 
 def _as_released(cell: Any, graded: dict[str, float], solutions: set[str]) -> NotebookNode:
-    """A cell as nbgrader has released it; `cell` is the gradebook's source cell."""
+    """A cell as nbgrader released it; `cell` is the gradebook's source cell."""
     about = {
         "schema_version": 3,
         "grade_id": cell.name,
@@ -171,7 +171,7 @@ def _as_released(cell: Any, graded: dict[str, float], solutions: set[str]) -> No
 
 
 def _output(mark: Mark, text: list[str], of: float) -> NotebookNode:
-    """What was found, as the output of a check cell. text: what `feedback_pages.as_html` says of it."""
+    """The result as the output of a check cell. text: what `feedback_pages.as_html` says of it."""
     worth = "no mark yet" if mark.points is None else f"{number(score_of(mark, of))} of {number(of)}"
     head = f"<p><b>{mark.state}</b> ({STATES[mark.state]}), {worth}</p>"
     told = {"text/html": escape("\n".join([head, *text])), "text/plain": f"{mark.state}, {worth}"}
