@@ -138,7 +138,7 @@ def _lite(work: Path, out: Path) -> None:
 
 
 def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> list[str]:
-    """Copy Python and its packages, and write the lock file that lists them; returns what a starting kernel requests."""
+    """Copy Python and its packages, and write the lock file that lists them; returns what a kernel loads first."""
     folder = out / "static" / "pyodide"
     folder.mkdir(parents=True)
     lists = list_files()

@@ -1,13 +1,59 @@
 """What a case makes of an error of the learner's code."""
 
+from typing import NamedTuple
+
 import pytest
 
 from gpipe_edu.exercises import find_exercise
 from gpipe_edu.exercises.case import Exam, Wrong
 from gpipe_edu.process.lines import Line
-from gpipe_edu.sandbox.findings import Trouble, Unwritten
+from gpipe_edu.sandbox.findings import Reply, Trouble, Unwritten
 
 EXAM = Exam(find_exercise("ex10/processes"), None)
+
+
+class Question(NamedTuple):
+    K: int
+    steps: int = 2
+
+
+class Answer(NamedTuple):
+    loss: float
+    steps: list
+
+
+def ask(reply, passing_over=(), asked=None):
+    def answer(**given):
+        if asked is not None:
+            asked.append(given)
+        return reply
+
+    exam = Exam(find_exercise("ex04/checkpoint"), answer, passing_over)
+    return exam.case().ask_for(Answer, Question(3), {"TypeError: not callable": "called-too-early"})
+
+
+def test_a_question_goes_by_the_names_of_its_fields_and_its_answer_comes_back_in_order():
+    asked = []
+    assert ask(Reply((0.5, [1])), asked=asked) == Answer(loss=0.5, steps=[1])
+    assert asked == [{"K": 3, "steps": 2}]
+    with pytest.raises(TypeError):  # which the judge calls strange
+        ask(Reply((0.5,)))
+
+
+def test_what_cannot_be_judged_further_ends_the_exam_even_where_its_slip_is_passed_over():
+    said = {"slip": "mode-changed", "expected": "a tensor", "came": "a list", "charts": [1], "shows": False}
+    for passing_over in ((), ("mode-changed",)):
+        with pytest.raises(Wrong) as caught:
+            ask(Reply(said), passing_over)
+        finding = caught.value.finding
+        assert (finding.slip, finding.expected, finding.came, finding.charts) == (*list(said.values())[:3], ())
+
+
+def test_a_trap_may_name_the_message_of_an_error():
+    for message, slip in (("not callable", "called-too-early"), ("no", "arguments")):
+        with pytest.raises(Wrong) as caught:
+            ask(Reply(trouble=Trouble("TypeError", message)))
+        assert caught.value.finding.slip == slip
 
 
 def not_implemented(function, text, message=""):
