@@ -1,8 +1,8 @@
-"""What a learner has done, in one JSON file that survives restarts and that the learner may read, move or delete.
+"""The learner's progress, in one JSON file that survives restarts and that the learner may read, move or delete.
 
 Each part of the course keeps one section, a dict of plain data. Several notebooks may write at the same time, so a
-change reads the file again under a lock, and a new file takes the place of the old one at once or not at all. A file
-that cannot be read is set aside with its name told, because it may hold hours of work.
+change reads the file again under a lock, and the new file replaces the old one atomically. A file that cannot be read
+is renamed, and the learner is told its new name, because it may hold hours of work.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def read(section: str, file: Path | None = None) -> Section:
 
 @contextmanager
 def change(section: str, file: Path | None = None) -> Iterator[Section]:
-    """The section as it is now; whatever it holds when the block ends without an error is kept.
+    """The section as it is now, to be changed in the block; it is saved if the block ends without an error.
 
-    Raises OSError where nothing can be written, and TypeError for what is no plain data.
+    Raises OSError where nothing can be written, TypeError for values that are not plain data.
     """
     file = file or path()
     with _locked(file):
@@ -66,7 +66,7 @@ def _data_folder() -> Path:
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support"
-    if sys.platform == "emscripten":  # a browser, which keeps nothing but the folder of the notebooks
+    if sys.platform == "emscripten":  # a browser, which keeps only the folder of the notebooks
         return Path("/drive")
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
 
@@ -77,7 +77,7 @@ def _load(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except RecursionError:  # thousands of brackets, which nobody's answers have
+    except RecursionError:  # thousands of nested brackets, which no real answers have
         raise ValueError("nested too deeply") from None
     if not isinstance(found, dict):
         raise ValueError("not a JSON object")
@@ -110,12 +110,12 @@ def _load_or_set_aside(file: Path) -> dict[str, Any]:
 
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """One change at a time, over all notebooks. The system lets go of the lock when a kernel dies."""
+    """One change at a time, over all notebooks. The operating system releases the lock when a kernel dies."""
     file.parent.mkdir(parents=True, exist_ok=True)
     if sys.platform == "emscripten":  # no locks there; two notebooks never write within one millisecond
         yield
         return
-    from filelock import FileLock, Timeout  # late, for who only reads and for a browser, which has no use for it
+    from filelock import FileLock, Timeout  # late: not needed for reading, nor in a browser
 
     lock = FileLock(file.with_suffix(".lock"), timeout=_PATIENCE, poll_interval=0.01)
     try:
@@ -124,7 +124,7 @@ def _locked(file: Path) -> Iterator[None]:
         held = f"another program has held {lock.lock_file} for {_PATIENCE:g} seconds; restart its kernel"
         raise TimeoutError(held) from None
     except OSError:
-        pass  # some network disks know no locks; an answer kept without one is better than none kept
+        pass  # some network disks have no locks; saving an answer without one is better than losing it
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Arguments that people type: checked in one place, so that every refusal names what was given and what is allowed."""
+"""Arguments that people type: checked in one place, so that every error names what was given and what is allowed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, cast
 
 
 def whole(name: str, value: Any, least: int) -> int:
-    """`value` as an int, NumPy integers included; True and 1.0 are slips, not counts.
+    """`value` as an int, NumPy integers included; True and 1.0 are taken for mistakes, not for counts.
 
-    Raises TypeError for what is no whole number, ValueError for less than `least`.
+    Raises TypeError if it is not a whole number, ValueError if it is less than `least`.
     """
     if type(value) is not int:
         plain = _plain(value)
@@ -24,12 +24,12 @@ def whole(name: str, value: Any, least: int) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's and PyTorch's single numbers as Python's: those never overflow, and keep their exactness."""
+    """NumPy's and PyTorch's scalars as Python's, which never overflow and stay exact."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def number(name: str, value: Any) -> float:
-    """`value`, which must be finite and at least 0. Raises TypeError for what is no number, ValueError for others."""
+    """`value`, if it is a number (else TypeError), finite and at least 0 (else ValueError)."""
     plain = _plain(value)
     if isinstance(plain, bool) or not isinstance(plain, Real):
         raise TypeError(f"{name} is {value!r}; it must be a number")
@@ -40,7 +40,7 @@ def number(name: str, value: Any) -> float:
 
 
 def numbers(name: str, values: Any) -> tuple[float, ...]:
-    """`values` as a tuple of such numbers. Raises TypeError for what has no order (a dict, a set) or is text."""
+    """`values` as a tuple of such numbers. Raises TypeError for text and for what has no order (a dict, a set)."""
     if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
         raise TypeError(f"{name} is {values!r}; it must be a list of numbers")
     return tuple(number(f"{name}[{index}]", value) for index, value in enumerate(values))
@@ -60,7 +60,7 @@ def per_stage(name: str, value: Any, stages: int) -> tuple[float, ...]:
 
 
 class SaidPlainly(Exception):
-    """Mixed into errors whose sentence is what helps: a notebook shows it without the calls that led to it."""
+    """Mixed into errors whose message says it all: a notebook shows them without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]

@@ -1,4 +1,4 @@
-"""Small words that many sentences need: numbers, plurals, articles, and texts that must not be too long."""
+"""Helpers for building sentences: numbers, plurals, articles, lists, and texts cut to a length."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 def plural(count: float, noun: str, many: str = "") -> str:
-    """ "1 call", "2 calls", "1 batch", "3 batches"; `many` is the plural of a noun that takes another ending than s."""
+    """ "1 call", "2 calls", "1 batch", "3 batches"; `many` is the plural of an irregular noun."""
     return f"{count:g} {noun if count == 1 else many or plural_of(noun)}"
 
 
 def plural_of(noun: str) -> str:
-    """The noun for several: "device" -> "devices", "micro-batch" -> "micro-batches"."""
+    """The plural of a regular noun: "device" -> "devices", "micro-batch" -> "micro-batches"."""
     return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
@@ -21,7 +21,7 @@ def with_article(noun: str) -> str:
 
 
 def join_words(items: Iterable[object], most: int = 12, last: str = ", ") -> str:
-    """ "1, 2, 3"; only the first `most`, and then "..."; `last` stands before the last one, such as " and "."""
+    """ "1, 2, 3"; of more than `most` only the first, then "..."; `last` is the last separator, " and " for example."""
     texts = list(map(str, items))
     if len(texts) > most:
         return ", ".join([*texts[:most], "..."])
@@ -29,10 +29,10 @@ def join_words(items: Iterable[object], most: int = 12, last: str = ", ") -> str
 
 
 def shorten(text: str, most: int) -> str:
-    """The text, or as much of it as leaves room for "..." within `most` characters."""
+    """The text, cut to `most` characters with "..." at the end if it is longer."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def percent(share: float) -> str:
-    """How far off something is: "12.3%", and below 0.1 % as a power of ten, "3e-07"."""
+    """A share as a percentage, "12.3%"; below 0.1 % as a power of ten, "3e-07"."""
     return f"{share:.1%}" if share >= 0.001 else f"{share:.0e}"

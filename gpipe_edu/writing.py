@@ -1,7 +1,7 @@
 """A file is written whole or not at all: a full disk must not leave half a table, or half of a learner's answers.
 
-Nor must a character that has no bytes, such as half of a pair of surrogates in an error's text: it is written as it
-would be typed, "\\ud800".
+Nor must a character that UTF-8 cannot encode, such as a lone surrogate in an error message: it is written escaped, as
+"\\ud800".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 @contextmanager
 def name_errors(path: Path) -> Iterator[None]:
-    """Around work on `path`: an error of the system, which for a full disk has no name, gets its name."""
+    """Around work on `path`: an OSError names the file, which that of a full disk does not do by itself."""
     try:
         yield
     except OSError as error:
@@ -25,18 +25,18 @@ def name_errors(path: Path) -> Iterator[None]:
 
 
 def escape(text: str) -> str:
-    """The text, in which what UTF-8 has no bytes for stands escaped."""
+    """The text, with everything escaped that UTF-8 cannot encode."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def escape_on_terminals() -> None:
-    """What is printed is escaped, too, where a terminal's encoding has no bytes for it, as it is on standard error."""
+    """From now on, what the terminal cannot encode is escaped on standard output, as it always is on standard error."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def write_whole(path: Path, text: str, private: bool = False) -> None:
-    """Write a file anew, all of it or nothing; a reader sees all of the old one or all of the new one.
+    """Write or replace a file atomically: a reader sees all of the old one or all of the new one.
 
     private: only its owner may read it. Raises OSError.
     """
@@ -46,7 +46,7 @@ def write_whole(path: Path, text: str, private: bool = False) -> None:
             with open(descriptor, "w", encoding="utf-8", newline="") as file:
                 file.write(escape(text))
                 file.flush()
-                os.fsync(file.fileno())  # or a power cut could leave the new name with nothing in it
+                os.fsync(file.fileno())  # or a power cut could leave an empty file under the new name
             if not private:  # as temporary files are
                 os.chmod(name, 0o644)
             os.replace(name, path)

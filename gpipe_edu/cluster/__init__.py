@@ -1,4 +1,4 @@
-"""One process per device, on any number of machines: PyTorch's engine for that, driven by schedules of ours.
+"""One process per device, on any number of machines: PyTorch's engine for that, driven by our schedules.
 
 `pipeline.py` is what a rank uses. PyTorch's `torch.distributed.pipelining` is the engine: `lowering.py` writes our rows
 as its actions, `engine.py` gives each micro-batch its share of the loss, `gradients.py` adds up those of replicas and
@@ -6,9 +6,9 @@ hands them to the weights once. `names.py` alone has PyTorch's private names. Wh
 what a loss counts is asked of `gpipe_edu.pytorch`: one gate for both engines.
 
 `ranks.py` is how ranks meet, compare what they are about to do, and end together; `fingerprint.py` tells whether they
-have built the same network. `shared_clock.py` and `links.py` measure what stands between them. `saving.py` puts a
-training on disk by the names of the whole network, `optimizer_settings.py` what of it is no tensor. `python -m
-gpipe_edu train` under torchrun is `command/train_ranks.py`.
+have built the same network. `shared_clock.py` and `links.py` measure their clocks and the links between them.
+`saving.py` saves a training under the names of the whole network, `optimizer_settings.py` the part of it that is not
+tensors. `python -m gpipe_edu train` under torchrun is `command/train_ranks.py`.
 """
 
 from .lowering import lower

@@ -23,11 +23,11 @@ class Boundary(NamedTuple):
     dtype: torch.dtype
 
     def empty(self, samples: int, device: torch.device, grad: bool = False) -> Tensor:
-        """A tensor for so many samples, with whatever is in it."""
+        """An uninitialized tensor for so many samples."""
         return torch.empty((samples, *self.shape), dtype=self.dtype, device=device, requires_grad=grad)
 
     def bytes(self, samples: int) -> int:
-        """What so many samples weigh."""
+        """The size of so many samples."""
         return samples * self.dtype.itemsize * int(torch.Size(self.shape).numel())
 
 

@@ -1,8 +1,8 @@
-"""PyTorch's runtime with the loss of a mini-batch, in which each micro-batch counts what it is worth.
+"""PyTorch's runtime with the loss of a mini-batch, in which each micro-batch has its proper weight.
 
-PyTorch takes the loss of a micro-batch by its place in the order in which the last stage ran them, and a schedule may
-run them in any order; so losses are kept here by their number. Scaling by the engine would scale what is in `.grad`
-already, so the loss is scaled instead.
+PyTorch finds the loss of a micro-batch by its place in the order in which the last stage ran them, and a schedule may
+run them in any order; so losses are kept here by micro-batch. Scaling by the engine would also scale what is already in
+`.grad`, so the loss is scaled instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Engine(Runtime):  # type: ignore[misc]
     """Runs `schedule` with `stages`, those of this rank."""
 
     def __init__(self, stages: list[Any], schedule: Schedule, clock: SharedClock) -> None:
-        # PyTorch asks for a loss to know that there is a backward; which one a step has, `run` is told.
+        # PyTorch needs a loss function to know that there is a backward; the loss itself is given to `run`.
         super().__init__(stages, schedule.micro_batches, loss_fn=_of_the_step, scale_grads=False)
         self._clock = clock
         self._sizes: tuple[int, ...] = ()
@@ -57,7 +57,7 @@ class Engine(Runtime):  # type: ignore[misc]
         return self._losses[mb_index] if stage.is_last else None
 
     def _update_losses(self, stages: Any, losses: Any) -> None:
-        """Nothing: `run` gives the loss back."""
+        """Does nothing, since `run` returns the loss."""
 
 
 def _of_the_step(output: Any, target: Any) -> Tensor:

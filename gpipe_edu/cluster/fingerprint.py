@@ -1,7 +1,7 @@
-"""Whether all ranks have built the same pipeline: its network told by a few bytes of each weight and buffer.
+"""Whether all ranks have built the same pipeline: they compare a digest of each weight and buffer.
 
-Each rank keeps its own layers of a network that it has built alone. If they have built different ones, by other seeds
-say, or cut it elsewhere, what trains is a patchwork of them: nothing fails, and nothing is right.
+Each rank builds the whole network and keeps its own layers. If ranks have built different ones, with other seeds for
+example, or cut it elsewhere, a mixture of them trains: no error is raised, and the result is wrong.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class Print(NamedTuple):
     values: str
 
     def differs(self, other: Print) -> str:
-        """In what `other` is another tensor than this one, "" if in nothing."""
+        """In what `other` differs from this tensor, "" if in nothing."""
         if self[:2] != other[:2]:
             return f"there it is {other.kind} of shape {other.shape}, here {self.kind} of shape {self.shape}"
         return "the numbers in it are others" if self.values and other.values and self.values != other.values else ""
 
 
 def fingerprint(net: nn.Module) -> dict[str, Print]:
-    """What each weight and each buffer is, by its name."""
+    """The `Print` of each weight and each buffer, by name."""
     tensors = [*net.named_parameters(), *net.named_buffers()]
     return {name: Print(tuple(one.shape), str(one.dtype).removeprefix("torch."), _digest(one)) for name, one in tensors}
 
 
 class BuiltNetwork(NamedTuple):
     """What a rank has built. arguments: of the pipeline. layers, tensors: `describe` and `fingerprint` of the
-    network; no tensors if their numbers do not matter.
+    network; no tensors if their values do not matter.
     """
 
     arguments: Mapping[str, str]
@@ -55,14 +55,14 @@ def compare(mine: BuiltNetwork, group: Any, replicas: Any) -> None:
     Raises ValueError, on every rank, naming the first rank that has built something else, and where they differ.
     """
     named = dist.get_rank(), mine
-    # Replicas first: what one rank then says reaches its whole pipeline, so that all ranks of all replicas hear of it.
+    # Replicas first: what one rank finds then reaches its whole pipeline, and so all ranks of all replicas.
     across = "" if replicas is None else _first_difference(gather(named, replicas))
     along = _first_difference(gather(named, group))
     refuse_together(across or along, group)
 
 
 def _first_difference(built: Sequence[tuple[int, BuiltNetwork]]) -> str:
-    """What rank by rank has built otherwise than the first one; "" if none has."""
+    """How the first rank that differs from the first one differs; "" if none does."""
     (first, theirs), *others = built
     for rank, found in others:
         how = _other_tensor(theirs.tensors, found.tensors, first, rank) or _other_layer(theirs.layers, found.layers)
@@ -78,7 +78,7 @@ def _first_difference(built: Sequence[tuple[int, BuiltNetwork]]) -> str:
 
 
 def describe(net: nn.Module) -> list[str]:
-    """What a network says of its layers, a line each, without addresses in memory."""
+    """The repr of a network's layers, a line each, without addresses in memory."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(net)).splitlines()
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a step's gradients: they are added up over the replicas, and reach each weight once.
+"""A step's gradients: they are added up over the replicas, and reach each weight once.
 
 While a step runs, the layers hold weights of its own (`gpipe_edu.pytorch.weights`). So a hook on a weight is called
 once for a mini-batch, with the gradient of all its micro-batches and replicas, as on one device.
@@ -24,11 +24,11 @@ class Gradients:
         self._layers, self._replicas = layers, replicas
         self._copies = 1 if replicas is None else dist.get_world_size(replicas)
         self._own = False
-        """Whether `.grad` has something that this replica knows alone."""
+        """Whether `.grad` has gradients of this replica alone, not yet added up."""
 
     @contextmanager
     def of_step(self, reduce: bool) -> Iterator[None]:
-        """Around all that runs layers. Afterwards `.grad` has the step's gradients, too; if it fails, what it had."""
+        """Around all that runs layers. Then the step's gradients are added to `.grad`, unless the step fails."""
         weights = Weights([self._layers])
         held = [weight.grad for weight in weights.given]
         for weight in weights.given:
@@ -36,7 +36,7 @@ class Gradients:
         try:
             with weights.in_place():
                 yield
-            # A layer with a second reference to a weight reaches the weight itself.
+            # A layer with a second reference to a weight adds to the weight itself.
             found = [_sum(ours, weight.grad) for ours, weight in zip(weights.gradients(), weights.given, strict=True)]
         finally:
             for weight, grad in zip(weights.given, held, strict=True):
@@ -55,7 +55,7 @@ class Gradients:
             self._own = False
             return self._add_up(weights, found)
         if not self._own:
-            # All replicas have the same there, and will add it up with what comes now.
+            # All replicas have the same in `.grad`, which is then added up with the new gradients.
             for weight in weights:
                 if weight.grad is not None:
                     weight.grad /= self._copies
@@ -63,7 +63,7 @@ class Gradients:
         return found
 
     def _add_up(self, weights: Sequence[Tensor], found: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """One message for all, after the last micro-batch: each of M would carry as much."""
+        """One message for all of them, after the last micro-batch: a message for each of M would be as large."""
         if not weights:
             return []
         # A weight that this replica's samples did not reach may have a gradient on another one.

@@ -1,7 +1,7 @@
-"""The network on which ranks find each other.
+"""The network interface by which ranks reach each other.
 
-gloo takes the address that this machine's own name leads to. On many machines that is 127.0.0.1, so a rank on another
-one is told to look for this one on itself. The way to rank 0 is a better answer: where that leads, the others are.
+gloo uses the address that this machine's hostname resolves to. On many machines that is 127.0.0.1, so a rank on another
+machine would look for this one on itself. The interface that leads to rank 0 is a better choice: the others are there.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final
 from gpipe_edu.process.loopback import talk_by_loopback
 
 _ADDRESS_OF: Final = {"linux": 0x8915, "darwin": 0xC0206921}
-"""What the system calls the question for an interface's IPv4 address: SIOCGIFADDR."""
+"""SIOCGIFADDR, the request for an interface's IPv4 address."""
 
 
 def choose(master: str) -> None:
-    """From now on this process talks to the others on the way to `master`, unless somebody has chosen an interface."""
+    """Let gloo use the interface that leads to `master`, unless the environment names one already."""
     alone = os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]
     if alone or master in ("127.0.0.1", "localhost"):
         talk_by_loopback()
@@ -29,9 +29,9 @@ def choose(master: str) -> None:
 
 
 def towards(host: str) -> str | None:
-    """The name of the interface on the way to `host`; None if it can't be known, or is the loopback one."""
+    """The name of the interface that leads to `host`; None if it can't be found, or is the loopback one."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, 9))  # for datagrams that sends nothing: the system only looks up the way
+        probe.connect((host, 9))  # for datagrams this sends nothing: the system only looks up the route
         here = probe.getsockname()[0]
         for _, name in socket.if_nameindex():
             if not here.startswith("127.") and _address(name) == here:

@@ -1,4 +1,4 @@
-"""What joins two ranks: how long a message is under way, and how many bytes a second the link carries."""
+"""The link between two ranks: its latency and its bandwidth."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch.distributed as dist
 
 _ROUNDS: Final = 9
 _LARGE: Final = 4 << 20
-"""Bytes: enough that the latency hardly counts, few enough for a slow link."""
+"""Bytes: so many that the latency hardly matters, few enough for a slow link."""
 
 
 class Link(NamedTuple):
-    """latency: seconds until a message without a size arrives. bandwidth: bytes a second."""
+    """latency: seconds until an empty message arrives. bandwidth: bytes per second."""
 
     latency: float
     bandwidth: float
@@ -28,7 +28,7 @@ class Link(NamedTuple):
 def measure(one: int, other: int, group: Any, device: torch.device) -> Link | None:
     """The link from rank `one` of `group` to rank `other`, the median of some round trips; None on other ranks.
 
-    Both must call this at the same time, and no message of anybody else should be under way.
+    Both must call this at the same time, and no other messages should be under way.
     """
     rank = dist.get_rank(group)
     if rank not in (one, other):

@@ -1,6 +1,6 @@
-"""A schedule of ours as what PyTorch's runtime reads: the same ops in the same order, a list for each rank.
+"""Our schedules in the form that PyTorch's runtime reads: the same ops in the same order, a list for each rank.
 
-Sends and receives are not ours to write: PyTorch adds them, in an order in which they can't wait for each other.
+PyTorch itself adds sends and receives, in an order that cannot deadlock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TORCH: Final = {"F": "F", "B": "B", "C": "B", "I": "I", "W": "W"}
 def lower(schedule: Schedule) -> dict[int, list[Any]]:
     """PyTorch's actions for each device of `schedule`, which becomes a rank.
 
-    Raises ScheduleError for a schedule that can't run, ValueError for one with an R, which PyTorch's engine can't.
+    Raises ScheduleError for a schedule that can't run, ValueError for one with an R, which PyTorch's engine can't run.
     """
     schedule.check()
     for device, row in enumerate(schedule.rows):

@@ -1,8 +1,8 @@
-"""What PyTorch keeps private and a schedule of ours needs, in one place, so that a release that changes it is noticed.
+"""PyTorch's private names that our schedules need, in one place, so that a release that changes them is noticed.
 
-`torch.distributed.pipelining` runs schedules of its own by public names. One that somebody has written by hand goes
-through its runtime, whose names begin with an underscore: a release may change them without a word. So they are asked
-for here and nowhere else, and `missing()` says which are gone.
+`torch.distributed.pipelining` has public names for its own schedules. A schedule written by hand needs its runtime,
+whose names begin with an underscore: a release may change them without notice. So they are imported only here, and
+`missing()` says which are gone.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _ARGUMENTS: Final = {
     "_update_losses": ("stages", "losses"),
     "_step_microbatches": ("arg_mbs", "kwarg_mbs", "target_mbs", "losses"),
 }
-"""What those methods take that we write anew or call, in this order; a release may add more behind."""
+"""The parameters, in this order, of the methods that we override or call; a release may add more behind them."""
 
 
 def missing(found: Any = schedules) -> list[str]:
-    """What this PyTorch lacks, as names a reader can search for; [] if our schedules can run on it."""
+    """The names that this PyTorch lacks, to search for; [] if our schedules can run on it."""
     lacking = []
     for name, methods in _NEEDED.items():
         kind = getattr(found, name, None)

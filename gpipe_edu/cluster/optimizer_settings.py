@@ -1,7 +1,7 @@
-"""What of an optimizer is no tensor: the settings of its groups, such as learning rates, and the state of a scheduler.
+"""The part of an optimizer that is not tensors: its groups' settings, such as learning rates, and a scheduler's state.
 
-They are kept by the names of the weights in the whole network, as all is that is saved: another number of stages puts
-other weights on each rank.
+Like everything that is saved, they are kept by the weights' names in the whole network: with another number of stages
+each rank has other weights.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _FILE: Final = "settings.pt"
 
 
 class OptimizerSettings(NamedTuple):
-    """groups: for each weight the settings of its group. scheduler: its state, None if there is none."""
+    """groups: for each weight the settings of its group. scheduler: its state, None without one."""
 
     groups: Mapping[str, Mapping[str, Any]]
     scheduler: dict[str, Any] | None
 
     @classmethod
     def of(cls, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None) -> OptimizerSettings:
-        """Those of all ranks, which call this together.
+        """The settings of all ranks, which call this together.
 
-        Raises ValueError, on every rank, for a scheduler that is not given, or that is elsewhere on another rank.
+        Raises ValueError, on every rank, if a scheduler was not given, or differs from another rank's.
         """
-        # ZeRO's optimizer has groups of all weights, too, and hands their settings on to the one inside.
+        # ZeRO's optimizer, too, has groups of all weights, and passes their settings on to the one inside.
         groups = optimizer.param_groups
         wrong = ""
-        if scheduler is None and any("initial_lr" in group for group in groups):  # a scheduler's note
+        if scheduler is None and any("initial_lr" in group for group in groups):  # set by a scheduler
             wrong = (
                 "the optimizer has a scheduler, which would begin anew after a resume: save(..., scheduler=scheduler)"
             )
@@ -52,16 +52,16 @@ class OptimizerSettings(NamedTuple):
         return cls({name: group for groups, _ in found for name, group in groups.items()}, state)
 
     def write(self, folder: Path) -> None:
-        """Into a folder that is there."""
+        """Write them into an existing folder."""
         torch.save(self._asdict(), folder / _FILE)
 
     @classmethod
     def read(cls, folder: Path) -> OptimizerSettings:
-        """What `write` has written."""
+        """The settings that `write` has written to `folder`."""
         return cls(**torch.load(folder / _FILE, weights_only=False))
 
     def misfit(self, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None) -> str:
-        """Why this rank's can't be set so, as the end of a sentence; "" if they can."""
+        """Why this rank's optimizer or scheduler can't take them, as the end of a sentence; "" if they can."""
         if self.scheduler is None and scheduler is not None:
             return "was saved without a scheduler; leave scheduler=... out"
         if self.scheduler is not None and scheduler is None:
@@ -79,7 +79,7 @@ class OptimizerSettings(NamedTuple):
         return ""
 
     def put_into(self, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None) -> None:
-        """Set this rank's so."""
+        """Set those of this rank's optimizer and scheduler."""
         for group in optimizer.param_groups:
             for name in _names(pipeline, group)[:1]:
                 group.update(self.groups[name])
@@ -88,7 +88,7 @@ class OptimizerSettings(NamedTuple):
 
 
 def _names(pipeline: Pipeline, group: Mapping[str, Any]) -> list[str]:
-    """Of the weights in a group."""
+    """The names of the weights in a group."""
     mine = {id(weight) for weight in group["params"]}
     return [name for name, weight in pipeline.named_parameters() if id(weight) in mine]
 

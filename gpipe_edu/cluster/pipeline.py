@@ -1,4 +1,4 @@
-"""One rank's part of a pipeline: PyTorch's engine for one process per device, driven by a schedule of ours."""
+"""One rank's part of a pipeline: PyTorch's engine for one process per device, driven by one of our schedules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import Stage
 
 Sizes = tuple[int, ...]
-"""A mini-batch as it is cut: how many samples each micro-batch has."""
+"""The number of samples of each micro-batch."""
 
 
 class Pipeline:
@@ -44,13 +44,13 @@ class Pipeline:
     net: the whole network, the same on every rank, which the first step makes sure of; only this rank's layers are kept
     and moved to `device`. loss_fn: (output, target) -> a tensor with one value, for a micro-batch. example: a tensor
     like a mini-batch, of which only the type and the shape behind the first dimension count. reduction: "mean" if
-    loss_fn averages over samples, "sum" if it sums. balance: layers per stage, as even as can be unless given. group:
+    loss_fn averages over samples, "sum" if it sums. balance: layers per stage, as even as possible by default. group:
     the ranks of this pipeline, one per row of the schedule, all of them unless given. replicas: the ranks that hold the
     same stages as this one; each trains on samples of its own. What a pipeline refuses, and why: `pytorch/guards.py`,
     as `GPipe` does.
 
     Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
-    are asked about the whole network: one that refuses alone would leave the others waiting.
+    check the whole network: one that raised alone would leave the others waiting.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class Pipeline:
         pieces = [nn.Sequential(*layers) for layers in stages]
         self._boundaries = boundaries(pieces, example)
         self._norms = any(isinstance(part, _BatchNorm) for part in net.modules())
-        # Noted now, while this rank has the whole network, but compared by the first step: if a training was loaded
-        # until then, it does not matter which numbers were built.
+        # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
+        # before that, the initial values do not matter.
         arguments = {"balance": str(self.balance), "reduction": reduction}
         self._built: BuiltNetwork | None = BuiltNetwork(arguments, describe(net), fingerprint(net))
         self._pieces = {k: pieces[k] for k in sorted({op.stage for op in schedule.rows[self.rank]})}
@@ -98,7 +98,7 @@ class Pipeline:
         named = [[(next(names), layer) for layer in layers] for layers in stages]
         mine = OrderedDict(entry for k in self._pieces for entry in named[k])
         self.layers: dict[str, nn.Module] = mine
-        """This rank's, by the names that they have in the whole network."""
+        """This rank's layers, by the names that they have in the whole network."""
         self._mine = nn.Sequential(mine).to(self.device)
         self._gradients = Gradients(self._mine, replicas)
         self._clock = SharedClock(self.device)
@@ -127,7 +127,7 @@ class Pipeline:
 
     @property
     def now(self) -> Op | None:
-        """The op that runs, or ran last."""
+        """The op that is running, or ran last."""
         return self._clock.now
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -143,17 +143,17 @@ class Pipeline:
         return self._mine.parameters()
 
     def train(self, mode: bool = True) -> Pipeline:
-        """All layers in the mode for training, or not."""
+        """Put all layers into training mode, or out of it."""
         self._mine.train(mode)
         return self
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Clear the gradients."""
         self._mine.zero_grad()
 
     def mark_loaded(self) -> None:
-        """To be called on all ranks when each has loaded all its weights and buffers from the same place: it does not
-        matter then which numbers they had built, so the first step need not compare them."""
+        """To be called on all ranks when each has loaded all its weights and buffers from the same place: their initial
+        values do not matter then, so the first step need not compare them."""
         if self._built is not None:
             self._built = self._built._replace(tensors={})
 
@@ -264,14 +264,14 @@ class Pipeline:
         return simulate(self.schedule.first(samples), costs)
 
     def doubt(self) -> float:
-        """By how many seconds the clocks of two ranks in `timeline` may disagree. All ranks must call this."""
+        """By how many seconds two ranks' clocks may disagree in `timeline`. All ranks must call this."""
         worst = torch.tensor(self._offset.doubt, dtype=torch.float64, device=self.device)
         dist.all_reduce(worst, dist.ReduceOp.MAX, group=self.group)
         return float(worst)
 
     @cached_property
     def _offset(self) -> Offset:
-        """Measured once, together: all ranks need it at the same time."""
+        """The clock's offset, measured once: all ranks ask for it at the same time."""
         return offset(self.group)
 
     def _sends_what_is_expected(self) -> None:
@@ -282,7 +282,7 @@ class Pipeline:
             )
 
     def _check_fit(self, x: Tensor, y: Tensor, of: int | None) -> None:
-        """Asked on every rank, also those that read neither: one that refuses alone leaves the others waiting."""
+        """Checked on every rank, also those that read neither: one that raised alone would leave the others waiting."""
         expected = self._boundaries[0]
         if tuple(x.shape[1:]) != expected.shape or x.dtype != expected.dtype:
             raise ValueError(
@@ -307,7 +307,7 @@ class Pipeline:
         return sizes
 
     def _heads(self, y: Tensor, sizes: Sizes, of: int | None) -> list[Head]:
-        """What each micro-batch's loss counts in that of all replicas."""
+        """Per micro-batch, the function to its share of the loss of all replicas."""
 
         def mean_over(here: float) -> float:
             counts = torch.tensor([here, len(y)], dtype=torch.float64, device=self.device)
@@ -319,7 +319,7 @@ class Pipeline:
         return make_heads(self._loss_fn, y, self._reduction, sizes, self.device, mean_over)
 
     def _engine(self, sizes: Sizes) -> Engine:
-        """PyTorch's engine for mini-batches of this size: it wants to know shapes before it runs."""
+        """PyTorch's engine for mini-batches of this size: it must know shapes before it runs."""
         if sizes not in self._engines:
             schedule = self.schedule.first(len(sizes))
             recomputed = defaultdict(set)
@@ -345,7 +345,7 @@ class Pipeline:
 
 
 def _pad(values: Tensor, sizes: Sizes) -> Tensor:
-    """The micro-batches one behind the other, each as long as the longest; what is added counts for nothing."""
+    """The micro-batches one after another, each padded to the size of the largest; padding does not count."""
     if len(set(sizes)) == 1:
         return values
     rows, start, widest = [], 0, max(sizes)

@@ -1,14 +1,14 @@
 """The ranks of one job: they find each other, agree on the job, and none outlives another's end.
 
-A rank that has failed leaves its neighbours blocked inside a receive, which no exception reaches. So each rank has a
-thread that gives a sign of life, reads those of the others, and ends its process, with a sentence, when one is gone:
+A rank that has failed leaves its neighbours blocked inside a receive, where no exception can be raised. So each rank
+has a thread that sends heartbeats, reads those of the others, and ends its process with a sentence when one is gone:
 
-    store:   kind/RANK    "cpu" or "cuda", or why it can have neither
+    store:   kind/RANK    "cpu" or "cuda", or why it can have neither of them
              here/RANK    host and process, once it has joined
              job/RANK     what it is about to do, to be compared
-             life/RANK    a count that grows, and the op that runs
-             failed       the first failure that a rank could tell of
-             done/RANK    it ended well
+             life/RANK    a heartbeat, a growing count, and the op that is running
+             failed       the first failure that a rank could report
+             done/RANK    it has ended without an error
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from gpipe_edu.words import plural
 from .interface import choose
 
 _BEAT: Final = 0.5
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 _SILENCE: Final = 6.0
-"""Seconds without one after which a rank counts as gone: a busy machine may well skip a few."""
+"""Seconds without a heartbeat after which a rank counts as gone: on a busy machine a few may be late."""
 
 _GROUP: Final = timedelta(minutes=30)
-"""The end of every wait inside PyTorch; who waits in vain is usually ended by the signs of life, long before."""
+"""The limit of every wait inside PyTorch; missing heartbeats usually end a process long before."""
 
 _BACKENDS: Final = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
 """What carries tensors. With GPUs, questions that are about no tensor still go from host to host."""
 
 _ECHO: Final = ("onnection", "peer", "imed out", "closed", "reset", "Broken pipe")
-"""In the words of an error that a neighbour's end causes here."""
+"""Words in an error that is caused here by the end of a neighbour."""
 
 
 class RanksError(RuntimeError):
@@ -56,14 +56,13 @@ class RanksError(RuntimeError):
 
 
 class Ranks:
-    """`with Ranks(patience) as ranks:` this process joins the others; whatever ends one of them then ends all.
+    """`with Ranks(patience) as ranks:` this process joins the others; if one of them ends, all end.
 
-    Who starts the processes says who is who by the environment, as `torchrun` does: RANK, WORLD_SIZE, LOCAL_RANK,
-    MASTER_ADDR, MASTER_PORT. patience: seconds to wait for the others to start. device: "cpu", "cuda", or "auto", a GPU
-    for each rank if all can have one. now: the op that runs, to be told; .device: this rank's.
+    The launcher assigns ranks through the environment, as `torchrun` does: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
+    MASTER_PORT. patience: seconds to wait for the others to start. device: "cpu", "cuda", or "auto", a GPU for each
+    rank if all can have one. now: the op that is running, for reports; .device: this rank's.
 
-    Raises RanksError for what is missing there, ranks that do not come, a port that is taken, or GPUs that are not
-    there.
+    Raises RanksError for missing variables, ranks that do not come, a port that is taken, or GPUs that are not there.
     """
 
     def __init__(self, patience: float = 20, device: str = "auto") -> None:
@@ -85,7 +84,7 @@ class Ranks:
         self._store.set(f"here/{self.rank}", f"{socket.gethostname()}, process {os.getpid()}")
         self._wait_for("here", "has not started", patience)
         self.device = self._device()
-        if hasattr(signal, "pthread_sigmask"):  # the thread below hears it: the main one may be inside a receive
+        if hasattr(signal, "pthread_sigmask"):  # a thread waits for it below: the main one may be inside a receive
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self._guard = threading.Thread(target=self._watch, name="ranks", daemon=True)
         self._beat = monotonic()
@@ -122,7 +121,7 @@ class Ranks:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> NoReturn:
-        """Tell the others of `error`, say it, and end this process."""
+        """Report `error` to the others, print it, and end this process."""
         if isinstance(error, RuntimeError) and not isinstance(error, RanksError) and _echoes(error):
             self._let_the_guard_tell()
         with suppress(Exception):
@@ -135,7 +134,7 @@ class Ranks:
         self._end(f"rank {self.rank} failed{self._where()}: {_words(error)}")
 
     def _let_the_guard_tell(self) -> None:
-        """It may know who is gone, and then ends this process with a better sentence."""
+        """Give the guard thread time: it may know which rank is gone, and end this process with a better sentence."""
         self._guard.join(_SILENCE + 4 * _BEAT)
 
     def agree(self, job: Mapping[str, object]) -> None:
@@ -156,7 +155,7 @@ class Ranks:
                     )
 
     def _device(self) -> torch.device:
-        """A GPU of its own for each rank, or none for any: their messages go the same way."""
+        """A GPU for each rank, or for none: all must send their messages the same way."""
         kinds = [self._store.get(f"kind/{rank}").decode() for rank in range(self.size)]
         for rank, kind in enumerate(kinds):
             if kind not in _BACKENDS:
@@ -176,7 +175,7 @@ class Ranks:
                 int(os.environ["MASTER_PORT"]),
                 is_master=self.rank == 0 and not agent,
                 timeout=timedelta(seconds=patience),
-                wait_for_workers=False,  # we wait ourselves, and say for whom
+                wait_for_workers=False,  # we wait ourselves, and name those we wait for
             )
         except (RuntimeError, ValueError) as error:
             if "EADDRINUSE" in str(error) or "in use" in str(error):
@@ -191,7 +190,7 @@ class Ranks:
         return c10d.PrefixStore(os.environ.get("TORCHELASTIC_RUN_ID", "job"), store)
 
     def _wait_for(self, what: str, lacks: str, patience: float) -> None:
-        """Until every rank has said `what`."""
+        """Wait until every rank has set its key `what`."""
         end = monotonic() + patience
         while True:
             try:
@@ -221,7 +220,7 @@ class Ranks:
         dist.destroy_process_group()
 
     def _watch(self) -> None:
-        """Give signs of life and read the others', until the end."""
+        """Send heartbeats and read the others', until the end."""
         store = self._store.clone()  # a connection of its own: the other one may be inside a wait
         lives: dict[int, tuple[str, float]] = {}
         count, asked_to_end = 0, 0.0
@@ -259,7 +258,7 @@ class Ranks:
                 asked_to_end = monotonic()
 
     def _watch_the_watch(self) -> None:
-        """A machine that loses power says nothing, and a question to its store has no end: this thread asks nothing."""
+        """If the store's machine loses power, requests to it never return: this thread watches without any."""
         while not self._over.wait(_BEAT):
             if monotonic() - self._beat > 2 * _SILENCE:
                 self._end(
@@ -268,7 +267,7 @@ class Ranks:
                 )
 
     def _where(self) -> str:
-        """What this rank does, as the end of a sentence."""
+        """What this rank is doing, as the end of a sentence."""
         op: Any = self.now()
         return "" if op is None else f" at {op.label} of stage {op.stage}, micro-batch {op.micro_batch}"
 
@@ -280,9 +279,10 @@ class Ranks:
 
 
 def refuse_together(complaint: str, group: Any = None) -> None:
-    """Raises ValueError on every rank of `group` if one has a complaint: who refuses alone leaves the others waiting.
+    """Raises ValueError on every rank of `group` if one has a complaint: one that raised alone would leave the others
+    waiting.
 
-    All ranks of the group call this; the first complaint that is not "" is what all of them say.
+    All ranks of the group call this; all of them raise the first complaint that is not "".
     """
     for found in filter(None, gather(complaint, group)):
         raise ValueError(found)
@@ -304,7 +304,7 @@ def _echoes(error: BaseException) -> bool:
 
 
 def _wait_for_signal(seconds: float) -> bool:
-    """Wait so long; True if the system asks this process to end meanwhile."""
+    """Wait so long; True if a signal asks this process to end meanwhile."""
     if hasattr(signal, "sigtimedwait"):
         return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
     sleep(seconds)
@@ -312,7 +312,7 @@ def _wait_for_signal(seconds: float) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    """A sentence of ours, whole; else the error that was first, in one line: PyTorch wraps those of a layer."""
+    """Our own errors in full; of others the original one, in one line: PyTorch wraps those of a layer."""
     if isinstance(error, RanksError):
         return str(error)
     while isinstance(error.__cause__, Exception):
@@ -322,7 +322,7 @@ def _words(error: BaseException) -> str:
 
 
 def _kind(wish: str) -> str:
-    """ "cpu" or "cuda", where each rank of this machine can have one; or what is wrong with the wish."""
+    """ "cpu" or "cuda", if each rank of this machine can have one; or what is wrong with the wish."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if wish not in ("auto", "cpu", "cuda"):

@@ -1,7 +1,7 @@
-"""A training on disk: saved by all ranks together, and gone on with later, on as many stages as one likes.
+"""A training on disk: saved by all ranks together, and resumed later, on any number of stages.
 
-Every weight has the name it has in the whole network, so it does not matter which rank holds it. What is saved is
-complete or not there: it gets its name only when every rank has written its part.
+Every weight is saved under its name in the whole network, so it does not matter which rank holds it. A folder gets its
+name only when every rank has written its part, so it is complete or does not exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .pipeline import Pipeline
 from .ranks import refuse_together
 
 _KEPT: Final = 2
-"""The newest is in use while the next one is written; the one before is there in case somebody reads it."""
+"""The newest, and the one before it, which another program may be reading."""
 
 _NAME: Final = re.compile(r"step-(\d{8})")
 
@@ -37,7 +37,7 @@ def save(
     """Write weights, buffers, the state of optimizer, scheduler and each rank's random numbers after `step` steps.
 
     All ranks of all replicas call this. On several machines `folder` must be the same one everywhere. Returns the
-    folder of this step; the two newest are kept. A process that is killed meanwhile leaves the ones before as they are.
+    folder of this step; the two newest are kept. If a process is killed meanwhile, the earlier ones stay intact.
     Raises ValueError, on every rank, for an optimizer whose scheduler is not given, or schedulers that differ.
     """
     settings = OptimizerSettings.of(pipeline, optimizer, scheduler)
@@ -57,7 +57,7 @@ def save(
     dist.barrier()
     if dist.get_rank() == 0:
         settings.write(partial)
-        if final.exists():  # a run that went on from an older one comes here again
+        if final.exists():  # a run resumed from an older step comes here again
             shutil.rmtree(final)
         os.replace(partial, final)
         for old in saved_steps(folder)[:-_KEPT]:
@@ -67,7 +67,7 @@ def save(
 
 
 def saved_steps(folder: Path | str) -> list[Path]:
-    """What is complete in `folder`, the oldest first."""
+    """The folders of complete steps in `folder`, the oldest first."""
     found = Path(folder).glob("step-*") if Path(folder).is_dir() else ()
     return sorted(path for path in found if _NAME.fullmatch(path.name))
 
@@ -77,10 +77,10 @@ def load(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer, scheduler
 
     Returns the steps that it had made, 0 if the folder is empty.
 
-    All ranks call this. The number of stages, ranks and replicas may be another one than when it was saved; random
-    states are taken up only if the number of ranks is the same. Learning rates and other settings are those that were
-    saved. Raises ValueError, on every rank, for a network of other layers, weights in other groups of the optimizer, or
-    a scheduler here and none there.
+    All ranks call this. The number of stages, ranks and replicas may differ from when it was saved; random states are
+    restored only if the number of ranks is the same. Learning rates and other settings are those that were saved.
+    Raises ValueError, on every rank, for a network of other layers, weights in other groups of the optimizer, or a
+    scheduler here if none was saved.
     """
     if not (there := saved_steps(folder)):
         return 0
@@ -124,7 +124,7 @@ def _network(pipeline: Pipeline) -> dict[str, Tensor]:
 
 
 def _slots(optimizer: Optimizer) -> Any:
-    """State by weight; PyTorch's ZeRO optimizer keeps a plain one inside, for the weights that are this rank's."""
+    """State by weight; PyTorch's ZeRO optimizer holds a plain one, for the weights whose state this rank keeps."""
     return getattr(optimizer, "optim", optimizer).state
 
 

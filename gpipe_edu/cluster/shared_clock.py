@@ -1,7 +1,7 @@
 """When each op ran on each rank, on one clock.
 
-Every machine has a clock of its own. Rank 0's counts: each other rank asks it for the time again and again, and the
-quickest of these questions says how far the two clocks are apart, to within half the time that it took.
+Every machine has a clock of its own. Rank 0's is the reference: each other rank asks it for the time again and again,
+and the quickest of these round trips gives the offset between the two clocks, to within half the time it took.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from gpipe_edu.schedule import Op
 
 _QUESTIONS: Final = 20
-"""The quickest of so many is hardly slower than the quickest of all."""
+"""Round trips: the quickest of so many is hardly slower than the quickest possible."""
 
 
 class OpTime(NamedTuple):
@@ -42,7 +42,7 @@ class SharedClock:
         self._stream = device.type == "cuda"
         self._notes: list[tuple[Op, Any, Any]] = []
         self.now: Op | None = None
-        """The op that runs, or ran last."""
+        """The op that is running, or ran last."""
 
     def begin(self) -> None:
         """A step begins."""
@@ -60,7 +60,7 @@ class SharedClock:
         self._notes.append((op, start, self._moment()))
 
     def longer(self) -> None:
-        """What has happened since belongs to the last op too: the loss, to the last stage's forward."""
+        """Extend the last op until now: the loss belongs to the last stage's forward."""
         op, start, _ = self._notes[-1]
         self._notes[-1] = (op, start, self._moment())
 
@@ -79,7 +79,7 @@ class SharedClock:
 
 
 def offset(group: Any) -> Offset:
-    """This rank's, within `group`; all ranks of it call this at the same time."""
+    """This rank's offset within `group`; all ranks of it call this at the same time."""
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     value = torch.zeros(1, dtype=torch.float64)
     found = [Offset(0.0, 0.0)] if rank == 0 else []

@@ -54,7 +54,7 @@ class Stage(PipelineStage):
             seen = self._batch_norms.snapshot()
 
             def around() -> tuple[Any, Any]:
-                return nullcontext(), self._batch_norms.forward(False, seen)  # which does not count it once more
+                return nullcontext(), self._batch_norms.forward(False, seen)  # which does not count it twice
 
             return checkpoint(self.submod, *args, use_reentrant=False, context_fn=around, **kwargs)
         return self.submod(*args, **kwargs)

@@ -25,7 +25,7 @@ class Digits(NamedTuple):
 def digits() -> Digits:
     """The handwritten digits: 1,437 samples for training and 360 for test, always the same ones."""
     with files("gpipe_edu.data").joinpath("digits.npz").open("rb") as file, np.load(file) as stored:
-        # The stored order is that of the people who wrote: without a shuffle the test set would be other people.
+        # Stored in the order of the people who wrote them: unshuffled, the test set would be of other people.
         order = np.random.default_rng(0).permutation(len(stored["labels"]))
         x = stored["images"].reshape(-1, 64)[order] / 16.0
         y = stored["labels"].astype(np.int64)[order]

@@ -39,7 +39,7 @@ class Text(NamedTuple):
 def text() -> Text:
     """The first volume of *Pride and Prejudice*, its lines joined to paragraphs and its _emphasis_ marks left out."""
     stored = files("gpipe_edu.data").joinpath("austen.txt").read_text(encoding="ascii")
-    # A line ends where the paper did, and to learn where it did is wasted effort; a paragraph ends in a blank line.
+    # Lines end where the printed page did, which is not worth learning; a paragraph ends in a blank line.
     joined = re.sub(r"(?<!\n)\n(?!\n)", " ", re.sub(r"\n{3,}", "\n\n", stored.replace("_", ""))).strip()
     alphabet = "".join(sorted(set(joined)))
     place = {character: number for number, character in enumerate(alphabet)}

@@ -1,8 +1,8 @@
 """A function of a notebook as several processes that send each other tensors with `torch.distributed` (gloo).
 
-`crew.py` starts, hears and stops them, `rank.py` is one of them, `recorder.py` notes its sends, receives and ops in a
-`diary.py`. `waits.py` reads all diaries together and says who waits for whom, so that a deadlock is named at once
-instead of timing out. Whatever the function does, every process is stopped in the end.
+`crew.py` starts the processes, listens to them and stops them, `rank.py` is one of them, `recorder.py` notes its sends,
+receives and ops in a `diary.py`. `waits.py` reads all diaries together and says which process waits for which, so that
+a deadlock is named at once instead of timing out. In the end every process is stopped, even if the function hangs.
 """
 
 from .crew import Crew, run_processes

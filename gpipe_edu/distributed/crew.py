@@ -1,10 +1,10 @@
-"""Several processes for one function: start them, hand them their work, hear from them, and end them all.
+"""Several processes for one function: start them, send them their work, receive their reports, and end them all.
 
     for every process:  a pipe with jobs to it, a pipe with reports from it, and its diary (see `diary`)
     until all report:   a report ends the wait for its process; an error ends everything;
-                        silence is looked into: do they wait for each other, or is the time over?
+                        without reports: do they wait for each other, or is the time over?
 
-What reaches nobody by these ways, such as a warning, stays with the `Child`.
+What comes by none of these ways, such as a warning, stays with the `Child`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _START: Final = 60.0
 
 
 class Results(NamedTuple):
-    """values: what each process gave back. diaries: what each noted."""
+    """values: what each process returned. diaries: what each noted."""
 
     values: list[Any]
     diaries: list[list[Entry]]
@@ -105,7 +105,7 @@ class Crew:
         return Results(values, self.diaries)
 
     def stop(self) -> None:
-        """End every process. They hold nothing that needs a farewell."""
+        """Kill every process. They hold nothing that needs to be cleaned up."""
         for child in self._children:
             child.close()
         self._children = []
@@ -122,7 +122,7 @@ class Crew:
         path = [folder for folder in sys.path if isinstance(folder, str)]
         new = range(len(self._children), K)
         for rank in new:
-            # Not in a session of its own: whoever ends us, because our time is over, ends it too.
+            # Not in a session of its own: if we are killed because our time is over, it is killed, too.
             child = Child(
                 _RANK,
                 partial(self._receive, rank, self._crew),
@@ -196,7 +196,7 @@ class Crew:
     def _raise_error(
         self, paths: Sequence[Path], rank: int, body: bytes | None, kind: str, message: str, lines: list[Line]
     ) -> NoReturn:
-        """Raise the error of a process here; if its neighbour has died before, say that instead."""
+        """Raise the error of a process here; if its neighbour died before, report that instead."""
         if "onnection" in message:
             with suppress(queue.Empty):
                 while True:
@@ -226,6 +226,6 @@ class Crew:
 
     def _receive(self, rank: int, crew: int, data: bytes | None) -> None:
         report = None
-        with suppress(Exception):  # what is no report ends the process, as silence does
+        with suppress(Exception):  # a damaged report counts as the end of the process
             report = pickle.loads(data or b"")
         self._reports.put((rank, crew, report))

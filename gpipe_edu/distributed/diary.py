@@ -1,7 +1,7 @@
-"""What a process notes down while it runs: each message it posts, waits for and is done with, and when each op ran.
+"""What a process notes while it runs: each message it posts, waits for and completes, and when each op ran.
 
-A diary is a file that grows by a line per entry, so it is all there even if the process has been torn down by a signal,
-and whoever reads it disturbs nobody. All processes of a machine share the clock.
+A diary is a file that grows by a line per entry, so it survives if the process is killed by a signal, and can be read
+meanwhile without disturbing the process. All processes of a machine share the clock.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Diary:
         os.write(self._file, json.dumps({**entry, "t": perf_counter()}).encode() + b"\n")
 
     def close(self) -> None:
-        """Nothing is written after this."""
+        """Close the file; nothing is written after this."""
         os.close(self._file)
 
 
 def read(path: Path) -> list[Entry]:
-    """All entries that are complete by now."""
+    """All entries that are complete so far."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:  # it has not begun
@@ -46,7 +46,7 @@ def read(path: Path) -> list[Entry]:
 
 
 def line() -> Line:
-    """The innermost line that is neither ours nor PyTorch's."""
+    """The innermost line of the call stack that is neither ours nor PyTorch's."""
     frame = sys._getframe(1)
     while frame.f_back is not None and is_library_file(frame.f_code.co_filename):
         frame = frame.f_back
@@ -54,5 +54,5 @@ def line() -> Line:
 
 
 def is_library_file(file: str) -> bool:
-    """Whether the lines of `file` say nothing to the one who wrote the function: Python's, PyTorch's or ours."""
+    """Whether `file` is not the learner's, but Python's, PyTorch's or ours."""
     return any(part in file for part in _HIDDEN)

@@ -30,5 +30,5 @@ class NoNeighbour(ValueError):
 
 
 def format_line(line: Line) -> str:
-    """A line for a message."""
+    """A line of code for an error message."""
     return f"\n  line {line.number} of {line.function}: {linecache.getline(line.file, line.number).strip()}"

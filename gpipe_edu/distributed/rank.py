@@ -1,6 +1,6 @@
-"""One of several processes: it runs the function it is handed, in a gloo group with the others, and reports.
+"""One of several processes: it runs the functions it is sent, in a gloo group with the others, and reports.
 
-What the function prints travels the same way as the reports, so it is never out of order.
+What a function prints travels the same way as the reports, so it is never out of order.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PRINTED: Final = 10_000
 """Characters passed on of what a function prints."""
 
 _MARGIN: Final = 0.9
-"""Of the time limit: then the process writes down where it is."""
+"""The share of the time limit after which the process writes down where it is."""
 
 
 def main() -> None:
-    """Run one job after another until the other side hangs up."""
+    """Run one job after another until the parent closes the pipe."""
     parent = Parent()
     parent.listen()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started us is interrupted too, and stops us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and stops us
     rank, path = pickle.loads(parent.hear())
     look_also_in(path)
     import torch
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def this_watch() -> Any:
-    """The watch of this process, for code of ours that runs in it."""
+    """The watch of this process, for our own code that runs in it."""
     return _current[0]
 
 
@@ -63,7 +63,7 @@ class Prints(io.TextIOBase):
         self._parent, self._left = parent, _PRINTED
 
     def write(self, text: str) -> int:
-        """Pass `text` on, as long as it is not too much."""
+        """Pass `text` on, up to the limit."""
         if self._left > 0:
             _report(self._parent, "print", text[: self._left] + (" ..." if len(text) > self._left else ""))
             self._left -= len(text)
@@ -85,10 +85,10 @@ def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
     from .diary import Diary
 
     _current[:] = [watch]
-    if dist.is_initialized():  # that of the job before, kept until every process was through
+    if dist.is_initialized():  # the previous job's group, kept until every process was done
         dist.destroy_process_group()
     store = dist.FileStore(job["store"], job["size"])  # type: ignore[attr-defined]
-    limit = timedelta(seconds=wall(job["seconds"]) + 10)  # later than the limit of who waits for us, who knows more
+    limit = timedelta(seconds=wall(job["seconds"]) + 10)  # later than the limit of our parent, which knows more
     dist.init_process_group("gloo", store=store, rank=rank, world_size=job["size"], timeout=limit)
     watch.barrier()
     diary = Diary(Path(job["diary"]))
@@ -103,7 +103,7 @@ def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
 
 
 def _error(error: BaseException) -> tuple[Any, ...]:
-    """The error, if it can travel, its type and words, and the lines that led to it."""
+    """The error, if it can be pickled, its type and message, and the lines that led to it."""
     lines = lines_to(error)
     body = None
     with suppress(Exception):

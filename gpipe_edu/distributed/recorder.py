@@ -36,7 +36,7 @@ _BLOCKING: Final = ("send", "recv")
 
 
 class Watch:
-    """Watches this process. `diary` is the one that is written at the moment, None between two runs."""
+    """Watches this process. `diary` is the one being written, None between two runs."""
 
     def __init__(self) -> None:
         self.diary: Diary | None = None
@@ -94,14 +94,14 @@ class Watch:
         def post(
             tensor: Any, peer: Any = None, group: Any = None, tag: int = 0, group_peer: Any = None, **kw: Any
         ) -> Any:
-            # PyTorch passes on all names that a peer can have, those that were not given as None.
+            # PyTorch passes on all parameters that can name a peer, as None those that were not given.
             peer = kw.get(peer_name) if peer is None else peer
             inside = kw.get(f"group_{peer_name}") if group_peer is None else group_peer
             if peer is None and inside is not None:
                 peer = inside if group is None else dist.get_global_rank(group, inside)
             diary = self.diary
             if diary is not None and isinstance(peer, int):
-                _check_peer(peer)  # first: who has no neighbour there has no tensor for it either
+                _check_peer(peer)  # first: without a neighbour there is no tensor for it either
             if diary is None or not isinstance(tensor, Tensor):
                 return original(tensor, peer, group, tag)
             caller = sys._getframe(1).f_code
@@ -146,7 +146,7 @@ class Watch:
 
 
 class Handle:
-    """What `isend` and `irecv` give back: it notes who waits for it, and that it was let go before anybody did."""
+    """What `isend` and `irecv` return: it notes when it is waited for, and if it is dropped before that."""
 
     def __init__(self, work: Any, number: int, diary: Diary) -> None:
         self._work, self._number, self._diary, self._ended = work, number, diary, False
@@ -180,7 +180,7 @@ class Handle:
 
 
 def _check_peer(peer: int) -> None:
-    # PyTorch accepts some of these, and then waits for ever.
+    # PyTorch accepts some of these, and then waits forever.
     here, size = dist.get_rank(), dist.get_world_size()
     if not 0 <= peer < size or peer == here:
         others = " and ".join(str(rank) for rank in range(size) if rank != here)

@@ -1,7 +1,7 @@
 """One training step of a pipeline whose stages are processes, each of which runs a function of the learner's.
 
-The network is cut and sent out, one stage to each process; what comes back is the loss, the gradients, and when each
-forward and backward ran, as the processes noted it themselves on the clock that they share.
+The network is cut, and each process gets one stage; what comes back is the loss, the gradients, and the times of each
+forward and backward, noted by the processes themselves on the clock that they share.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TrainingResult(NamedTuple):
-    """loss: of the mini-batch, as the last process gave it back. grads: one for each parameter, in the network's order.
+    """loss: of the mini-batch, as the last process returned it. grads: one for each parameter, in the network's order.
 
     timeline: of the quickest step, measured. sent: (from, to, shape) of each message of one step, in order of time.
     """
@@ -96,7 +96,7 @@ def rank_steps(
     loss_fn: Callable[..., Any],
     steps: int,
 ) -> tuple[Any, list[Any]]:
-    """In process k: make the steps; returns what the last one gave back, and the gradients of the stage's weights."""
+    """In process k: run the steps; returns what the last one returned, and the gradients of the stage's weights."""
     from .rank import this_watch
 
     watch, value = this_watch(), None
@@ -116,7 +116,7 @@ def _step(diary: Sequence[Entry], number: int) -> list[Entry]:
 
 
 def _spans(k: int, ops: Sequence[Op], diary: Sequence[Entry]) -> list[Span]:
-    """What process k ran in a step: its n-th forward is the n-th F of its row, a backward is of those it reached."""
+    """The ops of process k in a step: its n-th forward is the n-th F of its row, a backward names its forwards."""
     order = [op.micro_batch for op in ops if op.kind == "F"]
     found = []
     for entry in diary:

@@ -1,8 +1,8 @@
-"""Who waits for whom: the diaries of all processes, read together.
+"""Which process waits for which: the diaries of all processes, read together.
 
 Messages from one process to another with the same tag arrive in the order in which they were sent: the n-th send meets
-the n-th receive. With gloo a send ends only when it meets its receive. So a process is stuck for certain if it waits
-for one that nobody has posted, and if all the others are stuck as well, or have returned.
+the n-th receive. With gloo a send ends only when it meets its receive. So a process is certainly stuck if it waits for
+a message that has not been posted, and all other processes are stuck as well, or have returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Flow = dict[tuple[int, int, int], list["Post"]]
 
 
 class Post(NamedTuple):
-    """A message that process `rank` has posted: a send to, or a receive from, `peer` (None: from anybody)."""
+    """A message that process `rank` has posted: a send to, or a receive from, `peer` (None: any source)."""
 
     rank: int
     number: int
@@ -43,7 +43,7 @@ class Post(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong with the messages: reason names its kind, message says it in words, lines are in the function."""
+    """What is wrong with the messages: its kind, a sentence, and the lines of the function that caused it."""
 
     reason: str
     message: str
@@ -89,7 +89,7 @@ class MessageLog:
         return None
 
     def leftover(self) -> Fault | None:
-        """After all have returned: a message that nobody has received, or that nobody has waited for."""
+        """After all have returned: a message that was not received, or not waited for."""
         for (source, target, tag), sends in self.sends.items():
             missing = len(sends) - len(self.receives.get((source, target, tag), []))
             if missing > 0 and not self._from_anybody(target):
@@ -141,7 +141,7 @@ class MessageLog:
         return any(post.peer is None for post in self.posts[rank].values())
 
     def _match(self, post: Post) -> Post | None:
-        """What `post` meets, if it has been posted."""
+        """The counterpart of `post`, if it has been posted."""
         if post.peer is None:
             return None
         key = (post.rank, post.peer, post.tag) if post.sends else (post.peer, post.rank, post.tag)
@@ -151,7 +151,7 @@ class MessageLog:
         return found[index] if index < len(found) else None
 
     def _comes(self, post: Post) -> bool:
-        """Whether what `post` waits for is on its way, or may be."""
+        """Whether what `post` waits for has been posted, or may have been."""
         if post.peer is None or self._from_anybody(post.peer):
             return True
         match = self._match(post)

@@ -1,12 +1,12 @@
-"""A function in another process: how it is packed, sent, started, limited and heard, and where it was when time was up.
+"""A function in another process: how it is packed, sent, started, limited, and where it was when its time was up.
 
-`child.py` is the process as the one who starts it sees it, `parent.py` the other way round; between them go
-`frames.py`. `packing.py` takes a function along, `plain.py` is data that can be read without running anything.
-`limits.py` is what a process may take, `time_limit.py` how long it may take (processor time and sleep, so that a busy
-machine makes no loop look endless), `stack_on_timeout.py` says where it was when its time was over, `orphans.py` ends
-what it has started. `forked.py` starts processes that need load nothing.
+`child.py` is the child process as its parent sees it, `parent.py` the parent as the child sees it; `frames.py` are the
+messages between them. `packing.py` pickles a function, `plain.py` is data that can be read without running code.
+`limits.py` limits a process's memory and threads, `time_limit.py` its time (CPU time and sleep, so that on a busy
+machine no loop looks endless), `stack_on_timeout.py` says where it was when its time was up, `orphans.py` kills what it
+has started. `forked.py` starts processes that have nothing left to import.
 
-`enclosure.py` is where answers run that nobody vouches for: `cage.py` (Landlock by ctypes, because no library for it is
-kept up), `unprivileged.py` (another user, in a container), `namespaces.py` (a network and process numbers of its own,
-with a /proc of its own, because time limits read there).
+`enclosure.py` is where untrusted answers run: `cage.py` (Landlock by ctypes, because no maintained library for it
+exists), `unprivileged.py` (another user, in a container), `namespaces.py` (its own network, its own process numbers,
+and its own /proc, because time limits read there).
 """

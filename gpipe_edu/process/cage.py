@@ -1,8 +1,8 @@
-"""What code that nobody trusts may touch: it reads Python and this package, writes one folder, and reaches nobody.
+"""What untrusted code may do: read Python and this package, and write to one folder. It has no network.
 
 Linux's Landlock lets a process give up rights for good, for itself and all it will start, without being root and
-without a container. A process enters before it has a second thread, because threads that are there already stay free.
-Beside Landlock stand a network of its own, where the system allows one, and limits on what it takes.
+without a container. A process must enter before it has a second thread, because existing threads keep their rights.
+Besides Landlock there are a network of its own, where the system allows one, and resource limits.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Any, Final, NamedTuple
 from . import namespaces
 
 FILE_BYTES: Final = 50_000_000
-"""Of one file that it writes."""
+"""The largest size of a file that it writes."""
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PATH_BENEATH: Final = 1
 _EXECUTE, _WRITE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
 _FILES: Final = ((1, 13), (2, 14), (3, 15), (5, 16))
-"""From a version of Landlock on: how many kinds of access to files it knows."""
+"""From which version of Landlock on there are how many kinds of file access."""
 _TCP: Final = 3
 _SCOPES: Final = 3
-"""Abstract sockets, and signals."""
+"""Scopes of Landlock: abstract sockets, and signals."""
 
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 
 
 class Held(NamedTuple):
-    """What is shut. network: "own" (one of its own, with nobody in it), "TCP" (no TCP, but UDP), or "" for open.
+    """What is shut off. network: "own" (a network with only itself), "TCP" (no TCP, but UDP), or "" for open.
 
-    processes: whether the system itself ends what is started there, in a namespace of process numbers.
+    processes: whether the kernel itself kills all that is started there, in a PID namespace.
     """
 
     files: bool = False
@@ -52,17 +52,17 @@ class Held(NamedTuple):
 
 
 def version() -> int:
-    """Of Landlock; 0 where there is none."""
+    """The version of Landlock; 0 where there is none."""
     if sys.platform != "linux":
         return 0
     return max(0, int(_libc().syscall(_CREATE, None, 0, 1)))
 
 
 def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
-    """Give up, for good, what an answer does not need; returns what is shut now.
+    """Give up, for good, the rights that an answer does not need; returns what is now shut off.
 
-    scratch: the one folder to write to, where this process then is. cpu_seconds: after so many it is killed. talks: TCP
-    stays open if there is no network of its own. Raises OSError where the system refuses in the middle, and
+    scratch: the only folder to write to, which becomes the working directory. cpu_seconds: after so many the process is
+    killed. talks: TCP stays open if there is no network of its own. Raises OSError where the system refuses, and
     RuntimeError in a process that has other threads.
     """
     if len(os.listdir("/proc/self/task")) > 1:
@@ -76,7 +76,7 @@ def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> Held:
 
 
 def readable_paths() -> list[str]:
-    """What a caged process may read: Python, installed packages and this one, what they load from the system.
+    """What a caged process may read: Python, installed packages, this one, and what they load from the system.
 
     Packages may be installed in several places: for one user, for all, below a virtual environment.
     """
@@ -120,7 +120,7 @@ def _landlock(scratch: str, tcp: bool) -> Held:
         ]:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
-                # What is no folder knows neither folders' rights nor what stands in them.
+                # Rights on folders and their content are not valid for a file.
                 of_this = access if os.path.isdir(path) else access & (_EXECUTE | _WRITE | _READ_FILE)
                 rule = struct.pack("=Qi", of_this & files, descriptor)
                 _must(libc.syscall(_ADD, ruleset, _PATH_BENEATH, rule, 0), f"Landlock, {path}")
@@ -134,7 +134,7 @@ def _landlock(scratch: str, tcp: bool) -> Held:
 
 
 def _drop_capabilities() -> None:
-    """What root may do beside files and signals, such as setting the clock."""
+    """Drop root's other powers, such as setting the clock."""
     libc = _libc()
     for capability in range(64):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -143,7 +143,7 @@ def _drop_capabilities() -> None:
 
 
 def limit(cpu_seconds: float) -> None:
-    """What this process may take, and whatever it starts. cpu_seconds: after so many each is killed."""
+    """Set resource limits for this process and all it starts. cpu_seconds: after so many each is killed."""
     import resource
 
     for kind, most in (
@@ -152,5 +152,5 @@ def limit(cpu_seconds: float) -> None:
         (resource.RLIMIT_NOFILE, 256),
         (resource.RLIMIT_CORE, 0),
     ):
-        with suppress(ValueError):  # less is allowed already
+        with suppress(ValueError):  # the limit is already lower
             resource.setrlimit(kind, (most, most))

@@ -1,7 +1,7 @@
-"""A process that we start, as we see it: ask it, hear its answers and its end, and end it with all it has started.
+"""A child process as its parent sees it: send it questions, receive its answers, and kill it with all it has started.
 
-It starts afresh instead of being forked, so nothing that a notebook has done to a library is there, and this works the
-same on Linux, macOS and Windows.
+It starts afresh instead of being forked, so it has none of the changes that a notebook made to libraries, and this
+works the same on Linux, macOS and Windows.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from .limits import ENVIRONMENT
 from .lines import Line
 
 KEPT, _TAIL = 2_000, 20_000
-"""Characters kept of what it prints: of its beginning, and of its end."""
+"""Characters kept of what it prints, at its beginning and at its end."""
 
 _FAREWELL: Final = 0.5
-"""Seconds for last words."""
+"""Seconds for writing down where it is."""
 
 FLOOD: Final = 50_000_000
-"""Bytes: whoever prints more is stopped."""
+"""Bytes: a process that prints more is killed."""
 
 
 def command(module: str) -> list[str]:
     """The command line of a fresh Python that calls `main` of one of our modules.
 
-    It is this very package that it loads, whatever else is called so. What PYTHONPATH names comes last, because a
-    sitecustomize.py or a numpy/ of a learner's must not take another's place; packages may still be found only there.
+    It loads this very copy of the package. The folders of PYTHONPATH come last, because a learner's sitecustomize.py or
+    numpy/ must not replace the real one; packages may still be found only there.
     """
     package = Path(__file__).resolve().parents[1]
     last = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
@@ -49,13 +49,13 @@ def command(module: str) -> list[str]:
         f"from {module} import main\n"
         "main()"
     )
-    # -P: a learner's random.py beside the notebook must not take the place of Python's. -E: nor what its environment
-    # tells Python to load. -u: a process that is stopped must not take with it what it has printed.
+    # -P: a learner's random.py beside the notebook must not replace Python's. -E: nor what environment variables tell
+    # Python to load. -u: what a process has printed must not be lost when it is killed.
     return [sys.executable, "-P", "-E", "-u", "-c", code]
 
 
 def fresh(module: str, environment: Mapping[str, str], session: bool) -> subprocess.Popen[bytes]:
-    """A fresh process that runs `main` of `module`, with pipes for all it hears and says."""
+    """A fresh process that runs `main` of `module`, with pipes for its standard input, output and error."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
         command(module), stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=session
@@ -69,7 +69,7 @@ Start: TypeAlias = Callable[[str, Mapping[str, str], bool], Any]
 class Child:
     """Runs `main` of `module`. `hear` gets each of its messages, in a thread, and None once no more can come.
 
-    session: it has one of its own, and whatever it has started ends with it; else it belongs to ours, and ends with us.
+    session: whether it has its own, and all that it has started is killed with it; else it ends with ours.
     """
 
     def __init__(
@@ -85,29 +85,28 @@ class Child:
         self._head, self._tail = "", ""
         self.flooded = False
         self._process: subprocess.Popen[bytes] = start(module, {**os.environ, **ENVIRONMENT, **environment}, session)
-        # Reading and writing stay in threads: a message that was cut short, or that nobody reads, must keep nobody
-        # waiting but them.
+        # Reading and writing are done in threads: a message that is cut short, or not read, must block only them.
         self._sender = frames.Sender(self._process.stdin)
         threading.Thread(target=self._listen, daemon=True).start()
         self._drainer = threading.Thread(target=self._drain, daemon=True)
         self._drainer.start()
 
     def send(self, data: bytes) -> None:
-        """Send a message, without waiting until it is read; if it has ended, `hear` is told so."""
+        """Send a message, without waiting until it is read; if the process has ended, `hear` gets None."""
         self._sender.send(data)
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Its process ID."""
         return self._process.pid
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended; what it has started may live on, and hold its pipes open."""
+        """Whether it has ended; processes that it started may still run, and hold its pipes open."""
         return self._process.poll() is not None
 
     def kill(self) -> None:
-        """End it at once. It holds nothing that needs a farewell."""
+        """Kill it. It holds nothing that needs to be cleaned up."""
         if self._session and hasattr(os, "killpg"):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -116,13 +115,13 @@ class Child:
         self._process.wait()
 
     def close(self) -> None:
-        """End it; what it has printed is all here then, unless somebody else keeps the pipe open."""
+        """Kill it and collect all that it has printed, unless another process keeps the pipe open."""
         self.kill()
         self._sender.close()
         self._drainer.join(timeout=1)
 
     def status(self) -> int:
-        """Its exit status, that of the signal, negative, if one ended it; one that has only hung up is ended."""
+        """Its exit status, negative if a signal killed it; if it has only closed its pipes, it is killed."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)
         self.kill()
@@ -134,12 +133,12 @@ class Child:
         return stack_on_timeout.text_before(self._head)
 
     def last_line(self) -> str:
-        """The last line that it has printed before it ended."""
+        """The last line that it printed before it ended."""
         self._drainer.join(timeout=1)
         return (self._tail.strip().splitlines() or ["it said nothing"])[-1]
 
     def last_words(self) -> list[Line]:
-        """Where it is, now that its time is over, outermost first. To be asked before it is ended."""
+        """Where it is when its time is up, outermost first. To be called before it is killed."""
         until = time.monotonic() + (_FAREWELL if stack_on_timeout.ask(self.pid) else 0)
         found = stack_on_timeout.read(self._tail)
         while time.monotonic() < until and not found:
@@ -156,7 +155,7 @@ class Child:
         self._hear(None)
 
     def _drain(self) -> None:
-        """Read whatever is printed, so that the pipe never fills, and keep a little of it. A flood ends the process."""
+        """Read all it prints, so that the pipe never fills, and keep a little of it. If it prints too much, kill it."""
         size = 0
         with suppress(OSError), self._process.stderr as pipe:  # type: ignore[union-attr]
             while data := os.read(pipe.fileno(), 65536):

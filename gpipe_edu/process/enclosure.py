@@ -1,8 +1,8 @@
-"""Where answers run that nobody vouches for: how a process gets in, what has to be shut there, and what is.
+"""Where untrusted answers run: how a process enters, what has to be shut off there, and what is.
 
-What is *needed* depends on what stands beside an answer, and is stated here; what is *held* is found out by the process
-that has entered, and is never claimed. An enclosure is one value that a worker hands on to the judge and to the process
-of the answer, between processes by its name.
+What is *needed* depends on what else runs or lies beside an answer, and is stated here; what is *held* is found out by
+the process that has entered, never assumed. An enclosure is one value that a worker passes on to the judge and to the
+process of the answer; between processes its name is passed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from .cage import Held
 
 
 class Enclosure(NamedTuple):
-    """enter: gives up this process's rights, as `cage.enter` does. separate: how a judge begins, if all that it starts
-    is to end with it; returns whether the system sees to that. needed: what has to be shut, by its name in `Held`.
+    """enter: gives up this process's rights, as `cage.enter` does. separate: called first by a judge, so that all that
+    it starts ends with it; returns whether the kernel guarantees that. needed: what has to be shut off, by its name in
+    `Held`.
     """
 
     name: str
@@ -25,8 +26,8 @@ class Enclosure(NamedTuple):
     needed: tuple[str, ...] = ("files", "signals", "network")
 
     def missing(self, held: Held, talks: bool = False) -> list[str]:
-        """What is needed and stands open. talks: its processes reach each other by TCP, so only a network of its own
-        will do.
+        """What is needed and still open. talks: the answer's processes use TCP between them, so only a network of its
+        own will do.
         """
         network = held.network == "own" or (held.network != "" and not talks)
         shut = {"files": held.files, "signals": held.signals, "network": network}
@@ -37,11 +38,11 @@ CAGE: Final = Enclosure("cage", cage.enter, namespaces.own_processes)
 """On a teacher's own machine: Landlock."""
 
 CONTAINER: Final = Enclosure("container", unprivileged.enter, lambda: True)
-"""In a container for a whole class, whose engine shuts it; with its first process all others end."""
+"""In a container for a whole class, which its engine isolates; when its first process ends, all others do."""
 
 SINGLE: Final = Enclosure("single", unprivileged.enter, lambda: False, needed=("signals",))
-"""In a container with one student's work and no cage, as Gradescope has it: files that all may write and the network
-are that student's own. Judge and marks are root's, and the answer is not.
+"""In a container with one student's work and no cage, as Gradescope has it: world-writable files and the network affect
+only that student. Judge and marks belong to root, and the answer runs as another user.
 """
 
 ENCLOSURES: Final = {one.name: one for one in (CAGE, CONTAINER, SINGLE)}

@@ -1,7 +1,7 @@
-"""Fresh processes that need load nothing: forked from one that has loaded all libraries and run nobody's code.
+"""Processes with nothing left to import: forked from one that has loaded all libraries and run no learner's code.
 
-Whoever judges hundreds of answers would spend most of the time on importing. What such a process starts in its turn is
-forked, too: `as_this_process` says how.
+Judging hundreds of answers would otherwise be mostly importing. What such a process starts is forked, too:
+`as_this_process` says how.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from . import namespaces
 from .child import Start, fresh
 
 FORKED: Final = "GPIPE_EDUFORKED"
-"""Stands in the environment of a process that `start` has started."""
+"""The environment variable of a process that `start` has started."""
 
 
 class Forked:
-    """What is used of `subprocess.Popen`."""
+    """The part of `subprocess.Popen` that is used here."""
 
     def __init__(self, pid: int, stdin: int, stdout: int, stderr: int) -> None:
         self.pid, self.returncode = pid, None
@@ -36,7 +36,7 @@ class Forked:
     returncode: int | None
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -51,7 +51,7 @@ class Forked:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end. Raises subprocess.TimeoutExpired."""
+        """Wait for its end and return its exit status. Raises subprocess.TimeoutExpired."""
         until = None if timeout is None else monotonic() + timeout
         while (status := self.poll()) is None:
             if until is not None and monotonic() > until:
@@ -61,8 +61,8 @@ class Forked:
 
 
 def start(module: str, environment: Mapping[str, str], session: bool) -> Forked:
-    """A process that runs `main` of `module`, with pipes for all it hears and says."""
-    pipes = [os.pipe() for _ in range(3)]  # (read, write) for what it hears, says and prints
+    """A process that runs `main` of `module`, with pipes for its standard input, output and error."""
+    pipes = [os.pipe() for _ in range(3)]  # (read, write) for its standard input, output and error
     theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
     pid = fork()
     if pid == 0:
@@ -73,19 +73,19 @@ def start(module: str, environment: Mapping[str, str], session: bool) -> Forked:
 
 
 def as_this_process() -> Start:
-    """How this process was started, for what it starts itself."""
+    """The way in which this process was started, for the processes that it starts."""
     return start if FORKED in os.environ else fresh
 
 
 def fork() -> int:
-    """`os.fork`, of which newer Pythons warn wherever there are threads; ours only wait for messages."""
+    """`os.fork`, without the warning of newer Pythons about threads; ours only wait for messages."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return os.fork()
 
 
 def become(ends: Iterable[int], module: str, environment: Mapping[str, str], session: bool) -> NoReturn:
-    """In the forked process: what a fresh Python would do, with `ends` for what it hears, says and prints."""
+    """In the forked process: do what a fresh Python would, with `ends` as standard input, output and error."""
     status = 1
     try:
         namespaces.die_with_parent()
@@ -96,7 +96,7 @@ def become(ends: Iterable[int], module: str, environment: Mapping[str, str], ses
         os.closerange(3, 4096)
         os.environ.clear()
         os.environ.update(environment)
-        tempfile.tempdir = None  # it remembers where it has looked
+        tempfile.tempdir = None  # which caches its folder
         importlib.import_module(module).main()
         status = 0
     except BaseException:

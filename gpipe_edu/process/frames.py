@@ -1,4 +1,4 @@
-"""Messages on a pipe, each in one piece: its length in 8 bytes, then itself.
+"""Messages on a pipe: each is its length in 8 bytes, then its content.
 
 `multiprocessing.connection` does the same, but on Windows only for pipes that it has made itself, which standard input
 and output are not.
@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import IO, Final, Protocol
 
 _PIECE: Final = 2**20
-"""Bytes asked for at once: a length that is garbage must not make room for itself."""
+"""Bytes read at once, so that a damaged length does not allocate memory for it."""
 
 
 class Readable(Protocol):
-    """What messages are read from; it may give less than it is asked for."""
+    """What messages are read from; `read` may return less than it is asked for."""
 
     def read(self, size: int, /) -> bytes | None: ...  # noqa: D102
 
@@ -29,15 +29,15 @@ class Writable(Protocol):
 
 
 def write(pipe: Writable, data: bytes) -> None:
-    """Send `data`. Raises OSError if nobody reads any more."""
+    """Send `data`. Raises OSError if the other end is closed."""
     pipe.write(len(data).to_bytes(8, "big") + data)
     pipe.flush()
 
 
 class Sender:
-    """Sends messages into a pipe from a thread of its own, so that one that nobody reads keeps nobody else waiting.
+    """Sends messages into a pipe from a thread of its own, so that a message that is not read blocks only that thread.
 
-    A pipe holds 64 KiB, and whoever writes more waits for a reader, who may be late, stopped or busy for ever.
+    A pipe holds 64 KiB; writing more waits for the reader, which may be late, stopped or in an endless loop.
     """
 
     def __init__(self, pipe: IO[bytes]) -> None:
@@ -45,11 +45,11 @@ class Sender:
         threading.Thread(target=self._write, args=(pipe,), daemon=True).start()
 
     def send(self, data: bytes) -> None:
-        """Send `data` after all that has been sent before; it is lost if the other side has hung up."""
+        """Send `data` after all that has been sent before; it is lost if the other end is closed."""
         self._messages.put(data)
 
     def close(self) -> None:
-        """Hang up once all is written."""
+        """Close the pipe once all is written."""
         self._messages.put(None)
 
     def _write(self, pipe: IO[bytes]) -> None:
@@ -59,7 +59,7 @@ class Sender:
 
 
 def read(pipe: Readable) -> bytes:
-    """The next message. Raises EOFError if the other side has hung up, even in the middle of one."""
+    """The next message. Raises EOFError if the other end is closed, even in the middle of one."""
     return _exactly(pipe, int.from_bytes(_exactly(pipe, 8), "big"))
 
 

@@ -1,4 +1,4 @@
-"""What a process of a learner's may take: one thread, and no more memory than a laptop can spare."""
+"""Limits for a learner's process: one thread, and no more memory than a laptop can spare."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ ENVIRONMENT: Final = {
     "OMP_NUM_THREADS": "1",
     "MPLBACKEND": "agg",
 }
-"""For every process: no threads that fight for few cores, and no window that nobody closes."""
+"""The environment of every process: no threads that compete for few cores, and no windows."""
 
 MEMORY: Final = 2 * 2**30
 """Bytes of data. PyTorch takes a tenth of it; three such processes at once leave room on a laptop with 8 GB."""
 
 
 def limit_memory() -> None:
-    """An allocation without end becomes a MemoryError before the machine suffers. Not where there are no limits."""
+    """Make endless allocation a MemoryError before the machine suffers. Does nothing where there are no such limits."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    # Of data, not of addresses: torch reserves far more of those than it uses.
+    # A limit on data, not on address space, of which torch reserves far more than it uses.
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))

@@ -1,4 +1,4 @@
-"""A line of somebody's code: what errors, deadlocks and last words point at."""
+"""A line of a learner's code, as errors, deadlocks and timeouts point at it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network interface through which the processes of one machine talk, whatever its name resolves to."""
+"""The network interface for processes of one machine, independent of what its hostname resolves to."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 _NAMES: Final = {"linux": "lo", "darwin": "lo0"}
 
 LOOPBACK: Final[dict[str, str]] = {"GLOO_SOCKET_IFNAME": _NAMES[sys.platform]} if sys.platform in _NAMES else {}
-"""What tells gloo so, in the environment; on Windows it finds the interface by itself."""
+"""Environment variables that tell gloo; on Windows it finds the interface by itself."""
 
 
 def talk_by_loopback() -> None:
-    """From now on this process does, unless somebody has chosen an interface."""
+    """Let gloo use loopback in this process, unless the environment names an interface already."""
     for name, value in LOOPBACK.items():
         os.environ.setdefault(name, value)

@@ -1,7 +1,7 @@
-"""What a process may have for itself without being root, where the system allows it: a network, process numbers.
+"""Namespaces that a process may have without being root, where the system allows it: for its network and for PIDs.
 
-The numbers matter because they end together: with the first process of a namespace the kernel ends all others, those
-too that have left their session, lost their parent, and forbidden that anything ends them.
+A PID namespace matters because all of it ends together: with its first process the kernel kills all others, even those
+that have left their session, lost their parent, or ignore signals.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with_parent() -> None:
-    """Have this process killed when the one that has started it ends in whatever way."""
+    """Have this process killed when its parent ends, for any reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
 def outlive_parent() -> None:
-    """Have this process told of its parent's end by nothing but its pipes, and so able to end what it has started."""
+    """Keep this process alive after its parent's end, seen only in its pipes, so that it can kill what it started."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
 
 def own_network() -> bool:
-    """Have a network with nobody in it, and memory that is shared by name with nobody; whether the system allows it."""
+    """Move into an empty network, and an empty namespace of shared memory; returns whether the system allows it."""
     if not _unshare(_NEW_NET | _NEW_IPC):
         return False
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -45,10 +45,10 @@ def own_network() -> bool:
 
 
 def own_processes() -> bool:
-    """Go on as the first process of a namespace: whatever is started in it ends with this process, however that ends.
+    """Go on as the first process of a PID namespace: all that is started in it is killed when this process ends.
 
-    For a forked process that nobody knows by its number: the one that goes on is its child, and it only waits. False
-    where the system does not allow that; the numbers in /proc may be others' then, so who gets this answer should end.
+    For a forked process whose PID is not used elsewhere: its child goes on, and it only waits for that. Returns False
+    where the system does not allow it; the PIDs in /proc may then be those outside, so the caller should end.
     """
     if not _unshare(_NEW_PID | _NEW_MOUNTS):
         return False
@@ -57,7 +57,7 @@ def own_processes() -> bool:
         os.waitpid(pid, 0)
         os._exit(0)
     die_with_parent()
-    mount = ctypes.CDLL(None).mount  # so that /proc has the numbers that hold here
+    mount = ctypes.CDLL(None).mount  # so that /proc shows the PIDs of this namespace
     private = mount(b"none", b"/", None, _REC | _PRIVATE, None)
     proc = mount(b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
     return bool(private == 0 and proc == 0)

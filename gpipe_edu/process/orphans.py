@@ -1,8 +1,8 @@
-"""What a process has started is ended with it, even what has left its session and lost its parent.
+"""All that a process has started is killed with it, even what has left its session and lost its parent.
 
-On Linux a process can ask to become the parent of its descendants' orphans; then nothing gets out of its sight.
-Elsewhere a session is all that can be ended. Linux tells a process its children at once; psutil would look at every
-process of the machine, at each question that a judge asks.
+On Linux a process can become the parent of its descendants' orphans (a subreaper), so none of them is lost. Elsewhere
+only a session can be killed. Linux lists a process's children directly; psutil would look at every process of the
+machine, at each question that a judge asks.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Final
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 _PATIENCE: Final = 10.0
-"""Seconds for all of them to end, though they may start others faster than one can count."""
+"""Seconds for all of them to end, though they may keep starting others."""
 
 _adopts: int | None = None
-"""The process that has called `adopt`; a fork of it has not."""
+"""The PID of the process that has called `adopt`, which a fork of it has not."""
 
 
 def adopt() -> None:
@@ -34,9 +34,9 @@ def adopt() -> None:
 
 
 def find_orphans(child: int) -> list[int]:
-    """The orphans that run, in a process that has adopted and has no child of its own but `child`.
+    """The orphans that still run, in a process that has called `adopt` and has no child of its own but `child`.
 
-    Of those that have ended notice is taken, so that they don't use up the numbers of processes.
+    Those that have ended are reaped, so that zombies don't use up the PIDs.
     """
     if _adopts != os.getpid():
         return []
@@ -44,11 +44,11 @@ def find_orphans(child: int) -> list[int]:
 
 
 def end() -> None:
-    """End every descendant of this process. For one that has adopted, and starts nothing meanwhile."""
+    """Kill every descendant of this process, which has called `adopt` and starts nothing meanwhile."""
     deadline = time.monotonic() + _PATIENCE
     while sys.platform == "linux" and _any_left() and time.monotonic() < deadline:
-        found = _children()  # what they have started is among them once they have ended
-        for what in (signal.SIGSTOP, signal.SIGKILL):  # what stands still starts no other
+        found = _children()  # when one ends, its own children become ours
+        for what in (signal.SIGSTOP, signal.SIGKILL):  # a stopped process starts no others
             for pid in found:
                 with suppress(OSError):
                     os.kill(pid, what)
@@ -56,7 +56,7 @@ def end() -> None:
 
 
 def _children() -> list[int]:
-    """Those of this process, with those that have ended and of whom it has taken no notice."""
+    """The children of this process, with those that have ended but are not yet reaped."""
     found: list[int] = []
     for thread in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # the thread has ended
@@ -65,14 +65,14 @@ def _children() -> list[int]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a child still runs; of one that has ended notice is taken."""
+    """Whether a child still runs; one that has ended is reaped."""
     with suppress(ChildProcessError):
         return os.waitpid(pid, os.WNOHANG)[0] == 0
     return False
 
 
 def _any_left() -> bool:
-    """Whether there are children that run; of those that have ended notice is taken."""
+    """Whether there are children that run; those that have ended are reaped."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -1,12 +1,12 @@
 """A learner's function, packed so that another process can run it.
 
 A function of a notebook lives in no file that could be imported, and importing a learner's file would run all of it.
-So functions and classes travel by value: their code and whatever else of the notebook they use, down to the helpers of
-helpers. What belongs to an installed package travels by name, and so arrives unharmed by anything the notebook has done
-to it.
+So functions and classes are pickled by value: their code and all that they use of the notebook, down to the helpers of
+helpers. What belongs to an installed package is pickled by name, and so arrives without any changes that the notebook
+has made to it.
 
-`cloudpickle` takes functions and classes apart. Added here: a learner's file counts as a notebook does, what cannot
-travel is left out and named, and the sources and the digest of all code that travels are kept.
+`cloudpickle` pickles functions and classes. Added here: a learner's file is treated like a notebook, what cannot be
+pickled is left out and named, and the sources and a digest of all code that travels are kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Packed(NamedTuple):
     """A function on its way.
 
     body: what `unpack` takes. sources: the text of the learner's files and cells that it comes from. missing: what
-    could not come along, by name, with its type. digest: the same for the same code, wherever and whenever typed.
+    could not be packed, by name, with its type. digest: the same for the same code, in any file and at any time.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Packed(NamedTuple):
     digest: str
 
     def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
-        """Those of the lines (file, number, function) that are the learner's own, with their texts."""
+        """Those lines (file, number, function) that are the learner's own, with their texts."""
         return tuple(self._with_text(Line(*line)) for line in found if line[0] in self.sources)
 
     def _with_text(self, line: Line) -> Line:
@@ -62,13 +62,13 @@ class Packed(NamedTuple):
 def pack(function: Callable[..., Any]) -> Packed:
     """Pack `function` with everything that it uses.
 
-    Raises TypeError if the function itself can't be packed; of what it uses, that which can't be is left out and named
-    if it turns out to be missed.
+    Raises TypeError if the function itself can't be packed; of what it uses, values that can't be are left out, and
+    named if they turn out to be needed.
     """
     try:
         packer = _Packer()
         body = packer.bytes_of(function)
-    except Exception:  # a lock, an open file, a generator somewhere in the notebook: find it and leave it
+    except Exception:  # a lock, an open file, a generator somewhere in the notebook: find it and leave it out
         packer = _Packer(careful=True)
         try:
             body = packer.bytes_of(function)
@@ -79,7 +79,7 @@ def pack(function: Callable[..., Any]) -> Packed:
 
 
 def unpack(body: bytes) -> Callable[..., Any]:
-    """The inverse of `pack`, in another process of the same Python. It runs code of the learner's."""
+    """The inverse of `pack`, in another process of the same Python. It runs the learner's code."""
     function: Callable[..., Any] = pickle.loads(body)
     return function
 
@@ -87,8 +87,8 @@ def unpack(body: bytes) -> Callable[..., Any]:
 def unpack_a_copy(body: bytes) -> Callable[..., Any]:
     """As `unpack`, in the very process that has packed the function: its classes become copies, too.
 
-    cloudpickle knows a class that it has met before, gives it back and sets its attributes anew: then the notebook's
-    own class would be changed.
+    cloudpickle recognizes a class that it has seen before, returns it and sets its attributes anew, which would change
+    the notebook's own class.
     """
     known = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID
     cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID = weakref.WeakValueDictionary()
@@ -99,7 +99,7 @@ def unpack_a_copy(body: bytes) -> Callable[..., Any]:
 
 
 class Forwarded:
-    """A packed function in a process that only hands it on: whoever unpickles it gets the function."""
+    """A packed function in a process that only passes it on: where it is unpickled, it becomes the function."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -109,7 +109,7 @@ class Forwarded:
 
 
 class _Packer:
-    """Packs one function; `careful` tries every value alone first, which takes longer and leaves out what fails."""
+    """Packs one function; `careful` first tries every value by itself, which takes longer and leaves out what fails."""
 
     def __init__(self, careful: bool = False) -> None:
         self.careful = careful
@@ -128,19 +128,19 @@ class _Packer:
     def note(self, code: types.CodeType) -> None:
         """Remember the source for messages, and the code for the digest."""
         lines = linecache.getlines(code.co_filename)
-        if lines and not _in_a_library(code.co_filename):  # which a decorator of Python's or PyTorch's brings along
+        if lines and not _in_a_library(code.co_filename):  # a decorator of Python's or PyTorch's brings such code along
             self.sources[code.co_filename] = "".join(lines)
         for part in _codes(code):
             plain = [_as_text(const) for const in part.co_consts if not isinstance(const, types.CodeType)]
             self._digest.update(part.co_code + repr((plain, part.co_names, part.co_varnames)).encode())
 
     def note_values(self, values: Mapping[str, Any]) -> None:
-        """Remember the numbers and texts among `values` for the digest: they are typed as code is."""
+        """Remember the numbers and strings among `values` for the digest, since they are typed like code."""
         plain = {name: value for name, value in values.items() if type(value) in _PLAIN}
         self._digest.update(repr(sorted(plain.items())).encode())
 
     def choose(self, values: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
-        """Those of `values`, by name, that can travel; the others are missing, as "name" or "owner.name"."""
+        """Those of `values`, by name, that can be pickled; the others are missing, as "name" or "owner.name"."""
         return {name: value for name, value in values.items() if not self.careful or self._travels(owner + name, value)}
 
     def _travels(self, name: str, value: Any) -> bool:
@@ -182,7 +182,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         self.packer.note(function.__code__)
         self.packer.note_values(_defaults(function))
         make, arguments, (attributes, state), *rest = self._dynamic_function_reduce(function)
-        # The module that it comes from is not there. Who asks for it by name, as a dataclass does, finds this one.
+        # Its module does not exist there. Code that looks it up by name, as a dataclass does, finds this one.
         arguments[1]["__name__"] = "__main__"
         state["__globals__"] = self.packer.choose(state["__globals__"])
         return make, arguments, (attributes, state), *rest
@@ -190,17 +190,17 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     def _class(self, cls: type) -> Any:
         self.packer.note_values({name: value for name, value in vars(cls).items() if not name.startswith("__")})
         make, arguments, (attributes, state), *rest = _dynamic_class_reduce(cls)
-        # The place of a slot in an object cannot travel; without it the slot is an attribute like any other.
+        # A slot's descriptor cannot be pickled; without it the slot is an ordinary attribute.
         free = {name: value for name, value in attributes.items() if not isinstance(value, types.MemberDescriptorType)}
         return make, arguments, (self.packer.choose(free, f"{cls.__name__}."), state), *rest
 
 
 def _has_a_home(thing: Any) -> bool:
-    """Whether another process finds `thing` under its name: it belongs to Python, an installed package or ours."""
+    """Whether another process finds `thing` by name: it belongs to Python, an installed package or ours."""
     name = getattr(thing, "__module__", None) or ""
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names and top != "__main__":
-        # A decorator of a learner's may have said with functools.wraps that its function is Python's.
+        # A learner's decorator may claim by functools.wraps that its function is Python's.
         return not isinstance(thing, types.FunctionType) or thing.__globals__.get("__name__") != "__main__"
     module = sys.modules.get(name)
     if module is None or top == "__main__":
@@ -220,7 +220,7 @@ def _in_a_library(file: str) -> bool:
 
 
 def _original(function: types.FunctionType) -> Any:
-    """What a function of a library stands in for, as IPython's `open` does for Python's; None for any other."""
+    """What a library's function replaces, as IPython's `open` replaces Python's; None for any other."""
     wrapped = getattr(function, "__wrapped__", None)
     if wrapped is None or not any(part in _INSTALLED for part in Path(function.__code__.co_filename).parts):
         return None
@@ -236,7 +236,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _as_text(const: object) -> str:
-    """A constant as text; the items of a frozenset stand in another order in every process."""
+    """A constant as text; a frozenset is sorted, since its order differs between processes."""
     return repr(sorted(map(repr, const))) if isinstance(const, frozenset) else repr(const)
 
 

@@ -1,7 +1,7 @@
-"""The process that has started this one, as we see it: hear what it asks, answer, and end when it has gone.
+"""The parent process as its child sees it: receive its questions, answer, and end when it has ended.
 
-What a learner's function prints must not mix with the answers, so they leave through a copy of standard output, and
-standard output itself becomes standard error.
+What a learner's function prints must not mix with the answers, so they are written to a copy of standard output, and
+standard output itself is redirected to standard error.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from . import frames
 
 
 class Parent:
-    """Made once, first of all. From `listen` on questions are taken whatever else this process does.
+    """Created once, first of all. From `listen` on questions are received in a thread, also while this process works.
 
-    Before, there is only one thread: what a process forbids itself holds for threads that it starts afterwards.
+    Before that there is only one thread: rights that a process gives up are given up for threads that it starts later.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Parent:
         self._listening = False
 
     def listen(self) -> None:
-        """Take questions as they come, and end this process when nobody can ask any more, even in an endless loop."""
+        """Receive questions in a thread, and end this process once the parent is gone, even in an endless loop."""
         self._listening = True
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -58,5 +58,5 @@ class Parent:
 
 
 def look_also_in(folders: Iterable[str]) -> None:
-    """Find modules in the folders where the parent finds them, after those that are installed."""
+    """Find modules also in the folders where the parent finds them, after the installed ones."""
     sys.path += [folder for folder in folders if folder not in sys.path]

@@ -1,4 +1,4 @@
-"""Plain data between two processes: what goes in can be trusted to come out as data, never as code.
+"""Plain data between two processes: it always comes out as data, never as code.
 
 Answers come from a process that runs a learner's code, so they are not unpickled. Numbers, text, lists, tuples, dicts,
 arrays and ops keep their exact type; anything else arrives as `Other`, which is enough to say what it was.
@@ -23,7 +23,7 @@ _LONGEST: Final = 200
 
 @dataclass(frozen=True, repr=False)
 class Other:
-    """Something that is no plain data: the name of its type, and how it shows itself."""
+    """Something that is not plain data: the name of its type, and its repr."""
 
     type: str
     text: str

@@ -1,7 +1,7 @@
-"""Where a process is just before its time is over: it writes that down while it still can, when it is asked to.
+"""Where a process is just before its time is up: it writes down its stack when it is asked to.
 
-Python's own faulthandler does so without the interpreter, so a deadlock or an endless loop in C does not prevent it. It
-is asked by a signal; where there are none, it has to look at the clock itself.
+Python's faulthandler does that without the interpreter, so it works in a deadlock or an endless loop in C. It is
+triggered by a signal; where there are none, by a timer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIGNAL: Final[int | None] = getattr(signal, "SIGUSR1", None)
 
 @contextmanager
 def prepare(seconds: float) -> Iterator[None]:
-    """In the block, `ask` makes this process write its lines to standard error; without signals, it does after
+    """In the block, `ask` makes this process write its stack to standard error; without signals, it does so after
     `seconds`.
     """
     if _SIGNAL is not None:
@@ -36,14 +36,14 @@ def prepare(seconds: float) -> Iterator[None]:
     finally:
         if _SIGNAL is None:
             faulthandler.cancel_dump_traceback_later()
-        else:  # a question that comes late must not end us
+        else:  # a signal that comes late must not kill us
             faulthandler.unregister(_SIGNAL)
             with suppress(ValueError):  # not the main thread
                 signal.signal(_SIGNAL, signal.SIG_IGN)
 
 
 def ask(pid: int) -> bool:
-    """Ask a process for its last words; whether it will write any now."""
+    """Ask a process for its stack; returns whether it will write it now."""
     if _SIGNAL is None:
         return False
     with suppress(OSError):
@@ -53,13 +53,13 @@ def ask(pid: int) -> bool:
 
 
 def read(text: str) -> list[Line]:
-    """The lines in what a process has written to standard error, outermost first; [] if it did not come to that."""
+    """The stack that a process has written to standard error, outermost first; [] if it did not."""
     first = _FIRST.search(text)
     found = re.findall(r'File "([^"]+)", line (\d+) in (\S+)', text[first.start() :] if first else "")
     return [Line(file, int(number), function) for file, number, function in found[::-1]]
 
 
 def text_before(text: str) -> str:
-    """What the process had written before."""
+    """What the process wrote to standard error before its stack."""
     first = _FIRST.search(text)
     return text[: first.start()] if first else text

@@ -1,11 +1,11 @@
-"""How long others may work: by the time they have had a CPU or slept, not by the time they stood in a queue for one.
+"""How long processes may work: counted is the time that they run or sleep, not the time that they wait for a CPU.
 
-On a machine that is busy with something else, a clock on the wall calls a right answer endless. So what counts is CPU
-time, and time in which all of them sleep, as in a deadlock. Whoever is kept from working for very long is given up
-on, too, but that is the machine's fault, and told apart.
+By the wall clock, a right answer would look endless on a machine that is busy with something else. So what counts is
+CPU time, and time in which all of them sleep, as in a deadlock. A process that gets too little CPU for very long is
+given up on, too, but that is the machine's fault, and reported differently.
 
-psutil tells the same of Linux, macOS and Windows. Two things it does not tell, and Linux does: what each thread is
-doing, and memory without the files that can be read again. Elsewhere a process sleeps if it uses no CPU, and libraries
+psutil gives the same figures on Linux, macOS and Windows. Two things only Linux tells: what each thread is doing, and
+memory without files that can be read again. Elsewhere a process is taken to sleep if it uses no CPU, and libraries
 count as its memory.
 """
 
@@ -22,24 +22,24 @@ if sys.platform != "emscripten":  # a browser has no processes, and no psutil
     import psutil
 
 LOOK: Final = 0.1
-"""Seconds between two looks."""
+"""Seconds between two calls of `look`."""
 
 MOST: Final = 24
-"""Processes at once. Ours are four at most; who starts more than this without end has to be stopped.
+"""Processes at once. Ours are four at most; an answer that starts more than this has to be stopped.
 
-So few that they are too many before they seem to hold too much: what forks share is counted for each of them.
+The number is low so that it is exceeded before their memory seems too much: what forks share counts for each of them.
 """
 
 
 def family(of: Iterable[int]) -> list[int]:
-    """Those of our children `of` that still run, all that they have started, and all that are in their sessions.
+    """Those of our children `of` that still run, all that they have started, and all in their sessions.
 
-    None in a cage, which does not let one see other processes.
+    Empty in a cage, which hides other processes.
     """
     heads = set(of)
     found = heads.copy()
     with suppress(psutil.Error, PermissionError):
-        for one in psutil.Process().children(recursive=True):  # who has started another comes before it
+        for one in psutil.Process().children(recursive=True):  # parents before their children
             with suppress(psutil.Error):
                 if one.ppid() in found or _session(one.pid) in heads:
                     found.add(one.pid)
@@ -51,20 +51,20 @@ def family(of: Iterable[int]) -> list[int]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether somebody has stopped the process, as Ctrl-Z does."""
+    """Whether the process is stopped, as by Ctrl-Z."""
     return _status(pid) in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 
 def wall(seconds: float) -> float:
-    """On the clock, after so many seconds a process that shall take `seconds` is given up on."""
+    """Wall-clock seconds after which a process that may take `seconds` is given up on."""
     return 4 * seconds + 30
 
 
 class TimeLimit:
-    """For the processes `pids()`, which shall take `seconds` for all that they are asked.
+    """The limit of the processes `pids()`, which may take `seconds` for all that they are asked.
 
-    crowd: whether they had started more than MOST others when they were last looked at. memory: the bytes that they all
-    held then, shared ones too, which no limit of a process's own counts.
+    crowd: whether they had started more than MOST others at the last look. memory: the bytes that they all held then,
+    with shared ones, which no limit of a single process counts.
     """
 
     def __init__(self, pids: Callable[[], Iterable[int]], seconds: float) -> None:
@@ -73,14 +73,14 @@ class TimeLimit:
         self.crowd, self.memory = False, 0
 
     def begin(self) -> None:
-        """They are asked something."""
+        """The processes are asked something: start counting."""
         self._looked = self._begun = monotonic()
         self._cpu_before = self._cpu_now = self._cpu()
         self._others: float | None = None
         self._slept = 0.0
 
     def look(self) -> None:
-        """See what they are doing; to be called every LOOK seconds while they work."""
+        """Measure what they are doing; to be called every LOOK seconds while they work."""
         now = monotonic()
         past, self._looked = now - self._looked, now
         pids = set(self._pids())
@@ -94,17 +94,17 @@ class TimeLimit:
         self.crowd, self.memory = len(found) > MOST, sum(map(_memory, found))
 
     def end(self) -> None:
-        """They have answered."""
+        """They have answered: stop counting."""
         self._spent, self._waited = self._so_far(), self._waited + monotonic() - self._begun
 
     @property
     def over(self) -> bool:
-        """Whether they have had their time."""
+        """Whether they have used up their time."""
         return self._so_far() >= self.seconds
 
     @property
     def kept_waiting(self) -> bool:
-        """Whether the machine was too busy to let them have it."""
+        """Whether the machine was too busy for them to use it."""
         return self._waited + monotonic() - self._begun >= wall(self.seconds)
 
     def _so_far(self) -> float:
@@ -117,28 +117,28 @@ class TimeLimit:
 
 
 def _status(pid: int) -> str:
-    """One of psutil's words; "" if there is no such process any more."""
+    """The status, as psutil names it; "" if the process has ended."""
     with suppress(psutil.Error):
         return str(psutil.Process(pid).status())
     return ""
 
 
 def _cpu(pid: int) -> float:
-    """Seconds that it and, on Linux, its ended children have used."""
+    """CPU seconds that it and, on Linux, its reaped children have used."""
     with suppress(psutil.Error):
         return float(sum(psutil.Process(pid).cpu_times()[:4]))
     return 0.0
 
 
 def _session(pid: int) -> int | None:
-    """The number that its family shares; None where there are no sessions."""
+    """The ID of its session; None where there are no sessions."""
     with suppress(OSError):
         return os.getsid(pid) if hasattr(os, "getsid") else None
     return None
 
 
 def _memory(pid: int) -> int:
-    """Bytes of memory that are its own or shared with others; not files, which can be read again."""
+    """Bytes of memory, its own or shared; without files, which can be read again."""
     with suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as file:
         lines = [line.split() for line in file if line.startswith((b"RssAnon:", b"RssShmem:"))]
         return sum(int(line[1]) for line in lines) * 1024
@@ -148,7 +148,7 @@ def _memory(pid: int) -> int:
 
 
 def _is_awake(pid: int) -> bool:
-    """Whether one of its threads works, stands in the queue for a CPU, or waits for a disk."""
+    """Whether one of its threads runs, waits for a CPU, or waits for a disk."""
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:

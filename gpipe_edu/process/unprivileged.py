@@ -1,7 +1,7 @@
-"""The way into a cage where a container does the shutting: as a user who owns one folder, and no process but its own.
+"""The way into a cage inside a container: as a user who owns one folder, and no process but its own.
 
-A container shuts answers off from the machine, but not from the judge, who is in it, too. So the judge is root there,
-and answers are nobody. What the container is said to shut is tried out here, not believed.
+A container isolates answers from the machine, but not from the judge, which is in it, too. So the judge runs as root
+there, and answers as the user nobody. What the container should shut off is tested here, not assumed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from . import cage, namespaces
 _NOBODY: Final = 65534
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _OUTSIDE: Final = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
-"""Addresses that are nobody's, by RFC 5737 and RFC 3849; nothing is sent to them."""
+"""Addresses reserved for documentation, by RFC 5737 and RFC 3849; nothing is sent to them."""
 
 
 def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> cage.Held:
     """As `cage.enter`, in a container where this process is root. talks: nothing more need be open for that.
 
-    Raises OSError where a nobody can't even read this package, which would be no fault of an answer's.
+    Raises OSError where the user nobody can't even read this package, which is not the answer's fault.
     """
     os.chown(scratch, _NOBODY, _NOBODY)
     os.chdir(scratch)
@@ -35,7 +35,7 @@ def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> cage.Held:
     os.setresuid(_NOBODY, _NOBODY, _NOBODY)
     ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     Path(__file__).read_bytes()
-    namespaces.die_with_parent()  # another user's parent is forgotten
+    namespaces.die_with_parent()  # again, since changing the user resets it
     return cage.Held(
         files=not any(os.access(path, os.W_OK) for path in _folders(scratch)),
         signals=not _may_signal(os.getppid()),
@@ -44,7 +44,7 @@ def enter(scratch: str, cpu_seconds: float, talks: bool = False) -> cage.Held:
 
 
 def _folders(scratch: str) -> list[str]:
-    """Every folder that may be written to, if any but `scratch` is."""
+    """The folders that might be writable, apart from `scratch`."""
     with open("/proc/self/mounts") as file:
         mounted = [line.split()[1] for line in file]
     others = ("/", "/tmp", "/var/tmp", "/run", "/dev/shm", "/dev/mqueue", os.path.dirname(scratch))
@@ -59,7 +59,7 @@ def _may_signal(pid: int) -> bool:
 
 
 def _leads_out(family: int, address: str) -> bool:
-    """Whether this machine knows a way to there; to choose one, nothing is sent."""
+    """Whether this machine has a route to that address; looking it up sends nothing."""
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             return probe.connect_ex((address, 9)) == 0

@@ -1,9 +1,9 @@
 """The puzzle without a screen: build a schedule by hand, judged by the schedule doctor, then run it for real.
 
-Page, terminal and tests send the same commands to `Session.do` (`session.py`) and draw its board. What can be placed is
-worked out once a move, by `position.py`; every refusal is the doctor's. `bounds.py` and `par.py` prove how short a step
-can be, `hints.py` finds the next move, `helpers.py` saves work and decides nothing: forced moves, and one micro-batch's
-pattern repeated at the shortest interval that fits. A board that is not finished is kept, as solved levels are
+Page, terminal and tests send the same commands to `Session.do` (`session.py`) and draw its board. `position.py` works
+out once per move what can be placed; every refusal is the doctor's. `bounds.py` and `par.py` prove how short a step can
+be, `hints.py` finds the next move, `helpers.py` saves work without making decisions: forced moves, and one
+micro-batch's pattern repeated at the shortest interval that fits. Unfinished boards are kept, as solved levels are
 (`unfinished.py`, `solved.py`). The levels are in `levels.toml`.
 """
 

@@ -23,7 +23,7 @@ from .score import Score, score
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a move was made, and a sentence: why not, or what was done.
+    """Whether a move was made, and a sentence that says why not, or what was done.
 
     code: "" if it was made, else a key of `position.CODES`, or "place" (no such device or place) or "history" (nothing
     to take back).
@@ -37,7 +37,7 @@ class Verdict:
 class Board:
     """`Board(level, rows=None)`: by default an empty board; `rows` are the ops of each device, in running order.
 
-    hints: how many its player has taken; an op that was placed for them is one.
+    hints: how many the player has taken; an op that was placed for them is one.
 
     Raises ValueError if there is not one row per device.
     """
@@ -119,7 +119,7 @@ class Board:
         return self._try(position.rows, f"{plural(moves, 'op')} placed; {why}")
 
     def stamp(self) -> Verdict:
-        """Give every micro-batch the pattern of micro-batch 0, at the shortest interval that fits."""
+        """Repeat the pattern of micro-batch 0 for all, at the shortest interval that fits."""
         try:
             rows, interval = stamp_pattern(self.position)
         except ValueError as error:
@@ -139,7 +139,7 @@ class Board:
         return verdict
 
     def back(self, moves: int) -> Verdict:
-        """Take back several changes at once. Raises ValueError for less than one."""
+        """Take back several changes at once. Raises ValueError for fewer than one."""
         for done in range(whole("moves to take back", moves, 1)):
             verdict = self.undo()
             if not verdict.accepted:
@@ -148,7 +148,7 @@ class Board:
         return Verdict(True, f"{plural(moves, 'move')} taken back")
 
     def set_mode(self, mode: str) -> Verdict:
-        """Go on guided or free. Guided is refused while something is wrong. Raises ValueError for another mode."""
+        """Go on in guided or free mode. Guided is refused while something is wrong. Raises ValueError for others."""
         if mode not in MODES:
             raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(MODES)}")
         problems = [] if mode == "free" else self._wrong(self.position)
@@ -162,7 +162,7 @@ class Board:
         return self._step(self._past, self._future, "nothing to take back", "taken back")
 
     def redo(self) -> Verdict:
-        """Make the change again that was taken back last."""
+        """Redo the change that was taken back last."""
         return self._step(self._future, self._past, "nothing to make again", "made again")
 
     def past(self) -> Iterator[Rows]:
@@ -176,7 +176,7 @@ class Board:
 
     @property
     def problems(self) -> list[Problem]:
-        """What is wrong with what is on the board, and which ops on it wait for one that is not."""
+        """What is wrong with the board, and which ops on it wait for one that is not."""
         return self._wrong(self.position)
 
     @property
@@ -215,7 +215,7 @@ class Board:
         return Verdict(True, f"{' '.join(placed)} placed")
 
     def _try(self, rows: Iterable[Iterable[Op]], done: str, op: Op | None = None) -> Verdict:
-        """Make the change, unless this is guided and it is wrong; of what is wrong, `op` is named first."""
+        """Make the change, unless it is wrong in guided mode; of what is wrong, `op` is named first."""
         after = Position(self.level, rows)
         problems = [] if self.free else self._wrong(after)
         if problems:
@@ -246,7 +246,7 @@ class Board:
         return rows
 
     def _outside(self, device: int, at: int | None, rows: Rows | None = None, whole: bool = False) -> Verdict | None:
-        """A refusal for a device or a place that is not there; `whole`: behind the last op counts as a place."""
+        """A refusal for a device or a place that does not exist; `whole`: behind the last op counts as a place."""
         if not 0 <= device < self.level.K:
             return Verdict(False, f"device is {device}; the devices are 0 to {self.level.K - 1}", "place")
         count = len((self.rows if rows is None else rows)[device])

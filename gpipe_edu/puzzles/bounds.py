@@ -1,6 +1,6 @@
-"""A makespan that cannot be beaten from a given state: what lets a search leave most schedules aside.
+"""A makespan that cannot be beaten from a given state, so that a search can skip most schedules.
 
-Three things take their time whatever is done: a micro-batch's way through all stages and back; a device's work, after
+Three things take their time in any schedule: a micro-batch's way through all stages and back; a device's work, after
 the wait for its first op and before the way back from its last; and what has been started already.
 """
 
@@ -16,13 +16,13 @@ from .states import Journey, Marks, State, StateSpace
 
 
 def lower_bound(level: Level) -> float:
-    """What no schedule of `level` can beat: the busiest device, its wait before and the way back after it."""
+    """The makespan that no schedule of `level` can beat: of the busiest device, its wait before and the way back."""
     space = StateSpace(level)
     return Bounds(space)(space.start)
 
 
 class _Outlook(NamedTuple):
-    """Of a micro-batch that is so far: the devices its output and gradient go to (-1: none), and what is left.
+    """Of a micro-batch at some point: the devices its output and gradient go to (-1: none), and what is left.
 
     rest: the least time from the arrival of its front to its end. work, hurry: per device, the time of all its ops,
     and of those up to the last gradient. arrival: per device, the least time from the arrival of its front to its
@@ -38,7 +38,7 @@ class _Outlook(NamedTuple):
 
 
 class Bounds:
-    """`bounds(state)`: a makespan that no way on from `state` can beat."""
+    """`bounds(state)`: a makespan that no continuation from `state` can beat."""
 
     def __init__(self, space: StateSpace) -> None:
         self.space, self.level = space, space.level
@@ -77,7 +77,7 @@ class Bounds:
         return best
 
     def settle(self, state: State, journey: Journey) -> Journey:
-        """The journey with arrivals that no longer matter, because their device is not free before, set to 0."""
+        """The journey with arrivals set to 0 that no longer matter, because their device is not free before."""
         outlook = self.outlook(journey.marks)
         _, output, gradient = journey
         if output and (outlook.output < 0 or output <= state.free[outlook.output]):
@@ -87,7 +87,7 @@ class Bounds:
         return Journey(journey.marks, output, gradient)
 
     def outlook(self, marks: Marks) -> _Outlook:
-        """What is left for a micro-batch that is so far."""
+        """What is left for a micro-batch with these marks."""
         if marks not in self._outlooks:
             self._outlooks[marks] = self._look(marks)
         return self._outlooks[marks]
@@ -123,7 +123,7 @@ class Bounds:
         )
 
     def _ways(self, mark: str) -> list[str]:
-        """What may still have to run where `mark` has: the rest of each way that begins like it."""
+        """What may still have to run after `mark`: the rest of each way that begins with it."""
         plain = mark.replace("~", "")
         rests = [way[len(plain) :] for way in self.level.ways if way.startswith(plain)]
         return [rest for rest in rests if mark != "F~" or rest[0] in "RC"] if "~" in mark else rests

@@ -1,6 +1,6 @@
-"""What saves a player work: the forced moves, one micro-batch's pattern for all of them, and the rest of the board.
+"""Help for players: the forced moves, one micro-batch's pattern for all of them, and the rest of the board.
 
-Forced moves and stamps decide nothing, so they cost nothing. To have a board finished is to be told every op of it.
+Forced moves and stamps decide nothing, so they cost nothing. Finishing a board counts as a hint for every op placed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ForcedMoves(NamedTuple):
 
 
 def play_forced(position: Position) -> ForcedMoves:
-    """Place what leaves nothing to decide, until a device has a choice, or would wait in the middle of its work.
+    """Place forced ops until a device has a choice, or would wait in the middle of its work.
 
-    Where it would wait already at the first move, that one is made: its player has seen it and goes on.
+    If it would wait already at the first move, that one is made: the player has seen the wait and goes on.
     """
     for count in range(_MOST_MOVES):
         if position.complete:
@@ -72,7 +72,7 @@ def stamp_pattern(position: Position) -> tuple[Rows, float]:
 
 
 def rest(position: Position) -> list[tuple[int, Op]]:
-    """The ops that finish the board, with their devices, in order; [] if no way to the goal was found from here."""
+    """The ops that finish the board, with their devices, in order; [] if no way to the goal was found."""
     level = position.level
     if level.goal is not None:
         moves, _ = way_on(level, position.rows)
@@ -83,7 +83,7 @@ def rest(position: Position) -> list[tuple[int, Op]]:
 
 
 def _kinds(ops: Sequence[Op]) -> list[str]:
-    """The ops that differ in more than their micro-batch, by the name of the first of each."""
+    """The kinds of op, by kind and stage, each named by its first op."""
     return list({(op.kind, op.stage): str(op) for op in reversed(ops)}.values())
 
 

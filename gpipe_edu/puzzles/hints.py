@@ -1,7 +1,7 @@
 """Hints in three sizes: where to look, what kind of op, and which op, each with the reason.
 
-A hint follows the level's policy as long as that still reaches the goal from the board as it is. Where it does not, a
-short search looks for another way; where that finds none, the hint says how many moves to take back.
+A hint follows the level's policy as long as that still reaches the goal from this board. If it does not, a short search
+looks for another way; if that finds none, the hint says how many moves to take back.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SIZES: Final = (1, 2, 3)
 
 @dataclass(frozen=True)
 class Hint:
-    """A sentence, and where and what to place: None where the size keeps it back, or where there is no move.
+    """A sentence, and where and what to place: None where the size does not tell, or where there is no move.
 
-    back: how many moves to take back, where there is a way on only from there.
+    back: how many moves to take back, if the goal can be reached only from there.
     """
 
     size: int
@@ -62,7 +62,7 @@ def hint(board: Board, size: int = 3) -> Hint:
 
 
 def _back(size: int, board: Board) -> Hint:
-    """How far to go back until there is a way on."""
+    """How many moves to take back until the goal can be reached."""
     for count, rows in enumerate(board.past(), start=1):
         if way_on(board.level, rows)[0]:
             text = f"From here I find no way to the goal. Take back {plural(count, 'move')}, then there is one."

@@ -1,4 +1,4 @@
-"""One puzzle: a pipeline of a given size, what its devices may do, and how quickly the step has to be over.
+"""One puzzle: a pipeline of a given size, what its devices may do, and how short the step has to be.
 
 A level is plain data. It holds no rule of pipeline parallelism: those are the schedule doctor's.
 """

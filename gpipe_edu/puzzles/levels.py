@@ -13,10 +13,10 @@ from gpipe_edu.validate import number, whole
 from .level import Level
 
 SANDBOX: Final = "sandbox"
-"""The key of the last level, whose sizes its player chooses."""
+"""The key of the last level, whose sizes the player chooses."""
 
 OPENS_SANDBOX: Final = "1f1b"
-"""The level behind which it opens: whoever has built 1F1B has met all that a sandbox needs."""
+"""The level after which it opens: those who have built 1F1B know all that a sandbox needs."""
 
 LARGEST: Final = {"K": 16, "M": 64, "V": 8}
 """How large a sandbox may be."""

@@ -30,8 +30,8 @@ class Proof:
     """What a search found: no schedule within the cap has a makespan below `bound`.
 
     moves: those of the best schedule, in an order in which they can be made, and its makespan; None if there is none,
-    or none was found in time. proved: the search came to its end, so that makespan is the best there is. states: how
-    many states were looked at.
+    or none was found in time. proved: the search was complete, so makespan is the best there is. states: how many
+    states were looked at.
     """
 
     level: Level
@@ -44,7 +44,7 @@ class Proof:
 
     @property
     def schedule(self) -> Schedule | None:
-        """The best schedule, of a search from an empty board."""
+        """The best schedule, for a search from an empty board."""
         if self.makespan is None:
             return None
         rows: list[list[Op]] = [[] for _ in range(self.level.K)]
@@ -101,7 +101,7 @@ def _moves(path: _Path | None) -> tuple[Move, ...]:
 
 
 def _apart(space: StateSpace, state: State) -> Iterator[Move]:
-    """Moves worth trying: of micro-batches that are equally far, the one that is nowhere later than the others."""
+    """Moves worth trying: of micro-batches with the same ops done, the one that is nowhere later than the others."""
     journeys = state.journeys
     moot = {
         b

@@ -18,7 +18,7 @@ from .states import Move, State, StateSpace
 
 @dataclass(frozen=True)
 class Policy:
-    """A name, the kinds it uses in order of preference, and why, per kind, in a sentence each.
+    """A name, the kinds it uses in order of preference, and the reason per kind, in a sentence each.
 
     most: how many micro-batches may be past a stage and not back yet. puts_off: how many weight gradients a stage
     puts off. newest_first: gradients of the newest micro-batch first, as GPipe has them.
@@ -102,7 +102,7 @@ POLICIES: Final[dict[str, Policy]] = {
 
 
 def next_move(policy: Policy, space: StateSpace, state: State) -> Move | None:
-    """What a policy does next; None if it has no move."""
+    """A policy's next move; None if it has none."""
     choices = (move for move in space.moves(state) if _allows(policy, space.level, state, move))
     return min(choices, key=lambda move: _rank(policy, space.level, move), default=None)
 

@@ -1,8 +1,8 @@
-"""What can be said of the ops on a board: judged by the schedule doctor, timed by the simulator.
+"""What is known about the ops on a board: judged by the schedule doctor, timed by the simulator.
 
-Both want a whole schedule, and a board is one only at the end. So what is there is completed first, in an order that
-breaks no rule that is not broken already: a board is sound if what is on it is part of a schedule that can run. Times
-of the ops that are there do not depend on the completion, because it stands behind them on every device.
+Both need a whole schedule, and a board is one only at the end. So the board is completed first, in an order that breaks
+no rule that is not broken already: a board is sound if what is on it is part of a schedule that can run. The times of
+its ops do not depend on the completion, which comes after them on every device.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Position:
 
     @cached_property
     def problems(self) -> list[Problem]:
-        """What is wrong, however it is gone on with: the first kind of rule that is broken; [] for a sound board."""
+        """What is wrong and will stay wrong: the first kind of rule that is broken; [] for a sound board."""
         return self._foreign or self._whole.problems() or self._over
 
     @cached_property
@@ -90,7 +90,7 @@ class Position:
 
     @cached_property
     def timeline(self) -> Timeline | None:
-        """When the ops that can run already would run; None if none can."""
+        """When the ops that can already run would run; None if none can."""
         return (
             Timeline(self._spans, self.level.K, name=self.level.title, send=self.level.costs.send)
             if self._spans
@@ -103,7 +103,7 @@ class Position:
         if self.timeline is None:
             return [[] for _ in self.rows]
         end = self.timeline.end
-        # The ops to come stand far behind, so that they tell what will be recomputed and change nothing before.
+        # The missing ops come far behind, so that they tell what will be recomputed and change nothing before.
         ran = {span.op for span in self._spans}
         later = [
             Span(device, op, end + 1, end + 1)
@@ -133,7 +133,7 @@ class Position:
         """Per device: the ops that could be placed behind its row now."""
         found = {(move.action.device, op) for op, move in self.moves.items()}
         there = {op for row in self.rows for op in row}
-        # A forward is taken to drop its activations where it may; whether there is room to keep them, the judge knows.
+        # A forward is assumed to drop its activations where it may; the judge knows if there is room to keep them.
         for micro_batch, journey in enumerate(self._played.state.journeys):
             for stage, mark in enumerate(journey.marks):
                 device = self.level.home(stage)
@@ -162,7 +162,7 @@ class Position:
 
     @cached_property
     def _stuck(self) -> list[bool]:
-        """Per device: whether an op on it waits, so that nothing can run behind it."""
+        """Per device: whether an op on it waits, so that no op behind it can run."""
         return [len(ran) < len(row) for ran, row in zip(self._played.rows, self.rows, strict=True)]
 
     @cached_property
@@ -200,8 +200,8 @@ class Position:
     def _reach(self) -> int:
         """How many micro-batches have to be completed to judge the board: up to the last one that is on it.
 
-        Those behind it could always run behind everything else, so they change no verdict, only cost time. Where an op
-        stands on the wrong device they all count: by the number of its ops the doctor knows where a stage belongs.
+        Later ones could always run after everything else, so they would change no verdict and only cost time. If an op
+        is on the wrong device all count: the doctor sees by the number of ops where a stage belongs.
         """
         level = self.level
         if any(level.home(op.stage) != device for device, row in enumerate(self.rows) for op in row):
@@ -235,7 +235,7 @@ class Position:
 
     @cached_property
     def _runs(self) -> Position:
-        """This board, if it is sound; else one with those of its ops that can run all the same."""
+        """This board, if it is sound; else one with only those of its ops that can run."""
         if not self._foreign and not self._whole.problems():
             return self
         return Position(self.level, self._played.rows)
@@ -250,21 +250,21 @@ class Position:
 
 @lru_cache(maxsize=4)
 def _space(level: Level) -> StateSpace:
-    """The tables of a level are the same from move to move."""
+    """The state space of a level, cached since it is the same for every move."""
     return StateSpace(level)
 
 
 @lru_cache(maxsize=4)
 def _untouched(level: Level, first: int) -> tuple[Op, ...]:
-    """The ops of the micro-batches from `first` on, where none is on the board: from move to move they are the same."""
+    """The ops of the micro-batches from `first` on, none of them on the board; cached since they rarely change."""
     way = _way(level, set())
     return tuple(Op(kind, m, k) for m in range(first, level.M) for k in range(level.stages) for kind in way)
 
 
 def _way(level: Level, kinds: Set[str]) -> str:
-    """How a micro-batch of which these kinds are there is most leniently finished; "" if there is no way.
+    """The most lenient way to finish a micro-batch that has these kinds; "" if there is none.
 
-    While it can still be recomputed, it is: whether there is room to keep its activations is seen when it is not.
+    It is recomputed as long as that is possible: whether there is room to keep its activations shows when it is not.
     """
     ways = [way for way in level.ways if kinds <= set(way)]
     if kinds & SENDS_GRADIENT:
@@ -277,7 +277,7 @@ def _complete(level: Level, rows: Sequence[Sequence[Op]], lacking: Iterable[Op])
     lacking = list(lacking)
     ops = [op for row in rows for op in row]
     last = {op: row[-1] for op in lacking if (row := rows[level.home(op.stage)])}
-    # Every missing op stands alone behind the last op of its device, so whatever can run does.
+    # Every missing op is on its own behind the last op of its device, so that every op that can run does.
     order = [op for _, op, _ in run_order([*rows, *([op] for op in lacking)], _Behind([*ops, *lacking], last))]
     place = {op: index for index, op in enumerate(order)}
     finished = [list(row) for row in rows]
@@ -287,7 +287,7 @@ def _complete(level: Level, rows: Sequence[Sequence[Op]], lacking: Iterable[Op])
 
 
 class _Behind(Needs):
-    """Needs, and for some ops one more that must have run before."""
+    """`Needs`, with one more op that must have run before some ops."""
 
     def __init__(self, ops: Iterable[Op], before: dict[Op, Op]) -> None:
         super().__init__(ops)

@@ -1,4 +1,4 @@
-"""The schedule you built, run for real: does it train as one device would, and take as long as it was planned to?
+"""The schedule you built, run for real: does it train as one device would, and take as long as planned?
 
 The model has one block of equal layers per unit of a stage's forward cost, so that uneven stages are uneven here, too.
 Plan and measurement stand in seconds on one axis: the plan takes the mean time of every op from the run.
@@ -29,15 +29,15 @@ SAMPLES: Final = 128
 """Features of every layer, and samples in a micro-batch: enough work for an op to take longer than its overhead."""
 
 _ROUNDS: Final = 5
-"""Steps that are timed; the quickest was disturbed least."""
+"""Steps that are timed; the quickest was disturbed the least."""
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class EngineRun:
-    """What a run gave: engine, loss, the largest difference of a gradient from one-device training as a share of the
-    largest gradient, and the timelines, both in seconds. `measured.source` tells how its times were taken.
+    """The results of a run: engine, loss, the largest difference of a gradient from one-device training as a share of
+    the largest gradient, and the timelines, both in seconds. `measured.source` tells how its times were taken.
     """
 
     engine: str
@@ -69,7 +69,7 @@ def engines() -> tuple[str, ...]:
 
 def run(level: Level, schedule: Schedule, engine: str = "numpy") -> EngineRun:
     """Train one step with `schedule` and compare. Raises ScheduleError if it cannot run, ValueError for an engine that
-    is not there.
+    does not exist or is not installed.
     """
     if engine not in engines():
         raise ValueError(f"engine is {engine!r}; here it can be {' or '.join(engines())}")
@@ -86,7 +86,7 @@ def _run_numpy(level: Level, schedule: Schedule) -> EngineRun:
 
 
 def _run_torch(level: Level, schedule: Schedule) -> EngineRun:
-    import torch  # only who runs on it has to have it
+    import torch  # late: PyTorch may not be installed
     from torch import nn
 
     from gpipe_edu.pytorch import GPipe
@@ -111,7 +111,7 @@ def _job(level: Level) -> tuple[list[ref.Layer], tuple[int, ...], Array, Array]:
     forward = level.costs.table(level.stages)["F"]
     blocks = [max(1, round(cost / min(forward))) for cost in forward]
     layers = ref.mlp([WIDTH] * (sum(blocks) + 1), "tanh")
-    # A block is a Linear and its Tanh; behind the last Linear there is none.
+    # A block is a Linear and its Tanh, which the last Linear does not have.
     balance = [2 * count for count in blocks]
     balance[-1] -= 1
     rng = np.random.default_rng(0)

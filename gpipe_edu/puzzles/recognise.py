@@ -1,7 +1,7 @@
-"""What the schedule you built is called, if somebody had the idea before.
+"""What the schedule you built is called, if it is a known one.
 
-Names are given only to schedules that are equal to what the recipe builds, op by op. Small boards are often equal to
-several at once: then they are all named, because there they are the same thing.
+Only schedules that equal a recipe's, op by op, get its name. Small boards often equal several at once; then all are
+named, because at that size they are the same.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _known(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:
         variants = [(f"{name} {words}", with_recompute(known, checkpoint)) for checkpoint, words in _RECOMPUTE.items()]
         variants.append((f"{name} with late recompute", with_kinds(known, {"B": "C"})))
         variants.append((f"{name} with every backward divided, W right after I", with_kinds(known, {"B": "IW"})))
-        # A variant that changes nothing, as recomputing all but the last of one micro-batch, is none.
+        # A variant that changes nothing, such as recomputing all but the last of one micro-batch, is skipped.
         yield from ((words, variant) for words, variant in variants if variant != known)
 
 

@@ -1,6 +1,6 @@
-"""Is it solved? The one judge, for boards, share strings and stored progress alike.
+"""Whether a level is solved: the only judge, for boards, share strings and stored progress.
 
-A board is judged by what is on it and nothing else, so there is no other way to a solved level than its schedule.
+A board is judged only by what is on it, so a level can be solved only by its schedule.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOISE: Final = 1e-9
 
 @dataclass(frozen=True)
 class Score:
-    """What a board is worth.
+    """The verdict on a board, and its figures.
 
     solved: it is a whole schedule that can run, within the cap, done by the goal; reasons: sentences, why not. The
     figures are those of the ops that can run so far: makespan, bubble_fraction (idle / total), peaks per device in the
@@ -40,7 +40,7 @@ class Score:
         return self.describe()
 
     def describe(self, hints: int = 0) -> str:
-        """In a sentence, with the hints that were taken."""
+        """The score as a sentence, with the number of hints taken."""
         if not self.solved:
             return "not solved: " + "; ".join(self.reasons)
         text = f"solved with makespan {self.makespan:g}"

@@ -1,7 +1,7 @@
 """The puzzle for a page or a terminal: plain words and numbers in, plain words and numbers out.
 
-Neither knows a rule. They send what their player did, `do("place", device=0, op="F0@0")`, and show what comes back;
-what is on the board they draw from `board`.
+They know no rules. They send what the player did, `do("place", device=0, op="F0@0")`, show the answer, and draw the
+board from `board`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .solved import SolvedLevels
 from .unfinished import keep, last, load_unfinished
 
 BACK: Final = "Your unfinished board is back; Clear empties it"
-"""What is said of a board that was kept."""
+"""The message for a board that was kept."""
 
 
 class Session:
@@ -62,7 +62,7 @@ class Session:
         }
 
     def do(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """Obey, and return {"accepted", "message", "code", "state", ...}; words that make no sense get a message, too.
+        """Run a command; returns {"accepted", "message", "code", "state", ...}, with a message also for bad arguments.
 
         Commands: place, remove, move, type, undo, redo, clear, back, run_on (forced moves), stamp (the first
         micro-batch's pattern for all), finish, mode, hint, level, next (the first level that is not solved), unlock
@@ -88,7 +88,7 @@ class Session:
         }
 
     def state(self) -> dict[str, Any]:
-        """What a player is told of level, board and progress, ready for JSON."""
+        """What a player is told about level, board and progress, ready for JSON."""
         board, level, score = self.board, self.board.level, self.board.score
         return {
             "level": _level_data(level),
@@ -115,9 +115,9 @@ class Session:
         }
 
     def keep(self) -> str:
-        """Keep the board, if it is not finished, for the next sitting. It takes a moment, so it is not part of `do`.
+        """Save the board, if it is not finished, for the next session. It takes a moment, so it is not part of `do`.
 
-        Returns a sentence when something was wrong with the file, now or before, else "".
+        Returns a sentence if something was wrong with the file, now or before, else "".
         """
         self.progress.notice = keep(self.board, self.progress.path) or self.progress.notice
         return self.progress.notice
@@ -165,7 +165,7 @@ def resume_board(progress: SolvedLevels) -> Board:
         if key and not progress.refusal(key):
             return load_unfinished(find_level(key), progress.path)
     except ValueError:
-        pass  # somebody wrote a level into the file that does not exist
+        pass  # the file was edited and names a level that does not exist
     return load_unfinished(find_level(progress.next_level()), progress.path)
 
 

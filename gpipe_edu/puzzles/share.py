@@ -1,9 +1,9 @@
-"""A board as a short string to send to somebody: its level and its rows, with a check that nothing was lost on the way.
+"""A board as a short string to send to others: its level and its rows, with a checksum against damage on the way.
 
     gpipe1:1f1b:Aaz...:x9Yz1w       version, level, rows, checksum
 
-Rows are written as one number, an op or the end of a row per digit. The string holds no verdict: whoever opens it has
-the board judged anew.
+Rows are written as one number, an op or the end of a row per digit. The string holds no verdict: when it is opened, the
+board is judged anew.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def share(level: Level, rows: Rows) -> str:
 
 
 def read(text: str) -> tuple[Level, Rows]:
-    """Level and rows of a string; blanks and line breaks in it don't matter. Raises ValueError for what is none."""
+    """Level and rows of a share string; blanks and line breaks don't matter. Raises ValueError for other strings."""
     if not isinstance(text, str):
         raise TypeError(f"share string is {text!r}; it must be text that begins with {VERSION}:")
     compact = "".join(text.split())
@@ -79,7 +79,7 @@ def _rows(level: Level, letters: str) -> Rows:
 
 
 def _number_of(letters: str) -> int:
-    """The number that is written in `letters`; 0, which no board has, if there is none."""
+    """The number that `letters` stand for; 0, which no board has, if they are invalid."""
     if not _CODED.fullmatch(letters) or len(letters) % 4 == 1:
         return 0
     return int.from_bytes(urlsafe_b64decode(letters + "=" * (-len(letters) % 4)), "big")

@@ -1,7 +1,7 @@
-"""What has been solved, kept with the rest of what a learner has done (see `store.py`).
+"""The solved levels, kept with the rest of a learner's progress (see `store.py`).
 
-The file holds the share string of the best schedule of every level, and what counts is what the judge says of it: an
-entry that was edited by hand solves nothing.
+The file holds the share string of the best schedule of every level, and each is judged when it is read: an entry that
+was edited by hand solves nothing.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Record(NamedTuple):
 class SolvedLevels:
     """`SolvedLevels(path=None)`: read from the file when asked, so that two open notebooks agree.
 
-    path: instead of the learner's own file. everything: open all levels, this once. notice: a sentence when something
-    was wrong with the file, else "".
+    path: instead of the learner's own file. everything: open all levels, this once. notice: a sentence if something was
+    wrong with the file, else "".
     """
 
     def __init__(self, path: str | Path | None = None, *, everything: bool = False) -> None:
@@ -54,8 +54,8 @@ class SolvedLevels:
         return f"Progress is kept in {self.path}, under {_SECTION!r}; delete the file to start the whole course again."
 
     def is_unlocked(self, key: str) -> bool:
-        """True for the first level and for every one behind a solved level; the sandbox opens early, and all do where
-        their player wants it so. Raises ValueError for an unknown key.
+        """True for the first level and for every one behind a solved level; the sandbox opens early, and all do if the
+        player has asked for that. Raises ValueError for an unknown key.
         """
         before = self._before(key)
         return before is None or before.key in self.records or self._everything
@@ -89,9 +89,9 @@ class SolvedLevels:
         return f"level {here}, {level.title}, is locked: first solve level {there}, {before.title}"
 
     def record(self, board: Board) -> Score:
-        """Judge a board, and note it if it solves its level better than before; returns its score.
+        """Judge a board, and record it if it solves its level better than before; returns its score.
 
-        Nothing is noted of a level that is locked.
+        A locked level is not recorded.
         """
         result = board.score
         key = board.level.key

@@ -1,7 +1,7 @@
-"""A board as numbers, for looking at very many of them: what search and hints count with.
+"""A board as numbers, so that search and hints can look at very many of them.
 
-Rules are not written here a second time. What an op waits for is asked of `Needs`, what it holds of
-`memory_over_time`, once for every way to finish a micro-batch on a stage; the answers become small tables.
+The rules are not repeated here: `Needs` says what an op waits for and `memory_over_time` what it holds, asked once for
+every way to finish a micro-batch on a stage; the answers become small tables.
 
 A state is reached by starting ops one after another, each as soon as its device is free and its inputs are there.
 Waiting longer never helps, so every schedule worth looking at is a path from the first state to a last one.
@@ -27,7 +27,7 @@ Marks = tuple[str, ...]
 
 
 class Journey(NamedTuple):
-    """One micro-batch: how far it is, and when its newest output and its newest gradient arrive at the next stage."""
+    """One micro-batch: its marks, and when its newest output and its newest gradient arrive at the next stage."""
 
     marks: Marks
     output: float
@@ -43,7 +43,7 @@ class State(NamedTuple):
 
 
 class Action(NamedTuple):
-    """What a stage can do next with a micro-batch that has such marks; the rest says what that changes."""
+    """What a stage can do next with a micro-batch that has certain marks, and what that changes."""
 
     kind: str
     stage: int
@@ -52,7 +52,7 @@ class Action(NamedTuple):
     takes: str  # "F": waits for the newest output, "B": for the newest gradient, "": for neither
     gives: str  # "F": its end makes a new output, "B": a new gradient, "": neither
     lag: float  # from its end until that is there
-    during: float  # what it adds to the memory of its device while it runs
+    during: float  # the memory it adds to its device while it runs
     after: float  # and once it has ended
     marks: Marks
 
@@ -128,7 +128,7 @@ class StateSpace:
         return State(tuple(free), tuple(held), tuple(journeys))
 
     def run(self, rows: Iterable[Iterable[Op]], keeps_at: Container[int] = ()) -> PlayedRows:
-        """How far rows of ops get, one row per device, whatever memory they take.
+        """How far rows of ops get, one row per device, without a limit on memory.
 
         Where a forward may keep its activations or drop them and the ops don't say, it keeps them on the stages
         `keeps_at` and drops them on the others.
@@ -226,7 +226,7 @@ class StateSpace:
 
 
 def _passed(mark: str, cross: str) -> bool:
-    """True if a stage with this mark has given what its neighbour waits for: an output or a gradient."""
+    """True if a stage with this mark has sent what its neighbour waits for: an output or a gradient."""
     return bool(mark) if cross == "F" else not SENDS_GRADIENT.isdisjoint(mark)
 
 

@@ -1,7 +1,7 @@
-"""Boards that are not finished, kept with what is solved: a kernel may be restarted in the middle of a level.
+"""Unfinished boards, saved with the solved levels, since a kernel may be restarted in the middle of a level.
 
 One board per level, as its share string, which is checked and judged anew when it is read. A board that is solved or
-empty is not kept: what was solved is in the progress, and nothing needs no keeping.
+empty is not kept.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _SECTION: Final = "puzzle_boards"
 
 
 def keep(board: Board, path: Path) -> str:
-    """Keep the board in the file `path`; returns why that was impossible, in a sentence, else "".
+    """Save the board in the file `path`; returns why that was impossible, in a sentence, else "".
 
-    A board with ops that its level does not have cannot be written as a share string: the one before is left.
+    A board with ops that its level does not have cannot be written as a share string: the one saved before stays.
     """
     try:
         entry = _entry(board)
@@ -34,7 +34,7 @@ def keep(board: Board, path: Path) -> str:
         with store.change(_SECTION, path) as kept:
             kept.pop(board.level.key, None)
             if entry is not None:
-                kept[board.level.key] = entry  # as the last one: there the player goes on
+                kept[board.level.key] = entry  # last, so that the player continues with it
     except OSError as error:
         return f"the board could not be kept in {path}: {error.strerror or error}"
     return ""
@@ -56,7 +56,7 @@ def load_unfinished(level: Level, path: Path) -> Board:
             board.hints = int(entry["hints"])
             return board
     except (KeyError, TypeError, ValueError):
-        pass  # none is kept, or somebody wrote in the file: a board is quickly built again
+        pass  # none is kept, or the file was edited: a board is quickly built again
     return Board(level)
 
 

@@ -1,4 +1,4 @@
-"""Is there a way from a board to the goal? By the level's policy, or else by a short search."""
+"""A way from a board to the goal, if there is one: by the level's policy, or else by a short search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SEARCH_SECONDS: Final = 2.0
 def way_on(level: Level, rows: Rows) -> tuple[list[Move], bool]:
     """Moves from a board to the goal, [] if none was found; and whether they are those of the level's policy.
 
-    Where there is no goal, any next move will do.
+    If the level has no goal, any next move will do.
     """
     space = StateSpace(level)
     state = space.run(rows, keeps_at(level)).state

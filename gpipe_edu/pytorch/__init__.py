@@ -34,8 +34,9 @@
         return total
 
 The files named do that part for real: with a thread or a CUDA stream per device (place.py), random numbers that a
-recompute draws again (randomness.py), skips, any structure of values, and every failure told. Read interpreter.py
-first, then stage.py and workers.py; gpipe.py is what a user sees. What studies the engine is in study/.
+recompute draws again (randomness.py), skips, any structure of values, and an error for every failure. Read
+interpreter.py first, then stage.py and workers.py; gpipe.py is what a user sees. Tools to study the engine are in
+study/.
 """
 
 from .gpipe import GPipe

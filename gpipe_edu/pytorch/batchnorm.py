@@ -32,18 +32,18 @@ Buffers = dict[tuple[nn.Module, str], BufferState]
 
 
 class BatchNorms:
-    """The statistics that the layers of one stage keep, while the engine runs them."""
+    """The running statistics of the layers of one stage, while the engine runs them."""
 
     def __init__(self, layers: nn.Module, deferred: bool) -> None:
         self._layers, self._deferred = layers, deferred
-        # Whatever has buffers may update them in a forward, not only what PyTorch calls a batch normalization.
+        # Any module with buffers may update them in a forward, not only PyTorch's batch normalizations.
         self.keeps_statistics = any(True for _ in layers.buffers())
         self._moments: dict[Any, Tensor] = {}  # per module: rows samples, mean and sum of squared deviations
         self._latest: Buffers = {}
 
     @torch.no_grad()
     def snapshot(self) -> Buffers:
-        """What the layers keep now, for a recompute. What is as it was at the snapshot before is not copied again."""
+        """The layers' buffers as they are now, for a recompute. A buffer that has not changed is not copied again."""
         if self.keeps_statistics:
             self._latest = {
                 (module, name): _copy(buffer, self._latest.get((module, name)))
@@ -59,7 +59,7 @@ class BatchNorms:
     def forward(self, first: bool, seen: Buffers) -> Iterator[None]:
         """Around a forward: `first` is False for a recompute, which leaves all statistics as they are.
 
-        seen: what the layers kept when the forward ran that this one repeats.
+        seen: the buffers as they were before the forward that this one repeats.
         """
         norms = [module for module in self._layers.modules() if isinstance(module, _BatchNorm)]
         norms = [norm for norm in norms if norm.training and norm.track_running_stats]
@@ -105,7 +105,7 @@ class BatchNorms:
 
 
 def _copy(buffer: Tensor, before: BufferState | None) -> BufferState:
-    """`before` if `buffer` is as it was. Changes through `.data` leave no trace but the values; a GPU is not asked."""
+    """`before` if `buffer` has not changed. A change through `.data` shows only in values, not compared on a GPU."""
     same = before is not None and before.buffer is buffer and before.version == buffer._version
     if before is not None and same and (buffer.device.type != "cpu" or torch.equal(before.copy, buffer)):
         return before
@@ -113,7 +113,7 @@ def _copy(buffer: Tensor, before: BufferState | None) -> BufferState:
 
 
 def _together(one: Tensor, other: Tensor) -> Tensor:
-    """The moments of two sets of samples as those of one (Chan et al. 1979); sums of squares fail far from zero."""
+    """The moments of the union of two sets of samples (Chan et al. 1979); sums of squares lose digits far from zero."""
     count = one[0] + other[0]
     apart = other[1] - one[1]
     mean = one[1] + apart * other[0] / count

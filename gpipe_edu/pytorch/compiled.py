@@ -1,8 +1,8 @@
-"""Layers under torch.compile, which compiles when it first meets a shape, in the thread that calls.
+"""Layers under torch.compile, which compiles when it first sees a shape, in the calling thread.
 
-While it does, PyTorch tells the whole process, all threads, that code is being compiled, and code may ask. So a step
-that may compile runs on one worker alone, one op after another; a worker, because what is compiled is compiled for a
-thread's number of BLAS threads. Later steps run what is there on all workers.
+Meanwhile PyTorch reports to all threads of the process that code is being compiled, and code may ask. So a step that
+may compile runs on one worker alone, one op after another; on a worker, because code is compiled for a thread's number
+of BLAS threads. Later steps run the compiled code on all workers.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ def is_compiled(layer: nn.Module) -> bool:
 
 
 def forms(pieces: Iterable[Value]) -> Hashable:
-    """What code is compiled for: the shapes and types of micro-batches, and whether they need a gradient."""
+    """What compiled code depends on: shapes and types of micro-batches, and whether they need a gradient."""
     return frozenset(tuple((part.shape, part.dtype, part.requires_grad) for part in tensors(piece)) for piece in pieces)

@@ -1,4 +1,4 @@
-"""A net cut into stages of consecutive layers, for one process or for several: what can't be cut is refused alike."""
+"""A net cut into stages of consecutive layers, with the same checks for one process and for several."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .guards import plain_sequential
 
 
 def cut(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
-    """The layers of each of K stages, as even as can be unless `balance` has their numbers.
+    """The layers of each of K stages, as even as possible unless `balance` has their numbers.
 
-    Raises TypeError or ValueError for a net that is more than its layers, for counts that don't fit it, and for weights
-    or layers that two stages would share.
+    Raises TypeError or ValueError for a net that does more than run its layers, for counts that don't fit it, and for
+    weights or layers that two stages would share.
     """
     layers = layers_of(plain_sequential(net))
     counts = balance_uniform(len(layers), K) if balance is None else layer_counts(balance)
@@ -29,7 +29,7 @@ def cut(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Modu
 
 
 def layer_counts(balance: Iterable[int]) -> list[int]:
-    """Whole numbers. Raises TypeError or ValueError for anything else."""
+    """`balance` as a list of whole numbers. Raises TypeError or ValueError for anything else."""
     if not isinstance(balance, Iterable) or isinstance(balance, str):
         raise TypeError(f"balance is {balance!r}; it must be a list of layer counts, one per stage")
     return [whole("balance", n, 1) for n in balance]
@@ -41,13 +41,13 @@ def layers_of(net: nn.Module) -> list[nn.Module]:
 
 
 def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Module]]:
-    """So many layers to each stage. Raises ValueError for weights or layers that two stages would share."""
+    """The layers in groups of `counts`. Raises ValueError for weights or layers that two stages would share."""
     ends = [sum(counts[: k + 1]) for k in range(len(counts))]
     groups = [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
     homes: dict[int, int] = {}
     for k, group in enumerate(groups):
         for layer in group:
-            # One ReLU object may be used everywhere, for it has nothing that lives on a device.
+            # One ReLU object may be used everywhere, since it has nothing on a device.
             holders = [
                 (name, module) for name, module in layer.named_modules() if module._parameters or module._buffers
             ]

@@ -1,7 +1,7 @@
-"""How workers hand values to each other, and how all of them learn that one has failed.
+"""How workers send values to each other, and how all of them learn that one has failed.
 
-Every worker has one inbox, a queue of C speed. A worker that needs a message takes from its inbox until the message
-comes and keeps the others for later. A failure is a message too, sent to all: so no worker waits for ever.
+Every worker has one inbox, a queue implemented in C. A worker that needs a message takes from its inbox until that
+message comes and keeps the others for later. A failure is a message too, sent to all, so no worker waits forever.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Address(NamedTuple):
-    """What a message is: a value going forward ("F") or a gradient going back ("G"), of which micro-batch and way."""
+    """What a message is: a value going forward ("F") or a gradient going back ("G"), its micro-batch and its way."""
 
     kind: str
     micro_batch: int
@@ -45,11 +45,11 @@ class Exchange:
         return waiting.pop(address)
 
     def abort(self) -> None:
-        """Wake every worker that waits, now or later, with Aborted; `aborted` tells those that do not wait."""
+        """Make every `receive`, waiting or to come, raise Aborted; workers that do not wait look at `aborted`."""
         self.aborted = True
         for inbox in self._inboxes:
             inbox.put((None, None))
 
     def let_go(self) -> None:
-        """After a failure, when no worker runs any more: drop the messages that nobody will take."""
+        """After a failure, when no worker runs any more: drop the messages that are left."""
         self._inboxes, self._waiting = [], []

@@ -67,7 +67,7 @@ class GPipe(nn.Module):
     Raises TypeError or ValueError for arguments that do not fit, ScheduleError for a schedule that cannot run.
     """
 
-    # torch.jit would read them before it calls forward, which says what is wrong.
+    # torch.jit would read these properties before it calls forward, which raises a clear error.
     __jit_unused_properties__ = ("schedule", "timeline", "peak_memory")
 
     def __init__(
@@ -99,9 +99,9 @@ class GPipe(nn.Module):
         self._workers: Workers | None = None
         self._clock: StepClock | None = None
         self._peaks: Sequence[int] = ()
-        # The same dictionary of children: parameters, state_dict keys, train() and eval() are those of `net`.
+        # Sharing the dictionary of children makes parameters, state_dict keys, train() and eval() those of `net`.
         self._modules = net._modules  # type: ignore[assignment]
-        self._net = [net]  # in a list, or it would be a child
+        self._net = [net]  # in a list, or nn.Module would register it as a child
         self._turn = Turn()
         self._make_stages()
 
@@ -117,8 +117,8 @@ class GPipe(nn.Module):
             run = self._start(x, trains)
             if not trains:
                 return self._forward(run)
-            # Autograd calls a Function's backward only if an input of it requires a gradient. What does may be no
-            # weight of a layer, but a tensor that it holds in another way.
+            # Autograd calls a Function's backward only if one of its inputs requires a gradient. That may be not a
+            # parameter of a layer, but a tensor that it holds in another way.
             anchor = torch.empty(0, requires_grad=True)
             given = anchor, *tensors(x), *run.weights.given
             outputs: Value = _Pipeline.apply(self, run, *given)  # type: ignore[no-untyped-call]
@@ -248,7 +248,7 @@ class GPipe(nn.Module):
         no_script()
 
     def _make_stages(self) -> None:
-        """From the layers there are now: one may have been exchanged since the last time."""
+        """From the current layers: one may have been replaced since the last time."""
         self._layers = layers_of(self)
         same_number(sum(self._balance), len(self._layers))
         groups = group(self._layers, self._balance)
@@ -267,7 +267,7 @@ class GPipe(nn.Module):
             self._stages.append(Stage(k, layers, device, stashes=stashes, deferred=self._deferred, last=last))
 
     def _plan(self, samples: int) -> Schedule:
-        """The schedule for a batch of so many samples: "all but the last" means the last one there is."""
+        """The schedule for a batch of so many samples: "all but the last" means the last micro-batch that exists."""
         schedule, checkpoint = self._asked
         if samples >= self._schedule.micro_batches or isinstance(schedule, Schedule):
             return self._schedule.first(samples)
@@ -299,7 +299,7 @@ class GPipe(nn.Module):
         heads = make_heads(**loss, sizes=sizes_of(pieces), device=self._stages[-1].device) if loss else ()
         if self._workers is None or not self._workers.alive:
             on_cpu = all(place.device.type == "cpu" for place in self._places)
-            # One share of the cores each, so that the threads of their matrix products do not fight.
+            # Each gets an equal share of the cores, so that threads of matrix products do not compete.
             threads = max(1, torch.get_num_threads() // len(self._places)) if on_cpu else None
             self._workers = Workers(len(self._places), threads)
         alone = False
@@ -323,7 +323,7 @@ class GPipe(nn.Module):
         )
 
     def _running(self) -> AbstractContextManager[None]:
-        # Inside a backward this may be the one autograd thread of a GPU, which the run to be waited for needs.
+        # Inside a backward this may be the only autograd thread of a GPU, which the other run needs to finish.
         on_cuda = any(isinstance(place, CudaPlace) for place in self._places)
         return self._turn.take(() if self._workers is None else self._workers.threads, not (on_cuda and in_backward()))
 
@@ -351,12 +351,12 @@ class GPipe(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()  # type: ignore[no-untyped-call]
-        # Threads and measurements are not part of a copy, and it stands for no other model.
+        # A copy has no threads and no measurements of its own yet.
         return {**state, "_workers": None, "_clock": None, "_peaks": (), "_net": []}
 
 
 class NotMeasured(RuntimeError, AttributeError):
-    """A figure that no run has measured yet; for `hasattr`, which tools ask, it is not there."""
+    """A figure that no run has measured yet; `hasattr`, which tools call, gives False for it."""
 
 
 class _Pipeline(torch.autograd.Function):
@@ -367,7 +367,7 @@ class _Pipeline(torch.autograd.Function):
         ctx.pipe, ctx.run = pipe, run
         ctx.set_materialize_grads(False)
         outputs = pipe._forward(run)
-        # As on one device, what no weight and no input leads to has no gradient: a frozen pipe's output, say.
+        # As on one device, an output that depends on nothing trainable requires no gradient: that of a frozen pipe.
         plain = zip(tensors(outputs), run.has_gradient, strict=True)
         ctx.mark_non_differentiable(*(part for part, has_gradient in plain if not has_gradient))
         return outputs

@@ -39,30 +39,30 @@ class Interpreter:
         self.outputs = [[i for i, way in enumerate(ways) if way.source == k] for k in range(len(stages))]
 
     def run_row(self, device: int, ops: Iterable[Op]) -> None:
-        """All of `ops` in order. If one fails, the other workers are woken and the exception names the op."""
+        """Run `ops` in order. If one fails, the other workers are woken and the exception names the op."""
         with self.places[device].here():
             for op in ops:
                 if self.exchange.aborted:
-                    return  # also a worker whose inputs are all there hears of a failure after its op
+                    return  # so a worker whose inputs are all there also stops after a failure
                 try:
                     self.run(device, op)
                 except Aborted:
                     return
                 except BaseException as error:
                     self.exchange.abort()
-                    with suppress(Exception):  # an exception of the user's may take no note, and still is theirs
+                    with suppress(Exception):  # the user's exception may not accept notes, and is raised all the same
                         error.add_note(f"in {op} on device {device}: stage {op.stage}, micro-batch {op.micro_batch}")
                         if meaning := what_it_means(error):
                             error.add_note(meaning)
                     raise
 
     def let_go(self) -> None:
-        """After a failure, when no worker runs any more: drop the activations and messages that nobody will use."""
+        """After a failure, when no worker runs any more: drop the activations and messages that are left."""
         self.step.kept.clear()
         self.exchange.let_go()
 
     def run(self, device: int, op: Op) -> None:
-        """One op: wait for what it needs, run it, send on what it gives."""
+        """One op: wait for its inputs, run it, send its outputs."""
         kind, m, k = op
         stage, step, now = self.stages[k], self.step, self.places[device].now
         if kind == "F":

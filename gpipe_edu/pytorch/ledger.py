@@ -49,7 +49,7 @@ class Ledger:
         def unpack(saved: Any) -> Tensor:
             if theirs:
                 return theirs[1](saved)
-            # Autograd itself does not look, where somebody else keeps its tensors.
+            # Autograd does not check this where hooks keep its tensors.
             tensor: Tensor
             tensor, version = saved
             if tensor._version != version:
@@ -67,8 +67,8 @@ class Ledger:
 def hooks_in_force() -> tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]] | None:
     """The saved-tensor hooks that autograd calls in this thread: the innermost pair.
 
-    Not those of a checkpoint: a pipe that stands in one keeps what it needs, as its own checkpoint mode says. Those
-    hooks would call the pipe again in the middle of its own backward.
+    Not those of a checkpoint: a pipe inside one keeps what it needs, as its own checkpoint mode says. Those hooks would
+    call the pipe again in the middle of its own backward.
     """
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
     return None if hooks is None or hooks[0].__module__ == "torch.utils.checkpoint" else hooks
@@ -84,5 +84,5 @@ class Allocator:
 
     @property
     def peak(self) -> int:
-        """Bytes."""
+        """The peak, in bytes."""
         return torch.cuda.max_memory_allocated(self._device) - self._before

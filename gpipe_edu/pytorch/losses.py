@@ -1,8 +1,8 @@
-"""What the loss of a micro-batch counts in that of its mini-batch.
+"""The weight of a micro-batch's loss in that of its mini-batch.
 
-A mean over micro-batches is the mini-batch's only if each counts as much as what its own mean is over: its samples as a
-rule, its targets that are not ignored, or the weights of their classes. The engine of one process asks here, and so
-does that of several (`gpipe_edu.cluster`).
+The mini-batch's mean is the mean of the micro-batches' means only if each is weighted by what it averages over: usually
+its samples, sometimes the targets that are not ignored, or the weights of their classes. Both the engine of one process
+and that of several (`gpipe_edu.cluster`) ask here.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ def make_heads(
 ) -> list[Head]:
     """For every micro-batch, of so many samples, the function from the last stage's output to its share of the loss.
 
-    mean_over: from what the means here are over, added up, to what the mean of the whole is over, where y is a part.
+    mean_over: from the total that the means of y's micro-batches are over to the total for the whole mini-batch, where
+    y is only a part of it.
 
-    Raises TypeError for what is no loss, ValueError for a reduction that is none or not that of loss_fn, or weights
-    that are not one per micro-batch.
+    Raises TypeError if loss_fn is no loss, ValueError for an unknown reduction or another one than loss_fn's, or if
+    there is not one weight per micro-batch.
     """
     is_a_loss(loss_fn, reduction)
     is_a_target(check(y, "y"))
@@ -73,8 +74,8 @@ def make_heads(
 
 
 def target_counts(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:
-    """How much each micro-batch's mean is worth where that is not its samples: cross entropy leaves out what it is told
-    to ignore, and counts by the weights of classes. Empty for other losses."""
+    """What each micro-batch's mean is over if that is not its samples: cross entropy leaves out ignored targets, and
+    may weight classes. Empty for other losses."""
     loss_fn = getattr(loss_fn, "_orig_mod", loss_fn)  # what torch.compile has wrapped
     function = loss_fn.func if isinstance(loss_fn, partial) else loss_fn
     of_class = function in (F.cross_entropy, F.nll_loss) or isinstance(function, (nn.CrossEntropyLoss, nn.NLLLoss))

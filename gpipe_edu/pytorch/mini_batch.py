@@ -1,4 +1,4 @@
-"""One mini-batch on its way through the pipeline: cut, fed in, run, and put together again."""
+"""One mini-batch on its way through the pipeline: cut, fed in, run, and joined again."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .workers import Workers
 
 
 class MiniBatchRun:
-    """A mini-batch cut into `pieces`, and all that its step shares; `peaks`: bytes per device, if measured.
+    """A mini-batch cut into `pieces`, and the state that its step shares; `peaks`: bytes per device, if measured.
 
-    return_outputs: the last layer's outputs leave, too, where heads turn them into losses. alone: one worker runs
-    everything, one op after another.
+    return_outputs: the last layer's outputs are returned, too, where heads turn them into losses. alone: one worker
+    runs everything, one op after another.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MiniBatchRun:
         )
         self._begin()
         self.interpreter = Interpreter(stages, ways, places, homes, step)
-        # A tensor made in inference mode has no version, by which a stage sees a change in place.
+        # A tensor made in inference mode has no version counter, by which a stage notices a change in place.
         with torch.inference_mode(False):
             for m, piece in enumerate(pieces):
                 self._post(0, "F", m, 0, change(leaf, piece))
@@ -90,7 +90,7 @@ class MiniBatchRun:
         try:
             with self.weights.in_place():
                 # Inside a backward this may be the autograd thread of a GPU: in a custom Function, or in a hook. The
-                # workers' own backwards would need that very thread, so waiting for them here would wait for ever. But
+                # workers' own backwards would need that very thread, so waiting for them here would never end. But
                 # from this thread a backward may be called again, and since it only queues kernels, the GPU still
                 # overlaps stages.
                 if thread_is_watched() or (self.on_cuda and in_backward()):
@@ -101,17 +101,17 @@ class MiniBatchRun:
         except BaseException:
             self.interpreter.let_go()
             self.weights.let_go()
-            with suppress(Exception):  # a GPU that has failed fails again, and the first error is the one to tell
+            with suppress(Exception):  # a GPU that has failed fails again, and the first error is the one to raise
                 self._finish()
             raise
         self._finish()
 
     def as_in_forward(self) -> AbstractContextManager[None]:
-        """Around a backward: in the streams of the forward, as autograd does for the one device that it knows of."""
+        """Around a backward: in the streams of the forward, as autograd does for the single device it knows of."""
         return in_streams(self._streams)
 
     def outputs(self) -> list[Value]:
-        """What left the last stage, for every micro-batch."""
+        """The outputs of the last stage, for every micro-batch."""
         values = self._values(len(self.stages))
         rows = list(zip(*(tensors(value) for value in values), strict=True))
         self._output_sizes = [[part.shape[0] if part.dim() else 1 for part in parts] for parts in rows]
@@ -137,13 +137,13 @@ class MiniBatchRun:
             self.go(lambda op: op.kind != "F")
 
     def input_gradients(self) -> list[Tensor | None]:
-        """For every tensor of the input its gradient, put together again, on the device of that tensor."""
+        """For every tensor of the input its gradient, joined, on the device of that tensor."""
         columns = zip(*(message.tensors for message in self._collect("G", 0)), strict=True)
         joined = zip(map(self._join, columns), self._input_devices, strict=True)
         return [None if gradient is None else move(gradient, device) for gradient, device in joined]
 
     def hand_over(self, x: Sequence[Tensor]) -> None:
-        """After a whole schedule: all gradients to the weights, and to what the input was computed from."""
+        """After a whole schedule: pass all gradients on to the weights, and to what the input was computed from."""
         receivers: list[Tensor] = []
         gradients: list[Tensor | None] = []
         found = [*self.input_gradients(), *self.weights.gradients()]
@@ -153,7 +153,7 @@ class MiniBatchRun:
             if tensor.requires_grad and gradient is not None:
                 receivers.append(tensor)
                 gradients.append(gradient)
-        del found, gradient  # autograd takes a gradient that nobody else holds as it is, and copies it otherwise
+        del found, gradient  # autograd copies a gradient unless it holds the only reference
         hand_over(receivers, gradients)
 
     def _join(self, column: Sequence[Tensor | None]) -> Tensor | None:
@@ -208,7 +208,7 @@ class MiniBatchRun:
 
 
 def in_backward() -> bool:
-    """Whether autograd has called what runs now."""
+    """Whether this runs inside a backward that autograd has called."""
     return torch._C._current_graph_task_id() != -1
 
 

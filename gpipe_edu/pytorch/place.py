@@ -64,14 +64,14 @@ class Place:
         return Message(arrived, message.several)
 
     def begin(self) -> None:
-        """Called by the user's thread before a run: what it has asked for so far, with the weights or with gradients
-        that it let go of since, is done."""
+        """Called by the user's thread before a run: this place waits for all that the thread has queued so far, such as
+        work on the weights, or on gradients that it has released since."""
 
     def finish(self) -> None:
-        """Called by the user's thread after a run: what was computed here is there."""
+        """Called by the user's thread after a run: it waits until everything computed here is done."""
 
     def zero(self) -> Any:
-        """The moment when this is called, whatever is still queued here; to be given to `seconds` as its start."""
+        """The moment of the call, with work perhaps still queued here; to be given to `seconds` as its start."""
         return perf_counter()
 
     def now(self) -> Any:
@@ -174,19 +174,19 @@ def make_places(devices: Sequence[torch.device | str] | None, count: int) -> lis
 
 
 def _as_tensors_say(device: torch.device) -> torch.device:
-    """The name that tensors give their device: the CPU has no number, and "cuda" alone means the current one."""
+    """The device as tensors name theirs: the CPU has no number, and "cuda" alone means the current one."""
     if device.type == "cpu":
         return torch.device("cpu")
     return device if device.index is not None else torch.device(GPU, torch.cuda.current_device())
 
 
 def usable_gpus() -> int:
-    """How many GPUs PyTorch can use. With a driver that is too old for it, it counts them and cannot use any."""
+    """How many GPUs PyTorch can use. With a driver that is too old, it counts them but cannot use any."""
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def wait_for_gpus() -> None:
-    """Until every GPU has done what it was asked for, as one must before looking at the host's clock."""
+    """Wait until every GPU has done all queued work, as is necessary before reading the host's clock."""
     for index in range(usable_gpus()):
         torch.cuda.synchronize(index)
 
@@ -224,7 +224,7 @@ def move(tensor: Tensor, device: torch.device) -> Tensor:
     """`tensor`, without its graph, on `device`; it still requires a gradient if it did. Uses the current streams."""
     if tensor.device == device:
         return tensor
-    # Nothing but a stream waits for a copy that does not block; the host would read too early, or change its source.
+    # Only streams wait for a non-blocking copy; the host would read too early, or change its source.
     between_gpus = tensor.device.type == device.type == GPU
     return tensor.detach().to(device, non_blocking=between_gpus).requires_grad_(tensor.requires_grad)
 

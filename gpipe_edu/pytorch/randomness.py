@@ -81,7 +81,7 @@ class Randomness:
         return self._stream(micro_batch, stage, device, OwnGenerators([], True))
 
     def read(self, cell: Cell) -> None:
-        """The random state was read in an op of `cell`."""
+        """Note that the random state was read in an op of `cell`."""
         self._handles_state.add(cell)
 
     def _stream(self, micro_batch: int, stage: int, device: torch.device, own: OwnGenerators) -> Stream:
@@ -92,7 +92,7 @@ class Randomness:
     def finish(self) -> None:
         """After a step that drew: move the generator on, so that the next step draws other numbers."""
         if self.drew:
-            torch.randint(2, (), device="cpu")  # whose generator gives the seed, whatever the default device is
+            torch.randint(2, (), device="cpu")  # the seed comes from the CPU, always
 
 
 class OwnGenerators:
@@ -102,7 +102,7 @@ class OwnGenerators:
         self._draws, self._first, self._next = draws, first, 0
 
     def draw(self, generator: torch.Generator, work: Callable[[], Any]) -> Any:
-        """`work` draws from `generator`. In a recompute it gives what it gave in the forward, and stands as before."""
+        """`work` draws from `generator`; in a recompute the forward's numbers, and its state is then restored."""
         with _lock:
             now = generator.get_state()
             if self._first:
@@ -204,14 +204,14 @@ class Door:
             stream = next((mode for mode in reversed(modes) if isinstance(mode, Stream)), None)
             if stream is not None:
                 return stream.handle(self.generator, lambda: method(*args))
-            with _lock:  # or this would see a state that is swapped in for a draw
+            with _lock:  # or this could see a state that is swapped in for a draw
                 return method(*args)
 
         return call
 
 
 class _Doors:
-    """PyTorch's functions that handle random state find the default generators under two names. While any op runs that
+    """PyTorch's functions that handle random state find the default generators under two names. While an op runs that
     may draw, these names lead to doors."""
 
     def __init__(self) -> None:
@@ -246,7 +246,7 @@ def real(generator: Any) -> torch.Generator:
 
 
 def may_draw(what: object) -> bool:
-    """False only for what never draws random numbers: plain layers, losses and functions of torch.nn."""
+    """False only for layers, losses and functions of torch.nn that are known never to draw random numbers."""
     if isinstance(what, nn.Module):
         own = "forward" in what.__dict__ or what._forward_hooks or what._forward_pre_hooks
         plain = type(what).__module__.startswith("torch.nn.modules.") and not own

@@ -94,7 +94,7 @@ def skip_ways(stages: Sequence[Sequence[nn.Module]]) -> list[Way]:
 
 
 def _blocks(layer: nn.Module) -> Iterator[nn.Module]:
-    """What a layer runs one after another. In which order a forward of its own runs what it holds, only it knows."""
+    """The layers that a Sequential runs one after another; for other modules the order is known only to them."""
     if isinstance(layer, nn.Sequential) and type(layer).forward is nn.Sequential.forward:
         for part in layer.children():
             yield from _blocks(part)
@@ -104,7 +104,7 @@ def _blocks(layer: nn.Module) -> Iterator[nn.Module]:
 
 @contextmanager
 def shelf(received: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """For the forward of one micro-batch: an own shelf that starts with `received`; yields it to be read after."""
+    """For the forward of one micro-batch: a shelf of its own that starts with `received`, to be read afterwards."""
     outer = _shelf()
     _local.shelf = dict(received)
     try:

@@ -53,7 +53,7 @@ def backward(
 
 
 def _given(roots: Sequence[Tensor | GradientEdge], gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
-    # Besides this, torch.autograd.backward only checks, which costs as much as a small layer. There is nothing to
+    # torch.autograd.backward would also check its arguments, which costs as much as a small layer. There is nothing to
     # check: autograd itself has computed these gradients, for these very tensors.
     pairs = zip(roots, gradients, strict=True)
     return tuple(torch.ones_like(cast(Tensor, root)) if given is None else given for root, given in pairs)
@@ -111,7 +111,7 @@ def input_gradient(
     reached = [id(weight) for fork in forks for weight in fork.weights]
     if len(set(reached)) < len(reached) or any(root.grad_fn not in to_input for root in roots):
         # A weight used in two places is below two forks, and what flows from one fork to the other would count twice;
-        # and below a root that leads to no input there may be weights, but is no fork.
+        # and below a root that leads to no input there may be weights, but there is no fork.
         return all_at_once
 
     owners = _owners(roots) if any(map(_is_python, (fork.node for fork in forks))) else []
@@ -125,7 +125,7 @@ def input_gradient(
 
 
 def _is_python(node: Node) -> bool:
-    """Whether `node` is that of an autograd.Function in Python: of these, a name keeps only the shell alive."""
+    """Whether `node` belongs to an autograd.Function in Python: a reference keeps only a shell of these alive."""
     return isinstance(node, torch._C._FunctionBase)
 
 
@@ -152,7 +152,7 @@ def _graph(roots: Sequence[Tensor]) -> dict[Node, list[Node]]:
     stack: list[tuple[Node, list[Node] | None]] = [(root.grad_fn, None) for root in roots if root.grad_fn is not None]
     while stack:
         node, children = stack.pop()
-        if children is not None:  # all of them stand there by now
+        if children is not None:  # all of them are in the order by now
             found[node] = children
         elif node not in seen:
             seen.add(node)

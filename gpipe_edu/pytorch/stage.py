@@ -63,7 +63,7 @@ class Kept:
 
 @dataclass
 class StepState:
-    """What all stages share in one step. Ends with it, and all its tensors with it."""
+    """What all stages share in one step. It ends with the step, and frees its tensors."""
 
     trains: bool  # False: nothing is kept for backward
     rematerializes: Callable[[int, int], bool]
@@ -98,10 +98,10 @@ class Stage:
         self._has_skips = any(isinstance(module, (Stash, Take)) for module in self.layers.modules())
 
     def forward(self, step: StepState, m: int, inputs: Values) -> Values:
-        """F: from inputs, leaves that nobody else holds, to outputs, leaves for the stages that wait for them."""
+        """F: from inputs, leaves of this stage alone, to outputs, leaves for the stages that wait for them."""
         kept = Kept(inputs)
         keeps_graph = step.trains and not step.rematerializes(m, self.index)
-        if step.trains and not keeps_graph:  # what a recompute must find as this forward does
+        if step.trains and not keeps_graph:  # a recompute must find these as this forward does
             kept.versions = [tensor._version for tensor in kept.inputs()]
             kept.buffers = self.batch_norms.snapshot()
         outputs = self._run(step, m, kept, graph=keeps_graph, first=True)
@@ -155,7 +155,7 @@ class Stage:
             around.enter_context(torch.set_grad_enabled(graph))
             for autocast in step.autocasts:
                 around.enter_context(autocast())
-            # Most stages need none of what follows, and each costs microseconds per op.
+            # Most stages need none of the following, and each costs microseconds per op.
             if self.batch_norms.keeps_statistics:
                 around.enter_context(self.batch_norms.forward(first, kept.buffers))
             if graph and self.index in step.ledgers:
@@ -193,11 +193,11 @@ class Stage:
         return check(x, "the output of a stage")
 
     def _wants_gradient(self, kept: Kept) -> bool:
-        # Asked anew each time: weights may be frozen, or exchanged, between two steps.
+        # Checked anew each time: weights may be frozen, or replaced, between two steps.
         return any(tensor.requires_grad for tensor in chain(kept.inputs(), self.layers.parameters(), self._others()))
 
     def _others(self) -> Iterator[Tensor]:
-        """Tensors that layers hold without calling them parameters."""
+        """Tensors that layers hold without registering them as parameters."""
         for module in self.layers.modules():
             for held in (*module._buffers.values(), *vars(module).values()):
                 if isinstance(held, Tensor):

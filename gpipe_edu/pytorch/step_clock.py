@@ -14,8 +14,8 @@ from .place import Place
 
 
 class StepClock:
-    """The clock of one step. All places of a device count from one start, and the starts of all devices are one moment,
-    up to the microseconds it takes to ask for them, or their spans would not fit together."""
+    """The clock of one step. All places of a device count from one start, and all devices start at one moment, within
+    the microseconds it takes to ask for it, so that their spans fit together."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
@@ -26,11 +26,11 @@ class StepClock:
         self._notes: list[tuple[int, Op, Any, Any]] = []
 
     def note(self, device: int, op: Op, start: Any) -> None:
-        """`op` ends now on `device`; `start` is what `now()` of its place was at its start."""
+        """Note that `op` ends now on `device`; `start` is what `now()` of its place gave when it started."""
         self._notes.append((device, op, start, self._places[device].now()))
 
     def timeline(self, name: str) -> Timeline:
-        """What was noted so far, in seconds from the start of the first op."""
+        """The ops noted so far, in seconds from the start of the first one."""
         spans = []
         for device, op, start, end in self._notes:
             place = self._places[device]

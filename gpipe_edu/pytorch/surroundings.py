@@ -1,8 +1,8 @@
-"""What stands around a call in the user's thread, and must hold for what a pipe runs on its own threads.
+"""The per-thread settings of the user's thread, which must also hold where a pipe runs on its own threads.
 
-PyTorch and Python keep it per thread. What is a mere setting goes along with the ops: context variables and the default
-device. What watches a thread, a profiler or a FLOP counter say, can be in one thread only; so the ops come to it, and
-run there one by one, in an order that the schedule allows.
+Mere settings are copied to the workers: context variables and the default device. What watches a thread, such as a
+profiler or a FLOP counter, can be in one thread only; so the ops then run in that thread, one by one, in an order that
+the schedule allows.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _T = TypeVar("_T")
 
 
 def thread_is_watched() -> bool:
-    """Whether something looks at what PyTorch does in this thread, and in no other."""
+    """Whether a profiler or the like watches what PyTorch does in this thread alone."""
     return (
-        # False for a profiler that was asked for all threads: that one needs no help.
+        # False for a profiler that watches all threads anyway.
         torch._C._autograd._profiler_enabled()
         or hooks_in_force() is not None
         or any(not isinstance(mode, Stream) for mode in _get_current_dispatch_mode_stack())
@@ -41,7 +41,7 @@ def _function_modes() -> list[TorchFunctionMode]:
 
 
 class Surroundings:
-    """The settings of the thread that makes one, to be taken to others, or to a later moment."""
+    """The settings of the thread that creates it, for use in other threads, or later."""
 
     def __init__(self) -> None:
         self._variables = contextvars.copy_context()
@@ -59,7 +59,7 @@ class Surroundings:
                 around.enter_context(self._device)
             if self._hooks is not None:
                 around.enter_context(torch.autograd.graph.saved_tensors_hooks(*self._hooks))
-            # What a TorchFunctionMode makes of a forward, a recompute must make, too; backward() takes it off.
+            # A TorchFunctionMode that changes a forward must change its recompute, too; backward() disables it.
             for mode in self._modes:
                 if mode not in _function_modes():
                     around.enter_context(_push(mode))

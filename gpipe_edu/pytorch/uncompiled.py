@@ -1,7 +1,7 @@
-"""A pipe under torch.compile, or in a function that is: it runs as it is, beside the compiled code.
+"""A pipe under torch.compile, or in a compiled function: it runs uncompiled, between the compiled parts.
 
-A compiler follows one thread and writes down what it computes; a pipe hands its work to others, and meanwhile holds
-tensors of its own in the place of weights. Its layers may be compiled (compiled.py).
+A compiler traces one thread; a pipe hands its work to others, and meanwhile holds tensors of its own in the place of
+weights. Its layers may be compiled (compiled.py).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _T = TypeVar("_T")
 def outside_of_graphs(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """`function`, left alone by PyTorch's compiler with all that it calls: one graph ends before it, one begins behind.
 
-    torch.compiler.disable as a decorator would do, but loads the compiler at once, which takes about a second. Here
-    it is used where the compiler is there already; else there is nothing that could follow.
+    torch.compiler.disable as a decorator would do, but loads the compiler at once, which takes about a second. Here it
+    is used only if the compiler is already loaded; otherwise nothing can be tracing.
     """
 
     @wraps(function)
@@ -29,7 +29,7 @@ def outside_of_graphs(function: Callable[_P, _T]) -> Callable[_P, _T]:
         if "torch._dynamo" not in sys.modules:
             return function(*args, **kwargs)
         if torch.compiler.is_dynamo_compiling():
-            torch._dynamo.graph_break(msg=_WHY)  # what fullgraph=True, which allows none, then tells
+            torch._dynamo.graph_break(msg=_WHY)  # the message that fullgraph=True, which allows no break, then shows
         outside: Callable[_P, _T] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
         return outside(*args, **kwargs)
 

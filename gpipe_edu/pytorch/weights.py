@@ -29,7 +29,7 @@ class Weights:
         self._slots: list[tuple[nn.Module, str, Tensor]] = []
         for module in (module for layer in layers for module in layer.modules()):
             for name, weight in module._parameters.items():
-                # A lazy layer's has no memory before its first forward, which makes it.
+                # A lazy layer's weight has no memory before its first forward.
                 if weight is None or is_lazy(weight):
                     continue
                 if id(weight) not in ours:
@@ -53,7 +53,7 @@ class Weights:
             _hold(theirs)
 
     def gradients(self) -> list[Tensor | None]:
-        """For each of `given` what the step has added up; only once, so that autograd need not copy it."""
+        """For each of `given` the step's gradient; to be called once, so that autograd need not copy it."""
         found = [weight.grad for weight in self._ours]
         self.let_go()
         return found
@@ -75,7 +75,7 @@ def has_hooks(weight: Tensor) -> bool:
 
 def _detach(weight: Tensor) -> Tensor:
     ours = weight.detach()
-    # Layers may ask what kind of parameter they hold, and read what somebody has noted on it.
+    # Layers may check the class of a parameter, and read attributes that were set on it.
     if type(weight) is not type(ours):
         ours = torch.Tensor._make_subclass(type(weight), ours, weight.requires_grad)
     ours.__dict__.update(weight.__dict__)

@@ -22,23 +22,23 @@ _POLL_SECONDS = 0.1
 
 
 class JobResults:
-    """What the jobs of one run came to: an exception or None for each that has ended."""
+    """The results of the jobs of one run: an exception or None for each that has ended."""
 
     def __init__(self) -> None:
         self.errors: list[BaseException | None] = []
         self._news: SimpleQueue[None] = SimpleQueue()
 
     def add(self, outcome: list[BaseException | None]) -> None:
-        """One more job has ended, with the one item of `outcome`, which is taken out of it: whoever waits may go on at
-        once, and then nobody else is to hold an error, with the tensors in its frames."""
+        """One more job has ended. Its result is taken out of `outcome`: the waiting thread may go on at once, and no
+        other reference may then keep an error, with the tensors in its frames, alive."""
         self.errors.append(outcome.pop())
         self._news.put(None)
 
     def wait(self, count: int) -> None:
         """Until `count` jobs have ended. May be interrupted anywhere, by Ctrl-C, and called again.
 
-        So it counts what has ended, not what it was told: news that an interrupt swallows must not be waited for. And
-        it looks up now and then, since a signal that another thread received does not wake this one.
+        So it counts the jobs that have ended, not the messages about them, one of which an interrupt may swallow. And
+        it wakes up now and then, since a signal that another thread received does not wake this one.
         """
         while len(self.errors) < count:
             with suppress(Empty):
@@ -65,7 +65,7 @@ class Workers:
             self.threads.append(thread)
             self._jobs.append(jobs)
         started.wait()
-        # A thread that sets its number also sets the one that later threads start with: that one is the user's.
+        # A thread that sets its number also sets the default of later threads, which must stay the user's.
         torch.set_num_threads(cores)
         weakref.finalize(self, _stop, self._jobs)
 
@@ -113,7 +113,7 @@ def _work(jobs: SimpleQueue[tuple[_Job, JobResults] | None], threads: int | None
             job()
         except BaseException as caught:
             outcome = [caught]
-        # Let go of the job before saying so: whoever waits may rely on its tensors being gone.
+        # Release the job before reporting its end: the waiting thread may rely on its tensors being gone.
         del job, task
         done.add(outcome)
         del done

@@ -3,8 +3,8 @@
 It runs one op at a time. Its timeline is therefore *replayed*: durations are measured one by one, then laid out as if
 every device ran by itself. Only an engine whose devices really run at once may call a timeline *measured*.
 
-Layers keep no state between calls (`layer.py`), so re-materialization is not keeping `saved`, and dropout's mask is a
-function of seed, step and sample number.
+Layers keep no state between calls (`layer.py`), so re-materialization simply means not keeping `saved`, and dropout's
+mask is a function of seed, step and sample number.
 """
 
 from .difference import gradient_difference

@@ -14,7 +14,7 @@ Grads: TypeAlias = Sequence[Any] | Sequence[Mapping[str, Any]]
 def gradient_difference(found: Grads, expected: Grads) -> float:
     """The largest difference of any value, as a share of the largest expected one.
 
-    Infinite for what is missing (None), not a number, of another shape, or for anything where only zeros are expected.
+    Infinite if a gradient is missing (None), has NaN or another shape, or is not zero where only zeros are expected.
     """
     ours, theirs = _flat(found), _flat(expected)
     if list(map(np.shape, ours)) != list(map(np.shape, theirs)):

@@ -44,14 +44,14 @@ class Layer:
         return self.input_gradient(dy, saved), self.weight_gradient(dy, saved)
 
     def at(self, first: int, step: int) -> Layer:
-        """This layer for micro-batches whose first sample is number `first` of its mini-batch, in training step `step`.
+        """This layer for a micro-batch that begins with sample `first` of its mini-batch, in training step `step`.
 
-        Only a layer that draws random numbers differs from sample to sample.
+        Only layers that draw random numbers depend on these.
         """
         return self
 
     def statistics(self, saved: Saved) -> Params:
-        """Sums over the samples of one forward that evaluation needs later; they add up over micro-batches."""
+        """Sums over the samples of one forward, for evaluation; those of all micro-batches can be added up."""
         return {}
 
     def evaluate(self, x: Array) -> Array:

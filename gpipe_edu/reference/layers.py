@@ -1,4 +1,4 @@
-"""The layers of the reference engine, each with the two gradients that zero-bubble schedules run apart."""
+"""The layers of the reference engine, each with two separate gradients, as zero-bubble schedules need them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Dropout(Layer):
         return Dropout(self.p, seed=self.seed, first=first, step=step)
 
     def forward(self, x: Array) -> tuple[Array, Saved]:
-        # Drawn for the samples from 0 on and then cut: rows come in order, so sample i gets the same row in any cut.
+        # Drawn for all samples from 0 on, in order, and then cut, so sample i gets the same row however they are cut.
         draws = np.random.default_rng([self.seed, self.step]).random((self.first + len(x), *x.shape[1:]))
         kept = draws[self.first :] >= self.p
         return self._scale(x, kept), (kept,)

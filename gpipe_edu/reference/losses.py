@@ -20,7 +20,7 @@ REDUCTIONS: Final = ("mean", "sum")
 def cross_entropy(logits: Array, labels: NDArray[np.integer], reduction: str = "mean") -> tuple[float, Array]:
     """Softmax cross-entropy of logits (n, classes) and integer labels (n,), averaged or summed over the samples.
 
-    Raises ValueError if the shapes do not fit or a label is no class.
+    Raises ValueError if the shapes do not fit or a label is not the number of a class.
     """
     labels = np.asarray(labels)
     if logits.ndim != 2 or labels.shape != logits.shape[:1] or not np.issubdtype(labels.dtype, np.integer):

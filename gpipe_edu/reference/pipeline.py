@@ -1,4 +1,4 @@
-"""The reference pipeline: any legal schedule, run op by op, in NumPy, to be read.
+"""The reference pipeline: any legal schedule, run op by op, in NumPy, written to be read.
 
 The interpreter below is the whole engine. It takes the ops in one order in which they can run (a real pipeline runs
 many at a time) and moves arrays between stages through two mailboxes:
@@ -76,7 +76,7 @@ def train_pipeline(
     Activations are counted, not parameters, gradients or what is between two stages.
 
     Raises ScheduleError for a schedule that cannot run, ValueError for arguments that do not fit each other, and
-    whatever a layer raises, with a note that names stage, micro-batch and op. The layers are never changed.
+    what a layer raises, with a note that names stage, micro-batch and op. The layers are never changed.
     """
     x = np.asarray(x, dtype=np.float64)
     N = len(x) if x.ndim else 0
@@ -122,7 +122,7 @@ def train_pipeline(
     memory: list[list[MemoryEntry]] = [[] for _ in range(schedule.devices)]
     peaks = [0] * schedule.devices
     stages_on = [sorted({op.stage for op in row}) for row in schedule.rows]
-    # One BLAS thread: an op stands for the work of one device, and threads that fight for cores spoil its time.
+    # One BLAS thread: an op is the work of one device, and threads that compete for cores would distort its time.
     with _blas().limit(limits=1, user_api="blas"):
         for device, op, _ in schedule.steps:
             before = sum(stages[k].held_bytes for k in stages_on[device] if k != op.stage)
@@ -149,7 +149,7 @@ def train_pipeline(
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries in this process; to look for them takes longer than a small step."""
+    """The BLAS libraries in this process, cached because looking for them takes longer than a small step."""
     return ThreadpoolController()
 
 

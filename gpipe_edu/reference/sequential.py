@@ -1,4 +1,4 @@
-"""Training on one device, in the plainest way: what every pipeline has to equal."""
+"""Training on one device, in the simplest way: every pipeline must give the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One stage: some consecutive layers, and what they hold of the micro-batches that are on their way.
+"""One stage: some consecutive layers, and what they hold of the micro-batches in flight.
 
 Each op of a schedule is one method here. What a stage holds of a micro-batch is
 
@@ -71,7 +71,7 @@ class Stage:
             if layer.params:
                 self.pending[m].append(dy)
             dy = layer.input_gradient(dy, saved)
-        # Of a layer without weights W needs nothing any more.
+        # W needs nothing from a layer without weights.
         steps = zip(self.layers_at(m), self.saved[m], strict=True)
         self.saved[m] = [saved if layer.params else () for layer, saved in steps]
         self._count(m)

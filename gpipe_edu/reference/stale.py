@@ -31,7 +31,7 @@ from .stage import Stage
 
 
 class StaleRun(NamedTuple):
-    """The loss of every mini-batch, met by its own forward, and per device the most weight versions it held."""
+    """The loss of every mini-batch, from its own forward, and per device the most weight versions it held."""
 
     losses: list[float]
     versions: tuple[int, ...]
@@ -47,8 +47,8 @@ def train_without_flush(
 ) -> StaleRun:
     """Train `layers` in place with SGD and cross-entropy, one mini-batch (x, labels) per micro-batch of `schedule`.
 
-    stash: a stage keeps the weights that a forward met until its backward, which then gives the gradient of *some*
-    weights. Without, the backward takes whatever weights there are, and what it gives is the gradient of nothing.
+    stash: a stage keeps the weights that a forward used until its backward, which then gives the gradient for *some*
+    weights. Without it, the backward uses the current weights, and the result is the gradient of no function.
 
     Raises ScheduleError for a schedule that cannot run, ValueError for ops other than F and B, for other than one
     mini-batch per micro-batch, or for a learning rate that is not positive.
@@ -81,7 +81,7 @@ def train_without_flush(
 
 
 class _UpdatingStage:
-    """A stage whose weights change after each of its backwards, and that remembers the ones its forwards met."""
+    """A stage whose weights change after each of its backwards, and that remembers the ones its forwards used."""
 
     def __init__(self, layers: Sequence[Layer], learning_rate: float, stash: bool) -> None:
         self.layers, self.stash = layers, stash
@@ -94,7 +94,7 @@ class _UpdatingStage:
         self.met[m] = [layer.at(0, m) for layer in self.layers]
         if self.stash:
             self.met[m] = [_with_own_params(layer) for layer in self.met[m]]
-            # The newest of them are the weights of now, so nothing comes on top.
+            # The newest version is the current weights, which need no copy.
             self.versions = max(self.versions, len(self.met))
         return self.stage.forward(m, x)
 

@@ -1,4 +1,4 @@
-"""The same layers in PyTorch, with the same weights: what holds one engine against the other.
+"""The same layers in PyTorch, with the same weights, to compare the engines.
 
 NumPy's Linear has its weight as (inputs, outputs), PyTorch's as (outputs, inputs).
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def in_torch(layers: Sequence[Layer]) -> nn.Sequential:
     """The layers as nn.Sequential, in double precision. Raises TypeError for a layer that has no twin here."""
-    from torch import nn  # only who runs on it has to have it
+    from torch import nn  # late: PyTorch may not be installed
 
     return nn.Sequential(*map(_module, layers))
 

@@ -1,10 +1,10 @@
 """Schedules: plain data that says which device runs which op in which order.
 
-`needs.py` states the rules of pipeline parallelism, and nothing else does: the doctor, the simulator, the engines and
-the pictures all ask it what an op waits for. `order.py` finds one order in which all ops can run, in linear time. What
-it cannot place is a deadlock; what it can place is what `simulate` times and the NumPy engine runs. `deadlock.py` finds
-the circle of ops that wait for each other, `doctor.py` says in a sentence why a schedule cannot run; its codes are
-`CODES`. `recipes.py` has the well-known schedules, each a rule for one device.
+Only `needs.py` states the rules of pipeline parallelism: the doctor, the simulator, the engines and the pictures all
+ask it what an op waits for. `order.py` finds one order in which all ops can run, in linear time. What it cannot place
+is a deadlock; what it can place is what `simulate` times and the NumPy engine runs. `deadlock.py` finds the circle of
+ops that wait for each other, `doctor.py` says in a sentence why a schedule cannot run; its codes are `CODES`.
+`recipes.py` has the well-known schedules, each a rule for one device.
 """
 
 from .doctor import CODES, Problem, ScheduleError

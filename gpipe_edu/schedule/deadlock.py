@@ -34,7 +34,7 @@ def links(waits: list[Wait]) -> list[tuple[Op, Op, bool]]:
 
 
 def circle(schedule: Schedule) -> list[Wait]:
-    """The waits of a deadlock, each of the next one's device, the last of the first one's; [] if there is none."""
+    """The waits of a deadlock: each is for the next one's device, the last for the first one's; [] if there is none."""
     done = {op for _, op, _ in schedule.steps}
     heads = {
         device: op

@@ -1,7 +1,7 @@
 """Why a schedule cannot run, in sentences for people who wrote it by hand.
 
-Rules are tried in the order of `CODES`, and what an early rule finds makes later ones moot: there is no use in a
-deadlock's chain when an op is missing. So the first problem is the one to fix first.
+Rules are tried in the order of `CODES`, and a problem found early makes later rules moot: a deadlock's chain is no help
+when an op is missing. So the first problem is the one to fix first.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _split_stage(schedule: Schedule) -> Iterator[Problem]:
     for device, row in enumerate(schedule.rows):
         for op in row:
             counts[op[2]][device] += 1
-    # Where a stage is split, the device with most of its ops is taken for its home and the others for slips.
+    # Where a stage is split, the device with most of its ops is taken for its home and the others for mistakes.
     homes = {stage: devices.most_common(1)[0][0] for stage, devices in counts.items() if len(devices) > 1}
     if not homes:
         return
@@ -147,7 +147,7 @@ def _incomplete(schedule: Schedule) -> Iterator[Problem]:
             cells[micro_batch, stage].add(kind)
     mixed: list[Problem] = []
     missing: list[Problem] = []
-    # Who writes only F and B needs no list of the other ways.
+    # A schedule of F and B alone needs no list of the other ways.
     plain = not any(kinds - {"F", "B"} for kinds in cells.values())
     for micro_batch in range(schedule.micro_batches):
         for stage in range(schedule.stages):
@@ -201,6 +201,6 @@ def _deadlock(schedule: Schedule) -> Iterator[Problem]:
     for device, op, need, other, before in waits:
         where = f" on device {other}" if need == before else f", which device {other} runs after {before}"
         links.append(f"{op} on device {device} waits for {need}{where}")
-    # A line each: a notebook would break so long a sentence inside of a word.
+    # A line each: a notebook would break such a long sentence in the middle of a word.
     indent = " " * len("deadlock: ")
     yield Problem("deadlock", "deadlock: " + f";\n{indent}".join(links), waits[0].op)

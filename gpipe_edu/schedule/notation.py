@@ -30,8 +30,8 @@ def format_rows(rows: Sequence[Sequence[Op]]) -> str:
 def parse_rows(text: str, letters: str = "") -> list[list[Op]]:
     """The inverse of `format_rows`. Raises ScheduleError naming the line and the word that cannot be read.
 
-    letters: those that the refusal offers, by default F, B and what else stands in the text: nobody is sent to letters
-    they have not met. A blank first line, as after three quotation marks, is not counted.
+    letters: those that the error message offers, by default F, B and the others in the text, so that learners are not
+    sent to letters they have not met. A blank first line, as after three quotation marks, is not counted.
     """
     if not isinstance(text, str):
         raise TypeError(f'Schedule.parse takes text such as "F0 F1 B1 B0", a line per device; got {text!r}')

@@ -1,6 +1,6 @@
 """One unit of work: what a device does to one micro-batch in one stage.
 
-A schedule is nothing but lists of these, so an op is plain data: a tuple of a letter and two numbers that can be
+A schedule consists of lists of these, so an op is plain data: a tuple of a letter and two numbers that can be
 compared, sorted, hashed, written to a file and typed by hand.
 """
 

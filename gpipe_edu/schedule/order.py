@@ -15,11 +15,11 @@ Turn = tuple[int, Op, list[Op]]
 def run_order(rows: Sequence[Sequence[Op]], needs: Needs) -> list[Turn]:
     """All ops, each after what it needs and after its device's earlier ops; those that can never run are left out.
 
-    Every device runs until it stands before an op that waits, and is woken by the op it waits for.
+    Every device runs until its next op has to wait, and is woken by the op that this one waits for.
     """
     turns: list[Turn] = []
     done: set[Op] = set()
-    sleepers: dict[Op, list[int]] = {}  # op -> devices that stand still until it has ended
+    sleepers: dict[Op, list[int]] = {}  # op -> devices that wait until it has ended
     position = [0] * len(rows)
     awake = deque(range(len(rows)))
     while awake:

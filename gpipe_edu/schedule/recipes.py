@@ -53,7 +53,7 @@ def gpipe(K: int, M: int, recompute: str | None = None) -> Schedule:
 def one_f_one_b(K: int, M: int) -> Schedule:
     """1F1B: as soon as a micro-batch can go back, it does, so device k holds at most min(M, K-k) of them.
 
-    With even stages and free links the step takes as long as that of `gpipe`; else it may be shorter or longer.
+    With even stages and free links a step takes as long as with `gpipe`; otherwise it may be shorter or longer.
 
     Raises ValueError unless K >= 1 and M >= 1.
     """
@@ -69,7 +69,7 @@ def interleaved(K: int, M: int, V: int) -> Schedule:
     """Interleaved 1F1B: device k holds the V stages k, K+k, 2K+k, ...; K is the number of devices.
 
     Micro-batches travel in groups of K: a group passes through one stage of each device, then through the next, so
-    a device is never far from work. The warm-up is Megatron-LM's (Narayanan et al. 2021, arXiv 2104.04473).
+    a device soon has work again. The warm-up is Megatron-LM's (Narayanan et al. 2021, arXiv 2104.04473).
     The bubble is V times smaller than that of 1F1B and V times as many boundaries are sent. Where M is no multiple
     of K, the last group is a full one with the micro-batches that do not exist left out.
 
@@ -112,7 +112,7 @@ def breadth_first(K: int, M: int, V: int) -> Schedule:
 
 
 def zero_bubble(K: int, M: int) -> Schedule:
-    """ZB-H1: B split into I, which the stage in front waits for, and W, which nobody waits for.
+    """ZB-H1: B split into I, which the stage in front waits for, and W, which no other op waits for.
 
     Device k puts off its weight gradients by k micro-batches, so they fill the end of the step where 1F1B idles.
     Every device then holds at most min(M, K) micro-batches, as device 0 of 1F1B does (Qi et al., arXiv 2401.10241).
@@ -158,7 +158,7 @@ def zero_bubble_v(K: int, M: int) -> Schedule:
         turns += [("W", up)] * full + [("W", down)] * full
         done = dict.fromkeys(turns, 0)
         for kind, stage in turns:
-            if done[kind, stage] < full:  # what has come to its end is left out of the turns that follow
+            if done[kind, stage] < full:  # a kind that is through on this stage is left out of the later turns
                 yield Op(kind, done[kind, stage], stage)
                 done[kind, stage] += 1
 
@@ -176,7 +176,7 @@ def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> I
 
 
 def _build(name: str, K: int, device: Callable[[int], Iterable[Op]]) -> Schedule:
-    """The rule `device` for each of K devices. The name carries what tells one schedule from another."""
+    """The rule `device` for each of K devices. The name contains what tells one schedule from another."""
     return Schedule((device(k) for k in range(K)), name=name)
 
 
@@ -198,7 +198,7 @@ Each builds a schedule from K >= 1 and M >= 1; one whose devices hold any number
 
 
 class Form(NamedTuple):
-    """What an explorer or an engine has to know of a recipe before it builds a large schedule."""
+    """What an explorer or an engine has to know about a recipe before it builds a large schedule."""
 
     takes_V: bool
     stages: int
@@ -209,7 +209,7 @@ class Form(NamedTuple):
 
 
 def form_of(name: str) -> Form:
-    """The form of `RECIPES[name]`, asked of the recipe itself: of its parameters and of a small schedule."""
+    """The form of `RECIPES[name]`, found from its parameters and from a small schedule that it builds."""
     recipe = RECIPES[name]
     small = recipe(2, 2)
     kinds = {op.kind for row in small.rows for op in row}
@@ -225,6 +225,6 @@ def by_name(name: str, K: int, M: int) -> Schedule:
 
 
 def recipe_name(name: str) -> str | None:
-    """The key of `RECIPES` that is meant: capitals don't matter, nor whether words are joined by - or _."""
+    """The key of `RECIPES` that is meant: neither case matters, nor whether words are joined by - or _."""
     meant = name.lower().replace("_", "-")
     return next((known for known in RECIPES if known.replace("_", "-") == meant), None)

@@ -64,7 +64,7 @@ class Schedule:
 
     @cached_property
     def device_of_stage(self) -> dict[int, int]:
-        """The device that runs each stage; of an illegal schedule, the first that names it."""
+        """The device that runs each stage; in an illegal schedule, the first that names it."""
         homes: dict[int, int] = {}
         for device, row in enumerate(self.rows):
             for op in row:
@@ -115,7 +115,7 @@ class Schedule:
         """Read the written form: a line per device, ops separated by blanks, such as "F0 F1 B1 B0".
 
         An op without "@" belongs to the stage with the number of its line; "F0@2" names stage 2. A line "-" is a
-        device without ops. Blank lines and whatever follows "#" are skipped. `str(schedule)` is the inverse.
+        device without ops. Blank lines and comments after "#" are skipped. `str(schedule)` is the inverse.
 
         Raises ScheduleError naming line and word for anything else, TypeError for what is not text.
         """
@@ -129,7 +129,7 @@ class Schedule:
         return f"Schedule({name}devices={self.devices}, stages={self.stages}, micro_batches={self.micro_batches})"
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every device does the same in the same order, whatever the names."""
+        """Equal when every device does the same in the same order; names do not count."""
         return isinstance(other, Schedule) and self.rows == other.rows
 
     def __hash__(self) -> int:
@@ -143,7 +143,7 @@ class Schedule:
 
 
 def check_schedule(schedule: Schedule) -> Schedule:
-    """`schedule`, if it is one and can run. Raises TypeError or ScheduleError if not."""
+    """`schedule` itself, if it can run. Raises ScheduleError if not, TypeError if it is no Schedule."""
     if not isinstance(schedule, Schedule):
         raise TypeError(f"schedule is {schedule!r}; it must be a Schedule, such as gpipe(4, 8) or Schedule.parse(text)")
     return schedule.check()

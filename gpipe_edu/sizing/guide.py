@@ -24,10 +24,10 @@ WAYS: Final = (
     "Not weighed: sharded gradients (ZeRO-2) and weights (ZeRO-3, FSDP), context and expert parallelism, other "
     "schedules. Where this takes a pipeline, or finds nothing that fits, FSDP may fit without one, and be faster."
 )
-"""Of what a guide speaks, and of what it does not; to be said beside everything that it advises."""
+"""What a guide takes into account and what not; to be shown with all its advice."""
 
 _FEW: Final = 16
-"""Of so many devices any number may be used; of more, those that divide them."""
+"""Up to so many devices, any number of them may be used; of more, only divisors."""
 
 
 class Change(NamedTuple):
@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
 
 class Guide:
-    """All plans for `job`: every D and K that the devices allow, every size of micro-batch, whatever is recomputed.
+    """All plans for `job`: every D and K that the devices allow, every size of micro-batch, every way to recompute.
 
     What it advises is the best of these (`WAYS`). Raises ValueError or TypeError for a job that cannot be planned.
     """
@@ -49,7 +49,7 @@ class Guide:
         if devices > MOST_DEVICES:
             raise ValueError(f"devices is {devices}; the guide plans for at most {MOST_DEVICES}")
         counts = [n for n in range(1, devices + 1) if devices <= _FEW or devices % n == 0]
-        # Scores that were never stored can't be thrown away.
+        # Scores that are not stored can't be dropped.
         some = any(layer.scores for layer in job.model.layers)
         modes = [mode for mode in RECOMPUTES if some or mode != "selective"]
         self.plans = tuple(
@@ -74,7 +74,7 @@ class Guide:
 
     @cached_property
     def closest(self) -> Plan:
-        """The one that lacks least, or has most to spare."""
+        """The one that lacks the least memory, or has the most to spare."""
         return min(self.plans, key=lambda plan: plan.short)
 
     @cached_property
@@ -91,7 +91,7 @@ class Guide:
         return [_fastest(fitting[K]) or min(group, key=lambda plan: plan.short) for K, group in groups.items()]
 
     def changes(self) -> list[Change]:
-        """The best plan with one knob turned at a time: half and twice D, K and M, other things recomputed."""
+        """The best plan with one knob turned at a time: half and twice D, K and M, the other ways to recompute."""
         best = self.best
         if best is None:
             return []
@@ -150,7 +150,7 @@ class Guide:
         )
 
     def cures(self) -> list[str]:
-        """What alone would make something fit; empty if something does."""
+        """Single changes that would make some plan fit; empty if one fits already."""
         if self.best is not None:
             return []
         job, machine, needed = self.job, self.job.machine, self.closest.memory[self.closest.fullest]
@@ -197,7 +197,7 @@ def guide(job: Job) -> Guide:
 def size(count: float) -> str:
     """Bytes as people read them, in powers of ten: "1.25 GB"."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= 0.9995 * scale:  # what rounds to 1
+        if count >= 0.9995 * scale:  # so that what rounds to 1 is 1
             return f"{count / scale:.{max(3, len(str(int(count / scale))))}g} {unit}"
     return f"{count:.0f} bytes"
 
@@ -208,7 +208,7 @@ def duration(seconds: float) -> str:
 
 
 def _wrap(sentences: str) -> list[str]:
-    """Lines that a notebook shows whole; it would break longer ones inside a word."""
+    """Wrapped to lines that a notebook shows whole; it would break longer ones in the middle of a word."""
     return textwrap.wrap(sentences, width=100)
 
 
@@ -228,7 +228,7 @@ def _effect(plan: Plan, best: Plan) -> str:
 
 
 def _fastest(plans: Iterable[Plan]) -> Plan | None:
-    """The best of plans that fit. Simulated are only those that may be: no step is shorter than the plan's bound."""
+    """The best of plans that fit. Only candidates are simulated: no step is shorter than its plan's bound."""
     found: list[Plan] = []
     shortest = inf
     for plan in sorted(plans, key=lambda plan: plan.bound):
@@ -251,7 +251,7 @@ def _first(values: Iterator[int], job: Callable[[int], Job]) -> int | None:
 
 
 def _micro_batches(batch: int, replicas: int) -> list[int]:
-    """The smallest M for every size of micro-batch: others with that size only do empty work."""
+    """The smallest M for every size of micro-batch: larger ones with that size only add empty work."""
     share = -(-batch // replicas)
     counts = {-(-share // -(-share // M)) for M in range(1, min(batch // replicas, MOST_MICRO_BATCHES) + 1)}
     return sorted(counts)

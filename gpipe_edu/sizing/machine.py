@@ -1,4 +1,4 @@
-"""The devices of a plan and what joins them, and what their work on one mini-batch costs besides the ops."""
+"""The devices of a plan and their links, and what a mini-batch costs besides the ops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Machine(NamedTuple):
 
     @property
     def usable(self) -> float:
-        """Bytes of an accelerator that may be planned with."""
+        """Bytes of an accelerator's memory that a plan may use."""
         return self.memory * (1 - self.reserve)
 
     @property
@@ -36,7 +36,7 @@ class Machine(NamedTuple):
         return self.devices if self.node is None else max(1, self.node // self.tensor)
 
     def check(self) -> Machine:
-        """Itself. Raises ValueError or TypeError for what no machine has, naming it and what is allowed."""
+        """Return self. Raises ValueError or TypeError for impossible values, naming them and what is allowed."""
         whole("devices", self.devices, 1)
         whole("tensor", self.tensor, 1)
         if self.node is not None:

@@ -1,9 +1,9 @@
-"""What the layers of a model cost, counted on paper: no weight is made and nothing runs.
+"""What the layers of a model cost, counted on paper: no weights are allocated and nothing runs.
 
 Everything follows from the shapes. A linear layer with `inputs` x `outputs` weights does a multiplication and an
 addition per weight and sample, so 2 inputs outputs operations; its backward needs two such products, one for the
-input's gradient and one for the weights', so B = 2 F. What is stored for backward is counted as autograd does it,
-which the tests hold against PyTorch.
+input's gradient and one for the weights', so B = 2 F. What is stored for backward is counted as autograd stores it,
+which the tests compare with PyTorch.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from gpipe_edu.validate import whole
 
 
 class LayerSize(NamedTuple):
-    """One layer, where a model may be cut. All but `parameters` are per sample."""
+    """One layer; a model may be cut between layers. All but `parameters` are per sample."""
 
     name: str
     parameters: int
     work: int  # operations of a forward
     stored: int  # numbers kept for backward besides the layer's input; the next layer's input is among them
     output: int  # numbers handed on
-    scores: int = 0  # of `stored`, the attention scores, which selective recompute throws away
-    scores_work: int = 0  # of `work`, what makes them again
+    scores: int = 0  # of `stored`, the attention scores, which selective recompute drops
+    scores_work: int = 0  # of `work`, what recomputes them
     shared: int = 0  # numbers that a tensor group must add up, in a forward and once more in a backward
 
 
@@ -37,7 +37,7 @@ class Model(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """Of all layers."""
+        """The number of parameters of all layers."""
         return sum(layer.parameters for layer in self.layers)
 
 
@@ -45,7 +45,7 @@ def mlp(widths: Iterable[int]) -> Model:
     """Linear layers between these widths, each with a tanh but the last, which has a cross-entropy loss behind it.
 
     A tanh stores its output, which is also the input that the next linear layer stores; the loss stores one number per
-    class. Raises ValueError for less than two widths or one below 1.
+    class. Raises ValueError for fewer than two widths or one below 1.
     """
     sizes = [whole(f"widths[{index}]", width, 1) for index, width in enumerate(widths)]
     if len(sizes) < 2:
@@ -79,7 +79,7 @@ def transformer(
     So a plain block has 12 d^2 weights and 13 d biases and gains. Per token it stores 16 d: after either norm d,
     queries, keys and values 3 d, the heads' output d, the two sums d each, before and after the GELU 4 d each. With
     PyTorch's fused attention no context x context matrix is stored. Not fused: there are 2.5 numbers of 16 bit more per
-    head, token and token, which selective recompute throws away (Korthikanti et al. 2022, arXiv 2205.05198).
+    head and pair of tokens, which selective recompute drops (Korthikanti et al. 2022, arXiv 2205.05198).
     The head stores d and, for the loss, one number per word.
 
     Raises ValueError for a count below 1, or query heads that can't share keys evenly.

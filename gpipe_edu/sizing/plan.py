@@ -55,10 +55,10 @@ STATES: Final = {
     "adam": BytesPerParameter(4, 4, 8),
     "mixed-adam": BytesPerParameter(2, 2, 12),
 }
-"""By optimizer, in 32-bit numbers; "mixed-adam" computes in 16 bit (Rajbhandari et al. 2019, arXiv 1910.02054, 3.1)."""
+"""By optimizer, in 32-bit numbers; "mixed-adam" uses 16 bits (Rajbhandari et al. 2019, arXiv 1910.02054, 3.1)."""
 
 SCHEDULES: Final = ("gpipe", "1f1b", "interleaved")
-"""Those the guide plans with."""
+"""The schedules that the guide plans with."""
 
 RECOMPUTES: Final = {
     "none": "everything is kept",
@@ -70,7 +70,7 @@ RECOMPUTES: Final = {
 
 
 class Job(NamedTuple):
-    """What is to be trained on what."""
+    """What is to be trained, and on which machine."""
 
     model: Model
     batch: int  # N, over all replicas
@@ -82,7 +82,7 @@ class Job(NamedTuple):
     zero: bool = False  # ZeRO-1
 
     def check(self) -> Job:
-        """Itself. Raises ValueError or TypeError for what cannot be planned, naming it and what is allowed."""
+        """Return self. Raises ValueError or TypeError for what cannot be planned, naming it and what is allowed."""
         whole("batch", self.batch, 1)
         whole("activation", self.activation, 1)
         whole("virtual", self.virtual, 1)
@@ -100,7 +100,7 @@ class Job(NamedTuple):
 
 
 class Plan:
-    """`Plan(job, D, K, M, recompute)`: one row of the table. Raises ValueError for what the job has not enough of."""
+    """`Plan(job, D, K, M, recompute)`: one row of the table. Raises ValueError for more than the job has."""
 
     def __init__(self, job: Job, D: int, K: int, M: int, recompute: str) -> None:
         self.job, self.recompute = job.check(), recompute
@@ -133,7 +133,7 @@ class Plan:
 
     @property
     def knobs(self) -> str:
-        """What was chosen, in words."""
+        """The choices, in words."""
         return f"D={self.D}, K={self.K}, M={self.M}, recompute {self.recompute}"
 
     @property
@@ -171,8 +171,8 @@ class Plan:
 
     @cached_property
     def bound(self) -> float:
-        """No step is shorter: seconds of a device's ops, of the forwards in front of its first and of the backwards
-        behind its last one, and of the all-reduce at the end."""
+        """A lower bound of a step: seconds of a device's ops, of the forwards in front of its first and of the
+        backwards behind its last one, and of the all-reduce at the end."""
         table = self.costs.table(len(self.balance))
         each = [f + b for f, b in zip(table["F"], table["B"], strict=True)]
         if self.recompute == "stage":
@@ -299,7 +299,7 @@ def _sizes(model: Model, machine: Machine, activation: int, samples: int, stages
 
 
 def _seconds(model: Model, machine: Machine, samples: int, activation: int) -> list[tuple[float, float]]:
-    """For every layer's forward: seconds of its own work, and of what a tensor group sends each other."""
+    """For every layer's forward: seconds of its own work, and of communication within the tensor group."""
     return [
         (
             samples * layer.work / machine.speed / machine.tensor + machine.overhead,

@@ -16,7 +16,7 @@ _ABOUT = ("about", "source")
 
 @cache
 def presets(kind: str) -> dict[str, dict[str, Any]]:
-    """What is known by name, of kind "machines" or "models"."""
+    """The presets by name, of kind "machines" or "models"."""
     text = files(__package__).joinpath("presets.toml").read_text(encoding="utf-8")
     return dict(tomllib.loads(text)[kind])
 
@@ -29,8 +29,8 @@ def model(name: str) -> Model:
 def job(model: Model, batch: int, machine: str, accelerators: int, tensor: int = 1, **options: Any) -> Job:
     """Training `model` on so many accelerators of the machine of that name, in groups of `tensor`.
 
-    options: of `Job`. What the machine says of numbers, bytes per parameter and per activation, holds unless they say
-    otherwise. Raises ValueError for an unknown name, or accelerators that can't be grouped.
+    options: of `Job`. They override the machine's bytes per parameter and per activation. Raises ValueError for an
+    unknown name, or accelerators that can't be grouped.
     """
     figures = _figures("machines", machine)
     if accelerators % tensor:

@@ -1,9 +1,9 @@
 """Timelines: when each op ran, or is planned to run, and the figures that follow from it.
 
 `simulate.py` has no choices to make: a device runs its row in order, each op as soon as its inputs are there, so
-planned timelines are deterministic. `stuck_schedule.py` makes of a schedule that cannot run something to draw: what has
-run, what never will, and arrows for the broken rule. `trace.py` reads what `chrome.py` has written, `diagram.py` what
-people draw.
+planned timelines are deterministic. `stuck_schedule.py` turns a schedule that cannot run into something to draw: what
+has run, what never will, and arrows for the broken rule. `trace.py` reads the files that `chrome.py` writes,
+`diagram.py` the diagrams that people draw.
 """
 
 from . import formulas

@@ -1,4 +1,4 @@
-"""Costs from a measured timeline, so that a plan can be held against the run it stands for."""
+"""Costs from a measured timeline, so that a plan can be compared with the run it models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def calibrate(timeline: Timeline) -> Costs:
     if "F" not in found or not found.keys() & set("BCI"):
         raise ValueError("costs can be taken only from a timeline that has forwards and backwards")
     if "B" not in found:
-        # Nothing of the schedule needs B itself; Costs wants a number for it all the same.
+        # The schedule has no B, but Costs requires a number for it.
         found["B"] = found.get("C") or [i + w for i, w in zip(found["I"], found["W"], strict=True)]
     return Costs(**found, send=_send(timeline), link=0, unit=timeline.unit)
 

@@ -4,9 +4,9 @@ The format is the JSON object form of the Trace Event Format: one complete event
 arrows ("s", "f") where an op waited for another device, a counter ("C") of the micro-batches in flight, and an
 asynchronous event ("b", "e") per message on a link.
 
-Such viewers want microseconds in whatever they show, and a length instead of an end, which loses the last digits. So
-every op also has its start and end as they are, and "otherData" what a timeline has besides its spans: `trace.py`
-reads the file back, exactly.
+Trace viewers expect microseconds, and a duration instead of an end, which loses the last digits. So every op also has
+its exact start and end, and "otherData" holds what a timeline has besides its spans: `trace.py` restores the timeline
+exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpipe_edu.schedule.op import KINDS
 from .timeline import Message, Timeline
 
 PROGRAM: Final = "gpipe_edu"
-"""By this word a trace of ours is told from those of other programs."""
+"""This word tells our traces from those of other programs."""
 
 FORMAT: Final = 1
 """Raised when a reader of an older version could no longer read what is saved."""

@@ -4,7 +4,7 @@
     .  F0 F1 B1 B0 .       device 1: a stage may start no micro-batch before the stage in front has finished it
 
 A `Schedule` holds no times, so it cannot even express a box that is drawn too early. A drawing can, and many do. Here
-a drawing becomes a timeline with the times it claims, and `contradictions` says which of them cannot be.
+a drawing becomes a timeline with the times it claims, and `contradictions` says which of them are impossible.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def read_diagram(text: str, name: str = "") -> Timeline:
     """The timeline that a drawing claims: a line per device, a word per time slot.
 
     A word is an op as in `Schedule.parse`, "." for an idle slot, or "-" where the op on its left goes on. Blank lines
-    and whatever follows "#" are skipped.
+    and comments after "#" are skipped.
 
     Raises ScheduleError for a word that is none of these, ValueError for a "-" with no op on its left or a drawing
     without ops, TypeError for what is not text.
@@ -57,10 +57,10 @@ def read_diagram(text: str, name: str = "") -> Timeline:
 
 
 def contradictions(timeline: Timeline) -> list[str]:
-    """What cannot be in `timeline`, in sentences, earliest first; [] if it could happen as drawn.
+    """What is impossible in `timeline`, in sentences, earliest first; [] if it could happen as drawn.
 
-    First comes what the schedule doctor says about the order of its ops. If that is in order: every op that starts
-    before its device is free, or before something it needs has ended.
+    First comes what the schedule doctor says about the order of its ops. If that order can run: every op that starts
+    before its device is free, or before an op that it needs has ended.
     """
     schedule = _schedule(timeline)
     if problems := schedule.problems():
@@ -72,11 +72,11 @@ def contradictions(timeline: Timeline) -> list[str]:
 
 
 def contradiction_arrows(timeline: Timeline) -> list[Arrow]:
-    """What cannot be in a drawing, as arrows from an op to the one it needs; [] where a rule has no second op."""
+    """What is impossible in a drawing, as arrows from an op to the one it needs; [] where a rule has no second op."""
     schedule = _schedule(timeline)
     if not schedule.problems():
         return [Arrow(span, need) for span, need, _ in _conflicts(timeline, schedule)]
-    # The spans stand where they were drawn, not where the schedule would come to.
+    # Each span starts where it was drawn, not where the schedule would run it.
     drawn = {(span.device, span.op): span for span in timeline.spans}
     return [
         Arrow(drawn[start.device, start.op], drawn[end.device, end.op], turn)
@@ -91,7 +91,7 @@ def _schedule(timeline: Timeline) -> Schedule:
 
 
 def _conflicts(timeline: Timeline, schedule: Schedule) -> Iterator[tuple[Span, Span, str]]:
-    """Every op that starts before another one has ended that it needs, and why it needs it."""
+    """Every op that starts before one that it needs has ended, that one, and why it is needed."""
     span_of = {span.op: span for span in timeline.spans}
     before = {after.op: span for device in range(timeline.devices) for span, after in pairwise(timeline.row(device))}
     for span in timeline.spans:

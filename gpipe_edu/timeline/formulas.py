@@ -1,4 +1,4 @@
-"""The closed forms of pipeline parallelism: what a stopwatch on paper says before anything is simulated.
+"""The closed forms of pipeline parallelism, which give times before anything is simulated.
 
 K stages on K devices, M micro-batches, F, B, R, I, W: time of one op; stages are uniform and sending costs nothing,
 unless a function says otherwise. Every function is checked against `simulate` in the tests. Two sources: [G] Huang et
@@ -21,7 +21,7 @@ def bubble_fraction(K: int, M: int) -> float:
 
 
 def bubble_over_ideal(K: int, M: int) -> float:
-    """Idle time / ideal time, (K-1) / M: what Megatron-LM quotes, another quantity than `bubble_fraction`."""
+    """Idle time / ideal time, (K-1) / M: what Megatron-LM quotes, not the same as `bubble_fraction`."""
     _counts(K=K, M=M)
     return (K - 1) / M
 
@@ -76,7 +76,7 @@ def bubble_fraction_early(K: int, M: int, F: float = 1, B: float = 2, R: float |
 def makespan_zero_bubble(K: int, M: int, F: float = 1, I: float = 1, W: float = 1) -> float:  # noqa: E741
     """Time of a step of ZB-H1 for M >= K and W no longer than F or I: M (F+I+W) + (K-1) (F+I-W) [Z, table 1].
 
-    Raises ValueError outside that range, where only simulation tells.
+    Raises ValueError outside that range, where the time has to be simulated.
     """
     _counts(K=K, M=M)
     _times(F=F, I=I, W=W)
@@ -126,7 +126,7 @@ def peak_in_flight(K: int, M: int, k: int) -> int:
 
 
 def utilization_bound(costs: Sequence[float]) -> float:
-    """With uneven stages the slowest sets the rate: utilization is at most sum(c) / (K max c), whatever M is."""
+    """With uneven stages the slowest sets the rate: utilization is at most sum(c) / (K max c), for any M."""
     times = numbers("costs", costs)
     if not any(times):
         raise ValueError(f"costs are {costs!r}; give one time per stage, at least one of them above 0")

@@ -24,14 +24,14 @@ _OP: Final = re.compile(r"PP:(\d+)([FBIW])(\d+)")
 def read_profiles(files: Sequence[Path | str], name: str = "profile") -> Timeline:
     """The last step in the traces that ranks 0, 1, ... exported, `.json` or `.json.gz`; a device for each file.
 
-    Times are those of each machine's own clock: between machines they may be apart by milliseconds. Raises ValueError
-    for a file that is no profile of a pipeline, OSError for none.
+    Each machine's times are by its own clock: between machines they may differ by milliseconds. Raises ValueError for a
+    file that is not a profile of a pipeline, OSError for one that cannot be read.
     """
     if isinstance(files, (str, Path)) or not files:
         raise ValueError("give a list of files, the profile of each rank in turn")
     spans = []
     for rank, file in enumerate(map(Path, files)):
-        latest = {op: (start, end) for op, start, end in _ops(_content(file), file.name)}  # the last step's win
+        latest = {op: (start, end) for op, start, end in _ops(_content(file), file.name)}  # those of the last step
         if not latest:
             raise ValueError(
                 f"{file.name} has no event such as “PP:0F0”: profile a step of a pipeline, "
@@ -60,7 +60,7 @@ def _ops(content: dict[str, Any], name: str) -> Iterator[tuple[Op, float, float]
     found = []
     for event in content["traceEvents"]:
         match = _OP.fullmatch(str(event.get("name"))) if isinstance(event, dict) and event.get("ph") == "X" else None
-        # On a GPU each op stands there twice, where the host gave it out and where it ran.
+        # On a GPU each op is there twice: where the host launched it and where it ran.
         if match and event.get("cat") != "gpu_user_annotation":
             found.append((Op(match[2], int(match[3]), int(match[1])), base + event["ts"], event["dur"]))
     for op, start, length in sorted(found, key=lambda one: one[1]):

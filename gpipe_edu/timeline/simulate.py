@@ -5,8 +5,8 @@
     device 2         F0 F1 F2 F3 B3 B2 B1 B0
 
 A device runs its ops in the given order and starts each as soon as it is free and the op's inputs are there. A link
-carries its messages in the order in which they were sent, which is that of the ops on the sending device. There is no
-choice to make, so there are no ties to break: the same schedule and costs always give the same timeline.
+carries its messages in the order in which they were sent, which is that of the ops on the sending device. So there are
+no choices to make and no ties to break: the same schedule and costs always give the same timeline.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def replay(
 
 
 def _goals(schedule: Schedule) -> dict[Op, int]:
-    """For every op whose output is needed on another device, that device; by the rules it is only one."""
+    """For every op whose output is needed on another device, that device; the rules allow only one."""
     home = schedule.device_of_stage
     return {need: device for device, _, needs in schedule.steps for need in needs if home[need[2]] != device}
 
@@ -81,8 +81,8 @@ def _goals(schedule: Schedule) -> dict[Op, int]:
 def merge_replays(runs: Iterable[Timeline]) -> Timeline:
     """One replayed timeline from several of the same schedule: every op takes its shortest time in any of them.
 
-    Other programs only ever add time, and hardly ever to the same op in every run; a whole run that nothing disturbed
-    is rare on a busy machine. Raises ValueError for no runs, for timelines that are not replayed, and for runs of
+    Other programs can only add time, and hardly ever to the same op in every run, while on a busy machine an
+    undisturbed run is rare. Raises ValueError for no runs, for timelines that are not replayed, and for runs of
     different schedules.
     """
     timelines = list(runs)

@@ -6,7 +6,7 @@ K = 2, M = 2, calls as (micro-batch, stage). By the clock, (0, 0) (1, 0) (0, 1) 
     tick 1  (1, 0) (0, 1)
     tick 2  (1, 1)
 
-Micro-batch by micro-batch, (0, 0) (0, 1) (1, 0) (1, 1), they take three, too, and with more devices ever more.
+Micro-batch by micro-batch, (0, 0) (0, 1) (1, 0) (1, 1), they take three, too; with more devices this order is slower.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 
 def dispatch_calls(order: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """The ticks in which devices run the calls (micro-batch, stage), handed out one by one in this order.
+    """The ticks in which devices run the calls (micro-batch, stage), dispatched one by one in this order.
 
     Every call takes a tick. It begins when its device and its micro-batch are free and the call before it has begun.
     """

@@ -1,7 +1,8 @@
 """A schedule that cannot run, as far as it can be drawn: what has run, what never will, and arrows for the broken rule.
 
-A deadlock told in a sentence is hard to follow: its ops stand on several devices, and each link names four of them. As
-arrows the circle is seen at once. Other broken rules get an arrow, too: from the op to what it needs, or should be.
+A deadlock described in a sentence is hard to follow: its ops are on several devices, and each link names four of them.
+With arrows the circle is seen at once. Other broken rules get an arrow, too: from the op to the one it needs, or to
+where it belongs.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from .simulate import DEFAULT
 from .timeline import Span
 
 _MOST: Final = 8
-"""Problems that are drawn: the first ones are to be put right first, and more arrows are a thicket."""
+"""Problems that are drawn: the first ones have to be fixed first, and more arrows would be hard to read."""
 
 
 class Arrow(NamedTuple):
-    """From an op to the one it waits for; turn: that only stands in front of it on its own device."""
+    """From an op to the one it waits for; turn: only because that one comes before it on its own device."""
 
     start: Span
     end: Span
@@ -30,7 +31,7 @@ class Arrow(NamedTuple):
 
 
 class Standstill(NamedTuple):
-    """What a schedule comes to that cannot run; `problem` is its first.
+    """How far a schedule gets that cannot run; `problem` is its first.
 
     ran: ops with their planned times. stuck: ops that never run, side by side behind those of their device. absent:
     ops that should be there and are not, behind all others. wrong: those of all these that break the rule.
@@ -46,7 +47,7 @@ class Standstill(NamedTuple):
     arrows: tuple[Arrow, ...]
 
     def row(self, device: int) -> list[Span]:
-        """Everything that stands on one device, in order."""
+        """All spans of one device, in order."""
         return [span for span in (*self.ran, *self.stuck, *self.absent) if span.device == device]
 
     @property
@@ -94,7 +95,7 @@ def standstill(schedule: Schedule, costs: Costs = DEFAULT) -> Standstill:
 
 
 def _append(rows: list[list[Span]], device: int, op: Op, cost: float) -> Span:
-    """One more op behind those of `device`."""
+    """Add an op behind those of `device`."""
     start = rows[device][-1].end if rows[device] else 0.0
     rows[device].append(Span(device, op, start, start + cost))
     return rows[device][-1]
@@ -103,7 +104,7 @@ def _append(rows: list[list[Span]], device: int, op: Op, cost: float) -> Span:
 def _arrows(
     schedule: Schedule, problem: Problem, rows: list[list[Span]], table: dict[str, tuple[float, ...]]
 ) -> Iterator[Arrow]:
-    """The arrows of a broken rule; what should be there is put behind its row."""
+    """The arrows of a broken rule; absent ops are added behind their rows."""
     spans = [span for row in rows for span in row]
     of = {span.op: span for span in spans}
     op = problem.op
@@ -132,7 +133,7 @@ def _elsewhere(
     rows: list[list[Span]],
     table: dict[str, tuple[float, ...]],
 ) -> Iterator[Arrow]:
-    """From what is there to where it belongs, or to what it lacks."""
+    """From an op that is there to where it belongs, or to the op it lacks."""
     cell = [span for span in spans if span.op[1:] == op[1:] and span.op != op]
     if code == "mixed":
         yield from (Arrow(span, other) for span in spans if span.op == op for other in cell[-1:])

@@ -24,7 +24,7 @@ SOURCES: Final = {
     "measured": "start and end of every op were measured while all devices ran",
     "drawn": "somebody drew it; nothing says that it can happen",
 }
-"""Where the times of a timeline can come from."""
+"""Where the times of a timeline can come from, and what that means."""
 
 
 class Span(NamedTuple):
@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What `op` made, on its way from device `source` to device `target`.
+    """The output of `op`, on its way from device `source` to device `target`.
 
     It is on their link from `start` to `end`, and `there` a latency later.
     """
@@ -74,7 +74,7 @@ class Timeline:
         spans = tuple(spans) if isinstance(spans, Iterable) else (spans,)
         if not all(isinstance(span, Span) for span in spans):
             raise TypeError("a Timeline is made of Span(device, op, start, end); got something else among its spans")
-        # Ops of no duration share their start; their end and then the order they came in keep a device's order.
+        # Ops of no duration share their start: a device's order then follows from their end and the order given.
         self.spans: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.start, span.end, span.device)))
         self.devices = whole("devices", devices, 1)
         self.name, self.source, self.unit, self.send = name, source, unit, send
@@ -170,7 +170,7 @@ class Timeline:
 
     @cached_property
     def message_of(self) -> dict[Op, Message]:
-        """The message that carries what an op made to another device, for every op that has one."""
+        """The message that carries an op's output to another device, for every op that has one."""
         return {message.op: message for message in self.messages}
 
     @cached_property
@@ -182,7 +182,7 @@ class Timeline:
         return [dict(sorted(mine.items())) for mine in found]
 
     def arrival(self, span: Span, device: int) -> float:
-        """When what `span` made is on `device`: once it has ended and, if it comes from elsewhere, was sent."""
+        """When the output of `span` is on `device`: once it has ended and, if it comes from elsewhere, was sent."""
         if span.device == device:
             return span.end
         message = self.message_of.get(span.op)
@@ -196,7 +196,7 @@ class Timeline:
         span_of = {span.op: span for span in self.spans}
         before = {
             after.op: span for row in self._rows for span, after in itertools.pairwise(row)
-        }  # the span that stood in front on the same device
+        }  # the span before it on the same device
 
         path = [max(self.spans, key=lambda span: span.end)]
         passed: set[Op] = set()
@@ -206,7 +206,7 @@ class Timeline:
             causes = [span_of[need] for need in self.needs(here.op)]
             if here.op in before:
                 causes.append(before[here.op])
-            # Spans that were made up may contradict the rules; a chain never goes forward in time or in a circle.
+            # Drawn spans may contradict the rules, but a chain must not go forward in time or in a circle.
             causes = [cause for cause in causes if cause.start <= here.start and cause.op not in passed]
             if not causes:
                 return path[::-1]
@@ -221,7 +221,7 @@ class Timeline:
 
     def to_svg(self, **options: Any) -> str:
         """The Gantt chart as a self-contained SVG; options as in `gpipe_edu.view.svg.render`."""
-        # A view reads timelines, so it is loaded only when one is drawn.
+        # `view` imports `timeline`, so it is loaded only when one is drawn.
         from gpipe_edu.view.svg import render
 
         return render(self, **options)
@@ -242,7 +242,7 @@ class Timeline:
     def load_trace(path: str | Path) -> Timeline:
         """The timeline that `save_trace`, or a chart's "save as", has written to `path`.
 
-        Raises ValueError, in one sentence, for a file that is no trace of ours or was cut off; OSError if there is no
+        Raises ValueError, in one sentence, for a file that is not a trace of ours or is cut off; OSError if there is no
         such file.
         """
         from .trace import load

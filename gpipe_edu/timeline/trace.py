@@ -1,7 +1,7 @@
-"""A saved trace read back: the timeline of a run can be kept, mailed, and laid beside another one.
+"""A saved trace read back: the timeline of a run can be kept, mailed, and compared with another one.
 
-A file comes from anywhere, so nothing in it is believed. Every refusal is one sentence that says what was found, and
-of a field that is wrong what it must be.
+A file may come from anywhere, so everything in it is checked. Every error is one sentence that says what was found and,
+for a wrong field, what it must be.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_MEGABYTES: Final = 32
 """The largest step that the explorer draws, 64 devices and 256 micro-batches, is a file of 20 MB."""
 
 MOST: Final = {"devices": 1024, "stage": 4096, "micro_batch": 65536}
-"""Counts above these are no pipeline, and would fill the memory before anybody saw that."""
+"""Larger counts are errors, and would fill the memory before that was noticed."""
 
 _ENDLESS: Final = 1e300
 _LETTERS: Final = {name: letter for letter, name in KINDS.items()}
@@ -31,7 +31,7 @@ _SAVE: Final = "open what gpipe_edu saved as a Chrome trace"
 
 
 def load(path: Path) -> Timeline:
-    """The timeline in the file `path`. Raises ValueError for what is no trace of ours, OSError for no file."""
+    """The timeline in the file `path`. Raises ValueError for what is not a trace of ours, OSError without a file."""
     size = path.stat().st_size
     if size > MOST_MEGABYTES * 10**6:
         raise ValueError(f"{path.name} has {-(-size // 10**6)} MB, and a trace at most {MOST_MEGABYTES}; {_SAVE}")
@@ -39,7 +39,7 @@ def load(path: Path) -> Timeline:
 
 
 def read(data: bytes, name: str) -> Timeline:
-    """The timeline in the content of the file `name`. Raises ValueError for what is no trace of ours."""
+    """The timeline in the content of the file `name`. Raises ValueError for what is not a trace of ours."""
     content = _parse(data, name)
     about, events = _ours(content, name)
     found = [(number, event) for number, event in enumerate(events) if _is_op(event)]
@@ -98,7 +98,7 @@ def _ours(content: Any, name: str) -> tuple[Mapping[str, Any], list[Any]]:
 
 
 def _header(about: Mapping[str, Any], name: str) -> int:
-    """How many devices there are, if all that the file says about itself can be."""
+    """The number of devices, if all that the file says about itself is valid."""
     good = {
         "name": (isinstance(about.get("name"), str), "a text"),
         "source": (_is_one_of(about.get("source"), SOURCES), f"one of {', '.join(SOURCES)}"),
@@ -164,7 +164,7 @@ def _read_times(
 
 
 def _require(good: Mapping[str, tuple[bool, str]], number: int, name: str) -> None:
-    """Raise ValueError for the first field that cannot be."""
+    """Raise ValueError for the first field that is not valid."""
     for field, (fits, allowed) in good.items():
         if not fits:
             _damaged(name, f"the “{field}” of event {number} must be {allowed}")
@@ -183,7 +183,7 @@ def _is_whole(value: Any, below: int) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    """A number that can still be counted with, which neither infinity is nor, though Python counts it as one, True."""
+    """Whether it is a finite number; True is not one here, although Python says so."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -_ENDLESS < value < _ENDLESS
 
 

@@ -1,4 +1,4 @@
-"""For studying the PyTorch engine, no part of it: chores, a stopwatch, profiles, traffic, attention, carried skips."""
+"""To study the PyTorch engine, not part of it: chores, a stopwatch, profiles, traffic, attention, carried skips."""
 
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.place import wait_for_gpus

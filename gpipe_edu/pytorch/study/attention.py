@@ -1,4 +1,4 @@
-"""A Transformer block that stores its attention scores, or throws them away and makes them again in the backward.
+"""A Transformer block that stores its attention scores, or discards them and recomputes them in the backward.
 
 The second is selective recompute (Korthikanti et al. 2022, arXiv 2205.05198). It is the block's own business: a
 schedule says what happens to a whole stage and does not see inside it. PyTorch's fused attention never stores
@@ -32,7 +32,7 @@ class Attention(nn.Module):
         return seen
 
     def forward(self, x: Tensor) -> Tensor:
-        """Queries, keys and values of each head; their means; mixed."""
+        """Queries, keys and values of each head, their weighted means, and the output projection."""
         n, t, d = x.shape
         q, k, v = self.look(x).view(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
         seen: Tensor = checkpoint(self.mean, q, k, v, use_reentrant=False) if self.again else self.mean(q, k, v)

@@ -1,6 +1,6 @@
 """Skips as an engine without them must send them: every stage on the way takes them along.
 
-Only to be compared with. `GPipe` sends a skip straight from the stage that stashes it to the one that takes it.
+Only for comparison: `GPipe` sends a skip straight from the stage that stashes it to the one that takes it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Carried = Tensor | tuple[Tensor, ...]
 def carry_skips(net: nn.Sequential) -> nn.Sequential:
     """`net`, layer by layer, with its skips in a tuple (x, skip, ...) that each layer hands on to the next.
 
-    It has the layers of `net` itself, no copies. Raises ValueError for a skip wired wrongly, as `GPipe` does, and for
-    one with a single end inside a layer.
+    It uses the layers of `net` themselves, not copies. Raises ValueError for a skip wired wrongly, as `GPipe` does, and
+    for one with a single end inside a layer.
     """
     skip_ways([list(net)])
     on_the_way: list[str] = []
@@ -47,7 +47,7 @@ def carry_skips(net: nn.Sequential) -> nn.Sequential:
 
 
 class _Beside(nn.Module):
-    """A layer that leaves the skips beside it alone."""
+    """A layer that passes the skips beside its input on unchanged."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Stages whose work is known, to study a pipeline's timing by itself: they do a chore instead of arithmetic.
+"""Stages whose work is known, to study only a pipeline's timing: they do a chore instead of arithmetic.
 
 A real layer's time depends on cores, caches and libraries. A stage that sleeps needs none, so its pipeline shows
-what the schedule alone does, on any machine; one that counts in Python needs Python's lock all the time.
+what the schedule alone does, on any machine; one that counts in Python holds the GIL all the time.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def nap() -> None:
 
 
 def count() -> None:
-    """A loop in plain Python: some milliseconds, all the while holding Python's lock."""
+    """A loop in plain Python: some milliseconds, holding the GIL all the time."""
     for _ in range(200_000):
         pass
 
 
 class Chore(nn.Module):
-    """Lets x pass, times a weight of 1; does `work` once in a forward and twice in a backward, where B = 2 F."""
+    """Returns x times a weight of 1; does `work` once in a forward and twice in a backward, so that B = 2 F."""
 
     def __init__(self, work: Work) -> None:
         super().__init__()

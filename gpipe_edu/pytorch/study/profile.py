@@ -103,7 +103,7 @@ def _rounds(net: nn.Sequential, sample: Value, device: torch.device | str | None
 
 
 def _medians(rounds: Iterator[list[LayerProfile]], enough: Callable[[int, float], bool]) -> list[LayerProfile]:
-    """Of so many rounds, the first of which warms up; enough: told how many there are, and after how many seconds."""
+    """Medians over rounds, the first of which warms up; enough: given their number and the seconds, whether to stop."""
     next(rounds)
     began, done = perf_counter(), [next(rounds)]
     while not enough(len(done), perf_counter() - began):
@@ -141,7 +141,7 @@ def _measure(layers: list[nn.Module], sample: Value) -> list[LayerProfile]:
 
 
 def _now(value: Value) -> float:
-    """The time when everything asked for so far is done."""
+    """The time when all queued work is done."""
     for part in tensors(value):
         if part.is_cuda:
             torch.cuda.synchronize(part.device)

@@ -1,7 +1,7 @@
-"""A stopwatch for a pipeline that somebody wrote in one thread: when each call of a stage ran, forward and backward.
+"""A stopwatch for a learner's pipeline in one thread: when each call of a stage ran, forward and backward.
 
-`with watch(net, balance) as calls:` around one training step. It hangs on the layers of `net`, so it works for any
-wrapper that runs these layers stage by stage; micro-batches are numbered in the order in which they enter.
+`with watch(net, balance) as calls:` around one training step. It hooks the layers of `net`, so it works for any wrapper
+that runs these layers stage by stage; micro-batches are numbered in the order in which they enter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StageCalls:
         return Schedule([[span.op for span in self._spans() if span.device == k] for k in range(self._stages)])
 
     def measured_timeline(self, name: str) -> Timeline:
-        """As it ran."""
+        """The calls as they ran."""
         return Timeline(self._spans(), self._stages, name=name, source="measured", unit="s")
 
     def replayed_timeline(self, name: str) -> Timeline:
@@ -49,7 +49,7 @@ class StageCalls:
         if not self._backwards:
             raise RuntimeError("no backward was seen; run pipe(x) and backward() inside `with watch(net, balance)`")
         spans = [Span(k, Op("F", m, k), *times) for (m, k), times in self._forwards.items()]
-        # One thread does it all, so a backward lasts until the next one begins.
+        # With a single thread, a backward lasts until the next one begins.
         ends = [start for _, _, start in self._backwards[1:]] + [self.end]
         for (m, k, start), end in zip(self._backwards, ends, strict=True):
             spans.append(Span(k, Op("C" if (m, k) in self._again else "B", m, k), start, end))
@@ -65,7 +65,7 @@ class StageCalls:
         self._entered[k] += 1
 
     def leave(self, k: int, layer: nn.Module, given: Any, output: Tensor) -> None:
-        """A call of stage k ends. Its output will tell when the backward begins."""
+        """A call of stage k ends. A hook on its output tells when the backward begins."""
         if self._backwards:
             return
         m = self._left[k]
