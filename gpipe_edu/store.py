@@ -56,9 +56,8 @@ def change(section: str, file: Path | None = None) -> Iterator[Section]:
         everything = _load_or_set_aside(file)
         kept = everything.setdefault(section, {})
         yield kept
-        write_whole(
-            file, json.dumps({"about": _ABOUT, **everything}, indent=2, ensure_ascii=False) + "\n", private=True
-        )
+        text = json.dumps({"about": _ABOUT, **everything}, indent=2, ensure_ascii=False)
+        write_whole(file, text + "\n", private=True)
 
 
 def _data_folder() -> Path:

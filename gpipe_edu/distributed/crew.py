@@ -210,9 +210,8 @@ class Crew:
         with suppress(Exception):
             found = pickle.loads(body or b"")
             error = found if isinstance(found, Exception) else error
-        error.add_note(
-            f"in process {rank}{''.join(format_line(line) for line in lines if not is_library_file(line.file))}"
-        )
+        where = "".join(format_line(line) for line in lines if not is_library_file(line.file))
+        error.add_note(f"in process {rank}{where}")
         error.lines = lines  # type: ignore[attr-defined]
         raise error
 

@@ -113,11 +113,8 @@ def _landlock(scratch: str, tcp: bool) -> Held:
     rules = struct.pack("QQQ", files, network, scopes)[: 24 if known >= 6 else 16 if known >= 4 else 8]
     ruleset = _must(libc.syscall(_CREATE, rules, len(rules), 0), "Landlock")
     try:
-        for path, access in [
-            *((path, _READ) for path in readable_paths()),
-            (scratch, files),
-            ("/dev/null", _READ | _WRITE),
-        ]:
+        allowed = dict.fromkeys(readable_paths(), _READ) | {scratch: files, "/dev/null": _READ | _WRITE}
+        for path, access in allowed.items():
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
                 # Rights on folders and their content are not valid for a file.

@@ -51,11 +51,8 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
     yield Sign("other-kinds", bool(mine.cells("IW")))
     stages, micro_batches = ({int(op[index]) for op in mine.ops} for index in (2, 1))
     other = all(mine.rows) and (stages, micro_batches) != (set(range(K)), set(range(M)))
-    size = (
-        f"stages {join_words(sorted(stages))}, micro-batches {join_words(sorted(micro_batches))}"
-        if mine.ops
-        else "no ops"
-    )
+    numbers = (join_words(sorted(found)) for found in (stages, micro_batches))
+    size = "stages {}, micro-batches {}".format(*numbers) if mine.ops else "no ops"
     came = f"{schedule}\n{plural(schedule.devices, 'device')}, {size}"
     yield Sign("other-size", other or schedule.devices != K, came=came)
     for sign in about_rules(mine):
