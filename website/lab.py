@@ -67,7 +67,7 @@ def build(root: Path, out: Path, work: Path) -> None:
 
 
 def _contents(root: Path, folder: Path) -> None:
-    """The course in the same layout as the repository, so that links between its parts work."""
+    """Write the course in the layout of the repository, so that links between its parts work."""
     for part in ("notebooks", "exercises"):
         (folder / part).mkdir(parents=True)
         for path in sorted((root / part).glob("*.ipynb")):
@@ -138,7 +138,7 @@ def _lite(work: Path, out: Path) -> None:
 
 
 def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> list[str]:
-    """Copy Python and its packages, and write the lock file that lists them; returns what a kernel requests at its start."""
+    """Copy Python and its packages, write the lock file that lists them; returns what a kernel loads at its start."""
     folder = out / "static" / "pyodide"
     folder.mkdir(parents=True)
     lists = list_files()

@@ -70,7 +70,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
 
 
 def _copy_what_is_linked(root: Path, out: Path, written: Sequence[Path]) -> None:
-    """Copy pictures, sources and other files of the repository that a page links to and that are not pages themselves."""
+    """Copy pictures, sources and other files of the repository that pages link to and that are not pages themselves."""
     for page in written:
         if not page.exists():
             continue

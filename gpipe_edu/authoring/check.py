@@ -25,7 +25,7 @@ class Checked(NamedTuple):
 
 
 def check(wanted: Sequence[str], tell: Callable[[str], None], count: Callable[[int, int], None]) -> Checked:
-    """Look at the exercises `wanted`, or at all. `tell` is called with each problem, `count` with how many of how many are judged.
+    """Check the exercises `wanted`, or all. `tell` gets each problem, `count` how many answers of how many are judged.
 
     Raises ValueError for a key that does not exist, FileNotFoundError outside a clone of the repository.
     """

@@ -1,4 +1,4 @@
-"""The chart as files, for the page's "save as": each made by Python, so that a saved picture is the one papers show."""
+"""The chart as files, for the page's "save as": each made by Python, so that saved pictures are those for papers."""
 
 from __future__ import annotations
 
