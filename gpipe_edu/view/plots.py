@@ -275,7 +275,7 @@ def _name_beside(ax: Axes, points: Mapping[str, tuple[float, float]], named: Seq
     def write(name: str, side: dict[str, Any]) -> Annotation:
         return ax.annotate(name, points[name], textcoords="offset points", fontsize=11, color=ink, **side)
 
-    def hidden(name: str, side: dict[str, Any]) -> int:
+    def count_hidden(name: str, side: dict[str, Any]) -> int:
         tried = write(name, side)
         box = tried.get_window_extent()
         tried.remove()
@@ -283,7 +283,7 @@ def _name_beside(ax: Axes, points: Mapping[str, tuple[float, float]], named: Seq
         return int(box.count_overlaps(taken)) + (not inside)
 
     for name in named:
-        best = min(_SIDES, key=partial(hidden, name))
+        best = min(_SIDES, key=partial(count_hidden, name))
         taken.append(write(name, best).get_window_extent())
 
 

@@ -58,7 +58,7 @@ def paint(picture: Layout, theme: str = "light") -> str:
         *_patterns(mark, ground),
         f'<rect class="paper" width="100%" height="100%" fill="{ground.paper}"/>',
         *_idles(picture, mark),
-        *(_merged(picture.boxes, mark) if len(picture.boxes) >= MOST_RECTS else _single(picture.boxes, mark, ground)),
+        *(_merge(picture.boxes, mark) if len(picture.boxes) >= MOST_RECTS else _single(picture.boxes, mark, ground)),
         *(_label(box) for box in picture.boxes if box.label),
         *_wires(picture, mark),
         *_rest(picture, ground),
@@ -135,7 +135,7 @@ def _parts(parts: Sequence[Part], y: float, height: float, mark: str, ground: Gr
         yield _rect(parts[0].x, y, width, height, line)
 
 
-def _merged(boxes: Sequence[Box], mark: str) -> Iterator[str]:
+def _merge(boxes: Sequence[Box], mark: str) -> Iterator[str]:
     areas: dict[tuple[str, str], list[str]] = defaultdict(list)
     for box in boxes:
         for part in box.parts:

@@ -83,7 +83,7 @@ def _settings(given: Sequence[object], costs: Costs | None, controls: dict[str, 
     if unknown:
         raise TypeError(f"gantt has no option {unknown[0]!r}; the explorer's controls are {', '.join(known)}")
     if not given:
-        return _with_costs(Settings(**controls), costs)
+        return _set_costs(Settings(**controls), costs)
     if controls:
         raise ValueError(
             f"{', '.join(controls)} would change what you gave to draw; give either schedules and timelines, or "
@@ -91,11 +91,11 @@ def _settings(given: Sequence[object], costs: Costs | None, controls: dict[str, 
         )
     if len(given) == 1 and isinstance(given[0], Schedule):
         settings = recognise(given[0])
-        return settings and _with_costs(settings, costs)
+        return settings and _set_costs(settings, costs)
     return None
 
 
-def _with_costs(settings: Settings, costs: Costs | None) -> Settings | None:
+def _set_costs(settings: Settings, costs: Costs | None) -> Settings | None:
     """The settings with these costs; None if the controls cannot say them, as costs of their own for every stage."""
     if costs is None:
         return settings

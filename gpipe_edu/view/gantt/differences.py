@@ -44,8 +44,8 @@ def _against(base: Timeline, other: Timeline, base_name: str, name: str, shown: 
     lines = [f"{name} {_lengths(base, other, base_name, shown)}"]
     lines.append(
         f"Bubble {other.bubble_fraction:.1%} against {base.bubble_fraction:.1%}, useful work "
-        f"{useful_fraction(other):.1%} against {useful_fraction(base):.1%}, peak memory {_held(other)} "
-        f"against {_held(base)}."
+        f"{useful_fraction(other):.1%} against {useful_fraction(base):.1%}, peak memory {_fullest_device(other)} "
+        f"against {_fullest_device(base)}."
     )
     longer = other.makespan - base.makespan > NOISE * base.makespan
     if _costs_of_a_larger_model(base, other):
@@ -86,7 +86,7 @@ def _same_op_times(base: Timeline, other: Timeline) -> bool:
     return all(abs(a[kind] - b[kind]) <= NOISE * base.makespan for kind in a.keys() & b.keys())
 
 
-def _held(timeline: Timeline) -> str:
+def _fullest_device(timeline: Timeline) -> str:
     return fullest(timeline, max(peak_memory(timeline, interior=shares(timeline))))
 
 

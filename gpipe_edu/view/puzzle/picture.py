@@ -52,7 +52,7 @@ def picture(board: Board) -> dict[str, Any]:
         "ghosts": ghosts,
         "stuck": stuck,
         "circle": [[str(start), str(end), turn] for start, end, turn in board.position.circle],
-        "left": _left(board),
+        "left": _remaining_ops(board),
     }
 
 
@@ -134,7 +134,7 @@ def _stuck(board: Board, drawn: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _left(board: Board) -> list[list[dict[str, Any]]]:
+def _remaining_ops(board: Board) -> list[list[dict[str, Any]]]:
     """Per device, the ops that it can still be given, by kind and stage; where a way is chosen, those of that way, and
     none where a micro-batch is finished. more: how many there are besides those named: the first ones and the last.
     """
