@@ -25,7 +25,7 @@ LEFT_OUT = "jedi/third_party/(django-stubs|typeshed/third_party|typeshed/stdlib/
 """What completion knows of libraries that are not there, and of Python 2: two thirds of the files in its wheel."""
 
 
-def compiled(core: Mapping[str, Path], archives: Iterable[Path]) -> dict[str, Path]:
+def compile_archives(core: Mapping[str, Path], archives: Iterable[Path]) -> dict[str, Path]:
     """Each of the wheels, and of zip files of modules, with bytecode; by name, in the cache.
 
     core: the files of Pyodide by name. Raises FileNotFoundError without Node.js, RuntimeError if Node.js fails.

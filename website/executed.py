@@ -21,19 +21,19 @@ _BEGIN = "begin-live"
 _OURS = (".py", ".js", ".css", ".toml", ".npz")
 
 
-def executed(root: Path, path: Path, live: Path) -> Any:
+def execute(root: Path, path: Path, live: Path) -> Any:
     """The notebook with its outputs; its charts are files in `live`. Raises what a lesson's cell raises.
 
     In an exercise, whose function is still to be written, errors are outputs, too.
     """
-    kept = CACHE.parent / "executed" / f"{path.stem}-{_digest(root, path)}"
-    if not (kept / "notebook.ipynb").exists():
+    cache = CACHE.parent / "executed" / f"{path.stem}-{_digest(root, path)}"
+    if not (cache / "notebook.ipynb").exists():
         with tempfile.TemporaryDirectory() as folder:
             _run(root, path, Path(folder))
-            shutil.copytree(folder, kept, dirs_exist_ok=True)
-    for file in kept.glob("*.html"):
+            shutil.copytree(folder, cache, dirs_exist_ok=True)
+    for file in cache.glob("*.html"):
         shutil.copy(file, live)
-    return nbformat.read(kept / "notebook.ipynb", as_version=4)
+    return nbformat.read(cache / "notebook.ipynb", as_version=4)
 
 
 def _run(root: Path, path: Path, folder: Path) -> None:

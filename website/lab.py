@@ -67,7 +67,7 @@ def build(root: Path, out: Path, work: Path) -> None:
 
 
 def _contents(root: Path, folder: Path) -> None:
-    """The course in the same layout as the repository, so that links between its parts work."""
+    """Write the course in the layout of the repository, so that links between its parts work."""
     for part in ("notebooks", "exercises"):
         (folder / part).mkdir(parents=True)
         for path in sorted((root / part).glob("*.ipynb")):
@@ -138,7 +138,7 @@ def _lite(work: Path, out: Path) -> None:
 
 
 def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> list[str]:
-    """Copy Python and its packages, and write the lock file that lists them; returns what a kernel loads first."""
+    """Copy Python and its packages, write the lock file that lists them; returns what a kernel loads at its start."""
     folder = out / "static" / "pyodide"
     folder.mkdir(parents=True)
     lists = list_files()
@@ -158,16 +158,16 @@ def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> list[str]:
     with tempfile.TemporaryDirectory() as work:
         wheels["gpipe-edu"] = wheel.build(root, Path(work))
         packages["gpipe-edu"] = _entry("gpipe-edu", wheels["gpipe-edu"], ["gpipe_edu"], NEEDED)
-        made = bytecode.compiled(core, [*wheels.values(), core[STANDARD_LIBRARY]])
+        made = bytecode.compile_archives(core, [*wheels.values(), core[STANDARD_LIBRARY]])
     for name, path in (core | made).items():
         shutil.copy(path, folder / name)
     for package in packages.values():
         package["sha256"] = hashlib.sha256(made[package["file_name"]].read_bytes()).hexdigest()
     (folder / LOCK).write_text(json.dumps(lists["lock"], indent=1), encoding="utf-8")
-    return [*core, LOCK, *(packages[name]["file_name"] for name in _with_what_they_need(PRELOADED, packages))]
+    return [*core, LOCK, *(packages[name]["file_name"] for name in _add_dependencies(PRELOADED, packages))]
 
 
-def _with_what_they_need(names: list[str], packages: dict[str, Any]) -> list[str]:
+def _add_dependencies(names: list[str], packages: dict[str, Any]) -> list[str]:
     """The packages `names` and all that those depend on, each once."""
     found = list(names)
     for name in found:

@@ -15,7 +15,7 @@ import gpipe_edu as ge
 from gpipe_edu.course.predictions.widget import Prediction
 
 from . import cells, markdown
-from .executed import executed
+from .executed import execute
 from .lab import runs_in_a_browser
 
 HERE = Path(__file__).parent
@@ -40,7 +40,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         up = "../" * pages[at].count("/")
         lab = up + LAB.format(name=at) if with_lab and at in notebooks and runs_in_a_browser(at) else ""
         if at in notebooks:
-            notebook = executed(root, root / at, out / "live")
+            notebook = execute(root, root / at, out / "live")
             body = cells.html(notebook, at, pages)
         else:
             body = markdown.html((root / at).read_text(encoding="utf-8"), at, pages)
@@ -70,7 +70,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
 
 
 def _copy_what_is_linked(root: Path, out: Path, written: Sequence[Path]) -> None:
-    """Copy pictures, sources and other files of the repository that a page links to and that are no pages."""
+    """Copy pictures, sources and other files of the repository that pages link to and that are not pages themselves."""
     for page in written:
         if not page.exists():
             continue

@@ -15,7 +15,7 @@ def build(root: Path, folder: Path) -> Path:
     """Write the wheel into `folder`."""
     version = gpipe_edu.__version__
     path = folder / f"gpipe_edu-{version}-py3-none-any.whl"
-    files = [file for file in sorted((root / "gpipe_edu").rglob("*")) if file.is_file() and _wanted(file)]
+    files = [file for file in sorted((root / "gpipe_edu").rglob("*")) if file.is_file() and _belongs(file)]
     files += sorted((root / "solutions").glob("exercise_*.py"))
     about = f"gpipe_edu-{version}.dist-info"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
@@ -31,7 +31,7 @@ def build(root: Path, folder: Path) -> Path:
     return path
 
 
-def _wanted(file: Path) -> bool:
+def _belongs(file: Path) -> bool:
     return "__pycache__" not in file.parts and not file.as_posix().endswith(LEFT_OUT)
 
 

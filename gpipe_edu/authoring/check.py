@@ -25,7 +25,7 @@ class Checked(NamedTuple):
 
 
 def check(wanted: Sequence[str], tell: Callable[[str], None], count: Callable[[int, int], None]) -> Checked:
-    """Check the exercises `wanted`, or all. `tell` is called with each problem, `count` with answers judged of all.
+    """Check the exercises `wanted`, or all. `tell` gets each problem, `count` how many answers of how many are judged.
 
     Raises ValueError for a key that does not exist, FileNotFoundError outside a clone of the repository.
     """

@@ -64,9 +64,9 @@ def tasks(material: Material, entries: Iterable[Entry]) -> Iterator[Task]:
         yield _task(of_entry(material, entry), pack(entry.function))
     where, function = relative(material.master), find_exercise(material.key).function
     mend = f"Mend the solution between its markers, or check.py; python {where} shows the whole report"
-    yield _task(Judged(material, f"{where} solution", "passed", mend), _solution(material).packed())
+    yield _task(Judged(material, f"{where} solution", "passed", mend), _solution(material).pack())
     mend = f"Put ### BEGIN SOLUTION and ### END SOLUTION around all of the body of {function}"
-    yield _task(Judged(material, f"{where} stub", "unwritten", mend), _stub(material).packed())
+    yield _task(Judged(material, f"{where} stub", "unwritten", mend), _stub(material).pack())
 
 
 def sentences(material: Material, findings: Iterable[Finding]) -> Iterator[Problem]:

@@ -55,7 +55,7 @@ def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster:
     _say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
     for note in handed_in.notes:
         print(f"  {note}")
-    graded = _written(handed_in, out, wish, who)
+    graded = _grade_all(handed_in, out, wish, who)
     print(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json, junit.xml.")
     if graded.complete:
         return 0
@@ -63,7 +63,7 @@ def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster:
     return 2
 
 
-def _written(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who: tables.Roster | None) -> grade.Class:
+def _grade_all(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who: tables.Roster | None) -> grade.Class:
     """Grade, and write all that is written. Raises ValueError if the disk does not take it."""
     from gpipe_edu.grading import feedback_pages  # loads the charts
 
@@ -85,7 +85,7 @@ def _say(words: str) -> None:
 def _one(path: Path, wish: grade.Wish) -> int:
     if not path.is_file():
         raise ValueError(f"--one takes one notebook; {path} is none")
-    marks = grade.one(path, wish, range(1, wish.seeds + 1))
+    marks = grade.grade_one(path, wish, range(1, wish.seeds + 1))
     if not marks:
         print(f"There is no answer to a task in {path.name}.")
     for mark in marks.values():

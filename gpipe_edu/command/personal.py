@@ -75,7 +75,7 @@ def _mark(folder: Path, answers: Path) -> int:
 
 
 def _share_earned(path: Path, asked: list[own.Puzzle]) -> tuple[float, str]:
-    """The share that a student's answers earn, and a remark; None and the reason for a file that can't be marked."""
+    """The share that a student's answers earn, and a remark; 0 and the reason for a file that can't be marked."""
     try:
         with refusing(path.name):
             given = own.answers(bytes_of(path, 100_000).decode(errors="replace")) if os.path.lexists(path) else []

@@ -1,4 +1,4 @@
-"""`puzzle`: the puzzle in a terminal, a line per move, for whoever has no browser, and for tests.
+"""`puzzle`: the puzzle in a terminal, a line per move, for those without a browser, and for tests.
 
 This file only reads words and prints sentences: it asks the same `Session` as the page, and draws that one's board.
 """

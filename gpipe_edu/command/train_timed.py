@@ -39,7 +39,7 @@ def accumulate(net: nn.Module, loss: Callable[..., Any], x: Tensor, y: Tensor, m
 
 
 def step_rows(piped: float, alone: float, samples: int, who: str) -> list[tuple[str, str]]:
-    """The rows about a step of `samples`, from its seconds and those of one device. who: what is compared with it."""
+    """The rows about a step of `samples`, from its seconds and those of one device; who: what is compared with it."""
     return [
         ("step", f"{piped * 1e3:.1f} ms, {samples / piped:,.0f} samples/s, measured (median of {ROUNDS})"),
         ("one device", f"{alone * 1e3:.1f} ms: {who} {alone / piped:.2f} times as fast, measured"),

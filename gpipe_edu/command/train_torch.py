@@ -135,7 +135,7 @@ def network(sizes: list[int], seed: int) -> nn.Sequential:
 
 
 def devices_called(name: str) -> list[str]:
-    """The devices that "auto", "cpu" and "cuda" mean here. Raises ValueError for others, or "cuda" without a GPU."""
+    """The devices meant by "auto", "cpu" and "cuda". Raises ValueError for another name, or "cuda" without a GPU."""
     gpus = [f"cuda:{index}" for index in range(usable_gpus())]
     if name == "cuda" and not gpus:
         raise ValueError("device is 'cuda', but PyTorch finds no GPU here; use --device cpu")

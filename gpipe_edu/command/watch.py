@@ -69,7 +69,7 @@ def look(wanted: list[Exercise], notebook: Path) -> None:
             print(f"{one.key}: {_NOTHING[answer.state].format(one.function, notebook.name)}.")
             continue
         try:
-            judge_and_show(one, answer.packed(), randbelow(10**6))
+            judge_and_show(one, answer.pack(), randbelow(10**6))
         except NotYet:
             continue  # the report has been printed
         except (NotImplementedError, RuntimeError) as error:

@@ -87,7 +87,7 @@ def optional(key: str) -> bool:
     return bool(_wishes()[key].get("optional", False))
 
 
-def _schedule_wanted(wish: Mapping[str, Any]) -> str:
+def _describe_schedule(wish: Mapping[str, Any]) -> str:
     K, M = wish["K"], wish["M"]
     words = f"a schedule that can run, as text: {K} lines, one for each device, with the ops of all {M} micro-batches"
     if "makespan" in wish:
@@ -97,7 +97,7 @@ def _schedule_wanted(wish: Mapping[str, Any]) -> str:
     return f"{words}."
 
 
-def _schedule(wish: Mapping[str, Any], answer: object) -> Judged:
+def _judge_schedule(wish: Mapping[str, Any], answer: object) -> Judged:
     if not isinstance(answer, (str, Schedule)):
         raise TypeError(f"answer is {answer!r}; it must be a schedule as text, a line per device, or a Schedule")
     try:
@@ -117,14 +117,14 @@ def _schedule(wish: Mapping[str, Any], answer: object) -> Judged:
     if plan.makespan > wish.get("makespan", plan.makespan):
         missed.append(f"it takes {plan.makespan:g} units and may take {wish['makespan']:g}")
     room = wish.get("in_flight", plan.peak_in_flight)
-    if any(held > most for held, most in zip(plan.peak_in_flight, room, strict=True)):
+    if any(peak > most for peak, most in zip(plan.peak_in_flight, room, strict=True)):
         missed.append(f"the devices hold {_list(plan.peak_in_flight)} micro-batches and may hold {_list(room)}")
     if missed:
         return Judged(False, f"It runs, but {' and '.join(missed)}.", plan)
     return Judged(True, f"It takes {plan.makespan:g} units, the devices hold {_list(plan.peak_in_flight)}.", plan)
 
 
-def _cut_wanted(wish: Mapping[str, Any]) -> str:
+def _describe_cut(wish: Mapping[str, Any]) -> str:
     layers, K = len(wish["costs"]), wish["K"]
     example = ", ".join(map(str, balance_uniform(layers, K)))
     return (
@@ -133,7 +133,7 @@ def _cut_wanted(wish: Mapping[str, Any]) -> str:
     )
 
 
-def _cut(wish: Mapping[str, Any], answer: object) -> Judged:
+def _judge_cut(wish: Mapping[str, Any], answer: object) -> Judged:
     whole = isinstance(answer, (tuple, list)) and all(type(count) is int for count in answer)
     if not whole:
         raise TypeError(f"answer is {answer!r}; it must be the layers of each stage, such as (3, 3, 3)")
@@ -152,11 +152,11 @@ def _cut(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}; none is over {wish['largest']}.")
 
 
-def _batch_wanted(wish: Mapping[str, Any]) -> str:
+def _describe_batch(wish: Mapping[str, Any]) -> str:
     return f"the largest mini-batch that fits into {wish['room'] / 1e6:g} MB, as a whole number of samples."
 
 
-def _batch(wish: Mapping[str, Any], answer: object) -> Judged:
+def _judge_batch(wish: Mapping[str, Any], answer: object) -> Judged:
     if type(answer) is not int:
         raise TypeError(f"answer is {answer!r}; it must be a whole number of samples")
     if answer < 1:
@@ -170,7 +170,7 @@ def _batch(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}, and one sample more would not fit.")
 
 
-def _recompute_wanted(wish: Mapping[str, Any]) -> str:
+def _describe_recompute(wish: Mapping[str, Any]) -> str:
     return (
         f"the micro-batches that recompute, on all devices alike, as a list such as [0, 1] with numbers from 0 to "
         f"{wish['M'] - 1}, so that no device holds more than {wish['room']} blocks and the step takes at most "
@@ -178,7 +178,7 @@ def _recompute_wanted(wish: Mapping[str, Any]) -> str:
     )
 
 
-def _recompute(wish: Mapping[str, Any], answer: object) -> Judged:
+def _judge_recompute(wish: Mapping[str, Any], answer: object) -> Judged:
     if not isinstance(answer, (list, tuple, set, range)) or any(type(m) is not int for m in answer):
         raise TypeError(f"answer is {answer!r}; it must be a list of micro-batches, such as [0, 1]")
     strange = [m for m in answer if not 0 <= m < wish["M"]]
@@ -195,10 +195,10 @@ def _recompute(wish: Mapping[str, Any], answer: object) -> Judged:
 
 
 _KINDS: Final = {
-    "schedule": Kind(_schedule_wanted, _schedule),
-    "cut": Kind(_cut_wanted, _cut),
-    "batch": Kind(_batch_wanted, _batch),
-    "recompute": Kind(_recompute_wanted, _recompute),
+    "schedule": Kind(_describe_schedule, _judge_schedule),
+    "cut": Kind(_describe_cut, _judge_cut),
+    "batch": Kind(_describe_batch, _judge_batch),
+    "recompute": Kind(_describe_recompute, _judge_recompute),
 }
 
 

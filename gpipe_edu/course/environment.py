@@ -58,7 +58,7 @@ def look() -> list[Requirement]:
     for name, oldest, required, purpose in _PACKAGES:
         if browser and name in _NOT_IN_A_BROWSER:
             continue
-        found = _installed(name)
+        found = _find_version(name)
         ok = _new_enough(found, oldest)
         cure = f'python -m pip install "{name}>={oldest}"'
         requirements.append(Requirement(f"{name} >= {oldest}", found, ok, required, purpose, cure))
@@ -70,7 +70,7 @@ def look() -> list[Requirement]:
     return requirements
 
 
-def _installed(name: str) -> str:
+def _find_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:

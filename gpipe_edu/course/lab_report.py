@@ -90,12 +90,12 @@ def machine() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "system": platform.system(),
         "Python": platform.python_version(),
-        "NumPy": _installed("numpy"),
-        "PyTorch": _installed("torch"),
+        "NumPy": _find_version("numpy"),
+        "PyTorch": _find_version("torch"),
     }
 
 
-def _installed(package: str) -> str:
+def _find_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:

@@ -29,7 +29,7 @@ def as_markdown(report: Report) -> str:
         if finding.trouble and finding.slip != "arguments" and (lines := _trouble(finding.trouble)):
             parts.append("```\n" + "\n".join(lines) + "\n```")
     if report.printed.strip() and finding:
-        parts.append("Your code printed:\n\n```\n" + _cut(report.printed) + "\n```")
+        parts.append("Your code printed:\n\n```\n" + _shorten(report.printed) + "\n```")
     if finding:
         parts.append(_again(report))
     return "\n\n".join(parts)
@@ -106,6 +106,6 @@ def _again(report: Report) -> str:
     return f'The same inputs again: `check("{report.key}", {exercise.function}, seed={report.seed})`.'
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     text = text.rstrip()
     return text if len(text) <= _PRINTED else text[:_PRINTED] + " ..."

@@ -50,7 +50,7 @@ class Answer(NamedTuple):
         """Equal for answers that need to be judged only once."""
         return hashlib.sha256(json.dumps([self.function, self.parts]).encode()).hexdigest()[:20]
 
-    def packed(self) -> Packed:
+    def pack(self) -> Packed:
         """The answer as a packed function, which is made where it is unpacked."""
         body = pickle.dumps(_Made(self.parts, self.function))
         return Packed(self.function, body, dict(self.sources), {}, self.digest)
@@ -101,7 +101,7 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
     check = next((i for i, cell in enumerate(code) if _checks(cell, exercise)), len(code))
     notes, statements, broken = [], [], []
     for index, cell in enumerate(code):
-        found, note, where = _parsed(cell)
+        found, note, where = _parse(cell)
         if note:
             notes.append(f"{cell.name}: {note}")
         if where:
@@ -125,7 +125,7 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
     end = max(check, last[0])
     if last[0] > check:
         notes.append(f"{name} stands behind its check cell, in {last[1].place}")
-    parts, more = _needed(name, [one for i, one in statements if i <= end])
+    parts, more = _select_needed(name, [one for i, one in statements if i <= end])
     return Answer("cut", name, parts, (*notes, *more), sources)
 
 
@@ -136,9 +136,9 @@ def may_have(exercise: Exercise, cells: Sequence[Cell]) -> bool:
 
 
 @lru_cache(maxsize=10_000)  # most cells are the course's own, and the same in all hand-ins
-def _parsed(cell: Cell) -> tuple[tuple[_Statement, ...], str, str]:
+def _parse(cell: Cell) -> tuple[tuple[_Statement, ...], str, str]:
     """Its statements, a note on what was left out, and, if it is not valid Python, where it fails."""
-    text, note = without_magics(cell.source)
+    text, note = remove_magics(cell.source)
     try:
         return tuple(_statements(cell, text)), note, ""
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -146,7 +146,7 @@ def _parsed(cell: Cell) -> tuple[tuple[_Statement, ...], str, str]:
         return (), note, where
 
 
-def without_magics(source: str) -> tuple[str, str]:
+def remove_magics(source: str) -> tuple[str, str]:
     """The source as Python, line for line, and a note on what was left out, "" if nothing was."""
     first = source.lstrip().partition("\n")[0].strip()
     if first.startswith("%%"):
@@ -204,8 +204,8 @@ def _statements(cell: Cell, text: str) -> Iterator[_Statement]:
             node,
             own,
             _takes(node),
-            frozenset(_bound(node)),
-            frozenset(_used(node, symtable.symtable(own, "", "exec"))),
+            frozenset(_bound_names(node)),
+            frozenset(_used_names(node, symtable.symtable(own, "", "exec"))),
         )
 
 
@@ -227,7 +227,7 @@ def _takes(node: ast.stmt) -> bool:
     return isinstance(node, _TAKEN)
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
+def _bound_names(node: ast.AST) -> Iterator[str]:
     """The names that a statement binds in its notebook, or whose objects it changes by assignment or by a method."""
     if isinstance(node, _DEFINITIONS):
         yield node.name
@@ -246,7 +246,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
         if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and not takes:
             yield _base(child.func)
         if child is not node and isinstance(child, (*_DEFINITIONS, ast.Import, ast.ImportFrom)):
-            yield from _bound(child)
+            yield from _bound_names(child)
 
 
 def _base(node: ast.expr) -> str:
@@ -255,18 +255,18 @@ def _base(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _used(node: ast.AST, table: symtable.SymbolTable) -> Iterator[str]:
+def _used_names(node: ast.AST, table: symtable.SymbolTable) -> Iterator[str]:
     """The names that a statement needs from its notebook."""
     outermost = table.get_type() == "module"
     yield from (one.get_name() for one in table.get_symbols() if one.is_global() or (outermost and one.is_referenced()))
     for inner in table.get_children():
-        yield from _used(ast.Pass(), inner)
+        yield from _used_names(ast.Pass(), inner)
     for child in ast.walk(node):
         if isinstance(child, ast.Constant) and isinstance(child.value, str) and child.value.isidentifier():
             yield child.value  # an annotation in quotes
 
 
-def _needed(name: str, statements: list[_Statement]) -> tuple[tuple[tuple[str, int, str], ...], list[str]]:
+def _select_needed(name: str, statements: list[_Statement]) -> tuple[tuple[tuple[str, int, str], ...], list[str]]:
     """The statements that `name` needs, in their order, and notes on those that were not taken."""
     wanted, size = {name}, 0
     while size < len(wanted):

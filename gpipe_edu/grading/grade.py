@@ -89,20 +89,20 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
     return Class(marks, seeds, handed_in)
 
 
-def one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
+def grade_one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
     """The marks for one file, of the tasks that are in it."""
     data = path.read_bytes()
     file = File(PurePosixPath(path.name), (0.0,), lambda: data)
     found = {key: answer for key, answer in _answers([file], wish.tasks).items() if answer_state(answer) != "missing"}
     outcomes: dict[Question, Outcome] = {}
     with Judges(1, wish.trust, wish.place) as judges:
-        shut(judges, wish)
+        check_confinement(judges, wish)
         for task, outcome in judges.judge(_tasks([found], seeds, lambda question: False)):
             outcomes[task.name] = outcome
     return {key: _mark(answer, outcomes, tuple(seeds), wish) for key, answer in found.items()}
 
 
-def shut(judges: Judges, wish: Wish) -> str:
+def check_confinement(judges: Judges, wish: Wish) -> str:
     """The confinement in force here, in a line. Raises ValueError if it is too weak."""
     if wish.trust:
         return "Not shut here, because of --trust: files, network, signals. Answers run as you."
@@ -159,7 +159,7 @@ def _answers(files: Sequence[File], keys: Sequence[str]) -> dict[str, Found]:
                 books.append(_book(file, keys))
         except Refused as error:
             refusals.append((file, str(error)))
-    return {key: _found(all_exercises()[key], books, refusals) for key in keys}
+    return {key: _choose(all_exercises()[key], books, refusals) for key in keys}
 
 
 def _book(file: File, keys: Sequence[str]) -> _Book:
@@ -170,7 +170,7 @@ def _book(file: File, keys: Sequence[str]) -> _Book:
     return _Book(file, answers, frozenset(key for key in keys if f"{all_exercises()[key].cell}-answer" in named))
 
 
-def _found(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, str]]) -> Found:
+def _choose(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, str]]) -> Found:
     key = exercise.key
     there = [book for book in books if key in book.answers and book.answers[key].state != "missing"]
     if not there:
@@ -231,7 +231,7 @@ def _tasks(
                 question = _question(found, found.answer, seed)
                 if question not in seen and not known(question):
                     seen.add(question)
-                    yield Task(question, found.exercise, found.answer.packed(), seed, tuple(sorted(promises(key))))
+                    yield Task(question, found.exercise, found.answer.pack(), seed, tuple(sorted(promises(key))))
         yield None
 
 
@@ -242,26 +242,26 @@ def _outcomes(
     outcomes: dict[Question, Outcome] = {}
     new: list[Task] = []
 
-    def found() -> Iterator[Task | None]:
+    def read_tasks() -> Iterator[Task | None]:
         for task in _tasks(reading, seeds, lambda question: journal.get(question) is not None):
             if task is not None:
                 new.append(task)
             yield task
         tell(f"{plural(len(new), 'new answer')} to judge.")
 
-    tasks = found()
+    tasks = read_tasks()
     if (first := next(filter(None, tasks), None)) is not None:
         with Judges(wish.jobs, wish.trust, wish.place) as judges:
-            tell(shut(judges, wish))
-            begun = told = monotonic()
+            tell(check_confinement(judges, wish))
+            begun = reported = monotonic()
             for done, (task, outcome) in enumerate(judges.judge(chain([first], tasks)), start=1):
                 if outcome.report is not None:
                     journal.add(task.name, outcome.report)
                 outcomes[task.name] = outcome
                 now, left = monotonic(), len(new) - done
-                if done == 1 or now - told > 5 or (reading.over and not left):
-                    told = now
-                    tell(f"{done} judged, {_left(left, (now - begun) / done) if reading.over else 'and reading on'}")
+                if done == 1 or now - reported > 5 or (reading.over and not left):
+                    reported = now
+                    tell(f"{done} judged, {_rest(left, (now - begun) / done) if reading.over else 'and reading on'}")
     for each in (each for row in reading.answers.values() for each in row.values()):
         if each.answer is not None and each.answer.state == "cut":
             for seed in seeds:
@@ -272,7 +272,7 @@ def _outcomes(
     return outcomes
 
 
-def _left(count: int, seconds: float) -> str:
+def _rest(count: int, seconds: float) -> str:
     """How many are left to be judged, and how long that takes if each takes so many seconds."""
     return f"{count} left, about {count * seconds / 60:.1f} minutes" if count else "0 left"
 

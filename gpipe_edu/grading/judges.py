@@ -192,10 +192,10 @@ class _Worker:
     def _process(self) -> _Running | None:
         with self._lock:
             if self._running is None and not self._over:
-                self._running = self._started()
+                self._running = self._start()
             return self._running
 
-    def _started(self) -> _Running:
+    def _start(self) -> _Running:
         environment = {
             "PATH": os.defpath,
             "LANG": "C.UTF-8",

@@ -115,7 +115,7 @@ def books_in(place: Path, notes: list[str]) -> Iterator[File]:
     try:
         yield from filter(_may_answer, _files(place, notes, None))
     except ValueError as error:
-        yield _shut(PurePosixPath(_readable(place.name)), str(error), notes)
+        yield _make_unreadable(PurePosixPath(_readable(place.name)), str(error), notes)
 
 
 def _is_book(file: File) -> bool:
@@ -129,10 +129,10 @@ def _may_answer(file: File) -> bool:
 
 def _files(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
     """All files but those that editors and systems hide."""
-    return (file for file in _walked(place, notes, out) if not file.path.name.startswith((".", "~$")))
+    return (file for file in _walk(place, notes, out) if not file.path.name.startswith((".", "~$")))
 
 
-def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
+def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
     if place.is_file():
         if not zipfile.is_zipfile(place):
             raise ValueError(f"{place} is a file, but no zip archive; give the folder of all hand-ins")
@@ -149,7 +149,7 @@ def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
             why = f"{folder.name} can't be read: {error.strerror}"
             if folder == place:
                 raise ValueError(why) from None
-            yield _shut(_short(folder, place), why, notes)
+            yield _make_unreadable(_short(folder, place), why, notes)
             continue
         folders = []
         for entry in found:
@@ -166,7 +166,7 @@ def _walked(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
             else:
                 folders.append(path)
                 if path.suffix in _SUFFIXES:
-                    yield _shut(_short(path, place), f"{entry.name} is a folder", notes)
+                    yield _make_unreadable(_short(path, place), f"{entry.name} is a folder", notes)
         waiting += reversed(folders)
 
 
@@ -194,7 +194,7 @@ def _readable(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-def _shut(path: PurePosixPath, why: str, notes: list[str]) -> File:
+def _make_unreadable(path: PurePosixPath, why: str, notes: list[str]) -> File:
     """An archive or folder that can't be read, so that its student is told why."""
 
     def read() -> bytes:
@@ -215,11 +215,11 @@ def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
             if path.suffix.lower() != ".zip":
                 yield File(short, (about.st_mtime,), partial(bytes_of, path))
             elif about.st_size > 50 * LARGEST:
-                yield _shut(short, f"{short.name} is too large an archive, and is not read", notes)
+                yield _make_unreadable(short, f"{short.name} is too large an archive, and is not read", notes)
             else:
                 yield from _in_archive(bytes_of(path, 50 * LARGEST), short, notes, 2)
     except Refused as error:
-        yield _shut(short, str(error), notes)
+        yield _make_unreadable(short, str(error), notes)
 
 
 def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) -> Iterator[File]:
@@ -246,14 +246,14 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
         if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", str(path)):
             why = f"{member.filename}: a path that leads out of the archive"
             if name.name and path.suffix in _SUFFIXES:
-                yield _shut(inside / path.name, why, notes)
+                yield _make_unreadable(inside / path.name, why, notes)
             else:
                 notes.append(why)
         elif path.suffix.lower() == ".zip":
             room -= 1
             if room == -1:
                 why = f"{path.name} is an archive too deep in others, or beside too many, and is not read"
-                yield _shut(inside / path, why, notes)
+                yield _make_unreadable(inside / path, why, notes)
             if room < 0:
                 continue
             try:
@@ -261,7 +261,7 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
                     inner = _member(archive, member, 2 * LARGEST)()
                     yield from _in_archive(inner, inside / path, notes, depth + 1)
             except Refused as error:
-                yield _shut(inside / path, str(error), notes)
+                yield _make_unreadable(inside / path, str(error), notes)
         else:
             yield File(inside / path, tuple(map(float, member.date_time)), _member(archive, member))
 
@@ -316,12 +316,12 @@ def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]
 
     heads = list(map(head, books))
     if all(heads) and all(map(_MOODLE.fullmatch, heads)):
-        return "Moodle's: NAME_NUMBER_assignsubmission_file", _namesakes_apart(_MOODLE, head, files)
+        return "Moodle's: NAME_NUMBER_assignsubmission_file", _by_name(_MOODLE, head, files)
     if all(heads) and all(map(_GRADESCOPE.fullmatch, heads)):
         names = _submitters(file for file in files if len(file.path.parts) == depth + 1)
         return "Gradescope's export", lambda file: names.get(head(file), head(file))
     if all(_CANVAS.fullmatch(top(file)) for file in books):  # files, and archives that hold files
-        return "Canvas': NAME_NUMBER_NUMBER_FILE", _namesakes_apart(_CANVAS, top, files)
+        return "Canvas': NAME_NUMBER_NUMBER_FILE", _by_name(_CANVAS, top, files)
     if not any(heads):
         layout = "notebooks in one folder, named EXERCISE_STUDENT or STUDENT_EXERCISE"
         return layout, lambda file: (_rest(file.path) or _only(place)) if _may_answer(file) else ""
@@ -338,7 +338,7 @@ def _submitter(file: File) -> str:
     return parts[place] if place + 1 < len(parts) else ""
 
 
-def _namesakes_apart(pattern: re.Pattern[str], said: Callable[[File], str], files: list[File]) -> Callable[[File], str]:
+def _by_name(pattern: re.Pattern[str], said: Callable[[File], str], files: list[File]) -> Callable[[File], str]:
     """By the name that a platform gives a file, and by its number, too, where several students have that name."""
     numbers: dict[str, set[str]] = defaultdict(set)
     for file in files:

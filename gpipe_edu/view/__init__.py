@@ -1,8 +1,8 @@
-"""Pictures of schedules and timelines. Nothing is loaded here, so schedules do not wait for a plotting library.
+"""Pictures of schedules and timelines. Nothing is loaded here, so schedules don't wait for a plotting library.
 
-`layout.py` is the one layout of still pictures, a pure function from timelines to pixels; `svg.py` and `figures.py`
+`layout.py` is the single layout of still pictures, a pure function from timelines to pixels; `svg.py` and `figures.py`
 paint it, `text.py` draws for terminals, `plots.py` has the plots of lessons. `palette.py` has all colours. A picture
-cannot ask the page it will stand on, so `theme.py` reads which theme JupyterLab was set to; where JupyterLab follows
+cannot ask the page that will show it, so `theme.py` reads which theme JupyterLab was set to; where JupyterLab follows
 the system's theme instead, pictures stay light.
 
 `gantt/` is the explorer: it turns timelines into a *spec*, plain numbers with every figure and dependency worked out,

@@ -1,4 +1,4 @@
-"""Timelines under each other on one time axis: only then does the eye see which step is shorter.
+"""Timelines one above the other on one time axis, so that one can see which step is shorter.
 
 A chart stretched to the full width hides its makespan, and a bubble alone misleads: a schedule that recomputes can idle
 less and still take longer.

@@ -40,14 +40,14 @@ def memory_curve(
         ax = new_figure(9, 4).add_subplot()
     shown = time_unit(timeline.unit, timeline.makespan)
     named_every = -(-timeline.devices // 8)
-    # The lightest colour can't be seen by day, nor the darkest ones by night.
+    # The lightest colour can't be seen on light paper, nor the darkest ones on dark.
     scale, left_out = ("viridis", 1) if theme_under(ax) == "light" else ("viridis_r", 2)
     colours = mpl.colormaps[scale].resampled(timeline.devices + left_out)
     for (device, level), dashes in zip(enumerate(levels), cycle(("-", "--", "-.", ":")), strict=False):
         steps = [(timeline.start, 0.0), *level, (timeline.end, 0.0)]
         times = [(time - timeline.start) * shown.scale for time, _ in steps]
         held = [amount for _, amount in steps]
-        # The colours run from the first device to the last, so some names are enough where all would hide the lines.
+        # The colours run from the first device to the last, so a few names are enough where all would hide the lines.
         named = device % named_every == 0 or device == timeline.devices - 1
         label = f"device {device}, at most {max(held):g}" if named else f"_device {device}"
         ax.step(times, held, dashes, where="post", color=colours(device), linewidth=2.5, label=label)
@@ -58,7 +58,7 @@ def memory_curve(
     ax.margins(x=0.01)
     if all(held == int(held) for level in levels for _, held in level):
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    # On axes of somebody else's figure nobody has left room for a legend outside.
+    # A figure made by the caller has no room for a legend outside of its axes.
     place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if own else {"loc": "best"}
     ax.legend(fontsize=11, frameon=not own, **place)
     dress(ax)

@@ -1,10 +1,10 @@
 """The same picture with matplotlib: for PNG files, papers and figures with other plots beside it.
 
 It paints the layout that the SVG paints, in its pixels, so the axes of a drawn chart count pixels, not time. The two
-painters stay apart because one cannot stand for the other. The SVG needs nothing installed, in a browser neither, and
-names each op for a screen reader; here each kind is one collection, because thousands of patches take seconds, and a
-picture can stand on axes beside other plots. matplotlib's own SVG has no names, and a PNG made of ours would need one
-more renderer. What both could get wrong is decided once: where things are in `layout`, their colours in `palette`.
+painters stay separate because neither can replace the other. The SVG needs nothing installed, not even in a browser,
+and names each op for a screen reader; here each kind is one collection, because thousands of patches take seconds, and
+a picture can be drawn on axes beside other plots. matplotlib's own SVG has no names, and making a PNG of ours would
+need another renderer. What both could get wrong is decided once: positions in `layout`, colours in `palette`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def draw(
             width *= shrunk
             picture = layout(timeline, width=width, memory=memory, title=title, critical_path=critical_path)
     if ax is None:
-        from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
+        from matplotlib import pyplot  # in a notebook only pyplot figures show themselves, so pyplot is used only here
 
         ax = _fill(pyplot.figure(figsize=_figsize(picture)), ground_of("light"))
     return paint(picture, ax)
@@ -82,9 +82,9 @@ def to_png(
 
 
 def png(picture: Layout, dpi: float = 150, theme: str = "light") -> bytes:
-    """`picture` as a PNG file. No pyplot: nothing has to be closed, and a thread or a server may do it."""
+    """`picture` as a PNG file. Without pyplot, so that nothing has to be closed and threads and servers may call it."""
     file = io.BytesIO()
-    # A notebook's own settings must not move what the layout has placed.
+    # A notebook's settings must not move what the layout has placed.
     with mpl.rc_context(
         {"savefig.bbox": "standard", "figure.constrained_layout.use": False, "figure.autolayout": False}
     ):
@@ -96,7 +96,7 @@ def png(picture: Layout, dpi: float = 150, theme: str = "light") -> bytes:
 
 
 def paint(picture: Layout, ax: Axes, theme: str = "light") -> Axes:
-    """Paint `picture` on `ax`, as large as fits, in its own proportions."""
+    """Paint `picture` on `ax`, as large as fits, keeping its proportions."""
     ground = ground_of(theme)
     inches = _inches(ax)
     points = min(inches[0] / picture.width, inches[1] / picture.height) * 72
@@ -190,7 +190,7 @@ def _paint_lines(picture: Layout, ax: Axes, points: float, ground: Ground) -> No
 
 
 def _paint_stuck(picture: Layout, ax: Axes, points: float, ground: Ground) -> None:
-    """What never runs, what breaks a rule, and the arrows of the rule."""
+    """Paint what never runs, what breaks a rule, and the arrows of the rule."""
     samples = [_corners(s.x, s.y, s.width, s.height) for s in picture.swatches if s.kind == "stuck"]
     for wrong, colour, width in ((False, ground.faint, 1.2), (True, ground.alarm, 2.5)):
         for filled in (True, False):

@@ -1,4 +1,4 @@
-"""A page is an HTML file with its CSS and JS beside it, not a string in Python: editors and linters know those."""
+"""Pages are HTML files with CSS and JS beside them, not strings in Python, so that editors and linters know them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from string import Template
 
 
 def fill(module: str, **parts: str) -> str:
-    """The page that lies beside the Python file `module` and is named as it is, with HTML for each $word in it.
+    """The page beside the Python file `module` and with its name, with HTML for each $word in it.
 
     $style and $script are the .css and the .js of the same name, unless they are among `parts`. Raises KeyError for a
     word that is not given.

@@ -1,7 +1,8 @@
-"""Where everything stands in a picture: a pure function from timelines to pixels.
+"""Where everything is in a picture: a pure function from timelines to pixels.
 
 Every drawer paints this and adds nothing, so the SVG and the matplotlib figure cannot drift apart, and what a picture
-shows can be tested without looking at one. Several timelines share one time axis: only then do lengths compare.
+shows can be tested without looking at one. Several timelines share one time axis, so that their lengths can be
+compared.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def layout(
 ) -> Layout:
     """The picture of one or several timelines, `width` pixels wide and as high as it needs to be.
 
-    A schedule that cannot run is drawn as far as it goes, a diagram that cannot be with arrows for what it breaks.
-    memory: under every lane, the micro-batches whose activations are there. title: instead of the timeline's name
-    (with several timelines: instead of every name). critical_path: draw the chain of ops that sets the makespan.
+    A schedule that cannot run is drawn as far as it goes, an impossible diagram with arrows for the rules it breaks.
+    memory: under every lane, the micro-batches whose activations are held. title: instead of the timeline's name (with
+    several timelines: instead of every name). critical_path: draw the chain of ops that sets the makespan.
 
     Raises ValueError for no timeline, a width below 320, or timelines in different units.
     """
@@ -69,7 +70,7 @@ def layout(
     left = EDGE + max(text_width(line, font) for line, font in names) + 8
     right = width - EDGE - text_width(_peaks_title(width), NOTE) - 20
     sheet = Sheet(width, left, right, 0, (right - left) / longest if longest else 0, thin)
-    # One scale for all strips of a picture: strips of the same height would else mean different amounts.
+    # One scale for all strips of a picture, so that equal heights mean equal amounts.
     tallest = max((held for rows in levels.values() for row in rows for _, held in row), default=0)
     for number, each in enumerate(drawn):
         if number:
@@ -92,7 +93,7 @@ def layout(
 
 
 def refuse(timelines: Sequence[Timeline | Standstill], width: float = LEAST_WIDTH) -> None:
-    """Raises ValueError for what cannot be drawn: no timeline, too little width, or no common time axis."""
+    """Raise ValueError for what cannot be drawn: no timeline, too little width, or no common time axis."""
     if not timelines:
         raise ValueError("there is no timeline to draw; give at least one")
     if width < LEAST_WIDTH:
@@ -116,7 +117,7 @@ def _lane_names(timelines: Sequence[Timeline | Standstill], thin: bool) -> list[
 
 
 def _stage_note(device: int, stages: Sequence[int]) -> str:
-    """The stages of a device, where its number does not say them already."""
+    """The stages of a device, unless they follow from its number."""
     if list(stages) in ([], [device]):
         return ""
     listed = ", ".join(map(str, stages)) if len(stages) <= 4 else f"{stages[0]}, {stages[1]}, … {stages[-1]}"
@@ -194,7 +195,7 @@ def _row(sheet: Sheet, timeline: Timeline, device: int, height: float, recompute
 
 
 def _links(sheet: Sheet, timeline: Timeline, device: int) -> None:
-    """A row for each link on which the device sends, with what it carries."""
+    """Add a row for each link on which the device sends, with its messages."""
     for target, messages in timeline.links[device].items():
         y = sheet.y + (LINK - WIRE) / 2
         sheet.words.append(Words("note", sheet.left - 8, sheet.y + LINK / 2, link_note(target), LINK_NOTE, "end"))
@@ -205,7 +206,7 @@ def _links(sheet: Sheet, timeline: Timeline, device: int) -> None:
 
 
 def link_note(target: int) -> str:
-    """What stands beside the row of a link."""
+    """The label of the row of a link."""
     return f"link to {target}"
 
 
@@ -246,12 +247,12 @@ def _strip(
 
 
 def _holds(level: Sequence[tuple[float, float]]) -> str:
-    """What stands beside a memory strip."""
+    """The label of a memory strip."""
     return f"holds ≤ {amount(max((held for _, held in level), default=0))}"
 
 
 def _peaks_title(width: float) -> str:
-    """What stands above the numbers behind the lanes; a narrow picture has room for one word."""
+    """The heading of the numbers behind the lanes; a narrow picture has room for one word."""
     return "peak" if width < 480 else "peak in flight"
 
 

@@ -1,4 +1,4 @@
-"""How wide text will be, so that labels can be left out and lines wrapped before anybody has loaded a font.
+"""How wide text will be, so that labels can be left out and lines wrapped without loading a font.
 
 The widths are those of a wide face (DejaVu Sans), so text that fits here fits in Helvetica or Arial as well.
 """
@@ -38,14 +38,14 @@ def label_font(label: str, width: float) -> float:
 def wrap(pieces: Iterable[str], font: float, width: float) -> list[str]:
     """The pieces joined by dots, on as many lines as it takes to stay within `width` pixels.
 
-    A piece is never torn apart, so one that is too long for a line alone is shortened with an ellipsis.
+    A piece is never split, so one that is too long for a line is shortened with an ellipsis.
     """
     most = max(2, int(width / (_AVERAGE * font)))
     return fill([piece if len(piece) <= most else piece[: most - 1] + "…" for piece in pieces], most, _DOT)
 
 
 def fill(pieces: Sequence[str], most: int, joint: str) -> list[str]:
-    """The pieces on lines of at most `most` characters, none torn apart."""
+    """The pieces on lines of at most `most` characters, none split."""
     lines: list[str] = []
     for piece in pieces:
         if lines and len(lines[-1]) + len(joint) + len(piece) <= most:

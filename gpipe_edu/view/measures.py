@@ -1,4 +1,4 @@
-"""What a picture says in words and numbers, worked out once so that every drawer prints the same figures."""
+"""The words and numbers of a picture, computed once so that every painter prints the same figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TimeUnit(NamedTuple):
     unit: str
 
     def show(self, time: float) -> str:
-        """A length of time in words: "33", or "1.24 ms"; nobody measures to more than three digits, plans are exact."""
+        """A length of time in words: "33", or "1.24 ms"; three digits for measured times, plans are exact."""
         number, digits = time * self.scale, 3 if self.unit else 6
         return f"{number:.{max(digits, len(str(int(number))))}g} {self.unit}".strip()
 
@@ -85,7 +85,7 @@ def chunked(timeline: Timeline) -> bool:
 
 
 def updates(timeline: Timeline) -> bool:
-    """Whether an update ends the step: forwards alone, as for a prediction, leave no gradients to update with."""
+    """Whether an update ends the step: forward passes alone, as in inference, leave no gradients to update with."""
     return any(span.op.kind in FINISHES for span in timeline.spans)
 
 
@@ -119,12 +119,12 @@ def figures(timeline: Timeline, shown: TimeUnit) -> list[str]:
 
 
 def amount(held: float) -> str:
-    """What a device holds, in words: whole micro-batches as they are, parts of them to three digits."""
+    """What a device holds, in words: whole micro-batches exactly, fractions to three digits."""
     return f"{held:.{max(3, len(str(int(held))))}g}"
 
 
 def fullest(timeline: Timeline, peak: float) -> str:
-    """The memory of the fullest device, `peak` micro-batches; where stages recompute, the inputs they keep as well."""
+    """The memory of the fullest device, `peak` micro-batches; where stages recompute, also the inputs they store."""
     words = f"{amount(peak)} {'micro-batch' if peak == 1 else 'micro-batches'}"
     if chunked(timeline):
         words += " (all stages of a device)"

@@ -1,8 +1,8 @@
-"""One place for colours, so that no drawer invents its own and one test can guard them all.
+"""All colours in one place, so that one test can check them.
 
 Fills are told apart under three kinds of colour blindness and in grey print; a second cue (dots, a dashed outline, a
-hatch, the letter) serves whoever cannot use colour at all. An input gradient is drawn as the backward it is half of. A
-checkpointed backward has no colour of its own: it is painted as a recompute part and a backward part.
+hatch, the letter) serves those who cannot use colour at all. An input gradient is drawn as the backward it is half of.
+A checkpointed backward has no colour of its own: it is painted as a recompute part and a backward part.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Paint(NamedTuple):
-    """How one kind of op is painted: colours as "#RRGGBB", and the cue that is left without colour."""
+    """How one kind of op is painted: colours as "#RRGGBB", and the cue that works without colour."""
 
     fill: str
     text: str
@@ -31,7 +31,7 @@ PAINTS: Final[dict[str, Paint]] = {
 
 class Ground(NamedTuple):
     """The picture around the ops: background, text and heavy bars, lesser text, the hatch of bubbles, the memory in
-    use, and what breaks a rule. Ops keep their colours, so that a legend learned by day still holds by night.
+    use, and what breaks a rule. Ops have the same colours in both themes, so that the legend is learned once.
     """
 
     paper: str

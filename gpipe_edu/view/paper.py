@@ -1,6 +1,6 @@
-"""What a plot stands on: a new figure has the theme of the notebook, and all that is drawn later can be read on it.
+"""The paper under a plot: a new figure has the theme of the notebook, and what is drawn later is readable on it.
 
-A plot on axes of somebody else takes their figure as it is, so what is drawn asks the paper and not the notebook.
+A plot on the caller's axes leaves their figure as it is, so colours follow the paper and not the notebook.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def new_figure(width: float, height: float) -> Figure:
     """A pyplot figure, in inches, on paper of the notebook's theme."""
-    from matplotlib import pyplot  # only pyplot shows a figure by itself in a notebook, so only here
+    from matplotlib import pyplot  # in a notebook only pyplot figures show themselves, so pyplot is used only here
 
     return pyplot.figure(figsize=(width, height), layout="constrained", facecolor=GROUNDS[notebook_theme()].paper)
 

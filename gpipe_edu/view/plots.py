@@ -1,7 +1,7 @@
-"""Curves, bars, points and images for lessons: three lines of a lesson's own, and the look is the same everywhere.
+"""Curves, bars, points and images for lessons, in few lines and with the same look everywhere.
 
-Whoever wants to add to one gives the axes to draw on; `panels` makes some side by side. Colours and markers differ, so
-print and colour blindness lose nothing.
+To add to a plot, pass the axes to draw on; `panels` makes several side by side. Both colours and markers differ, so
+plots survive grey print and colour blindness.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def plot_lines(
         every: int | list[int] = [] if name in against else len(x) // 10 if len(x) >= _DENSE else 1
         ax.plot(x, values, color=colour, linewidth=2, marker=marker, markevery=every, label=name)
         if name in against:
-            # One at the very edge is seen whole, if not all beyond the edge is to be left out.
+            # A marker at the very edge is shown whole, unless all beyond the edge is to be left out.
             ax.plot(x, against[name], color=colour, marker=marker, markersize=9, linestyle="", clip_on=bool(within))
         if limits and name in limits:
             ax.axhline(limits[name], color=colour, linestyle="--")
@@ -243,7 +243,7 @@ def panels(count: int) -> list[Axes]:
 
 
 def _label_look(stacked: bool, fill: str, ground: Ground) -> dict[str, Any]:
-    """Where a bar's number stands: over the bar, or within it if another one may stand on top."""
+    """Where a bar's number goes: above the bar, or inside it if another one may be stacked on top."""
     if not stacked:
         from matplotlib.patheffects import withStroke  # a limit may run through the number
 
@@ -262,20 +262,20 @@ def _fit(count: int, series: Mapping[str, Sequence[Any]]) -> None:
 
 
 def _name_beside(ax: Axes, points: Mapping[str, tuple[float, float]], named: Sequence[str]) -> None:
-    """Each name on that side of its dot where it is inside the axes and hides least of the other dots and names."""
+    """Put each name on the side of its dot where it is inside the axes and hides least of the other dots and names."""
     from matplotlib.transforms import Bbox
 
     ax.margins(x=0.15)
     ink = ground_under(ax).ink
     if figure := ax.get_figure(root=True):
-        figure.draw_without_rendering()  # before that nobody knows where on the picture a dot is
+        figure.draw_without_rendering()  # before that, the dots' positions in the picture are unknown
     places = ax.transData.transform(list(points.values()))
     taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in places]
 
     def write(name: str, side: dict[str, Any]) -> Annotation:
         return ax.annotate(name, points[name], textcoords="offset points", fontsize=11, color=ink, **side)
 
-    def hidden(name: str, side: dict[str, Any]) -> int:
+    def count_hidden(name: str, side: dict[str, Any]) -> int:
         tried = write(name, side)
         box = tried.get_window_extent()
         tried.remove()
@@ -283,7 +283,7 @@ def _name_beside(ax: Axes, points: Mapping[str, tuple[float, float]], named: Seq
         return int(box.count_overlaps(taken)) + (not inside)
 
     for name in named:
-        best = min(_SIDES, key=partial(hidden, name))
+        best = min(_SIDES, key=partial(count_hidden, name))
         taken.append(write(name, best).get_window_extent())
 
 
@@ -308,10 +308,10 @@ def _finish(ax: Axes, across: str, up: str, title: str, *, legend: str) -> None:
     ax.tick_params(labelsize=11)
     ax.tick_params(axis="x", labelsize=11 if len(ax.get_xticks()) <= _NAMED else 9)
     if ax.get_yscale() == "linear" and ax.dataLim.y0 >= 0:
-        ax.set_ylim(bottom=0, auto=None)  # what another panel on this scale draws must still fit
+        ax.set_ylim(bottom=0, auto=None)  # plots in other panels on this scale must still fit
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
-    if legend == "above":  # where bars stand, there is no room inside
+    if legend == "above":  # among bars there is no room
         ax.legend(fontsize=11, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
     elif legend:
         ax.legend(fontsize=11, frameon=False)

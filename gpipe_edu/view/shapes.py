@@ -1,7 +1,6 @@
-"""What a picture is made of: plain data in pixels, y downwards, that says where things are and not how to paint them.
+"""The parts of a picture: plain data in pixels, y downwards, that says where things are and not how to paint them.
 
-Nothing else stands between the arithmetic of the layout and the drawers, so a drawer has no numbers of its own to get
-wrong.
+This is the whole interface between layout and painters, so a painter has no arithmetic of its own to get wrong.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Wire(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it is painted as: a checkpointed backward sends its backward's gradient."""
+        """The kind as which it is painted: a checkpointed backward sends its backward's gradient."""
         return "B" if self.op.kind == "C" else self.op.kind
 
 
@@ -122,7 +121,7 @@ class Outline(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """From an op to one that it waits for, head at the last point; turn: it only stands behind that one."""
+    """From an op to one that it waits for, head at the last point; turn: it only comes after that one on its device."""
 
     points: tuple[Point, ...]
     turn: bool

@@ -1,4 +1,4 @@
-"""A picture while it grows: where the next line goes, what is there so far, and the sizes that all of it keeps to."""
+"""A picture under construction: where the next line goes, its parts so far, and the sizes common to all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINK, WIRE, LINK_NOTE = 12, 8, 11
 
 @dataclass
 class Sheet:
-    """The picture while it grows: where the next line goes, and what is there so far."""
+    """The picture under construction: where the next line goes, and its parts so far."""
 
     width: float
     left: float
@@ -39,16 +39,16 @@ class Sheet:
     words: list[Words] = field(default_factory=list)
 
     def x(self, time: float) -> float:
-        """Where `time` stands on the axis that all timelines share."""
+        """The position of `time` on the axis that all timelines share."""
         return self.left + (time - self.origin) * self.scale
 
     def write(self, role: Role, line: str, font: float) -> None:
-        """A line of text at the left margin, and on to the next one."""
+        """Add a line of text at the left margin, and move on to the next one."""
         self.words.append(Words(role, EDGE, self.y + font / 2, line, font))
         self.y += font * 1.4
 
     def freeze(self, summary: str) -> Layout:
-        """The picture as it is now, which `summary` tells in words."""
+        """The picture as it is now; `summary` says in words what it shows."""
         whole: dict[str, Any] = {"width": self.width, "height": self.y + EDGE / 2, "summary": summary}
         whole |= {name: tuple(getattr(self, name)) for name in Layout._fields if name not in whole}
         return Layout(**whole)

@@ -1,7 +1,7 @@
-"""Where things stand in the picture of a schedule that cannot run: what has run, what never will, and why, as arrows.
+"""The picture of a schedule that cannot run: what has run, what never will, and why, as arrows.
 
-A deadlock is a circle, so it is drawn as one: an arrow from each op to the one it waits for, and a dashed one from
-there to the op that stands in front of it. The sentence above is broken where its parts end, never inside a word.
+A deadlock is a cycle, so it is drawn as one: an arrow from each op to the one it waits for, and a dashed one from there
+to the op that comes before it. The sentence above is wrapped between its parts, never inside a word.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def sentence(sheet: Sheet, message: str) -> None:
 
 
 def outlines(sheet: Sheet, still: Standstill, top: float, height: float) -> None:
-    """The ops that never run, and what breaks the rule, with the lanes from `top` on; and the arrows."""
+    """Add the ops that never run, and what breaks the rule, with the lanes from `top` on; and the arrows."""
     place = {span: at(sheet, span, top, height) for span in (*still.ran, *still.stuck, *still.absent)}
     several = [len({span.op.stage for span in still.row(device)}) > 1 for device in range(still.devices)]
     for span in (*still.stuck, *still.absent):
@@ -60,7 +60,7 @@ def outlines(sheet: Sheet, still: Standstill, top: float, height: float) -> None
 
 
 def conflicts(sheet: Sheet, drawing: Timeline, boxes: Sequence[Box]) -> None:
-    """Arrows over a drawing that cannot be, each from an op to one that it needs and that ends too late."""
+    """Add arrows to an impossible drawing, each from an op to one that it needs and that ends too late."""
     place = {(box.device, box.op): (box.x, box.y, box.width, box.height) for box in boxes}
     found = contradiction_arrows(drawing)[:MOST_ARROWS]
     for span in dict.fromkeys(arrow.start for arrow in found):
@@ -70,7 +70,7 @@ def conflicts(sheet: Sheet, drawing: Timeline, boxes: Sequence[Box]) -> None:
 
 
 def at(sheet: Sheet, span: Span, top: float, height: float) -> Place:
-    """Where an op stands."""
+    """The position of an op."""
     return sheet.x(span.start), top + span.device * (height + GAP), (span.end - span.start) * sheet.scale, height
 
 
@@ -86,7 +86,7 @@ def arrow(start: Place, end: Place, *, turn: bool = False) -> Arrow:
     # Past a lane in between, off the middle, where the names of its ops are.
     share = 0.8 if abs(to_y - y) > height + GAP else 0.5
     middle, to_middle = x + share * width, to_x + share * to_width
-    # Where lanes stand close, an arrow begins and ends inside of their boxes, or nothing of it would be seen.
+    # Where lanes are close, an arrow begins and ends inside their boxes, or it could not be seen.
     inset = 0 if abs(to_y - y) - height >= 2 * _BEND else height / 4
     points: Sequence[Point]
     if y == to_y:

@@ -29,7 +29,7 @@ def render_stuck(still: Standstill, width: int = 100) -> str:
 
 
 def stuck_lanes(still: Standstill, width: int = 100) -> str:
-    """The same without the sentence."""
+    """The lines without the sentence."""
     lines: list[str] = []
     for device in range(still.devices):
         name = f"device {device}  "

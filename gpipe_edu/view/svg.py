@@ -1,8 +1,8 @@
 """The picture as SVG: sharp at every size, needs nothing installed, and its text can be read by a screen reader.
 
-It is self-contained (no font, script or address outside) and brings its own paper, white or dark, so that no page
-swallows the ink. The same picture is always the same text: its pattern names come from what it shows, and so two
-pictures on one page do not borrow each other's patterns. Why `figures.py` is a painter of its own is said there.
+It is self-contained (no external font, script or address) and has its own background, white or dark, so that it is
+readable on any page. Equal pictures are equal texts: pattern names are derived from the content, so two pictures on one
+page do not share patterns. `figures.py` says why it is a separate painter.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def paint(picture: Layout, theme: str = "light") -> str:
         *_patterns(mark, ground),
         f'<rect class="paper" width="100%" height="100%" fill="{ground.paper}"/>',
         *_idles(picture, mark),
-        *(_merged(picture.boxes, mark) if len(picture.boxes) >= MOST_RECTS else _single(picture.boxes, mark, ground)),
+        *(_merge(picture.boxes, mark) if len(picture.boxes) >= MOST_RECTS else _single(picture.boxes, mark, ground)),
         *(_label(box) for box in picture.boxes if box.label),
         *_wires(picture, mark),
         *_rest(picture, ground),
@@ -95,7 +95,7 @@ def _patterns(mark: str, ground: Ground) -> Iterator[str]:
 
 
 def _look(kind: str, mark: str, thin: bool = False) -> str:
-    """The attributes that paint one kind; thin boxes get thin outlines, or nothing of them would be left."""
+    """The attributes that paint one kind; thin boxes get thin outlines, which would else cover them."""
     colours = PAINTS[kind]
     fill = f"url(#dots-{kind}-{mark})" if colours.dotted else colours.fill
     dashes = ' stroke-dasharray="3 2"' if colours.dotted and not thin else ""
@@ -117,7 +117,7 @@ def _area(x: float, y: float, width: float, height: float) -> str:
 
 
 def _single(boxes: Iterable[Box], mark: str, ground: Ground) -> Iterator[str]:
-    """A group per op, whose title browsers show on hover."""
+    """One group per op, whose title browsers show on hover."""
     for box in boxes:
         kind, micro_batch, stage = box.op
         name = f"{box.op.label}: {KINDS[kind]} of micro-batch {micro_batch}, stage {stage}, device {box.device}"
@@ -135,7 +135,7 @@ def _parts(parts: Sequence[Part], y: float, height: float, mark: str, ground: Gr
         yield _rect(parts[0].x, y, width, height, line)
 
 
-def _merged(boxes: Sequence[Box], mark: str) -> Iterator[str]:
+def _merge(boxes: Sequence[Box], mark: str) -> Iterator[str]:
     areas: dict[tuple[str, str], list[str]] = defaultdict(list)
     for box in boxes:
         for part in box.parts:
@@ -151,7 +151,7 @@ def _wires(picture: Layout, mark: str) -> Iterator[str]:
 
 
 def _label(box: Box) -> str:
-    """On a checkpointed backward the letters stand on the backward part; among dots they get a clear rim."""
+    """On a checkpointed backward the letters are on the backward part; among dots they get a clear rim."""
     part = box.parts[-1]
     look = PAINTS[part.kind]
     rim = f' stroke="{look.fill}" stroke-width="4" paint-order="stroke"' if look.dotted else ""
@@ -230,7 +230,7 @@ def _swatch(swatch: Swatch, mark: str, ground: Ground) -> Iterator[str]:
     elif swatch.kind in ("wait", "turn"):
         yield from _arrow(((x, y + height / 2), (x + width, y + height / 2)), swatch.kind == "turn", ground)
     elif swatch.kind == "wire":
-        return  # stands among the wires
+        return  # drawn among the wires
     elif swatch.kind == "path":
         yield from _path(((x, y + height / 2), (x + width, y + height / 2)), ground)
     else:

@@ -3,8 +3,8 @@
     device 0  F0 F1 B1-- B0--
     device 1  ...F0 F1 ...       idle time is dotted, and a column always means the same time on every line
 
-Where the labels do not fit, letters stand alone, and where even those do not, a column shows what took most of its
-time. A dash goes on with the op on its left.
+Where the labels do not fit, only letters are shown, and where even those do not, a column shows what took most of its
+time. A dash continues the op on its left.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def render_text(timeline: Timeline, width: int = 100, color: bool = False) -> st
 
 
 def in_text(drawn: Timeline | Standstill, width: int = 100) -> str:
-    """A timeline as a chart, or a schedule that cannot run with what stops it."""
+    """A timeline as a chart, or a schedule that cannot run with the reason."""
     return render_stuck(drawn, width) if isinstance(drawn, Standstill) else render_text(drawn, width)
 
 
@@ -71,7 +71,7 @@ def _lanes(timeline: Timeline, room: int) -> Iterator[list[Stretch]]:
     shortest = min((span.end - span.start for span in timeline.spans if span.end > span.start), default=0)
     most = room / timeline.makespan if timeline.makespan else 0
     letters = max(len(span.op.label) for span in timeline.spans)
-    # A whole number of columns per shortest op keeps equal ops equally wide.
+    # A whole number of columns for the shortest op keeps equal ops equally wide.
     columns = int(shortest * most * (1 + NOISE))
     scale = min(columns, max(4, letters + 1)) / shortest if columns else most
     for device in range(timeline.devices):
@@ -82,7 +82,7 @@ def _lanes(timeline: Timeline, room: int) -> Iterator[list[Stretch]]:
 
 
 def _ops(timeline: Timeline, device: int, scale: float, letters: int, columns: int) -> list[Stretch]:
-    """Every op for itself, where the shortest has `columns`, at least one; a blank ends it where labels leave room."""
+    """Every op separately, where the shortest has `columns`, at least one; a blank ends it where labels leave room."""
     stretches, here, end = [], 0, " " if columns > letters else ""
     for span in timeline.row(device):
         first, last = (_column(time - timeline.start, scale) for time in (span.start, span.end))

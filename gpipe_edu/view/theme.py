@@ -1,7 +1,7 @@
-"""Is the notebook dark? A picture cannot ask the page it will stand on, so it asks what its reader has chosen.
+"""Whether the notebook is dark: a picture cannot ask the page that will show it, so it asks for its reader's setting.
 
-JupyterLab writes the chosen theme into a settings file, which the kernel can read where both run on one machine. Where
-nothing is found pictures are light, on paper of their own.
+JupyterLab writes the chosen theme into a settings file, which the kernel can read where both run on one machine.
+Otherwise pictures are light, on a background of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CHOSEN: Final = re.compile(r'^\s*"theme"\s*:\s*"([^"]*)"', re.MULTILINE)
 
 
 def notebook_theme() -> str:
-    """ "dark" if JupyterLab was set to a theme that is called so, else "light"."""
+    """ "dark" if JupyterLab was set to a theme with that word in its name, else "light"."""
     jupyter = Path(os.environ.get("JUPYTER_CONFIG_DIR", "~/.jupyter")).expanduser()
     folder = Path(os.environ.get("JUPYTERLAB_SETTINGS_DIR", jupyter / "lab" / "user-settings"))
     try:

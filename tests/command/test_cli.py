@@ -85,7 +85,7 @@ def test_environment_finds_the_course_ready_here(run):
 
 
 def test_environment_exits_with_1_where_something_is_missing(run, monkeypatch):
-    monkeypatch.setattr("gpipe_edu.course.environment._installed", lambda name: "" if name == "jupyterlab" else "99")
+    monkeypatch.setattr("gpipe_edu.course.environment._find_version", lambda name: "" if name == "jupyterlab" else "99")
     code, out, _ = run("environment")
     assert code == 1
     assert "Missing: jupyterlab >= 4.2." in out

@@ -18,7 +18,7 @@ def test_everything_the_tests_run_with_is_found():
 
 def test_a_missing_or_old_package_is_named_with_the_way_to_get_it(monkeypatch):
     versions = {"numpy": "1.25.9", "matplotlib": ""}
-    monkeypatch.setattr(environment, "_installed", lambda name: versions.get(name, "99.0"))
+    monkeypatch.setattr(environment, "_find_version", lambda name: versions.get(name, "99.0"))
     bad = {finding.name: finding for finding in environment.look() if finding.required and not finding.ok}
     assert set(bad) == {"numpy >= 1.26", "matplotlib >= 3.10"}
     assert bad["numpy >= 1.26"].found == "1.25.9"
@@ -37,7 +37,7 @@ def test_a_browser_is_asked_for_what_it_can_have(monkeypatch):
 def test_versions_compare_as_numbers(monkeypatch):
     right, wrong = ["2.11.0+cu130", "2.13.0", "3.0rc1"], ["2.9.1", "2.11rc1", "unknown", ""]
     for found, ok in [*((text, True) for text in right), *((text, False) for text in wrong)]:
-        monkeypatch.setattr(environment, "_installed", lambda name, found=found: found if name == "torch" else "99")
+        monkeypatch.setattr(environment, "_find_version", lambda name, found=found: found if name == "torch" else "99")
         torch = next(finding for finding in environment.look() if finding.name.startswith("torch"))
         assert torch.ok is ok, found
 

@@ -187,7 +187,7 @@ def test_a_line_ends_where_python_ends_it_and_nowhere_else(end):
         answer = cut(CLOCK_TASK, read(data, name))
         with pytest.raises(ZeroDivisionError) as caught:
             make(answer.parts, "clock")(1, 1)
-        (line,) = answer.packed().lines([(name, caught.traceback[-1].lineno + 1, "clock")])
+        (line,) = answer.pack().lines([(name, caught.traceback[-1].lineno + 1, "clock")])
         assert (line.number, line.text) == (5, "return 1 / 0")
 
 

@@ -287,8 +287,8 @@ def test_without_a_cage_it_refuses_and_says_what_to_do(monkeypatch):
 
     wish = grade.Wish(("ex02/clock",))
     with pytest.raises(ValueError, match=r"signals would stand open.*--trust"):
-        grade.shut(Open(), wish)
-    assert "run as you" in grade.shut(Open(), wish._replace(trust=True))
+        grade.check_confinement(Open(), wish)
+    assert "run as you" in grade.check_confinement(Open(), wish._replace(trust=True))
 
 
 def test_all_right_answers_pass_in_the_cage(tmp_path):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from . import percent_format
-from .glossary_links import definitions, with_definitions
+from .glossary_links import add_definitions, definitions
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 WORK: Final = ROOT / "work"
@@ -124,9 +124,9 @@ def notebook_text(master: Path, marked: bool = False) -> str:
     cells = []
     known = definitions(master.parents[1] / "docs" / "glossary.md")
     for number, cell in enumerate(percent_format.read(master.read_text(encoding="utf-8"))):
-        source = cell.source if marked else percent_format.without_solution(cell.source)
+        source = cell.source if marked else percent_format.remove_solution(cell.source)
         if cell.kind == "markdown":
-            source = with_definitions(source, known)
+            source = add_definitions(source, known)
         entry: dict[str, Any] = {"cell_type": cell.kind, "id": f"cell-{number:02}", "metadata": cell.metadata}
         if cell.kind == "code":
             entry |= {"execution_count": None, "outputs": []}

@@ -34,7 +34,7 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def with_definitions(text: str, known: Mapping[str, str]) -> str:
+def add_definitions(text: str, known: Mapping[str, str]) -> str:
     """The Markdown with the current definitions as the titles of its links to the glossary."""
     return _LINK.sub(lambda link: "](" + link["target"] + _title(known.get(link["anchor"], "")) + ")", text)
 
@@ -48,7 +48,7 @@ def define_terms(root: Path) -> list[Path]:
         notebook = json.loads(text)
         for cell in notebook["cells"]:
             if cell["cell_type"] == "markdown":
-                cell["source"] = with_definitions("".join(cell["source"]), known).splitlines(keepends=True)
+                cell["source"] = add_definitions("".join(cell["source"]), known).splitlines(keepends=True)
         new = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
         if new != text:
             path.write_text(new, encoding="utf-8")

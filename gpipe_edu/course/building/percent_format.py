@@ -21,7 +21,7 @@ _REGION: Final = re.compile(
 )
 
 
-class Cell(NamedTuple):
+class MasterCell(NamedTuple):
     """One cell: "markdown" or "code", its source, and the metadata of its `# %%` line."""
 
     kind: str
@@ -29,7 +29,7 @@ class Cell(NamedTuple):
     metadata: dict[str, Any]
 
 
-def read(text: str) -> list[Cell]:
+def read(text: str) -> list[MasterCell]:
     """The cells of a master. Raises ValueError, naming the line, for a `# %%` line that can't be read."""
     cells: list[tuple[str, dict[str, Any], list[str]]] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -40,10 +40,10 @@ def read(text: str) -> list[Cell]:
             cells[-1][2].append(line)
         elif line.strip():
             raise ValueError(f"line {number} stands before the first # %% line: {line}")
-    return [Cell(kind, _body(kind, lines), metadata) for kind, metadata, lines in cells]
+    return [MasterCell(kind, _body(kind, lines), metadata) for kind, metadata, lines in cells]
 
 
-def without_solution(source: str) -> str:
+def remove_solution(source: str) -> str:
     """The source with every solution replaced by `raise NotImplementedError`. Raises ValueError for a lone marker."""
     cleared = _REGION.sub(lambda match: f"{match['indent']}raise NotImplementedError\n", source).rstrip("\n")
     if "### BEGIN SOLUTION" in cleared or "### END SOLUTION" in cleared:

@@ -36,27 +36,27 @@ class _Watch:
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
-        self.cell: _Cell | None = None
+        self.cell: _CellRun | None = None
         session = shell.kernel.session
         self.send = session.send
         session.send = self.hear
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_parent=self.forked, after_in_child=self.forget)
+            os.register_at_fork(after_in_parent=self.stop_counting, after_in_child=self.forget)
         shell.events.register("pre_run_cell", self.begin)
         shell.events.register("post_run_cell", self.end)
 
     def begin(self, _: Any) -> None:
         request = self.shell.get_parent()
-        if self.cell and self.cell.asked == _asked(request):
+        if self.cell and self.cell.request_id == _request_id(request):
             self.cell.depth += 1  # a cell run by a cell is part of it to the reader
             return
         if self.cell:
             self.cell.end()
-        self.cell = _Cell(self, request) if _asked(request) else None  # the kernel's own startup is no request
+        self.cell = _CellRun(self, request) if _request_id(request) else None  # the kernel's own startup is no request
 
     def end(self, _: Any) -> None:
         cell = self.cell
-        if cell and cell.asked == _asked(self.shell.get_parent()):
+        if cell and cell.request_id == _request_id(self.shell.get_parent()):
             cell.depth -= 1
             if not cell.depth:
                 self.cell = None
@@ -70,14 +70,14 @@ class _Watch:
         if cell:
             whole = isinstance(msg_or_type, dict)
             kind = msg_or_type["header"]["msg_type"] if whole else msg_or_type
-            if kind in _SPEAKS and _asked(msg_or_type["parent_header"] if whole else parent) == cell.asked:
-                cell.speaks(kind)
+            if kind in _SPEAKS and _request_id(msg_or_type["parent_header"] if whole else parent) == cell.request_id:
+                cell.end_silence(kind)
         return self.send(stream, msg_or_type, content, parent, *rest, **named)
 
-    def forked(self) -> None:
+    def stop_counting(self) -> None:
         """A fork's output bypasses us, and clearing it away would be worse than silence."""
         if self.cell:
-            self.cell.speaks("fork")
+            self.cell.end_silence("fork")
 
     def forget(self) -> None:
         """In a fork: it inherits the session, but neither our thread nor the thread that holds our lock."""
@@ -89,11 +89,11 @@ class _Watch:
         self.send(publisher.pub_socket, kind, content, parent=request, ident=publisher.topic)
 
 
-class _Cell:
+class _CellRun:
     """One run of a cell: a thread counts the seconds until the cell's first output or its end."""
 
     def __init__(self, watch: _Watch, request: Any) -> None:
-        self.watch, self.request, self.asked = watch, request, _asked(request)
+        self.watch, self.request, self.request_id = watch, request, _request_id(request)
         self.depth = 1
         self.began, self.line = time.monotonic(), uuid4().hex
         self.shown = self.spoke = False
@@ -117,7 +117,7 @@ class _Cell:
                 self.shown = True
                 self.watch.tell(kind, content, self.request)
 
-    def speaks(self, kind: str) -> None:
+    def end_silence(self, kind: str) -> None:
         """The next output replaces the line directly, without a flicker."""
         with self.lock:
             self.spoke = True
@@ -127,11 +127,11 @@ class _Cell:
                 self.watch.tell("clear_output", {"wait": kind in _IN_ITS_PLACE}, self.request)
 
     def end(self) -> None:
-        self.speaks("end")
+        self.end_silence("end")
         self.counter.join()
 
 
-def _asked(request: Any) -> Any:
+def _request_id(request: Any) -> Any:
     """The id of a request, given it or its header; None if there is none."""
     return (request.get("header") or request).get("msg_id") if request else None
 

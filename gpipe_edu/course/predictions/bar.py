@@ -48,17 +48,17 @@ class Bar(Question):
             raise ValueError(f"answer is {answer:g}; {self.key} allows a time from 0 to {self.longest:g}")
         return round(answer / self.step) * self.step
 
-    def right(self, kept: Any) -> bool:
+    def right(self, answer: Any) -> bool:
         """Whether it is near enough."""
-        return bool(abs(kept - self.answer) <= self.near)
+        return bool(abs(answer - self.answer) <= self.near)
 
-    def explain(self, kept: Any) -> str:
+    def explain(self, answer: Any) -> str:
         """Both times, and which way the answer was off."""
-        if kept == self.answer:
-            return f"You said {kept:g}, and {kept:g} it is."
-        if self.right(kept):
-            return f"You said {kept:g}, and that is close: it is {self.answer:g}."
-        return f"You said {kept:g}. It is {self.answer:g}. {self.low if kept < self.answer else self.high}"
+        if answer == self.answer:
+            return f"You said {answer:g}, and {answer:g} it is."
+        if self.right(answer):
+            return f"You said {answer:g}, and that is close: it is {self.answer:g}."
+        return f"You said {answer:g}. It is {self.answer:g}. {self.low if answer < self.answer else self.high}"
 
     def offer(self) -> str:
         """What to type."""

@@ -38,9 +38,9 @@ class Choice(Question):
         """The options in this learner's order."""
         return replace(self, order=tuple(option_order.shuffle(self.key, self.options)))
 
-    def as_seen(self, kept: Any) -> str:
+    def as_seen(self, answer: Any) -> str:
         """The letter under which this learner sees an option."""
-        return ascii_uppercase[self._order.index(kept)]
+        return ascii_uppercase[self._order.index(answer)]
 
     def read(self, answer: object) -> str:
         """The option behind a letter as shown, in upper or lower case."""
@@ -51,20 +51,20 @@ class Choice(Question):
             raise ValueError(f"answer is {answer!r}; {self.key} allows {_either(self.options)}")
         return self._order[ascii_uppercase.index(given)]
 
-    def knows(self, kept: object) -> bool:
+    def knows(self, answer: object) -> bool:
         """Whether it is the letter of an option in the file."""
-        return isinstance(kept, str) and kept in self.options
+        return isinstance(answer, str) and answer in self.options
 
-    def right(self, kept: Any) -> bool:
+    def right(self, answer: Any) -> bool:
         """Whether it is the right option."""
-        return bool(kept == self.answer)
+        return bool(answer == self.answer)
 
-    def explain(self, kept: Any) -> str:
+    def explain(self, answer: Any) -> str:
         """Both letters, and what is wrong with a wrong one."""
-        said, right = self.as_seen(kept), self.solution()
-        if self.right(kept):
+        said, right = self.as_seen(answer), self.solution()
+        if self.right(answer):
             return f"You said {said}, and {right} it is."
-        return f"You said {said}. It is {right}. {self.wrong[kept]}"
+        return f"You said {said}. It is {right}. {self.wrong[answer]}"
 
     def offer(self) -> str:
         """The options, one a line."""

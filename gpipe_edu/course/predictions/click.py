@@ -51,16 +51,16 @@ class Click(Question):
             raise ValueError(f"answer is {answer!r}; {self.key} allows {', '.join(names)}")
         return given
 
-    def right(self, kept: Any) -> bool:
+    def right(self, answer: Any) -> bool:
         """Whether it is that op."""
-        return bool(kept == self.answer)
+        return bool(answer == self.answer)
 
-    def explain(self, kept: Any) -> str:
+    def explain(self, answer: Any) -> str:
         """Both ops, and whether it was the device or the op."""
-        if self.right(kept):
-            return f"You clicked `{kept}`, and `{kept}` it is."
-        why = self.other if self._device(kept) == self._device(self.answer) else self.device
-        return f"You clicked `{kept}`. It is `{self.answer}`. {why}"
+        if self.right(answer):
+            return f"You clicked `{answer}`, and `{answer}` it is."
+        why = self.other if self._device(answer) == self._device(self.answer) else self.device
+        return f"You clicked `{answer}`. It is `{self.answer}`. {why}"
 
     def offer(self) -> str:
         """The rows, and what to type."""

@@ -49,15 +49,15 @@ class Curve(Question):
             )
         return [round(value, 2) for value in answer]
 
-    def right(self, kept: Any) -> bool:
+    def right(self, answer: Any) -> bool:
         """Whether it is near enough on average: to nine digits, so a page, which rounds sums differently, agrees."""
-        return round(fmean(abs(value - truth) for value, truth in zip(kept, self.answer, strict=True)), 9) <= self.near
+        return round(fmean(abs(value - true) for value, true in zip(answer, self.answer, strict=True)), 9) <= self.near
 
-    def explain(self, kept: Any) -> str:
+    def explain(self, answer: Any) -> str:
         """Near, or too low or too high on the whole."""
-        if self.right(kept):
+        if self.right(answer):
             return "Your curve is close to the right one."
-        low = round(fmean(kept), 9) < round(fmean(self.answer), 9)
+        low = round(fmean(answer), 9) < round(fmean(self.answer), 9)
         return f"Your curve runs too {'low' if low else 'high'}. {self.low if low else self.high}"
 
     def offer(self) -> str:

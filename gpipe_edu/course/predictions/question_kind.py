@@ -32,20 +32,20 @@ class Question(ABC):
         what is allowed.
         """
 
-    def as_seen(self, kept: Any) -> Any:
+    def as_seen(self, answer: Any) -> Any:
         """A stored answer, as a page shows it and `read` takes it: they differ where options are shuffled."""
-        return kept
+        return answer
 
     def shuffle(self) -> Question:
         """The question in this learner's order, for those kinds that have one."""
         return self
 
     @abstractmethod
-    def right(self, kept: Any) -> bool:
+    def right(self, answer: Any) -> bool:
         """Whether the answer is right, or near enough."""
 
     @abstractmethod
-    def explain(self, kept: Any) -> str:
+    def explain(self, answer: Any) -> str:
         """The answer, the right one and, if they differ, what is wrong with it."""
 
     @abstractmethod
@@ -60,10 +60,10 @@ class Question(ABC):
     def solution(self) -> Any:
         """The right answer, as the widget draws it after a commit: in the form of `as_seen`."""
 
-    def knows(self, kept: object) -> bool:
+    def knows(self, answer: object) -> bool:
         """Whether `answer`, from a learner's file, is an answer to the question in its current form."""
         try:
-            return bool(self.read(kept) == kept)
+            return bool(self.read(answer) == answer)
         except (TypeError, ValueError):
             return False
 

@@ -25,23 +25,23 @@ def write(path: Path, root: Path = ROOT) -> int:
         raise FileNotFoundError(
             2, "the folder exercises/ is not here; a kit is made in the course's repository", str(root)
         )
-    found = sorted(names(root), key=str)
-    known = {str(name) for name in found} | {str(parent) for name in found for parent in name.parents}
+    chosen = sorted(names(root), key=str)
+    known = {str(name) for name in chosen} | {str(parent) for name in chosen for parent in name.parents}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in found:
+        for name in chosen:
             data = (root / name).read_bytes()
             if name.suffix == ".md":
-                data = without_dead_links(data.decode(), name, known).encode()
+                data = remove_dead_links(data.decode(), name, known).encode()
             archive.writestr(entry(f"gpipe_edu_course/{name}"), data)
             if name.parts[0] == "exercises":
                 archive.writestr(entry(f"gpipe_edu_course/{FRESH}/{name.name}"), data)
-    return len(found)
+    return len(chosen)
 
 
-def without_dead_links(text: str, name: PurePosixPath, known: set[str]) -> str:
+def remove_dead_links(text: str, name: PurePosixPath, known: set[str]) -> str:
     """The page, with links to what is not in the kit replaced by their text."""
 
-    def kept(link: re.Match[str]) -> str:
+    def replace(link: re.Match[str]) -> str:
         if re.match(r"\w+:", link[2]):
             return link[0]
         target: list[str] = list(name.parent.parts)
@@ -52,7 +52,7 @@ def without_dead_links(text: str, name: PurePosixPath, known: set[str]) -> str:
                 target.append(part)
         return link[0] if "/".join(target) in known else f"{link[1]} (not in this copy)"
 
-    return _LINK.sub(kept, text)
+    return _LINK.sub(replace, text)
 
 
 def names(root: Path) -> Iterator[PurePosixPath]:

@@ -105,7 +105,7 @@ def share_earned(puzzle: Puzzle, text: str) -> tuple[float, str]:
         return 0.0, found.reasons[0] if found.reasons else "The schedule is not whole."
     ran = tuple(op.micro_batch for op in position.rows[0] if op.kind == "F")
     if ran != puzzle.order:
-        return 0.0, f"Your micro-batches come in the order {_listed(puzzle.order)}; stage 0 runs F of {_listed(ran)}."
+        return 0.0, f"Your micro-batches come in the order {_join(puzzle.order)}; stage 0 runs F of {_join(ran)}."
     share = min(1.0, puzzle.par / found.makespan)
     if found.makespan <= puzzle.par + NOISE:
         return 1.0, f"Makespan {found.makespan:g}: nothing is quicker."
@@ -150,12 +150,12 @@ def sheet(student: str, asked: Sequence[Puzzle]) -> str:
         parts.append(
             f"<h2>Puzzle {number}: {one.K} devices, {one.M} micro-batches</h2><table><tr><th>device</th><th>F</th>"
             f"<th>B</th><th>holds at most</th></tr>{rows}</table><p>The micro-batches come in the order "
-            f"<strong>{_listed(one.order)}</strong>.</p><p>To try an answer:</p><pre>{escape(_try(one))}</pre>"
+            f"<strong>{_join(one.order)}</strong>.</p><p>To try an answer:</p><pre>{escape(_try(one))}</pre>"
         )
     return fill(__file__, student=escape(student), puzzles="\n".join(parts))
 
 
-def _listed(micro_batches: Iterable[int]) -> str:
+def _join(micro_batches: Iterable[int]) -> str:
     return " ".join(map(str, micro_batches))
 
 
@@ -171,7 +171,7 @@ def _try(one: Puzzle) -> str:
 def _puzzle(seed: str, sizes: Collection[tuple[int, int]], taken: Collection[Frame]) -> Puzzle:
     rng = random.Random(hashlib.sha256(seed.encode()).digest())
     while True:
-        drawn = _drawn(rng)
+        drawn = _draw(rng)
         if (drawn.K, drawn.M) in sizes or drawn.frame in taken:
             continue
         proof = prove(drawn.level, _SECONDS)
@@ -179,7 +179,7 @@ def _puzzle(seed: str, sizes: Collection[tuple[int, int]], taken: Collection[Fra
             return drawn._replace(par=proof.makespan)
 
 
-def _drawn(rng: random.Random) -> Puzzle:
+def _draw(rng: random.Random) -> Puzzle:
     K, M = rng.choice(_SIZES)
     F = tuple(rng.randint(1, 4) for _ in range(K))
     B = tuple(rng.randint(1, 6) for _ in range(K))

@@ -46,15 +46,15 @@ def gift(wanted: Sequence[str], category: str) -> str:
         if not isinstance(asked, Choice):
             raise ValueError(f"{key} has no options, and a quiz needs them; take another prediction")
         options = [
-            f"\t{'=' if name == asked.answer else '~'}{_escaped(text)}#{_escaped(asked.wrong.get(name, asked.because))}"
+            f"\t{'=' if name == asked.answer else '~'}{_escape(text)}#{_escape(asked.wrong.get(name, asked.because))}"
             for name, text in asked.options.items()
         ]
-        told = f"\t####{_escaped(asked.because)}"
-        parts.append("\n".join([f"::{_escaped(key)}::[markdown]{_escaped(asked.text)}{{", *options, told, "}"]))
+        feedback = f"\t####{_escape(asked.because)}"
+        parts.append("\n".join([f"::{_escape(key)}::[markdown]{_escape(asked.text)}{{", *options, feedback, "}"]))
     return "\n\n".join(parts) + "\n"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Text without anything that GIFT takes for markup; a blank line would end the question."""
     text = re.sub(r"([\\~=#{}:])", r"\\\1", text.strip())
     return re.sub(r"\n", r"\\n", text)

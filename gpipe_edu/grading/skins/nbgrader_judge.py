@@ -59,7 +59,7 @@ class Restored(NbGraderPreprocessor):
             book = gradebook.find_notebook(where["notebook"], where["assignment"])
             graded = {cell.name: cell.max_score for cell in book.grade_cells}
             solutions = {cell.name for cell in book.solution_cells}
-            missing = {cell.name: _as_released(cell, graded, solutions) for cell in book.source_cells}
+            missing = {cell.name: _restore_cell(cell, graded, solutions) for cell in book.source_cells}
         for index, cell in enumerate(nb.cells):
             name = cell.metadata.pop("nbgrader", {}).get("grade_id", "")
             if name in missing and cell.cell_type == missing[name].cell_type:
@@ -106,7 +106,7 @@ class Judge(NbGraderPreprocessor):
         known = _classes.setdefault(autograde, {})
         if assignment not in known:
             try:
-                known[assignment] = self._judged(autograde.coursedir, assignment)
+                known[assignment] = self._grade_assignment(autograde.coursedir, assignment)
             except ValueError as error:
                 known[assignment] = error
         found = known[assignment]
@@ -114,12 +114,12 @@ class Judge(NbGraderPreprocessor):
             raise found
         return found
 
-    def _judged(self, course: Any, assignment: str) -> Class:
+    def _grade_assignment(self, course: Any, assignment: str) -> Class:
         with Gradebook(course.db_url) as gradebook:
             names = {book.name for book in gradebook.find_assignment(assignment).notebooks}
         keys = tuple(key for key, one in all_exercises().items() if one.notebook in names)
         wish = Wish(keys, self.seeds, self.jobs, self.all_or_nothing, self.trust)
-        handed_in = _handed_in(course, assignment)
+        handed_in = _find_hand_ins(course, assignment)
         for note in handed_in.notes:
             self.log.warning(note)
         return grade(handed_in, Path(course.root) / JUDGED, wish, self.log.info)
@@ -130,7 +130,7 @@ def score_of(mark: Mark, of: float) -> float | None:
     return None if mark.points is None else round(mark.points / points(mark.key) * of, 2)
 
 
-def _handed_in(course: Any, assignment: str) -> HandedIn:
+def _find_hand_ins(course: Any, assignment: str) -> HandedIn:
     """The hand-ins of the students that `autograde` was asked for."""
     step = course.submitted_directory
     pattern = course.format_path(step, "(?P<student>.+)", re.escape(assignment), escape=True)
@@ -153,7 +153,7 @@ def _new_cell(kind: str, source: str, metadata: dict[str, Any]) -> NotebookNode:
     return made
 
 
-def _as_released(cell: Any, graded: dict[str, float], solutions: set[str]) -> NotebookNode:
+def _restore_cell(cell: Any, graded: dict[str, float], solutions: set[str]) -> NotebookNode:
     """A cell as nbgrader released it; `cell` is the gradebook's source cell."""
     about = {
         "schema_version": 3,
@@ -174,6 +174,6 @@ def _output(mark: Mark, text: list[str], of: float) -> NotebookNode:
     """The result as the output of a check cell. text: what `feedback_pages.as_html` says of it."""
     worth = "no mark yet" if mark.points is None else f"{number(score_of(mark, of))} of {number(of)}"
     head = f"<p><b>{mark.state}</b> ({STATES[mark.state]}), {worth}</p>"
-    told = {"text/html": escape("\n".join([head, *text])), "text/plain": f"{mark.state}, {worth}"}
-    made: NotebookNode = v4.new_output("display_data", data=told)
+    content = {"text/html": escape("\n".join([head, *text])), "text/plain": f"{mark.state}, {worth}"}
+    made: NotebookNode = v4.new_output("display_data", data=content)
     return made

@@ -1,11 +1,11 @@
 """The interactive Gantt chart: explore a schedule by its controls, scrub through time, compare several.
 
-A control's change is one message to Python and one spec back (`settings.py`, `spec.py`). So is a saved trace that its
-reader opens: the file goes to the kernel as it is, up to 9 MB, because Jupyter closes the connection at a message of 10
-MiB; a self-contained page (`page.py`), which has no kernel, says so. After a kernel's restart a trait is dropped in
-silence but a message raises, so one goes before every wish. The modules of `view/js/` are joined into one for anywidget
-and for the page, so there is no bundler; its layout and that of still pictures are pinned by one golden file. Explorer
-and puzzle fit 600 pixels at a width of 930.
+A control's change is one message to Python and one spec back (`settings.py`, `spec.py`). So is opening a saved trace:
+the file goes to the kernel as it is, up to 9 MB, because Jupyter closes the connection at a message of 10 MiB; a
+self-contained page (`page.py`), which has no kernel, says so. After a kernel's restart a trait is dropped silently but
+a message raises an error, so a message goes before every request. The modules of `view/js/` are joined into one for
+anywidget and for the page, so there is no bundler; its layout and that of still pictures are pinned by one golden file.
+Explorer and puzzle fit 600 pixels at a width of 930.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _settings(given: Sequence[object], costs: Costs | None, controls: dict[str, 
     if unknown:
         raise TypeError(f"gantt has no option {unknown[0]!r}; the explorer's controls are {', '.join(known)}")
     if not given:
-        return _with_costs(Settings(**controls), costs)
+        return _set_costs(Settings(**controls), costs)
     if controls:
         raise ValueError(
             f"{', '.join(controls)} would change what you gave to draw; give either schedules and timelines, or "
@@ -91,11 +91,11 @@ def _settings(given: Sequence[object], costs: Costs | None, controls: dict[str, 
         )
     if len(given) == 1 and isinstance(given[0], Schedule):
         settings = recognise(given[0])
-        return settings and _with_costs(settings, costs)
+        return settings and _set_costs(settings, costs)
     return None
 
 
-def _with_costs(settings: Settings, costs: Costs | None) -> Settings | None:
+def _set_costs(settings: Settings, costs: Costs | None) -> Settings | None:
     """The settings with these costs; None if the controls cannot say them, as costs of their own for every stage."""
     if costs is None:
         return settings

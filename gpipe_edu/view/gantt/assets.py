@@ -1,7 +1,7 @@
-"""The script and the style that every host gets: the files in view/js as one module, the palette as CSS variables.
+"""The script and the style for every host: the files in view/js as one module, the palette as CSS variables.
 
 The files are small modules that node can test one by one; a notebook and a page each take a single text, so imports
-between them are dropped and they stand one after another, each after those it uses.
+between them are dropped and the files are concatenated, each after those it uses.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def style() -> str:
     light = _variables({**_LIGHT, **_op_colours()})
     dark = _variables(_DARK)
     sheet = asset("gantt.css")
-    # A theme that is given wins; then what the notebook says; then, outside of notebooks, what the system says.
+    # A theme that is given wins; then the notebook's; then, outside of notebooks, the system's.
     known = "body[data-jp-theme-light]"
     return (
         f".ge-gantt {{ {light} }}\n{sheet}\n@media not print {{\n"

@@ -1,4 +1,4 @@
-"""Two timelines side by side, told in words and numbers: a picture shows that they differ, a sentence says by how much.
+"""How timelines differ, in words and numbers: a picture shows that they do, a sentence says by how much.
 
 A bubble alone misleads, so every comparison names makespan, bubble, useful work and memory together. Of a plan and
 the run it stands for, it also tells which kind of op, and which single op, was off the most.
@@ -20,7 +20,7 @@ _SAME: Final = 5e-4
 
 
 def differences(timelines: Sequence[Timeline]) -> list[str]:
-    """Sentences that hold every later timeline against the first; none for a single one."""
+    """Sentences that compare every later timeline with the first; none for a single one."""
     shown = time_unit(timelines[0].unit, max(timeline.makespan for timeline in timelines))
     names = _names(timelines)
     return [
@@ -31,7 +31,7 @@ def differences(timelines: Sequence[Timeline]) -> list[str]:
 
 
 def _names(timelines: Sequence[Timeline]) -> list[str]:
-    """Names that tell the timelines apart: with the source where names are alike, with a number where all is."""
+    """Names that tell the timelines apart: with the source where names are equal, with a number where both are."""
     names = [timeline.name or "pipeline" for timeline in timelines]
     if len(set(names)) < len(names):
         names = [f"{name}, {timeline.source}" for name, timeline in zip(names, timelines, strict=True)]
@@ -44,8 +44,8 @@ def _against(base: Timeline, other: Timeline, base_name: str, name: str, shown: 
     lines = [f"{name} {_lengths(base, other, base_name, shown)}"]
     lines.append(
         f"Bubble {other.bubble_fraction:.1%} against {base.bubble_fraction:.1%}, useful work "
-        f"{useful_fraction(other):.1%} against {useful_fraction(base):.1%}, peak memory {_held(other)} "
-        f"against {_held(base)}."
+        f"{useful_fraction(other):.1%} against {useful_fraction(base):.1%}, peak memory {_fullest_device(other)} "
+        f"against {_fullest_device(base)}."
     )
     longer = other.makespan - base.makespan > NOISE * base.makespan
     if _costs_of_a_larger_model(base, other):
@@ -70,7 +70,7 @@ def _stages(timeline: Timeline) -> int:
 
 
 def _costs_of_a_larger_model(base: Timeline, other: Timeline) -> bool:
-    """Whether more stages came with the costs of fewer, the usual slip when an interleaved schedule is compared."""
+    """Whether more stages were given the costs of fewer, the usual slip in comparing interleaved schedules."""
     return _stages(other) > _stages(base) and _same_op_times(base, other)
 
 
@@ -79,14 +79,14 @@ def _micro_batches(timeline: Timeline) -> int:
 
 
 def _same_op_times(base: Timeline, other: Timeline) -> bool:
-    """Whether ops of a kind take as long in both, as plans say; runs never agree so well."""
+    """Whether ops of a kind take equally long in both, as in plans; runs never agree so well."""
     if "measured" in (base.source, other.source):
         return False
     a, b = ({span.op.kind: _length(span) for span in timeline.spans} for timeline in (base, other))
     return all(abs(a[kind] - b[kind]) <= NOISE * base.makespan for kind in a.keys() & b.keys())
 
 
-def _held(timeline: Timeline) -> str:
+def _fullest_device(timeline: Timeline) -> str:
     return fullest(timeline, max(peak_memory(timeline, interior=shares(timeline))))
 
 

@@ -1,4 +1,4 @@
-"""The chart as files, for the page's "save as": each made by Python, so that a saved picture is the one papers show."""
+"""The chart as files, for the page's "save as": each made by Python, so that saved pictures are those for papers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Chart(Protocol):
         """Write a Chrome trace, or one each of several timelines; returns the paths."""
 
 
-class File(NamedTuple):
+class SavedFile(NamedTuple):
     """A file to be saved: its name, its media type and its content."""
 
     name: str
@@ -39,25 +39,25 @@ class File(NamedTuple):
     content: bytes
 
 
-def files(chart: Chart, kind: str) -> list[File]:
+def files(chart: Chart, kind: str) -> list[SavedFile]:
     """The chart as files of `kind`: one, or for a trace one per timeline. Raises ValueError for an unknown kind."""
     if kind not in KINDS:
         raise ValueError(f"cannot save as {kind!r}; it must be one of {', '.join(KINDS)}")
     return KINDS[kind](chart)
 
 
-def _one(ending: str, media: str, content: Callable[[Chart], str | bytes]) -> Callable[[Chart], list[File]]:
-    def make(chart: Chart) -> list[File]:
+def _one(ending: str, media: str, content: Callable[[Chart], str | bytes]) -> Callable[[Chart], list[SavedFile]]:
+    def make(chart: Chart) -> list[SavedFile]:
         made = content(chart)
-        return [File(f"{_name(chart)}.{ending}", media, made.encode() if isinstance(made, str) else made)]
+        return [SavedFile(f"{_name(chart)}.{ending}", media, made.encode() if isinstance(made, str) else made)]
 
     return make
 
 
-def _traces(chart: Chart) -> list[File]:
+def _traces(chart: Chart) -> list[SavedFile]:
     with TemporaryDirectory() as folder:
         paths = chart.save_trace(Path(folder) / f"{_name(chart)}.json")
-        return [File(path.name, "application/json", path.read_bytes()) for path in paths]
+        return [SavedFile(path.name, "application/json", path.read_bytes()) for path in paths]
 
 
 def _name(chart: Chart) -> str:
@@ -66,7 +66,7 @@ def _name(chart: Chart) -> str:
     return re.sub(r"\W+", "-", names).strip("-").lower()[:80] or "timeline"
 
 
-KINDS: Final[dict[str, Callable[[Chart], list[File]]]] = {
+KINDS: Final[dict[str, Callable[[Chart], list[SavedFile]]]] = {
     "svg": _one("svg", "image/svg+xml", lambda chart: chart.to_svg()),
     "png": _one("png", "image/png", lambda chart: chart.to_png()),
     "html": _one("html", "text/html", lambda chart: chart.to_html()),

@@ -1,4 +1,4 @@
-"""What the page is told once, and what it is told after every change: built here for notebooks and for pages alike."""
+"""What the page receives once, and what it receives after every change, for notebooks and pages alike."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def payload(
     critical_path: bool = False,
     cap: float | None = None,
 ) -> dict[str, Any]:
-    """What the page draws. kept: what the learner compares with, already among the timelines."""
+    """What the page draws. kept: the settings that the learner compares with, already among the timelines."""
     return {
         "error": None,
         "settings": settings and to_page(settings),
@@ -55,15 +55,15 @@ def payload(
 
 @lru_cache(maxsize=24)
 def explore(settings: Settings, kept: Settings | None, critical_path: bool, cap: float | None) -> str:
-    """The explorer's payload as text; the page asks for some before they are wished, so each is made once."""
+    """The explorer's payload as text; cached, because the page asks for some before they are needed."""
     timelines = [each.timeline() for each in (settings, kept) if each]
     answer = payload(timelines, settings, kept=kept, critical_path=critical_path, cap=cap)
-    # The chart that is being changed stands first, under its controls; it is told by how it differs from the kept one.
+    # The chart being changed comes first, under its controls, and is described by how it differs from the kept one.
     return to_json({**answer, "words": differences(timelines[::-1])})
 
 
 def open_trace(data: bytes, name: str, beside: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The spec of a saved trace, told as what stands `beside` it in its unit. Raises ValueError for what is none."""
+    """The spec of a saved trace, shown in the same unit as what is `beside` it. Raises ValueError for a bad file."""
     timeline = read(data, name)
     there = [TimeUnit(*each["shown"]) for each in beside if each["unit"] == page_unit(timeline)]
     shown = there[0] if there else time_unit(timeline.unit, timeline.makespan)
@@ -71,10 +71,10 @@ def open_trace(data: bytes, name: str, beside: Sequence[Mapping[str, Any]]) -> d
 
 
 def refusal(error: Exception) -> str:
-    """A wish that cannot be granted, in one sentence; the page keeps the chart it has."""
+    """The refusal of a request, in one sentence; the page keeps the chart it has."""
     return to_json({"error": str(error)})
 
 
 def number(answer: str, serial: int) -> str:
-    """The text of an answer with the number of the wish it is for."""
+    """The text of an answer with the number of the request that it answers."""
     return f'{{"serial":{serial},{answer[1:]}'

@@ -1,8 +1,8 @@
-"""The widget as one HTML file: no kernel, no network, no file beside it.
+"""The widget as one HTML file: no kernel, no network, no other file.
 
-A page cannot simulate. An explorer in a page therefore carries its charts for every point of a grid, packed; what lies
-between the points, and other costs, need a notebook. By the page's own policy the browser refuses whatever would leave
-it.
+A page cannot simulate. An explorer in a page therefore contains its charts for every point of a grid, compressed;
+points in between, and other costs, need a notebook. The page's content security policy blocks all requests to other
+hosts.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def page(
 
 
 def _grid(settings: Settings) -> dict[str, list[int]]:
-    """The grid with the sizes that the explorer stands at, which the page must be able to show."""
+    """The grid with the explorer's current sizes, which the page must be able to show."""
     return {name: sorted({*sizes, getattr(settings, name)}) for name, sizes in GRID.items()}
 
 
 def _frames(settings: Settings, grid: Mapping[str, Sequence[int]], cap: float | None) -> str:
-    """What the page answers to every wish, as deflated JSON in base64."""
+    """The page's answers to all requests, as deflated JSON in base64."""
     frames: list[str] = []
     for schedule, recompute, K, M in product(schedules(), RECOMPUTES, grid["K"], grid["M"]):
         try:

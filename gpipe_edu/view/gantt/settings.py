@@ -1,6 +1,6 @@
-"""What the explorer's controls are set to, and the timeline that follows: checked here, so the page needs no rules.
+"""The settings of the explorer's controls, and the resulting timeline: checked here, so the page needs no rules.
 
-A setting comes from a person who types, so every refusal is one sentence that says what is allowed.
+Settings are typed by people, so every refusal is one sentence that says what is allowed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Settings:
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Settings:
-        """The settings that a page asks for; keys that are no setting are left alone. A box may have been emptied."""
+        """The settings that a page asks for; other keys are ignored. A box may have been emptied."""
         given = {field.name: request[field.name] for field in fields(cls) if field.name in request}
         for name, value in given.items():
             if value is None or (name == "factors" and None in value):
@@ -96,7 +96,7 @@ class Settings:
         return Costs(F=F, B=B, R=R, send=self.send, link=self.link)
 
     def timeline(self) -> Timeline:
-        """The planned timeline. Asked for again, as when a control goes back and forth, it is not built again."""
+        """The planned timeline. Cached, for controls that go back and forth."""
         return _timeline(self)
 
 
@@ -114,7 +114,7 @@ def recognise(schedule: Schedule) -> Settings | None:
     stages, rest = divmod(schedule.stages, schedule.devices)
     if rest or schedule.stages > MOST["stages"]:
         return None
-    # The one whose name it bears first: building a large schedule takes longer than comparing it.
+    # First the recipe with its name: building a large schedule takes longer than comparing it.
     for name in sorted(schedules(), key=lambda name: not schedule.name.startswith(_words(name))):
         form = form_of(name)
         fits = stages <= MOST["V"] if form.takes_V else stages == form.stages
@@ -128,7 +128,7 @@ def recognise(schedule: Schedule) -> Settings | None:
 
 
 def schedules() -> tuple[str, ...]:
-    """The recipes to choose from: those that don't recompute by themselves, as that is a setting of its own."""
+    """The recipes to choose from: those without recompute of their own, because that is a separate setting."""
     return tuple(name for name in RECIPES if not form_of(name).recomputes)
 
 

@@ -38,7 +38,7 @@ _DIGITS: Final = 9
 def specs(
     timelines: Sequence[Timeline], *, critical_path: bool = False, cap: float | None = None
 ) -> list[dict[str, Any]]:
-    """One spec per timeline, all told in the unit that fits the longest."""
+    """One spec per timeline, all in the unit that fits the longest."""
     shown = time_unit(timelines[0].unit, max(timeline.makespan for timeline in timelines))
     return [spec(timeline, shown, critical_path=critical_path, cap=cap) for timeline in timelines]
 
@@ -106,7 +106,7 @@ def page_unit(timeline: Timeline) -> str:
 
 
 def to_json(data: object) -> str:
-    """The text that is sent: no blanks, and no infinity or NaN, which browsers refuse."""
+    """The text that is sent: without whitespace, and without infinity or NaN, which browsers reject."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
@@ -138,13 +138,13 @@ def _idle(
 
 
 def _broken(timeline: Timeline, index: Mapping[Op, int]) -> list[list[int]]:
-    """Of a drawing: pairs of an op that starts too early and the one that it needs; the first ones, as in a picture."""
+    """In a drawing: pairs of an op that starts too early and the one that it needs; the first ones, as in a picture."""
     arrows = contradiction_arrows(timeline)[:MOST_ARROWS] if timeline.source == "drawn" else []
     return [[index[arrow.start.op], index[arrow.end.op]] for arrow in arrows]
 
 
 def _messages(timeline: Timeline, index: Mapping[Op, int]) -> dict[str, list[Any]]:
-    """What links carry, as columns: the op that sent it, where to, from when to when on the link, when it is there."""
+    """The messages on links, as columns: sender op, destination, start and end on the link, arrival."""
     rows, zero = timeline.messages, timeline.start
     return {
         "op": [index[message.op] for message in rows],

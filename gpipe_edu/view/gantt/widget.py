@@ -1,7 +1,7 @@
-"""`Gantt`, the widget in a notebook: keeps the timelines, answers the page's wishes, writes files.
+"""`Gantt`, the widget in a notebook: keeps the timelines, answers the page's requests, writes files.
 
-A wish and its answer are one message each way. The answer goes as one JSON text, because a widget's state is copied
-and compared piece by piece, which for lists of 30,000 numbers takes longer than drawing them.
+A request and its answer are one message each. The answer is one JSON text, because a widget's state is copied and
+compared piece by piece, which for lists of 30,000 numbers takes longer than drawing them.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Gantt(anywidget.AnyWidget):
 
     @property
     def settings(self) -> Settings | None:
-        """What the explorer's controls are set to; None where there are no controls."""
+        """The settings of the explorer's controls; None where there are no controls."""
         return self._settings
 
     def _grant(self, change: Mapping[str, Any]) -> None:
-        """Do what the page wishes, or say why not."""
+        """Do what the page requests, or say why not."""
         wish = change["new"]
         serial = int(wish.get("serial", 0))
         try:
@@ -114,7 +114,7 @@ class Gantt(anywidget.AnyWidget):
             self.send({"refused": str(error)})
 
     def _open(self, content: Mapping[str, Any], file: memoryview) -> None:
-        """Answer with what is to be drawn of a trace that the reader opened, or say why it is none."""
+        """Answer with the spec of a trace that the reader opened, or say why it can't be read."""
         try:
             answer = {"spec": to_json(open_trace(bytes(file), content["open"], content["beside"]))}
         except ValueError as error:
@@ -122,7 +122,7 @@ class Gantt(anywidget.AnyWidget):
         self.send({"opened": {"number": content["number"], **answer}})
 
     def _look_ahead(self, content: Mapping[str, Any]) -> None:
-        """Answer wishes that may come next, so that the page has the answers when they do."""
+        """Answer requests that may come next, so that the page has the answers when they do."""
         answers = []
         for wish in content.get("ahead", ()):
             try:
@@ -176,7 +176,7 @@ class Gantt(anywidget.AnyWidget):
 
     @property
     def _still_theme(self) -> str:
-        """Of files, which go to papers and mails: light, unless dark was asked for."""
+        """The theme of files, which go into papers and mails: light, unless dark was asked for."""
         return "dark" if self.theme == "dark" else "light"
 
     def _still(self) -> Any:
@@ -193,6 +193,6 @@ class Gantt(anywidget.AnyWidget):
 
 
 def _read(wish: Mapping[str, Any]) -> tuple[Settings, Settings | None]:
-    """What is wished for, and what it is to be compared with. Raises ValueError or TypeError."""
+    """The settings requested, and those to compare them with. Raises ValueError or TypeError."""
     kept = wish.get("kept")
     return Settings.of(wish), Settings.of(kept) if kept else None

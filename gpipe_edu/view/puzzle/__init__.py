@@ -25,9 +25,9 @@ def puzzle(
     """The puzzle: eleven levels that unlock one after another, from the first dependency to a sandbox of your own.
 
     level: where to begin, a key such as "1f1b" or a number from 1; by default where you left off, or the first level
-    that is not solved. share: a string that somebody sent, to open their board. unlock: open all levels, for who
-    teaches. progress: the file that remembers what is solved, by default the learner's own. theme: "auto" follows the
-    notebook, or "light" or "dark".
+    that is not solved. share: a string that another player sent, to open their board. unlock: open all levels, for
+    those who teach. progress: the file that remembers what is solved, by default the learner's own. theme: "auto"
+    follows the notebook, or "light" or "dark".
 
     A level that is still locked, or a share string that was cut, gets a sentence on the page, which then opens the
     first level that is not solved. Raises ValueError for a level that does not exist or a bad option.
@@ -42,7 +42,7 @@ def puzzle(
     notice = locked = ""
     try:
         session = Session(level, kept)
-    except ValueError as error:  # nobody's mistake: a lesson has asked for a level
+    except ValueError as error:  # not the player's mistake: a lesson has asked for a level
         session, said = Session("", kept), str(error)
         locked = said[0].upper() + said[1:]
     greeting = ". ".join(filter(None, [locked, BACK if any(session.board.rows) else ""]))

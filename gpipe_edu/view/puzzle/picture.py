@@ -1,7 +1,7 @@
-"""What the page draws of a board: its boxes as a spec of the chart, and what the chart does not know of.
+"""What the page draws of a board: its boxes as a spec of the chart, and what a chart does not have.
 
-That is: ghosts (ops that could be placed now, where they would stand), stuck ops (on the board, but waiting for
-something that is not), the ops that are left to place, the goal, par and the cap. The page works out none of it.
+That is: ghosts (ops that could be placed now, where they would be), stuck ops (on the board, but waiting for one that
+is not), the ops that are left to place, the goal, par and the cap. The page computes none of it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def picture(board: Board) -> dict[str, Any]:
         "ghosts": ghosts,
         "stuck": stuck,
         "circle": [[str(start), str(end), turn] for start, end, turn in board.position.circle],
-        "left": _left(board),
+        "left": _remaining_ops(board),
     }
 
 
@@ -79,13 +79,13 @@ def _empty(level: Level) -> dict[str, Any]:
 
 
 def _inner(idle: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """The bubbles that another op ends: while a board is built, nobody knows what comes behind the last one."""
+    """The bubbles that another op ends: on an unfinished board it is unknown what follows the last op."""
     kept = [index for index, following in enumerate(idle["next"]) if following >= 0]
     return {name: [column[index] for index in kept] for name, column in idle.items()}
 
 
 def _figures(board: Board) -> list[str]:
-    """The figures beside the board; of an empty one only what is to be reached."""
+    """The figures beside the board; for an empty one only what is to be reached."""
     level, timeline = board.level, board.timeline
     aims = [f"goal {level.goal:g}"] if level.goal is not None else []
     aims += [f"par {level.par:g}"] if level.par is not None else []
@@ -115,13 +115,13 @@ def _ghosts(board: Board) -> list[dict[str, Any]]:
 
 
 def _times(board: Board, device: int, op: Op) -> tuple[float, float]:
-    """When `op` would run behind the last op of `device`."""
+    """When `op` would run after the last op of `device`."""
     timeline = board.position.with_op(device, op).timeline
     return next((span.start, span.end) for span in timeline.spans if span.op == op) if timeline else (0.0, 0.0)
 
 
 def _stuck(board: Board, drawn: dict[str, Any]) -> list[dict[str, Any]]:
-    """The ops that cannot run yet, side by side behind those of their device that can."""
+    """The ops that cannot run yet, side by side after those of their device that can."""
     table, found = board.level.costs.table(board.level.stages), []
     for device, row in enumerate(board.rows):
         first, beyond = drawn["first"][device], drawn["first"][device + 1]
@@ -134,7 +134,7 @@ def _stuck(board: Board, drawn: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _left(board: Board) -> list[list[dict[str, Any]]]:
+def _remaining_ops(board: Board) -> list[list[dict[str, Any]]]:
     """Per device, the ops that it can still be given, by kind and stage; where a way is chosen, those of that way, and
     none where a micro-batch is finished. more: how many there are besides those named: the first ones and the last.
     """
@@ -160,7 +160,7 @@ def _left(board: Board) -> list[list[dict[str, Any]]]:
 
 
 def _fitting(level: Level, kinds: frozenset[str]) -> set[str]:
-    """What can still be done to a micro-batch on a stage where this has been done."""
+    """The kinds of op still possible for a micro-batch on a stage, after these `kinds`."""
     if any(kinds == set(way) for way in level.ways):
         return set()
     return {kind for way in level.ways if kinds <= set(way) for kind in way} - kinds
@@ -173,7 +173,7 @@ def _longest(level: Level) -> float:
 
 
 def _room(level: Level, reach: float) -> float:
-    """How much time to show where there is no goal: it grows by doubling, so that boxes seldom change their size."""
+    """How much time to show without a goal: it grows by doubling, so that boxes seldom change their size."""
     end = _LEAST_ROOM
     while end < reach:
         end *= 2

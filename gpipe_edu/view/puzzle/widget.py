@@ -1,4 +1,4 @@
-"""`Puzzle`, the widget in a notebook: hands what the player does to a `Session`, and its answer to the page.
+"""`Puzzle`, the widget in a notebook: passes the player's moves to a `Session`, and its answers to the page.
 
 Moves come as messages, not as traits: of two traits set in quick succession the first may never arrive, and a move
 must. The answer is one trait, so that a second view of the same puzzle, opened later, shows it, too.
@@ -61,7 +61,7 @@ class Puzzle(anywidget.AnyWidget):
         """Do what the page asks; whatever happens, it gets an answer."""
         try:
             answer = self._session.do(str(content.get("do")), **content.get("with", {}))
-        except Exception as error:  # an engine may fail in ways of its own, and a page cannot show a stack trace
+        except Exception as error:  # an engine may raise anything, and a page cannot show a stack trace
             answer = {"accepted": False, "message": f"that failed, {type(error).__name__}: {error}", "code": "failed"}
         self._tell(answer, content)
         self._session.keep()

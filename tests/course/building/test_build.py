@@ -66,7 +66,7 @@ def test_a_master_that_cannot_be_read_is_refused_with_its_line(text):
 @pytest.mark.parametrize("text", ["    ### BEGIN SOLUTION\n    x = 1\n", "### END SOLUTION\n"])
 def test_a_lone_marker_is_refused(text):
     with pytest.raises(ValueError, match="SOLUTION"):
-        percent_format.without_solution(text)
+        percent_format.remove_solution(text)
 
 
 def test_the_solution_is_taken_out(root):

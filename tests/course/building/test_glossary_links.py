@@ -4,7 +4,7 @@ from pathlib import Path
 
 import nbformat
 
-from gpipe_edu.course.building.glossary_links import define_terms, definitions, with_definitions
+from gpipe_edu.course.building.glossary_links import add_definitions, define_terms, definitions
 from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -15,9 +15,9 @@ LINK = "[stages](../docs/glossary.md#stage)"
 def test_a_link_gets_its_definition_and_an_outdated_one_is_replaced():
     said = "A run of consecutive layers that live on one device; there are K of them."
     titled = f'[stages](../docs/glossary.md#stage "{said}")'
-    assert with_definitions(f"so **{LINK}**, and", KNOWN) == f"so **{titled}**, and"
-    assert with_definitions(titled.replace("A run", "Some"), KNOWN) == titled
-    assert with_definitions("[a](b.md#stage)", KNOWN) == "[a](b.md#stage)"
+    assert add_definitions(f"so **{LINK}**, and", KNOWN) == f"so **{titled}**, and"
+    assert add_definitions(titled.replace("A run", "Some"), KNOWN) == titled
+    assert add_definitions("[a](b.md#stage)", KNOWN) == "[a](b.md#stage)"
 
 
 def test_definitions_are_one_plain_sentence_each():
@@ -31,7 +31,7 @@ def test_definitions_are_one_plain_sentence_each():
 def test_lessons_have_the_definitions_of_today(path):
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown":
-            assert with_definitions(cell.source, KNOWN) == cell.source, "run: python -m gpipe_edu build"
+            assert add_definitions(cell.source, KNOWN) == cell.source, "run: python -m gpipe_edu build"
 
 
 def test_it_is_written_once(tmp_path):

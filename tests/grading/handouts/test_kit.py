@@ -44,7 +44,7 @@ def test_every_link_of_its_pages_and_exercises_leads_somewhere(unpacked):
 
 def test_a_link_to_what_is_not_there_keeps_its_words():
     text = "[a](docs/a.md#x) [b](solutions/b.py) [c](https://x.org/c) ![d](docs/d.svg)"
-    found = kit.without_dead_links(text, PurePosixPath("README.md"), {"docs/a.md"})
+    found = kit.remove_dead_links(text, PurePosixPath("README.md"), {"docs/a.md"})
     assert found == "[a](docs/a.md#x) b (not in this copy) [c](https://x.org/c) ![d](docs/d.svg)"
 
 
