@@ -27,7 +27,7 @@ from .diaries import about_buffers, about_habits, about_messages, about_ops, las
 from .failed import Failure, about_failure
 from .one_process import run_in_process
 from .results import about_gradients, about_loss, about_weights
-from .step_run import Diaries, ProcessAnswer, StepAnswer, StepQuestion, StepRun
+from .step_run import Diaries, ProcessAnswer, RunAnswer, RunQuestion, StepRun
 
 unpack = Forwarded
 
@@ -41,9 +41,9 @@ _crew = Crew()
 """In the learner's process: waits between two calls, because starting takes long."""
 
 
-def perform(run_stage: Any, **given: Any) -> StepAnswer:
-    """The answer to a `StepQuestion`, by processes."""
-    _, x, y, schedule, _ = asked = StepQuestion(**given)
+def perform(run_stage: Any, **given: Any) -> RunAnswer:
+    """The answer to a `RunQuestion`, by processes."""
+    _, x, y, schedule, _ = asked = RunQuestion(**given)
     K, M = schedule.stages, schedule.micro_batches
     xs, ys = split_batch(x, M), split_batch(y, M)
     counts, pieces = [len(piece) for piece in xs], {0: xs, K - 1: ys}
@@ -52,11 +52,11 @@ def perform(run_stage: Any, **given: Any) -> StepAnswer:
         for k in range(K)
     ]
     try:
-        return StepAnswer(*_crew.run(calls, _LIMIT))
+        return RunAnswer(*_crew.run(calls, _LIMIT))
     except Exception as error:
         lines, reason = getattr(error, "lines", []), getattr(error, "reason", "")
         seconds = getattr(error, "seconds", None) or _LIMIT
-        return StepAnswer([], _crew.diaries, Failure(type(error).__name__, str(error), lines, reason, seconds))
+        return RunAnswer([], _crew.diaries, Failure(type(error).__name__, str(error), lines, reason, seconds))
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -93,8 +93,8 @@ def _judge(exam: Exam, rng: Random, sizes: list[int], x: Any, y: Any, schedule: 
     layers = ref.mlp(sizes, activation="tanh", seed=rng.randrange(2**32))
     call = f"{K} processes, {schedule.name}, {plural(M, 'micro-batch')} of {plural(N, 'sample')} in all"
     case = exam.case(f"{call}, the second of two steps" if steps > 1 else call)
-    asked = StepQuestion(items_of(layers), x, y, schedule, steps)
-    answer = case.ask_for(StepAnswer, asked)
+    asked = RunQuestion(items_of(layers), x, y, schedule, steps)
+    answer = case.ask_for(RunAnswer, asked)
     if answer.failure:
         _judge_failure(case, schedule, Failure(*answer.failure), answer.diaries)
     processes = [ProcessAnswer(*process) for process in answer.processes]

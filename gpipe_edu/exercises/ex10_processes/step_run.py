@@ -19,7 +19,7 @@ Diaries: TypeAlias = Sequence[Sequence[Entry]]
 """What each process has noted."""
 
 
-class StepQuestion(NamedTuple):
+class RunQuestion(NamedTuple):
     """Training steps of a network in processes, all with the same weights and the same mini-batch."""
 
     items: list[Item]
@@ -29,7 +29,7 @@ class StepQuestion(NamedTuple):
     steps: int
 
 
-class StepAnswer(NamedTuple):
+class RunAnswer(NamedTuple):
     """What each process has afterwards, and what all have noted; or why they did not come to the end."""
 
     processes: list[Any]
@@ -56,7 +56,7 @@ class ProcessAnswer(NamedTuple):
 class StepRun:
     """A question, the answer of each process, and what each has noted in the last step."""
 
-    asked: StepQuestion
+    asked: RunQuestion
     processes: Sequence[ProcessAnswer]
     diaries: Diaries
 
