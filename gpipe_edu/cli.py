@@ -32,7 +32,7 @@ from gpipe_edu.command import (
 from gpipe_edu.writing import escape_on_terminals
 
 _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Of a command that hands options it does not know to another program."""
+"""Settings of a command that passes unknown options on to another program."""
 
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 

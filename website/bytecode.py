@@ -19,10 +19,10 @@ from .fetched import CACHE
 SCRIPT = Path(__file__).parent / "assets" / "compile.mjs"
 KEPT = CACHE.parent / "bytecode"
 WITH_SOURCES = ("gpipe_edu",)
-"""Who learns here may read our code from a cell; of the others bytecode alone is less to unpack."""
+"""Learners may read our source from a cell; for other packages bytecode alone is less to unpack."""
 
 LEFT_OUT = "jedi/third_party/(django-stubs|typeshed/third_party|typeshed/stdlib/2)/"
-"""What completion knows of libraries that are not there, and of Python 2: two thirds of the files in its wheel."""
+"""Jedi's stubs for libraries that are not installed, and for Python 2: two thirds of the files in its wheel."""
 
 
 def compile_archives(core: Mapping[str, Path], archives: Iterable[Path]) -> dict[str, Path]:

@@ -20,7 +20,7 @@ from typing import Any
 HERE = Path(__file__).parent
 RELEASE = "https://cdn.jsdelivr.net/pyodide/v{version}/full/{name}"
 CARRIER, INSIDE = "open-webui==0.12.4", "open_webui/frontend/pyodide/{name}"
-"""A package that carries the same files, for where only a package index can be reached; 106 MB."""
+"""A package that carries the same files, for networks that reach only a package index; 106 MB."""
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpipe_edu" / "lab"
 PATIENCE = 20

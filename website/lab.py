@@ -25,7 +25,7 @@ from .fetched import fetch, list_files
 KERNEL = "@jupyterlite/pyodide-kernel-extension"
 EXTENSIONS = (KERNEL, "@jupyter-widgets/jupyterlab-manager", "anywidget")
 PRELOADED = ["micropip", "piplite", "ipykernel", "comm", "pyodide-kernel", "jedi", "ipython", "gpipe-edu"]
-"""What the kernel wants at its start, in one go, instead of one after another."""
+"""What the kernel loads at its start, all at once instead of one after another."""
 
 BUILDER = Path(sys.prefix) / "jupyterlite"
 """Where requirements-site.txt is installed: beside the other packages, because a JupyterLab with a server must not load

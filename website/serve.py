@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PREFIX = "/gpipe_edu/"
-"""The site does not stand at the root of its host."""
+"""The site is not at the root of its host."""
 
 MINUTES_IN_CACHE = 10
 """As on GitHub Pages."""

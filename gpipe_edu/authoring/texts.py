@@ -36,7 +36,7 @@ WRONG, RIGHT = 8, 2
 
 _PARTS: Final = {"__init__.py", "said.toml", "check.py"}
 _NOT_THE_ANSWERS: Final = {"cannot-run", "strange"}
-"""Shared slips that no bank can meet: the doctor's codes are told by the one, a judge that fails by the other."""
+"""Shared slips that no bank can trigger: one stands for the doctor's codes, the other for a judge that fails."""
 
 
 def readable(material: Material) -> Iterator[Problem]:

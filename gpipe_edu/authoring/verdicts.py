@@ -18,10 +18,10 @@ from gpipe_edu.sandbox.findings import Finding, Report
 from .material import Entry, Material, Problem, relative
 
 SEED: Final = 20181116
-"""Of the inputs that every answer is judged with."""
+"""The seed of the inputs for all answers."""
 
 _LONGEST: Final = 300
-"""Characters of what is said of a slip."""
+"""Characters of a slip's message."""
 
 _SENTENCE: Final = re.compile(r"([A-Z`(]|[NM] |1F1B).*[.?`]", re.DOTALL)
 

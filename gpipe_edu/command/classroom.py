@@ -23,7 +23,7 @@ ge.puzzle(unlock=True, progress=f"{os.getpid()}.json")
 """
 
 _POLICY: Final = "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:"
-"""Whatever else a release of Voila may ask for elsewhere: the browser doesn't let it."""
+"""Blocks requests to other hosts that a future release of Voila may make."""
 
 
 def run(context: typer.Context, port: Port = 8888) -> int:

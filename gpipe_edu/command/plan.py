@@ -17,7 +17,7 @@ from gpipe_edu.sizing.presets import presets
 from .common import bad_arguments
 
 SHAPES = ("transformer", "mlp")
-"""Models whose layers, width and so on one gives; others are known by name."""
+"""Models that take layers, width and so on as options; others are known by name."""
 
 
 def run(

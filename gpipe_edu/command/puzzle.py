@@ -46,7 +46,7 @@ levels, next     all levels; the next one;  level KEY: that one;  unlock: open a
 help, quit       this list; leave (solved levels and unfinished boards are remembered)"""
 
 TOLD: Final = ("back", "run_on", "stamp", "finish")
-"""Commands of which it is told what they did; of the others the board shows it."""
+"""Commands whose effect is reported in words; the effect of others is seen on the board."""
 
 
 class Game:

@@ -12,7 +12,7 @@ from gpipe_edu.timeline import Timeline, merge_replays, simulate
 from .trainer import Array, Labels, kib, same
 
 RUNS = 5
-"""So many steps are timed: the shortest time of each op is the one that other programs disturbed least."""
+"""Number of steps timed: the shortest time of each op is the one that other programs disturbed least."""
 
 
 class NumpyTrainer:

@@ -28,7 +28,7 @@ from .train_torch import network, tensors
 from .trainer import Array, Labels, same
 
 SAVED_EVERY = 4
-"""Steps from one saving to the next."""
+"""Steps between checkpoints."""
 
 
 @contextmanager

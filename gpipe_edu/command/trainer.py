@@ -20,7 +20,7 @@ class Trainer(Protocol):
     schedule: Schedule
     balance: tuple[int, ...]
     done: int
-    """Steps that an earlier run has made, whose training goes on."""
+    """Steps made by the earlier run that this one continues."""
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss."""

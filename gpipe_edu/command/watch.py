@@ -19,7 +19,7 @@ from gpipe_edu.grading.submitted_notebook import Refused, of
 from .common import bad_arguments
 
 _EVERY = 0.5
-"""Seconds between two looks at the file."""
+"""Seconds between two checks of the file."""
 
 _NOTHING = {
     "missing": "there is no function {0} in {1}",

@@ -34,7 +34,7 @@ _PACKAGES: Final = [
 
 
 _NOT_IN_A_BROWSER: Final = {"rich", "typer", "filelock", "psutil", "jupyterlab", "ipykernel", "torch"}
-"""What a browser's own Jupyter does without: a command line, locks, servers, and PyTorch, which does not run there."""
+"""What Jupyter in a browser does without: a command line, locks, servers, and PyTorch, which does not run there."""
 
 
 class Requirement(NamedTuple):

@@ -28,7 +28,7 @@ from .judges import Workplace
 ENGINES: Final = ("podman", "docker")
 
 _RIGHTS: Final = ("CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID")
-"""What the worker needs of root's rights, to make an answer somebody else's and to end it. The answer has none."""
+"""The capabilities that the worker needs to run an answer as another user and to kill it. The answer has none."""
 
 _SHUT: Final = (
     "--network=none",
@@ -46,11 +46,11 @@ _SHUT: Final = (
     "--pids-limit=512",
     "--memory=8g",
 )
-"""The folders, queues and shared memory in which an answer could leave something for a classmate's are gone, too."""
+"""Without the folders, queues and shared memory in which an answer could leave something for a classmate's."""
 
 _ASKED: Final = 60
 _BUILT: Final = 3600
-"""Seconds for a question to the engine, and for an image."""
+"""Seconds for a request to the engine, and for building an image."""
 
 
 def workplace(engine: str, tell: Callable[[str], None]) -> Workplace:

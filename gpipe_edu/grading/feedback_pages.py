@@ -35,7 +35,7 @@ from .tables import number, total
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 _MOST_OPS: Final = 400
-"""In a chart that is drawn on these pages."""
+"""In a chart drawn on these pages."""
 
 _COLOURS: Final = {
     "passed": "#2E7D4F",

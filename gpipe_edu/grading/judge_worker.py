@@ -30,7 +30,7 @@ _LARGEST: Final = 20_000_000
 """Bytes of a report."""
 
 _MEMORY: Final = 6 * 2**30
-"""Bytes for the judge, who reads what an answer has handed over."""
+"""Bytes of memory for the judge, which reads the answer's output."""
 
 
 def main(enclosure: Enclosure = CAGE) -> None:

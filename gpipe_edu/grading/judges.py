@@ -29,10 +29,10 @@ from gpipe_edu.sandbox.outside import START
 from . import judge_worker
 
 _LIMIT: Final = 3 * START
-"""Seconds beside those of the answer."""
+"""Seconds on top of the answer's own."""
 
 _FAREWELL: Final = 5.0
-"""Seconds for a worker to end what an answer has started."""
+"""Seconds for a worker to kill what an answer has started."""
 
 
 class Workplace(NamedTuple):

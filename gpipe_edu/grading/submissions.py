@@ -22,13 +22,13 @@ from .submitted_notebook import LARGEST, Refused, bytes_of, refusing
 
 _SUFFIXES: Final = (".ipynb", ".py")
 _MOST_FILES: Final = 200_000
-"""Many times those of a class, because one student may hand in thousands. They are listed, not read."""
+"""Far more than a class has, because one student may hand in thousands. They are listed, not read."""
 
 _MOST_MEMBERS: Final = 20_000
 """Of an archive of one student's."""
 
 _COMPRESSED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Ways that stop where they are told to: of the others, zipfile unpacks a gigabyte before it counts."""
+"""Compression methods that stop at a limit: with the others zipfile unpacks a gigabyte before it counts."""
 
 _DEEPEST: Final = 3
 """Archives in archives."""
@@ -40,7 +40,7 @@ _MOST_OF_ONE: Final = 100
 """Notebooks of one student."""
 
 _LONGEST_NAME: Final = 200
-"""Bytes of a name that we give a file. Disks take 255, with a number and an ending."""
+"""Bytes of a name that we give a file. File systems take 255, with a number and an ending."""
 
 _MOODLE: Final = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_?")
 _CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)", re.DOTALL)

@@ -13,7 +13,7 @@ from gpipe_edu.process.lines import lines_of
 from gpipe_edu.writing import escape
 
 STRICT = False
-"""In tests: an error of our own is raised."""
+"""In tests: errors of our own are raised."""
 
 LARGEST: Final = 20_000_000
 """Bytes of a notebook. One with all its charts has two."""

@@ -42,7 +42,7 @@ _ROOMY: Final = 7
 """Up to so many lanes each have room for two lines of text; with more, a picture would outgrow a laptop's screen."""
 _HELD: Final = "activations held, in micro-batches"
 _HELD_IN_PARTS: Final = "held, in micro-batches (all its stages)"
-"""Where a device has several stages, a micro-batch that went through one of them is only a part."""
+"""On a device with several stages, a micro-batch in one of them counts as a fraction."""
 
 
 def layout(

@@ -13,7 +13,7 @@ NARROWEST: Final = 13
 
 SMALLEST: Final = 9
 LARGEST: Final = 14
-"""Label sizes in pixels: below the first, a projector shows a smudge."""
+"""Label sizes in pixels: below the first, they are unreadable on a projector."""
 
 _AVERAGE: Final = 0.55
 _WIDTHS: Final = {"W": 0.99, "F": 0.58, "I": 0.4}

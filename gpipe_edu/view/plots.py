@@ -22,21 +22,21 @@ _COLOURS: Final = {
     "light": (PAINTS["B"].fill, "#2B7BB9", "#5B5B5B", PAINTS["W"].fill, "#1B6E2E", "#B58900"),
     "dark": ("#F0885A", "#5CA8E6", "#C4C4C4", "#E3A1C8", "#6CC07C", "#DDBB4D"),
 }
-"""Of lines, in both themes in the same order."""
+"""Colours of lines, in the same order in both themes."""
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 _FEW_POWERS: Final = 300
 """Up to this ratio of highest and lowest, the powers of ten alone would be too few marks."""
 _NAMED: Final = 12
-"""Up to so many places on an axis are named one by one."""
+"""Up to this many places on an axis are labelled individually."""
 _DENSE: Final = 40
-"""From so many points on a line has a marker at every tenth part only."""
+"""From this many points on, a line has only about ten markers."""
 _SIDES: Final[tuple[dict[str, Any], ...]] = (
     {"xytext": (6, 6)},
     {"xytext": (-6, 6), "ha": "right"},
     {"xytext": (6, -6), "va": "top"},
     {"xytext": (-6, -6), "ha": "right", "va": "top"},
 )
-"""Where a name may stand beside its dot, in points from its middle."""
+"""Where a name may be placed beside its dot, in points from its middle."""
 
 
 def plot_lines(

@@ -31,7 +31,7 @@ RULES: Final = {
     "mixed": "not beside that one",
     "missing": "lacks that one",
 }
-"""What an arrow says of a broken rule, by its code; of the others: that an op needs another."""
+"""The label of an arrow, by the code of the broken rule; otherwise: that an op needs another."""
 
 Place = tuple[float, float, float, float]
 """x, y, width and height of an op."""

@@ -17,7 +17,7 @@ from gpipe_edu.timeline.stuck_schedule import Standstill
 from .stuck import RULES
 
 _BLANK: Final = "\N{NO-BREAK SPACE}"
-"""Where no line is broken: it is only between two arrows."""
+"""A space at which lines don't wrap: they wrap only between two arrows."""
 
 
 def render_stuck(still: Standstill, width: int = 100) -> str:

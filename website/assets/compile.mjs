@@ -14,7 +14,7 @@ import marshal
 import re
 import zipfile
 
-UNCHECKED = (1).to_bytes(4, "little")  # by hash, and nobody compares: files in a browser have no dates worth comparing
+UNCHECKED = (1).to_bytes(4, "little")  # by hash, which is not compared: files in a browser have no dates worth comparing
 
 
 def bytecode(source, path):

@@ -9,7 +9,7 @@ from gpipe_edu import store
 from .question_kind import Question
 
 SECTION = "predictions"
-"""Of the learner's file."""
+"""The section of the learner's file."""
 
 
 class Outcome(NamedTuple):

@@ -31,7 +31,7 @@ _KINDS: Final[dict[str, tuple[set[str], Callable[[str, Mapping[str, Any]], Quest
     "click": ({"chart", "among", "device", "other"}, click),
     "curve": ({"at", "across", "up", "near", "low", "high"}, curve),
 }
-"""Of every kind: the fields beside those that any has, and what makes a question of an entry."""
+"""For every kind: its fields beyond the common ones, and the function that makes a question from an entry."""
 
 
 def lessons() -> list[str]:

@@ -24,7 +24,7 @@ class Question(ABC):
     because: str
 
     kind: ClassVar[str]
-    """What a file of predictions calls it."""
+    """Its name in a file of predictions."""
 
     @abstractmethod
     def read(self, answer: object) -> Any:

@@ -29,13 +29,13 @@ from gpipe_edu.timeline import Costs
 from gpipe_edu.view.html import fill
 
 FILE: Final = "personal.json"
-"""In the folder of sheets: what everybody was asked, for whoever marks. It holds the pars, so it is not handed out."""
+"""In the folder of sheets: all students' puzzles, for marking. It holds the pars, so it is not handed out."""
 
 _SECONDS: Final = 4.0
-"""For a proof. One that takes longer is another puzzle's turn."""
+"""For a proof. If it takes longer, another puzzle is drawn."""
 
 _SIZES: Final = tuple((K, M) for K in (2, 3, 4, 5) for M in (3, 4, 5, 6) if K * M <= 20)
-"""Many, because an answer for one size is none for another. With the orders, M! each, they make 1,920 frames."""
+"""Many, because an answer for one size does not fit another. With the orders, M! each, they make 1,920 frames."""
 
 _LONGEST: Final = 5_000
 """Characters of an answer."""

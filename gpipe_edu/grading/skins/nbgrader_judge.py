@@ -27,7 +27,7 @@ from gpipe_edu.grading.tables import number
 from gpipe_edu.writing import escape
 
 JUDGED: Final = "judged"
-"""The folder of a course in which reports and seeds are kept."""
+"""The folder of a course that holds reports and seeds."""
 
 _classes: WeakKeyDictionary[Any, dict[str, Class | ValueError]] = WeakKeyDictionary()
 """By run of `autograde`, then by assignment: a class is judged together, when the first of its notebooks comes.

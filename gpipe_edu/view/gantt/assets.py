@@ -40,7 +40,7 @@ _DARK: Final = {
     "panel": "#262626",
     "accent": "#6FB7FF",
 }
-"""The page around the ops by night; ops keep their colours, so a legend learned by day still holds."""
+"""The page around the ops in dark mode; ops have the same colours in both."""
 
 
 @cache

@@ -18,7 +18,7 @@ from gpipe_edu.validate import number, numbers, whole
 
 RECOMPUTES: Final = {"none": "none", "late": "late (C)", "early": "early (R, then B)"}
 MOST: Final = {"K": 64, "M": 256, "V": 8, "stages": 64, "cost": 1000}
-"""Upper limits: beyond them a chart is a grey smear, and an op longer than a thousand others hides them."""
+"""Upper limits: beyond them a chart is unreadable, and an op as long as a thousand others hides them."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from gpipe_edu.view.measures import (
 from gpipe_edu.view.stuck import MOST_ARROWS
 
 FORMAT: Final = 1
-"""Raised when a page of an older version could no longer read what is sent."""
+"""Incremented when a page of an older version could no longer read what is sent."""
 
 _DIGITS: Final = 9
 """Times are rounded to a nanosecond, or to the ninth digit of a cost unit."""

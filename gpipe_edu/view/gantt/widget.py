@@ -26,7 +26,7 @@ from .settings import Settings
 from .spec import to_json
 
 _MOST_OPS_IN_PNG = 4000
-"""A still picture of more ops takes seconds and shows nothing that its summary does not."""
+"""A still picture of more ops takes seconds and shows no more than its summary."""
 
 
 class Gantt(anywidget.AnyWidget):

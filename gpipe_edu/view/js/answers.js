@@ -1,5 +1,5 @@
 // Answers that are here before they are wanted. A key press should be seen at once, but a message to the kernel and
-// back takes tens of milliseconds: so what the control at hand would say next is asked for while nobody waits.
+// back takes tens of milliseconds: so the next setting of the control in use is requested in advance.
 
 const MOST_KEPT = 48;
 const MOST_OPS = 5000; // above so many ops an answer takes the kernel longer than a person waits between two keys

@@ -23,7 +23,7 @@ export function uniqueMark() {
   return `ge${Math.random().toString(36).slice(2, 9)}`;
 }
 
-/** data: {names, options, explorer, payload}; tell: {settings(wish), false if nobody hears; state(name, value)}, and with a kernel ahead(wishes), save(kind), open(message, content). */
+/** data: {names, options, explorer, payload}; tell: {settings(wish), false without a kernel; state(name, value)}, and with a kernel ahead(wishes), save(kind), open(message, content). */
 export function createApp(host, data, tell) {
   const mark = uniqueMark();
   host.classList.add("ge-gantt");
@@ -130,7 +130,7 @@ export function createApp(host, data, tell) {
     silent = setTimeout(() => refuse(SILENT), PATIENCE); // what is shown was known before; that it holds, Python says
   }
 
-  /** Nobody will answer: the controls go back to what the chart shows, or the two would contradict each other. */
+  /** There will be no answer: the controls go back to what the chart shows, or the two would contradict each other. */
   function lost() {
     settings = payload.settings;
     kept = payload.kept;

@@ -94,7 +94,7 @@ export function createControls(host, offer, { settings, on }) {
   const factorsHost = host.querySelector(".ge-factors");
   let built = -1;
 
-  /** One box per stage; they stay as they are while only their values change, so that nobody loses the focus. */
+  /** One box per stage; they stay as they are while only their values change, so that none loses the focus. */
   function factors() {
     const stages = stagesOf(now, offer);
     const most = Math.min(16, stages);

@@ -42,7 +42,7 @@ function againstPlan(spec, index, show) {
   const [start, stop] = [spec.plan.start[planned], spec.plan.stop[planned]];
   const late = spec.start[index] - start;
   const longer = spec.stop[index] - spec.start[index] - (stop - start);
-  const least = 0.005 * (stop - start); // nobody cares for less of an op
+  const least = 0.005 * (stop - start); // a smaller part of an op does not matter
   const off = (time, more, less) => (Math.abs(time) <= least ? "" : `${show(Math.abs(time))} ${time > 0 ? more : less}`);
   const began = off(late, "later", "earlier");
   const took = off(longer, "longer", "less long");

@@ -10,7 +10,7 @@ export function render({ model, el }) {
       model.send(message);
       return true;
     } catch {
-      return false; // nobody is there
+      return false; // there is no kernel
     }
   }
   const tell = {

@@ -1,5 +1,5 @@
 // Traces that the reader opened: chosen or dropped, read by the kernel, drawn under what is there. Their specs stay in
-// the page; whoever made the chart neither sees nor saves them. Without a kernel nobody can read a trace.
+// the page; the chart's author neither sees nor saves them. Without a kernel no trace can be read.
 
 import { KEPT, LOST, PATIENCE, SILENT } from "./kept.js";
 import { escape } from "./lettering.js";

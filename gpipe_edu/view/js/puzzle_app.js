@@ -16,7 +16,7 @@ const RAN = {
   false: "Your schedule has trained a model, but its gradients are not those of one device",
 };
 
-/** send(message): to Python; it raises if there is nobody. Returns {show(answer), theme(name), destroy()}. */
+/** send(message): to Python; it raises without a kernel. Returns {show(answer), theme(name), destroy()}. */
 export function createPuzzle(host, offer, send) {
   const mark = `gp${Math.random().toString(36).slice(2, 9)}`;
   host.classList.add("ge-gantt", "ge-puzzle");

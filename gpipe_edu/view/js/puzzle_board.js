@@ -196,7 +196,7 @@ export function createBoard(host, { mark, names, on }) {
     if (at >= 0) drag(event, (gap) => gap && !stays(place, gap) && on.move(place, { device: gap.device, at: landing(place, gap) }), rows[place.device][at], place);
   });
 
-  /** The op under the pointer while it is dragged, over whatever is there. */
+  /** The op under the pointer while it is dragged, over other elements. */
   function flying(op, { clientX, clientY }) {
     const { kind } = opParts(op);
     const style = getComputedStyle(host);

@@ -21,7 +21,7 @@ const ICONS = {
   all: "M1 8h14M4 4L1 8l3 4M12 4l3 4-3 4",
 };
 
-/** `time` to a thousandth of `end` or a little finer: nobody reads more of a moving cursor. */
+/** `time` to a thousandth of `end` or a little finer: more cannot be read of a moving cursor. */
 export function legible(time, end) {
   const places = end > 0 ? Math.max(0, 3 - Math.floor(Math.log10(end))) : 0;
   return Math.round(time * 10 ** places) / 10 ** places;
@@ -46,7 +46,7 @@ function toggle(name, label, checked) {
 
 const SAVE = { svg: "SVG picture", png: "PNG picture", html: "page (HTML)", trace: "Chrome trace" };
 
-/** A choice that does something at once and goes back to its name. Without a kernel nobody could make the files. */
+/** A choice that does something at once and goes back to its name. Without a kernel the files could not be made. */
 function saver() {
   const kinds = Object.entries(SAVE).map(([kind, name]) => `<option value="${kind}">${name}</option>`);
   return `<select class="ge-save" data-save aria-label="Save as" ${KEPT}><option value="">save as …</option>${kinds.join("")}</select>`;
@@ -60,7 +60,7 @@ function opener() {
   );
 }
 
-/** kernel: whether somebody can make and read files. on: {toggle(name, value), zoom("nearer" | "further" | "all"), speed(value), time(value), save(kind), open(files)}. */
+/** kernel: whether there is one, to make and read files. on: {toggle(name, value), zoom("nearer" | "further" | "all"), speed(value), time(value), save(kind), open(files)}. */
 export function createTransport(host, chart, { on, speed, toggles, kernel }) {
   const speeds = SPEEDS.map((each) => `<option value="${each}" ${each === speed ? "selected" : ""}>${each}×</option>`).join("");
   host.innerHTML =

@@ -17,7 +17,7 @@ from gpipe_edu.view.measures import TimeUnit, figures, fullest
 _PLAIN: Final = TimeUnit(1, "")
 
 _MOST_NAMED: Final = 24
-"""Ops of a kind that are sent: of more the page shows a few and the last one."""
+"""Ops of a kind that are sent; of more the page shows the first ones and the last."""
 
 _LEAST_ROOM: Final = 16.0
 """Time on the axis of an empty board without a goal."""

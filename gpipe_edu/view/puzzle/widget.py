@@ -58,7 +58,7 @@ class Puzzle(anywidget.AnyWidget):
         return self.board.position.schedule
 
     def _obey(self, widget: object, content: Mapping[str, Any], buffers: object) -> None:
-        """Do what the page asks; whatever happens, it gets an answer."""
+        """Do what the page asks; it always gets an answer."""
         try:
             answer = self._session.do(str(content.get("do")), **content.get("with", {}))
         except Exception as error:  # an engine may raise anything, and a page cannot show a stack trace

@@ -23,7 +23,7 @@ export function html(name, attributes, text) {
   return node;
 }
 
-// Where a pointer is, in the units of the drawing, whatever its size on the page.
+// Where a pointer is, in the units of the drawing, independent of its size on the page.
 export function place(picture, event) {
   return new DOMPoint(event.clientX, event.clientY).matrixTransform(picture.getScreenCTM().inverse());
 }
