@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gpipe_edu import exercises as room
 from gpipe_edu.course.building.build import ROOT, masters
+from gpipe_edu.exercises import Exercise, find_exercise
 
 BANKS: Final = ROOT / "tests" / "solutions" / "bank"
 README: Final = ROOT / "README.md"
@@ -48,6 +49,11 @@ class Material(NamedTuple):
     """The parts of the exercise `key`, whether they exist or not."""
 
     key: str
+
+    @property
+    def exercise(self) -> Exercise:
+        """What the package makes of it, shared sentences included. Raises ValueError for one that does not exist."""
+        return find_exercise(self.key)
 
     @property
     def stem(self) -> str:

@@ -21,7 +21,7 @@ from gpipe_edu import exercises as room
 from gpipe_edu.course.building import percent_format
 from gpipe_edu.course.building.build import ROOT, notebook_text
 from gpipe_edu.course.predictions import question
-from gpipe_edu.exercises import Exercise, find_exercise
+from gpipe_edu.exercises import Exercise
 from gpipe_edu.grading import marks
 from gpipe_edu.schedule.doctor import CODES
 from gpipe_edu.words import with_article
@@ -67,7 +67,7 @@ def readable(material: Material) -> Iterator[Problem]:
 def loadable(material: Material) -> Iterator[Problem]:
     """A check, a bank or a master that cannot be used at all: then nothing that needs all three is checked."""
     loads: dict[Path, Callable[[], object]] = {
-        material.folder / "check.py": lambda: find_exercise(material.key).check,
+        material.folder / "check.py": lambda: material.exercise.check,
         material.bank: material.entries,
         material.master: lambda: (
             ast.parse(material.master.read_text(encoding="utf-8")),
@@ -110,7 +110,7 @@ def sentences(material: Material) -> Iterator[Problem]:
 
 def slips(material: Material, entries: Iterable[Entry]) -> Iterator[Problem]:
     """Sentences that no answer triggers or that no check uses, and slips without a sentence."""
-    own, known = material.sentences()["slips"], find_exercise(material.key).slips.keys() | set(CODES)
+    own, known = material.sentences()["slips"], material.exercise.slips.keys() | set(CODES)
     met = {entry.slip for entry in entries} - {""}
     code = "".join(path.read_text(encoding="utf-8") for path in _code(material))
     for slip in own:
@@ -172,7 +172,7 @@ def folder(material: Material) -> Iterator[Problem]:
 def predictions(material: Material) -> Iterator[Problem]:
     """Incomplete questions, and those that the master never asks."""
     asked = _calls(material.master, "predict")
-    for name in find_exercise(material.key).predictions:
+    for name in material.exercise.predictions:
         key = f"{material.key[:4]}/{name}"
         try:
             question.find(key)
@@ -185,7 +185,7 @@ def predictions(material: Material) -> Iterator[Problem]:
 
 def master(material: Material) -> Iterator[Problem]:
     """A master without its check or its answer cell, and a notebook that does not match it."""
-    where, wanted = relative(material.master), find_exercise(material.key)
+    where, wanted = relative(material.master), material.exercise
     cells = percent_format.read(material.master.read_text(encoding="utf-8"))
     if _calls(material.master, "check").count(material.key) != 1:
         yield Problem(where, "it does not check its answer once", f'Write check("{material.key}", {wanted.function})')
@@ -210,14 +210,14 @@ def marking(material: Material) -> Iterator[Problem]:
         if points != in_master:
             wrong = f"{material.key} is worth {points} points here and {in_master or 'none'} in its master"
             yield Problem(where, wrong, f"Give the check cell of {relative(material.master)} the same points")
-    for slip in sorted(marks.promises(material.key).keys() - find_exercise(material.key).slips.keys()):
+    for slip in sorted(marks.promises(material.key).keys() - material.exercise.slips.keys()):
         wrong = f"{material.key} promises {slip}, which is no slip"
         yield Problem(where, wrong, "Name a slip of its said.toml under [promises]")
 
 
 def tables(material: Material, entries: Sequence[Entry]) -> Iterator[Problem]:
     """Rows that are missing in the README's two tables."""
-    page, one = README.read_text(encoding="utf-8"), find_exercise(material.key)
+    page, one = README.read_text(encoding="utf-8"), material.exercise
     if f"](exercises/{one.notebook}.ipynb) |" not in page:
         row = f"| [{material.key[2:4]} ...](exercises/{one.notebook}.ipynb) | lesson | difficulty | minutes | ... |"
         yield Problem(relative(README), f"the table of exercises has no row for {one.notebook}", f"Add: {row}")
@@ -250,5 +250,5 @@ def _points(material: Material) -> int | None:
     """What the master says that a right answer is worth."""
     cells = percent_format.read(material.master.read_text(encoding="utf-8"))
     data = [cell.metadata.get("nbgrader", {}) for cell in cells]
-    wanted = f"{find_exercise(material.key).cell}-check"
+    wanted = f"{material.exercise.cell}-check"
     return next((one.get("points") for one in data if one.get("grade_id") == wanted), None)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from gpipe_edu.course.building.build import notebook_text
-from gpipe_edu.exercises import find_exercise
 from gpipe_edu.grading import submitted_notebook
 from gpipe_edu.grading.cut import Answer, cut
 from gpipe_edu.grading.judges import Outcome, Task
@@ -62,7 +61,7 @@ def tasks(material: Material, entries: Iterable[Entry]) -> Iterator[Task]:
     """All answers of an exercise, for judges, each named by its expected result."""
     for entry in entries:
         yield _task(of_entry(material, entry), pack(entry.function))
-    where, function = relative(material.master), find_exercise(material.key).function
+    where, function = relative(material.master), material.exercise.function
     mend = f"Mend the solution between its markers, or check.py; python {where} shows the whole report"
     yield _task(Judged(material, f"{where} solution", "passed", mend), _solution(material).pack())
     mend = f"Put ### BEGIN SOLUTION and ### END SOLUTION around all of the body of {function}"
@@ -86,7 +85,7 @@ def sentences(material: Material, findings: Iterable[Finding]) -> Iterator[Probl
 
 
 def _task(name: Judged, packed: Packed) -> Task:
-    return Task(name, find_exercise(name.material.key), packed, SEED, ())
+    return Task(name, name.material.exercise, packed, SEED, ())
 
 
 def _cells(material: Material, marked: bool) -> list[submitted_notebook.Cell]:
@@ -96,7 +95,7 @@ def _cells(material: Material, marked: bool) -> list[submitted_notebook.Cell]:
 
 
 def _solution(material: Material) -> Answer:
-    return cut(find_exercise(material.key), _cells(material, marked=True))
+    return cut(material.exercise, _cells(material, marked=True))
 
 
 def _stub(material: Material) -> Answer:

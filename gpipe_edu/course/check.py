@@ -47,15 +47,14 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
             f"check takes the function itself, without calling it: check({exercise.key!r}, {exercise.function}); "
             f"got {type(function).__name__}"
         )
-    if seed is None:
-        seed = secrets.randbelow(10**6)
-    elif isinstance(seed, bool) or not isinstance(seed, int):
+    if isinstance(seed, bool) or not isinstance(seed, int | None):
         raise TypeError(f"seed is {seed!r}; it must be the whole number that an earlier check has printed")
     judge_and_show(exercise, pack(function), seed)
 
 
-def judge_and_show(exercise: Exercise, packed: Packed, seed: int) -> None:
+def judge_and_show(exercise: Exercise, packed: Packed, seed: int | None = None) -> None:
     """What `check` does with a packed function, for callers that have packed it themselves. Raises as `check`."""
+    seed = secrets.randbelow(10**6) if seed is None else seed
     path = [folder for folder in sys.path if isinstance(folder, str)]
     try:
         report = judge_apart(exercise, packed, seed, path)
