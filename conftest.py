@@ -14,6 +14,7 @@ from collections import Counter
 
 import pytest
 
+from tests import preloaded
 from tests.notebooks.heights import after_their_cells
 
 SLOW = (
@@ -106,6 +107,14 @@ def pytest_collection_modifyitems(config, items):
         items.sort(key=_takes_seconds, reverse=True)  # else one worker would be left alone with a long file at the end
     if config.getoption("quick"):
         _leave_out_what_takes_long(config, items)
+
+
+@pytest.hookimpl(tryfirst=True)  # before nbval starts the kernel
+def pytest_runtest_setup(item):
+    if ".ipynb::" in item.nodeid:
+        os.environ["JUPYTER_PATH"] = preloaded.kernels()
+    else:
+        os.environ.pop("JUPYTER_PATH", None)
 
 
 def _leave_out_what_takes_long(config, items):

@@ -4,6 +4,7 @@ It is printed from here because pytest-xdist's main process loads no conftest of
 """
 
 import os
+import sys
 from collections import defaultdict
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from gpipe_edu import store
+from tests import preloaded
 from tests.amount import DAILY, WHOLE
 from tests.processes import end_all_since
 
@@ -40,6 +42,14 @@ def home(tmp_path, monkeypatch):
     folder = tmp_path / "learner"
     monkeypatch.setenv(store.HOME, str(folder))
     return folder
+
+
+@pytest.fixture(scope="module")
+def preloaded_python():
+    """What a module's tests start with `sys.executable` has loaded PyTorch already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", preloaded.python())
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,7 @@ import textwrap
 import time
 from contextlib import suppress
 from pathlib import Path
+from subprocess import Popen
 
 import psutil
 
@@ -55,7 +56,7 @@ def end_all_since(moment):
             child.kill()
     for one in gc.get_objects():
         # Its type, not isinstance: that asks objects what they pretend to be, and some warn.
-        if issubclass(type(one), subprocess.Popen) and one.returncode is None and one.pid in ours:
+        if issubclass(type(one), Popen) and one.returncode is None and one.pid in ours:
             one.wait(PATIENCE)
             for pipe in filter(None, (one.stdin, one.stdout, one.stderr)):
                 with suppress(OSError):

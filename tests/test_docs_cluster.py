@@ -2,12 +2,14 @@
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpipe_edu.sizing import WAYS
 
+from . import preloaded
 from .cluster import starting
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cluster.md"
@@ -39,11 +41,8 @@ def rows():
 
 @pytest.mark.parametrize(("command", "best", "step", "bubble", "memory"), rows())
 def test_the_plans_are_the_planner_s(command, best, step, bubble, memory):
-    import subprocess
-    import sys
-
     said = subprocess.run(
-        [sys.executable, "-m", "gpipe_edu", "plan", *shlex.split(command)],
+        [preloaded.python(), "-m", "gpipe_edu", "plan", *shlex.split(command)],
         capture_output=True,
         text=True,
         env=starting.environment(),

@@ -4,10 +4,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
+
+from tests import preloaded
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = ("-m", "gpipe_edu", "train", "--partitions", "2", "--micro-batches", "4", "--layers", "4", "--epochs", "1")
@@ -32,7 +33,7 @@ def ranks(size, *programs, port=None, started=None):
     try:
         for k in range(size) if started is None else started:
             processes[k] = subprocess.Popen(
-                [sys.executable, *programs[k % len(programs)]],
+                [preloaded.python(), *programs[k % len(programs)]],
                 env=environment(
                     RANK=str(k),
                     LOCAL_RANK=str(k),
@@ -55,8 +56,9 @@ def ranks(size, *programs, port=None, started=None):
 @contextmanager
 def torchrun(*arguments, size=2):
     """As one types it; the group of processes is killed at the end."""
+    python = preloaded.python()
     command = [
-        sys.executable,
+        python,
         "-m",
         "torch.distributed.run",
         f"--nproc-per-node={size}",
@@ -64,7 +66,7 @@ def torchrun(*arguments, size=2):
     ]
     process = subprocess.Popen(
         [*command, *arguments],
-        env=environment(),
+        env=environment(PYTHON_EXEC=python),  # with which torchrun starts the ranks
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -8,7 +8,6 @@ from torch import nn
 from torch.nn import functional
 
 import gpipe_edu as ge
-from gpipe_edu.distributed import Crew
 from gpipe_edu.pytorch import Stash, Take
 
 from . import jobs
@@ -24,12 +23,6 @@ CLASSES = torch.tensor([0, 1, -100, -100, -100, -100, 2, 1, 0, -100, 2, 2, 0])
 
 NUMBERS = torch.linspace(-1, 1, 39).double().reshape(13, 3)
 WEIGHTS = torch.tensor([1.0, 2.0, 5.0]).double()
-
-
-@pytest.fixture(scope="module")
-def crew():
-    with Crew() as found:
-        yield found
 
 
 def run(crew, K, function, *arguments, **named):

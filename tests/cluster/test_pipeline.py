@@ -6,19 +6,13 @@ import pytest
 import torch
 
 import gpipe_edu as ge
-from gpipe_edu.distributed import Crew
 from gpipe_edu.schedule import recipes
+from tests.amount import third
 
 from . import jobs
 
 # PyTorch's engine has no recompute that goes ahead of its backward.
 RECIPES = {name: recipe for name, recipe in recipes.RECIPES.items() if name != "gpipe-early"}
-
-
-@pytest.fixture(scope="module")
-def crew():
-    with Crew() as found:
-        yield found
 
 
 def run(crew, K, function, *arguments):
@@ -28,7 +22,7 @@ def run(crew, K, function, *arguments):
 @pytest.mark.parametrize("K", [1, 2, 3, 4])
 def test_gradients_of_every_schedule_equal_one_devices(crew, K):
     """Two steps each, so that gradients add up: 13 samples cut unevenly, and 3, fewer than most M."""
-    schedules = {f"{name}, M={M}": RECIPES[name](K, M) for name in RECIPES for M in range(1, 10)}
+    schedules = {f"{name}, M={M}": RECIPES[name](K, M) for name in RECIPES for M in third(range(1, 10))}
     for told in run(crew, K, jobs.differences, list(schedules.values())):
         found = dict(zip(schedules, told, strict=True))
         assert {name: apart for name, apart in found.items() if apart > 1e-10} == {}

@@ -6,15 +6,9 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.cluster.saving import saved_steps
-from gpipe_edu.distributed import Crew, ProcessError
+from gpipe_edu.distributed import ProcessError
 
 from . import jobs
-
-
-@pytest.fixture(scope="module")
-def crew():
-    with Crew() as found:
-        yield found
 
 
 def train(crew, schedule, folder, steps, **how):

@@ -13,6 +13,7 @@ from time import monotonic, sleep
 import pytest
 
 from gpipe_edu.cluster.interface import towards
+from tests.amount import third
 
 from . import starting
 
@@ -91,7 +92,7 @@ def test_the_lines_of_the_page_train_on_both(hosts):
     assert "epoch 1" not in told[1]
 
 
-@pytest.mark.parametrize("victim", [1, 0])
+@pytest.mark.parametrize("victim", third([1, 0]))
 def test_one_is_killed_and_the_other_says_so(hosts, tmp_path, victim):
     with torchruns("-m", "tests.cluster.faulty", str(tmp_path), "sleep") as processes:
         starting.wait_for(tmp_path / "there", 120)
