@@ -31,6 +31,7 @@ LIBRARIES = (
 )
 PASSED_ON = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1")]
 SIZE = 1 << 20  # an environment is far smaller
+ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def python():

@@ -1,0 +1,71 @@
+"""A Python that has loaded PyTorch does, and ends, as a fresh one."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from . import preloaded
+from .processes import until
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no process is forked for another without pidfds")
+LONG = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+
+
+def start(*arguments, **how):
+    return subprocess.Popen(
+        [preloaded.python(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "said"),
+    [
+        ("import sys; print(sys.argv[1:], 'torch' in sys.modules)", 0, "['a', 'b'] True"),
+        ("import os; print(os.environ['MARK'], os.getcwd())", 0, "here /"),
+        ("import atexit; atexit.register(print, 'the end')", 0, "the end"),
+        ("raise SystemExit('no')", 1, "no"),
+        ("import sys; sys.exit(7)", 7, ""),
+        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+        ("import os; os.kill(os.getpid(), 9)", -9, ""),
+        ("import gpipe_edu; print('gpipe_edu.pytorch' in __import__('sys').modules)", 0, "False"),
+    ],
+)
+def test_it_ends_as_a_fresh_one_does(program, status, said):
+    environment = {**os.environ, "MARK": "here", "PYTHONPATH": preloaded.ROOT}
+    with start("-P", "-c", program, "a", "b", env=environment, cwd="/") as process:
+        printed, errors = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert said in printed + errors
+
+
+def test_a_signal_reaches_it_and_who_ends_the_one_ends_the_other():
+    with start("-c", LONG) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in process.communicate(timeout=60)[1]
+        assert process.returncode == -signal.SIGINT
+    with start("-c", LONG) as process:
+        pid = int(process.stdout.readline())
+        process.kill()
+    until(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def test_when_a_failed_test_has_ended_all_it_starts_anew():
+    with start("-c", "import os; print(os.getppid())") as process:
+        first = int(process.communicate(timeout=60)[0])
+    os.kill(first, signal.SIGKILL)
+    until(lambda: preloaded._server(os.getpid())[1].poll() is not None)
+    with start("-c", "import os; print(os.getppid())") as process:
+        assert int(process.communicate(timeout=60)[0]) != first
+
+
+def test_the_same_arguments_run_a_module_and_a_file(tmp_path):
+    (tmp_path / "named.py").write_text("import sys; print(__name__, sys.argv[1:], sys.path[0])")
+    for python in (sys.executable, preloaded.python()):
+        for what in (("-m", "named"), (tmp_path / "named.py",)):
+            told = subprocess.run([python, *what, "x"], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+            assert told.stdout.split()[:2] == ["__main__", "['x']"], told.stderr
+            assert told.stdout.split()[2:] in ([], [str(tmp_path)])
