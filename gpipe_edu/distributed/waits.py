@@ -63,10 +63,12 @@ class MessageLog:
         self.sends, self.receives = self._flow(True), self._flow(False)
 
     def deadlock(self) -> Fault | None:
-        """The deadlock, if there is one."""
+        """The deadlock, if there is one; where an unlike message came before, that, since the rest follows from it."""
         waits = [post for rank, post in enumerate(self.waiting) if post is not None and rank not in self.returned]
         if not waits or len(waits) + len(self.returned) < len(self.posts) or any(map(self._comes, waits)):
             return None
+        if unlike := self.mismatch():
+            return unlike
         sentences = [self._sentence(post) for post in waits]
         lines = tuple(post.line for post in waits)
         return Fault(self._reason(waits), f"deadlock: {'; '.join(sentences)}. Nobody can go on.", lines)

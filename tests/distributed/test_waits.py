@@ -71,6 +71,7 @@ def test_three_in_a_circle_are_found_and_named():
 def test_a_message_whose_handle_was_thrown_away_does_not_come():
     sender = [post(0, "isend", 1), {"drop": 0}]
     assert reason(sender, blocking(("recv", 0)), returned={0}) == "lost"
+    assert reason(sender, blocking(("recv", 0, 0, (2, 3), "float32")), returned={0}) == "dtype", "gloo tore it down"
     sender = [post(0, "isend", 1), wait(0), {"end": 0}]
     assert reason(sender, blocking(("recv", 0)), returned={0}) is None
 
