@@ -9,9 +9,11 @@ Not for what a fork does not have: another network namespace, a mark in /proc/PI
 
 import atexit
 import functools
+import importlib
 import json
 import marshal
 import os
+import runpy
 import selectors
 import shutil
 import signal
@@ -82,52 +84,59 @@ def _end(place, server):
 
 def serve(address):
     """Fork a process for each that asks, until standard input ends. Returns, in a forked one, its arguments."""
-    import importlib
-
     for name in LIBRARIES:
         importlib.import_module(name)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(address)
     listening.listen()
-    asked = selectors.DefaultSelector()
-    asked.register(sys.stdin, selectors.EVENT_READ)
-    asked.register(listening, selectors.EVENT_READ)
+    events = selectors.DefaultSelector()
+    events.register(sys.stdin, selectors.EVENT_READ)
+    events.register(listening, selectors.EVENT_READ)
     os.write(1, b"\n")
     while True:
-        for key, _ in asked.select():
+        for key, _ in events.select():
+            if events.get_map().get(key.fd) is not key:
+                continue  # closed by an event before
             if key.fileobj is sys.stdin:
-                for other in list(asked.get_map().values()):
+                for other in list(events.get_map().values()):
                     if isinstance(other.data, int):
-                        os.killpg(other.data, signal.SIGKILL)
+                        _signal(other.data, signal.SIGKILL)
                 os._exit(0)
             if key.fileobj is listening:
                 client, _ = listening.accept()
                 request, streams, _, _ = socket.recv_fds(client, SIZE, 3)
                 pid = os.fork()
                 if pid == 0:
+                    for other in [listening, client, *(each.fileobj for each in events.get_map().values())]:
+                        if isinstance(other, socket.socket):
+                            other.close()
+                    events.close()
                     return _become(*marshal.loads(request), streams)
                 os.setpgid(pid, pid)
                 for stream in streams:
                     os.close(stream)
-                process = os.pidfd_open(pid)
-                asked.register(client, selectors.EVENT_READ, pid)
-                asked.register(process, selectors.EVENT_READ, (pid, client))
-            elif isinstance(key.data, int):
-                number = key.fileobj.recv(1)
-                with suppress(ProcessLookupError):  # it has just ended
-                    os.killpg(key.data, number[0] if number else signal.SIGKILL)
-                if not number:
-                    asked.unregister(key.fileobj)
+                events.register(client, selectors.EVENT_READ, pid)
+                events.register(os.pidfd_open(pid), selectors.EVENT_READ, client)
+            elif isinstance(key.fileobj, socket.socket):
+                passed_on = key.fileobj.recv(1)
+                _signal(key.data, passed_on[0] if passed_on else signal.SIGKILL)
+                if not passed_on:
+                    events.unregister(key.fileobj)
             else:
-                pid, client = key.data
-                status = os.waitpid(pid, 0)[1]
-                asked.unregister(key.fd)
+                client = key.data
+                with suppress(OSError):  # it may have been killed
+                    ended = os.waitid(os.P_PIDFD, key.fd, os.WEXITED)
+                    client.send(marshal.dumps(ended.si_status * (1 if ended.si_code == os.CLD_EXITED else -1)))
+                events.unregister(key.fd)
                 os.close(key.fd)
                 with suppress(KeyError):
-                    asked.unregister(client)
-                with suppress(OSError):
-                    client.send(marshal.dumps(status))
+                    events.unregister(client)
                 client.close()
+
+
+def _signal(pid, number):
+    with suppress(ProcessLookupError):  # it has just ended
+        os.killpg(pid, number)
 
 
 def _become(arguments, environment, folder, streams):
@@ -138,7 +147,7 @@ def _become(arguments, environment, folder, streams):
         os.setpgid(0, 0)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
-    os.closerange(3, 4096)
+        os.close(stream)
     sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
     os.chdir(folder)
@@ -146,6 +155,7 @@ def _become(arguments, environment, folder, streams):
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    sys.executable = str(Path(sys.argv[1]).with_name("python"))  # what it starts is preloaded, too
     numpy.random.seed()
     return arguments
 
@@ -159,17 +169,15 @@ def ask(address, arguments):
         request = marshal.dumps((arguments, dict(os.environ), os.getcwd()))
         socket.send_fds(server, [request], (0, 1, 2))
         status = marshal.loads(server.recv(16))
-    if os.WIFSIGNALED(status):
+    if status < 0:
         with suppress(OSError):  # nobody hears SIGKILL
-            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-        os.kill(os.getpid(), os.WTERMSIG(status))
-    os._exit(os.waitstatus_to_exitcode(status))
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
 
 
 def run(arguments):
     """As Python does with these arguments."""
-    import runpy
-
     for number, argument in enumerate(arguments):
         if argument in ("-m", "-c"):
             what, sys.argv = arguments[number + 1], [argument, *arguments[number + 2 :]]

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -15,6 +14,7 @@ from nbclient import NotebookClient
 from gpipe_edu.course.building import build, percent_format
 from gpipe_edu.course.predictions import question
 from gpipe_edu.exercises import all_exercises, find_exercise
+from tests import preloaded
 
 ROOT = Path(__file__).resolve().parents[2]
 MASTERS = build.masters(ROOT)
@@ -65,7 +65,8 @@ def test_no_line_of_a_solution_is_in_it(master):
 
 
 @each
-def test_unsolved_it_fails_with_not_implemented_and_nothing_else(master, home, tmp_path):
+def test_unsolved_it_fails_with_not_implemented_and_nothing_else(master, home, tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_PATH", preloaded.kernels())
     notebook = nbformat.read(released(master), as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell("print('the end was reached')"))
     NotebookClient(notebook, timeout=60, allow_errors=True, resources={"metadata": {"path": tmp_path}}).execute()
@@ -85,7 +86,7 @@ def test_unsolved_it_fails_with_not_implemented_and_nothing_else(master, home, t
 @each
 def test_solved_it_passes_from_its_first_line_to_its_last(master, home):
     environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, master], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run([preloaded.python(), master], capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "nbgrader takes all points for a cell that writes to stderr"
     assert all(f"{key}: passed" in done.stdout for key in calls(master, "check"))
