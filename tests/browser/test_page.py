@@ -5,12 +5,16 @@ import pytest
 import gpipe_edu as ge
 
 
-@pytest.fixture
-def explorer(tmp_path, open_page):
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
     pytest.importorskip("anywidget")
-    path = tmp_path / "explorer.html"
+    path = tmp_path_factory.mktemp("page") / "explorer.html"
     ge.gantt(ge.gpipe(4, 8)).to_html(path)
+    return path
 
+
+@pytest.fixture
+def explorer(path, open_page):
     def show(**options):
         page = open_page(**options)
         page.goto(path.as_uri())

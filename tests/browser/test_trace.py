@@ -7,7 +7,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu import Span, Timeline
 
-from . import chrome, kernel, servers
+from . import chrome, kernel
 
 PLAN = ge.gpipe(3, 4)
 
@@ -214,29 +214,24 @@ def test_an_opened_plan_shares_the_lanes_of_its_run(page_of, saved):
     assert page.problems == []
 
 
-def test_in_a_notebook_it_is_the_same_and_what_was_saved_there_opens(folder, saved, open_page, tmp_path):
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
-    servers.notebook(folder, "trace", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8))\nw")
-    with servers.jupyter(folder, "lab") as address:
-        page = open_page()
-        chrome.run_all(page, address, "trace")
-        page.wait_for_selector(".ge-base rect", state="attached")
-        with page.expect_download() as download:
-            page.select_option("[data-save]", "trace")
-        download.value.save_as(tmp_path / "mine.json")
-        choose(page, saved / "other.json")
-        page.wait_for_selector(".ge-error:not([hidden])")
-        assert "trace of another program" in page.inner_text(".ge-error")
-        choose(page, tmp_path / "mine.json")
-        page.wait_for_selector(".ge-panel:nth-of-type(2)")
-        one, two = page.locator(".ge-figures").all_inner_texts()
-        assert one == two
-        boxes = [page.locator(".ge-base").nth(number).locator("rect.ge-op").count() for number in (0, 1)]
-        assert boxes == [64, 64]
-        page.focus('.ge-controls input[type="range"][data-name="M"]')
-        page.keyboard.press("ArrowRight")
-        page.wait_for_function("() => document.querySelector('.ge-figures').innerText.includes('36')")
-        assert page.locator(".ge-panel").count() == 2
-        assert "Traceback" not in page.inner_text("body")
-        assert chrome.our_problems(page) == []
+def test_in_a_notebook_it_is_the_same_and_what_was_saved_there_opens(lab, saved, tmp_path):
+    page = lab.run_all("trace", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8))\nw")
+    page.wait_for_selector(".ge-base rect", state="attached")
+    with page.expect_download() as download:
+        page.select_option("[data-save]", "trace")
+    download.value.save_as(tmp_path / "mine.json")
+    choose(page, saved / "other.json")
+    page.wait_for_selector(".ge-error:not([hidden])")
+    assert "trace of another program" in page.inner_text(".ge-error")
+    choose(page, tmp_path / "mine.json")
+    page.wait_for_selector(".ge-panel:nth-of-type(2)")
+    one, two = page.locator(".ge-figures").all_inner_texts()
+    assert one == two
+    boxes = [page.locator(".ge-base").nth(number).locator("rect.ge-op").count() for number in (0, 1)]
+    assert boxes == [64, 64]
+    page.focus('.ge-controls input[type="range"][data-name="M"]')
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.querySelector('.ge-figures').innerText.includes('36')")
+    assert page.locator(".ge-panel").count() == 2
+    assert "Traceback" not in page.inner_text("body")
+    assert chrome.our_problems(page) == []

@@ -56,17 +56,24 @@ def lab_address(address, whole):
     return f"{address}lab/lab/index.html"
 
 
+@pytest.fixture(scope="module")
+def new_context():
+    """One Chromium for a module, which finds this machine alone."""
+    pytest.importorskip("playwright", reason="the browser tests need playwright: pip install -r requirements-dev.txt")
+    if chrome.path() is None:
+        pytest.skip("the browser tests need Chromium: apt-get install chromium")
+    with chrome.browser(ALONE) as opened:
+        yield opened
+
+
 @pytest.fixture
-def open_page(tmp_path):
+def open_page(new_context):
     """`open_page(width, height, scheme)`: a page; `.problems` are the errors of its scripts and its console.
 
     At the end no request may have left this machine.
     """
-    pytest.importorskip("playwright", reason="the browser tests need playwright: pip install -r requirements-dev.txt")
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
     asked = []
-    with chrome.browser(tmp_path / "profile", ALONE) as open_one:
+    with chrome.pages(new_context) as open_one:
 
         def opened(*size):
             page = open_one(*size)
