@@ -85,6 +85,7 @@ def test_pointing_at_a_bubble_tells_why_the_device_waits(explorer):
 
 def test_with_reduced_motion_play_goes_from_event_to_event(explorer):
     page = explorer(reduced_motion="reduce")
+    page.select_option("[data-speed]", "4")
     page.focus(".ge-lanes")
     page.keyboard.press("Home")
     seen = page.evaluate(

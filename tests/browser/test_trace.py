@@ -166,7 +166,7 @@ def test_a_fourth_trace_is_not_drawn_and_says_why(page_of, saved):
 
 def test_a_page_without_a_kernel_says_that_a_trace_needs_one(open_page, saved, tmp_path):
     pytest.importorskip("anywidget")
-    ge.gantt(PLAN).to_html(tmp_path / "chart.html")
+    ge.gantt(ge.simulate(PLAN)).to_html(tmp_path / "chart.html")
     page = open_page()
     page.goto((tmp_path / "chart.html").as_uri())
     page.get_by_role("button", name="open trace").click()
@@ -184,7 +184,11 @@ def test_a_page_without_a_kernel_says_that_a_trace_needs_one(open_page, saved, t
 def test_a_kernel_that_does_not_answer_is_told_and_its_late_answer_is_drawn(page_of, saved):
     page = page_of(ge.gantt(PLAN))
     page.kernel.busy = True
+    page.clock.install()
     choose(page, saved / "plan.json")
+    while not page.kernel.sent:
+        page.wait_for_timeout(10)
+    page.clock.run_for(3000)
     page.wait_for_selector(".ge-error:not([hidden])")
     assert page.inner_text(".ge-error").startswith("No reply from the kernel yet. If another cell runs")
     page.kernel.wake()
