@@ -4,6 +4,8 @@ import contextlib
 import functools
 import shutil
 
+import pytest
+
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -21,6 +23,13 @@ def path():
     """Where Chromium is, None if it is not installed."""
     names = ("chromium", "chromium-browser", "google-chrome")
     return next(filter(None, map(shutil.which, names)), None)
+
+
+def needed():
+    """Skip the tests that ask for this where there is no browser to drive."""
+    pytest.importorskip("playwright", reason="the browser tests need playwright: pip install -r requirements-dev.txt")
+    if path() is None:
+        pytest.skip("the browser tests need Chromium: apt-get install chromium")
 
 
 @contextlib.contextmanager

@@ -14,9 +14,7 @@ from . import chrome, servers
 
 @pytest.fixture(scope="package")
 def new_context():
-    pytest.importorskip("playwright", reason="the browser tests need playwright: pip install -r requirements-dev.txt")
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
+    chrome.needed()
     with chrome.browser() as opened:
         yield opened
 

@@ -66,25 +66,29 @@ def classroom(folder):
         yield address
 
 
+def home(folder, name):
+    """What the environment variable of that name says to a server on `folder`."""
+    return folder / ".home" / name.lower()
+
+
 @contextlib.contextmanager
 def _server(folder, command, port_option, probe):
-    home = folder / ".home"
-    places = {name: str(home / name.lower()) for name in FOLDERS}
+    places = {name: home(folder, name) for name in FOLDERS}
     for place in places.values():
-        os.makedirs(place, exist_ok=True)
-    news = home / "jupyterlab_settings_dir" / NEWS
+        place.mkdir(parents=True, exist_ok=True)
+    news = places["JUPYTERLAB_SETTINGS_DIR"] / NEWS
     news.parent.mkdir(parents=True, exist_ok=True)
     news.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    log = home / "server.log"
+    log = folder / ".home" / "server.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", *command, port_option.format(port)],
             cwd=folder,
-            env={**os.environ, **places},
+            env={**os.environ, **{name: str(place) for name, place in places.items()}},
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
