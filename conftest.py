@@ -15,7 +15,7 @@ from collections import Counter
 import pytest
 
 from tests import preloaded
-from tests.notebooks.heights import after_their_cells
+from tests.notebooks import heights
 
 SLOW = (
     "tests/authoring/",
@@ -95,11 +95,12 @@ def pytest_configure(config):
 
 
 def pytest_unconfigure(config):
+    heights.end()
     shutil.rmtree(config.learner, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config, items):
-    items[:] = after_their_cells(items)
+    items[:] = heights.after_their_cells(items)
     for item in items:
         if ".ipynb::" in item.nodeid:
             item.add_marker(pytest.mark.random_order(disabled=True))  # cells have an order

@@ -51,7 +51,11 @@ def main() -> None:
 def one_round(address: str) -> list[tuple[str, tuple[float, float, float]]]:
     """What happened, and (seconds, seconds of the processor, MB) from opening to then."""
     rows = []
-    with tempfile.TemporaryDirectory() as folder, chrome.browser(Path(folder)) as open_page:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        chrome.browser(profile=Path(folder)) as new_context,
+        chrome.pages(new_context) as open_page,
+    ):
         page = open_page(1366, 768)
         for name in ("first", "second"):
             visit = Visit(page)

@@ -90,7 +90,11 @@ def main() -> None:
             servers.notebook(folder, f"{K}x{M}", f"import gpipe_edu as ge\nge.gantt(ge.gpipe({K}, {M}))")
         print(f"{machine()}, JupyterLab in Chromium; ms: median (IQR) of {PRESSES} key presses")
         print(f"{'':<10} {'K':>4} {'M':>4} {'ms':>20} {'target':>8}")
-        with servers.jupyter(folder) as address, chrome.browser(folder / "profile", *UNLIMITED) as open_page:
+        with (
+            servers.jupyter(folder) as address,
+            chrome.browser(*UNLIMITED) as new_context,
+            chrome.pages(new_context) as open_page,
+        ):
             page = open_page()
             for K, M in SIZES:
                 opened = opening(page, address, f"{K}x{M}")

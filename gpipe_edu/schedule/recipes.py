@@ -7,6 +7,7 @@ V stages per device, indices from 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from inspect import signature
 from typing import Final, NamedTuple
 
@@ -210,7 +211,11 @@ class Form(NamedTuple):
 
 def form_of(name: str) -> Form:
     """The form of `RECIPES[name]`, found from its parameters and from a small schedule that it builds."""
-    recipe = RECIPES[name]
+    return _form(RECIPES[name])
+
+
+@cache  # an explorer asks for each chart of its page
+def _form(recipe: Callable[..., Schedule]) -> Form:
     small = recipe(2, 2)
     kinds = {op.kind for row in small.rows for op in row}
     return Form("V" in signature(recipe).parameters, small.stages // 2, "W" in kinds, not kinds.isdisjoint("RC"))

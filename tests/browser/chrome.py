@@ -1,7 +1,10 @@
-"""Chromium, driven by playwright: a fresh profile, no first-run noise, and an ear for errors and requests."""
+"""Chromium, driven by playwright: fresh profiles, no first-run noise, and an ear for errors and requests."""
 
 import contextlib
+import functools
 import shutil
+
+import pytest
 
 FLAGS = [
     "--no-sandbox",
@@ -22,24 +25,38 @@ def path():
     return next(filter(None, map(shutil.which, names)), None)
 
 
+def needed():
+    """Skip the tests that ask for this where there is no browser to drive."""
+    pytest.importorskip("playwright", reason="the browser tests need playwright: pip install -r requirements-dev.txt")
+    if path() is None:
+        pytest.skip("the browser tests need Chromium: apt-get install chromium")
+
+
 @contextlib.contextmanager
-def browser(profile, *flags):
-    """A function that opens a page: (width, height, scheme, reduced_motion) -> page, with .problems and .requests."""
+def browser(*flags, profile=None):
+    """A Chromium: gives a function that opens a context, each a profile of its own, or all the one in that folder."""
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as driver, contextlib.ExitStack() as open_ones:
+    with sync_playwright() as driver:
+        how = {"executable_path": path(), "args": [*FLAGS, *flags]}
+        if profile is not None:
+            yield functools.partial(driver.chromium.launch_persistent_context, profile, **how)
+        else:
+            with driver.chromium.launch(**how) as started:
+                yield started.new_context
+
+
+@contextlib.contextmanager
+def pages(new_context):
+    """A function that opens a page: (width, height, scheme, reduced_motion) -> page, with .problems and .requests."""
+    with contextlib.ExitStack() as open_ones:
 
         def open_one(width=1280, height=900, scheme="light", reduced_motion=None):
-            context = driver.chromium.launch_persistent_context(
-                profile / f"{width}-{scheme}",
-                executable_path=path(),
-                args=[*FLAGS, *flags],
-                viewport={"width": width, "height": height},
-                color_scheme=scheme,
-                reduced_motion=reduced_motion,
+            context = new_context(
+                viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion=reduced_motion
             )
             open_ones.callback(context.close)
-            page = context.pages[0]
+            page = context.pages[0] if context.pages else context.new_page()
             page.set_default_timeout(PATIENCE)
             page.problems, page.requests = [], []
             page.on("pageerror", lambda error: page.problems.append(f"{error}\n{error.stack}"))
@@ -49,14 +66,23 @@ def browser(profile, *flags):
         yield open_one
 
 
+OPEN = """async (path) => {
+  for (const open of [...jupyterapp.shell.widgets("main")]) open.dispose();
+  await jupyterapp.commands.execute("docmanager:open", { path });
+}"""
+
+
 def run_all(page, address, name, app="lab", given_back=False):
     """Open a notebook of a server and run its cells; returns when all have run. Fails if a cell raises, or if cells
-    are not given back unrun that should be.
+    are not given back unrun that should be. JupyterLab opens it anew where it has started already.
     """
     from .servers import TOKEN
 
-    way = "doc/tree" if app == "lab" else "notebooks"
-    page.goto(f"{address}/{way}/{name}.ipynb?token={TOKEN}" + ("&reset" if app == "lab" else ""))
+    if page.url.startswith(f"{address}/doc/"):
+        page.evaluate(OPEN, f"{name}.ipynb")
+    else:
+        way = "doc/tree" if app == "lab" else "notebooks"
+        page.goto(f"{address}/{way}/{name}.ipynb?token={TOKEN}" + ("&reset" if app == "lab" else ""))
     page.wait_for_function(
         "() => window.jupyterapp?.shell?.currentWidget?.context?.sessionContext?.session?.kernel?.status === 'idle'"
     )
@@ -79,3 +105,20 @@ def cells(page):
 def our_problems(page):
     """Errors raised in the widget's own module, which anywidget loads from a blob; a host's own errors are its own."""
     return [problem for problem in page.problems if "blob:" in problem]
+
+
+class Host:
+    """JupyterLab, "lab", or Notebook 7, "notebook", in a page that stays, and whose code is compiled once."""
+
+    def __init__(self, app, folder, address, page):
+        self.app, self.folder, self.address, self.page = app, folder / app, address, page
+        self.folder.mkdir()
+
+    def run_all(self, name, *cells, given_back=False):
+        """Its page, after all cells of the notebook `name` ran; with `cells`, it is written first."""
+        from .servers import notebook
+
+        if cells:
+            notebook(self.folder, name, *cells)
+        run_all(self.page, self.address, f"{self.app}/{name}", self.app, given_back)
+        return self.page

@@ -1,25 +1,57 @@
-"""A real Chromium for the tests in this folder; where there is none they are skipped, and say so."""
+"""A real Chromium for the tests in this folder; where there is none they are skipped, and say so.
 
+It runs, as does a Jupyter server, while a worker is in this folder, and no longer: as long as playwright runs, nothing
+else can run a loop of asyncio.
+"""
+
+import functools
 import shutil
 
 import pytest
 
-from . import chrome
+from . import chrome, servers
+
+
+@pytest.fixture(scope="package")
+def new_context():
+    chrome.needed()
+    with chrome.browser() as opened:
+        yield opened
 
 
 @pytest.fixture
-def open_page(tmp_path):
-    """`open_page(width=..., scheme=...)`: a page of a browser with a fresh profile, closed at the end of the test."""
-    pytest.importorskip("playwright", reason="the browser tests need playwright: pip install -r requirements-dev.txt")
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
-    with chrome.browser(tmp_path / "profile") as open_one:
+def open_page(new_context):
+    """`open_page(width=..., scheme=...)`: a page with a fresh profile, closed at the end of the test."""
+    with chrome.pages(new_context) as open_one:
         yield open_one
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Where a module's servers look for notebooks."""
-    place = tmp_path_factory.mktemp("course")
-    yield place
-    shutil.rmtree(place, ignore_errors=True)
+@pytest.fixture(scope="package")
+def jupyter(new_context, tmp_path_factory):
+    """A folder, and the address of its server: of JupyterLab, Notebook 7 and Voila, as far as they are installed."""
+    folder = tmp_path_factory.mktemp("course")
+    with servers.jupyter(folder) as address:
+        yield folder, address
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="package")
+def hosts(jupyter, new_context):
+    with chrome.pages(new_context) as open_one:
+        yield functools.cache(lambda app: chrome.Host(app, *jupyter, open_one()))
+
+
+@pytest.fixture
+def lab(hosts):
+    return began(hosts("lab"))
+
+
+@pytest.fixture
+def notebook(hosts):
+    pytest.importorskip("notebook", reason="this test needs Notebook 7: pip install -r requirements-dev.txt")
+    return began(hosts("notebook"))
+
+
+def began(host):
+    host.page.problems.clear()
+    return host

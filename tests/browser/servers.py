@@ -1,4 +1,4 @@
-"""JupyterLab, Notebook 7, Voila and `classroom` as users start them, in folders of their own; each ends with its test.
+"""JupyterLab, with Notebook 7 and Voila beside it, and `classroom`, as users start them, in folders of their own.
 
 Nothing of the user's is read or written: configuration, data and history are in a temporary folder.
 """
@@ -41,8 +41,8 @@ def notebook(folder, name, *cells):
 
 
 @contextlib.contextmanager
-def jupyter(folder, app="lab"):
-    """A server of "lab" or "notebook" on `folder`: gives its address."""
+def jupyter(folder):
+    """A server of JupyterLab on `folder`, which is one of Notebook 7 and Voila, too: gives its address."""
     options = [
         "--no-browser",
         "--ServerApp.ip=127.0.0.1",
@@ -50,21 +50,11 @@ def jupyter(folder, app="lab"):
         f"--IdentityProvider.token={TOKEN}",
         "--ServerApp.allow_root=True",
         f"--ServerApp.root_dir={folder}",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.extension_manager=readonly",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
     ]
-    if app == "lab":
-        options += ["--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"]
-    else:
-        options += ["--JupyterNotebookApp.expose_app_in_browser=True"]
-    with _server(folder, ["jupyter", app, *options], "--ServerApp.port={}", "/api") as address:
-        yield address
-
-
-@contextlib.contextmanager
-def voila(folder, path):
-    """A Voila server of one notebook: gives its address."""
-    with _server(
-        folder, ["voila", str(path), "--no-browser", "--Voila.ip=127.0.0.1"], "--port={}", "/static/"
-    ) as address:
+    with _server(folder, ["jupyter", "lab", *options], "--ServerApp.port={}", "/api") as address:
         yield address
 
 
@@ -76,25 +66,29 @@ def classroom(folder):
         yield address
 
 
+def home(folder, name):
+    """What the environment variable of that name says to a server on `folder`."""
+    return folder / ".home" / name.lower()
+
+
 @contextlib.contextmanager
 def _server(folder, command, port_option, probe):
-    home = folder / ".home"
-    places = {name: str(home / name.lower()) for name in FOLDERS}
+    places = {name: home(folder, name) for name in FOLDERS}
     for place in places.values():
-        os.makedirs(place, exist_ok=True)
-    news = home / "jupyterlab_settings_dir" / NEWS
+        place.mkdir(parents=True, exist_ok=True)
+    news = places["JUPYTERLAB_SETTINGS_DIR"] / NEWS
     news.parent.mkdir(parents=True, exist_ok=True)
     news.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    log = home / "server.log"
+    log = folder / ".home" / "server.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", *command, port_option.format(port)],
             cwd=folder,
-            env={**os.environ, **places},
+            env={**os.environ, **{name: str(place) for name, place in places.items()}},
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -19,12 +19,11 @@ def classroom(tmp_path):
     temporary.mkdir()
     with contextlib.ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:  # for the server alone: a browser wants short paths
-            patch.setenv(HOME, str(tmp_path / "learner.json"))
             patch.setenv("TMPDIR", str(temporary))
             address = stack.enter_context(servers.classroom(tmp_path))
         yield address
     assert [name for name in os.listdir(temporary) if name.startswith("gpipe_edu")] == []
-    assert not (tmp_path / "learner.json").exists()
+    assert list(servers.home(tmp_path, HOME).iterdir()) == [], "nothing of what the class plays is kept"
 
 
 def test_the_puzzle_is_played_on_one_screen_and_nothing_else_is_there(classroom, open_page):

@@ -1,26 +1,13 @@
 """The charts in a real JupyterLab: controls, keys, two charts on one axis."""
 
-import pytest
+from . import chrome
 
-from . import chrome, servers
-
-EXPLORER = "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8))\nw"
-COMPARE = "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8), ge.one_f_one_b(4, 8))\nw"
+EXPLORER = ("explorer", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8))\nw", "")
+COMPARE = ("compare", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8), ge.one_f_one_b(4, 8))\nw", "")
 
 
-@pytest.fixture(scope="module")
-def lab(folder):
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
-    servers.notebook(folder, "explorer", EXPLORER, "")
-    servers.notebook(folder, "compare", COMPARE, "")
-    with servers.jupyter(folder, "lab") as address:
-        yield address
-
-
-def test_a_key_on_a_control_asks_the_kernel_and_redraws(lab, open_page):
-    page = open_page()
-    chrome.run_all(page, lab, "explorer")
+def test_a_key_on_a_control_asks_the_kernel_and_redraws(lab):
+    page = lab.run_all(*EXPLORER)
     page.wait_for_selector(".ge-base rect", state="attached")
     assert "33" in page.inner_text(".ge-figures")
     page.focus('.ge-controls input[type="range"][data-name="M"]')
@@ -29,9 +16,8 @@ def test_a_key_on_a_control_asks_the_kernel_and_redraws(lab, open_page):
     assert chrome.our_problems(page) == []
 
 
-def test_what_is_not_allowed_is_said_in_the_widget(lab, open_page):
-    page = open_page()
-    chrome.run_all(page, lab, "explorer")
+def test_what_is_not_allowed_is_said_in_the_widget(lab):
+    page = lab.run_all(*EXPLORER)
     box = page.locator('.ge-controls input[type="number"][data-name="K"]')
     box.fill("0")
     box.press("Enter")
@@ -41,9 +27,8 @@ def test_what_is_not_allowed_is_said_in_the_widget(lab, open_page):
     assert "33" in page.inner_text(".ge-figures"), "the last chart stays"
 
 
-def test_keys_move_through_the_chart_and_make_no_cells(lab, open_page):
-    page = open_page()
-    chrome.run_all(page, lab, "compare")
+def test_keys_move_through_the_chart_and_make_no_cells(lab):
+    page = lab.run_all(*COMPARE)
     page.wait_for_selector(".ge-base rect", state="attached")
     assert page.locator(".ge-panel").count() == 2
     before = chrome.cells(page)
@@ -58,9 +43,8 @@ def test_keys_move_through_the_chart_and_make_no_cells(lab, open_page):
     assert chrome.our_problems(page) == []
 
 
-def test_the_chart_is_saved_as_files(lab, open_page, tmp_path):
-    page = open_page()
-    chrome.run_all(page, lab, "compare")
+def test_the_chart_is_saved_as_files(lab, tmp_path):
+    page = lab.run_all(*COMPARE)
     for kind, head in (("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!doctype html>")):
         with page.expect_download() as download:
             page.select_option("[data-save]", kind)
@@ -70,9 +54,8 @@ def test_the_chart_is_saved_as_files(lab, open_page, tmp_path):
     assert page.input_value("[data-save]") == ""
 
 
-def test_after_a_restart_the_explorer_says_run_this_cell_again_and_contradicts_nothing(lab, open_page):
-    page = open_page()
-    chrome.run_all(page, lab, "explorer")
+def test_after_a_restart_the_explorer_says_run_this_cell_again_and_contradicts_nothing(lab):
+    page = lab.run_all(*EXPLORER)
     page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     page.wait_for_function(
         "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.connectionStatus === 'connected'"

@@ -9,7 +9,11 @@ from gpipe_edu.lecture.slides import html
 
 each = pytest.mark.parametrize("number", numbers())
 
-PROBE = """() => {
+PROBE = """async () => {
+  const frame = () => new Promise(requestAnimationFrame);
+  const charts = () => [...document.querySelectorAll(".slide.here iframe")];
+  while (!charts().every((one) => one.contentDocument?.querySelector(".ge-base *"))) await frame();
+  for (let i = 0; i < 3; i++) await frame(); // a chart measures itself where it shows
   const here = document.querySelector(".slide.here"), stage = document.getElementById("stage").getBoundingClientRect();
   const over = [], small = [];
   const sized = (root, scale) => {
@@ -33,7 +37,7 @@ PROBE = """() => {
     if (box.width && (box.right > stage.right + 1 || box.bottom > stage.bottom + 1)) over.push(element.tagName);
   }
   sized(here, stage.width / 1280);
-  for (const frame of here.querySelectorAll("iframe")) {
+  for (const frame of charts()) {
     const root = frame.contentDocument.documentElement;
     const parts = [...root.querySelectorAll(".ge-gantt > *")];
     const bottom = Math.max(...parts.map((part) => part.getBoundingClientRect().bottom));
@@ -61,11 +65,6 @@ def test_every_slide_fits_and_can_be_read(open_page, files, number, size):
     page.goto(Path(files / f"{number}.html").as_uri())
     turns = 0
     while turns < 60:
-        page.wait_for_timeout(150)
-        page.wait_for_function(
-            "[...document.querySelectorAll('.slide.here iframe')]"
-            ".every((f) => f.contentDocument?.querySelector('.ge-base *'))"
-        )
         found = page.evaluate(PROBE)
         assert (found["over"], found["small"]) == ([], []), (number, found["at"] + 1)
         before = page.evaluate("[location.hash, document.querySelectorAll('.told').length]")

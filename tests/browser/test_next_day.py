@@ -17,16 +17,14 @@ CELLS = [
 
 
 @pytest.fixture
-def address(tmp_path, monkeypatch):
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
+def address(new_context, tmp_path, monkeypatch):
     settings = {}
     lab.prepare(settings)
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", settings["JUPYTER_CONFIG_PATH"].rstrip(":;"))
     folder = tmp_path / "course"
     folder.mkdir()
     servers.notebook(folder, "evening", *CELLS)
-    with servers.jupyter(folder, "lab") as found:
+    with servers.jupyter(folder) as found:
         yield found
 
 

@@ -1,23 +1,10 @@
 """Notebook 7 takes keys for itself unless a widget says otherwise: ours reach the chart, and only the chart."""
 
-import pytest
-
-from . import chrome, servers
+from . import chrome
 
 
-@pytest.fixture(scope="module")
-def address(folder):
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
-    pytest.importorskip("notebook", reason="this test needs Notebook 7: pip install -r requirements-dev.txt")
-    servers.notebook(folder, "explorer", "import gpipe_edu as ge\nge.gantt(ge.gpipe(3, 4))", "")
-    with servers.jupyter(folder, "notebook") as found:
-        yield found
-
-
-def test_keys_reach_the_chart_and_never_the_notebook(address, open_page):
-    page = open_page()
-    chrome.run_all(page, address, "explorer", app="notebook")
+def test_keys_reach_the_chart_and_never_the_notebook(notebook):
+    page = notebook.run_all("explorer", "import gpipe_edu as ge\nge.gantt(ge.gpipe(3, 4))", "")
     page.wait_for_selector(".ge-base rect", state="attached")
     before = chrome.cells(page)
     page.focus(".ge-lanes")

@@ -5,12 +5,16 @@ import pytest
 import gpipe_edu as ge
 
 
-@pytest.fixture
-def explorer(tmp_path, open_page):
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
     pytest.importorskip("anywidget")
-    path = tmp_path / "explorer.html"
+    path = tmp_path_factory.mktemp("page") / "explorer.html"
     ge.gantt(ge.gpipe(4, 8)).to_html(path)
+    return path
 
+
+@pytest.fixture
+def explorer(path, open_page):
     def show(**options):
         page = open_page(**options)
         page.goto(path.as_uri())
@@ -81,6 +85,7 @@ def test_pointing_at_a_bubble_tells_why_the_device_waits(explorer):
 
 def test_with_reduced_motion_play_goes_from_event_to_event(explorer):
     page = explorer(reduced_motion="reduce")
+    page.select_option("[data-speed]", "4")
     page.focus(".ge-lanes")
     page.keyboard.press("Home")
     seen = page.evaluate(

@@ -63,7 +63,7 @@ def across(page, *points):
     """Press at the first of the points, given as shares of the picture, and drag over the others."""
     box = page.locator(".ge-prediction-picture").bounding_box()
     for number, (x, y) in enumerate(points):
-        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=20)
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=6)
         if number == 0:
             page.mouse.down()
     page.mouse.up()

@@ -1,47 +1,20 @@
 """The puzzle in real hosts: solved by keyboard alone, refused moves, undo, share strings, what is remembered."""
 
-import pytest
-
 from gpipe_edu.puzzles import LEVELS, SolvedLevels
-from gpipe_edu.store import HOME
 
 from ..puzzles.solutions import solved
-from . import chrome, servers
+from . import chrome
 
-CELL = "import gpipe_edu as ge\nge.puzzle({})"
 SAID = ".gp-said"
 
 
-def served(app, tmp_path_factory):
-    """A server whose notebooks are one for the first level and one for each test that needs three solved levels."""
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
-    if app == "notebook":
-        pytest.importorskip("notebook", reason="this test needs Notebook 7: pip install -r requirements-dev.txt")
-    folder = tmp_path_factory.mktemp("puzzle")
-    for name in ("keys", "rows", "refused", "hand"):
-        progress = SolvedLevels(folder / f"{name}.json")
-        for level in LEVELS[:3] if name != "keys" else []:
+def opened(host, name, levels=3):
+    """A puzzle of that name, a learner's who has solved so many levels; what it has kept already stays."""
+    progress = SolvedLevels(host.folder / f"{name}.json")
+    if not progress.path.exists():
+        for level in LEVELS[:levels]:
             progress.record(solved(level.key))
-        servers.notebook(folder, name, CELL.format(f"progress={str(progress.path)!r}"), "")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(HOME, str(folder / "unused.json"))
-        with servers.jupyter(folder, app) as address:
-            yield address
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    yield from served("lab", tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def notebook(tmp_path_factory):
-    yield from served("notebook", tmp_path_factory)
-
-
-def opened(page, address, name, app="lab"):
-    chrome.run_all(page, address, name, app)
+    page = host.run_all(name, f"import gpipe_edu as ge\nge.puzzle(progress={str(progress.path)!r})", "")
     page.wait_for_selector(".gp-board .ge-base")
     return page
 
@@ -70,8 +43,8 @@ def typed(page, text):
     page.keyboard.press("Enter")
 
 
-def test_the_first_level_by_keyboard_alone_and_a_restart_forgets_nothing(lab, open_page):
-    page = opened(open_page(), lab, "keys")
+def test_the_first_level_by_keyboard_alone_and_a_restart_forgets_nothing(lab):
+    page = opened(lab, "keys", levels=0)
     cells = chrome.cells(page)
     page.focus(".gp-chip")
     tab_to(page, ".gp-op")
@@ -102,15 +75,15 @@ def test_the_first_level_by_keyboard_alone_and_a_restart_forgets_nothing(lab, op
     says(page, "F0@0 placed on device 0")
     assert chrome.our_problems(page) == []
     page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    opened(page, lab, "keys")
+    opened(lab, "keys", levels=0)
     page.wait_for_selector("text=2. Pipelining")
     says(page, "Your unfinished board is back; Clear empties it.")
     assert rows(page) == "1"
     assert "solved with makespan 6" in page.get_attribute('[data-level="first-dependency"]', "aria-label")
 
 
-def test_1f1b_by_keyboard_alone_typed_and_carried(lab, open_page):
-    page = opened(open_page(), lab, "rows")
+def test_1f1b_by_keyboard_alone_typed_and_carried(lab):
+    page = opened(lab, "rows")
     page.focus(".gp-chip")
     typed(page, "F0@0 F0@1 F0@2 B0@2 F1@0 F1@1 F1@2 B1@2 F2@0")
     says(page, "F2@0 placed.")
@@ -131,8 +104,8 @@ def test_1f1b_by_keyboard_alone_typed_and_carried(lab, open_page):
     assert chrome.our_problems(page) == []
 
 
-def test_a_refused_move_says_why_and_shakes_nothing(lab, open_page):
-    page = opened(open_page(), lab, "refused")
+def test_a_refused_move_says_why_and_shakes_nothing(lab):
+    page = opened(lab, "refused")
     place = page.locator(".gp-palette").bounding_box()
     page.click('[data-op="B0@1"]')
     says(page, "No: device 1 runs B0@1 before F0@1")
@@ -141,8 +114,8 @@ def test_a_refused_move_says_why_and_shakes_nothing(lab, open_page):
     assert rows(page) == "0"
 
 
-def test_by_hand_undo_redo_and_a_cut_share_string(lab, open_page):
-    page = opened(open_page(), lab, "hand")
+def test_by_hand_undo_redo_and_a_cut_share_string(lab):
+    page = opened(lab, "hand")
     page.check('[data-tick="ghosts"]')
     lanes = page.locator(".gp-board .ge-lanes").bounding_box()
     ghost = page.locator(".gp-ghost").first.bounding_box()
@@ -194,8 +167,8 @@ def drag(page, box, x, y):
     page.mouse.up()
 
 
-def test_every_control_has_a_name_and_keeps_its_keys(lab, open_page):
-    page = opened(open_page(), lab, "hand")
+def test_every_control_has_a_name_and_keeps_its_keys(lab):
+    page = opened(lab, "hand")
     nameless = page.evaluate(
         """() => [...document.querySelectorAll('.ge-puzzle :is(input, button, summary, [tabindex])')].filter(part => {
             const label = part.getAttribute('aria-label') || part.labels?.[0]?.textContent || part.textContent;
@@ -205,8 +178,8 @@ def test_every_control_has_a_name_and_keeps_its_keys(lab, open_page):
     assert nameless == []
 
 
-def test_notebook_7_gets_no_key(notebook, open_page):
-    page = opened(open_page(), notebook, "keys", "notebook")
+def test_notebook_7_gets_no_key(notebook):
+    page = opened(notebook, "keys", levels=0)
     before = chrome.cells(page)
     page.focus(".gp-op")
     for key in ("j", "a", "b", "d", "d", "ArrowDown", "Enter"):
@@ -221,14 +194,3 @@ def test_notebook_7_gets_no_key(notebook, open_page):
     says(page, "F0@0 placed")
     assert chrome.cells(page) == before
     assert chrome.our_problems(page) == []
-
-
-def test_the_puzzle_on_a_page_of_its_own(tmp_path, open_page):
-    pytest.importorskip("voila", reason="this test needs Voila: pip install -r requirements-dev.txt")
-    path = servers.notebook(tmp_path, "own", CELL.format(f"progress={str(tmp_path / 'own.json')!r}"))
-    page = open_page()
-    with servers.voila(tmp_path, path) as address:
-        page.goto(address)
-        page.click('[data-op="F0@0"]')
-        says(page, "F0@0 placed")
-        assert chrome.our_problems(page) == []

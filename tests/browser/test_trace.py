@@ -7,7 +7,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu import Span, Timeline
 
-from . import chrome, kernel, servers
+from . import chrome, kernel
 
 PLAN = ge.gpipe(3, 4)
 
@@ -166,7 +166,7 @@ def test_a_fourth_trace_is_not_drawn_and_says_why(page_of, saved):
 
 def test_a_page_without_a_kernel_says_that_a_trace_needs_one(open_page, saved, tmp_path):
     pytest.importorskip("anywidget")
-    ge.gantt(PLAN).to_html(tmp_path / "chart.html")
+    ge.gantt(ge.simulate(PLAN)).to_html(tmp_path / "chart.html")
     page = open_page()
     page.goto((tmp_path / "chart.html").as_uri())
     page.get_by_role("button", name="open trace").click()
@@ -184,7 +184,11 @@ def test_a_page_without_a_kernel_says_that_a_trace_needs_one(open_page, saved, t
 def test_a_kernel_that_does_not_answer_is_told_and_its_late_answer_is_drawn(page_of, saved):
     page = page_of(ge.gantt(PLAN))
     page.kernel.busy = True
+    page.clock.install()
     choose(page, saved / "plan.json")
+    while not page.kernel.sent:
+        page.wait_for_timeout(10)
+    page.clock.run_for(3000)
     page.wait_for_selector(".ge-error:not([hidden])")
     assert page.inner_text(".ge-error").startswith("No reply from the kernel yet. If another cell runs")
     page.kernel.wake()
@@ -214,29 +218,24 @@ def test_an_opened_plan_shares_the_lanes_of_its_run(page_of, saved):
     assert page.problems == []
 
 
-def test_in_a_notebook_it_is_the_same_and_what_was_saved_there_opens(folder, saved, open_page, tmp_path):
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
-    servers.notebook(folder, "trace", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8))\nw")
-    with servers.jupyter(folder, "lab") as address:
-        page = open_page()
-        chrome.run_all(page, address, "trace")
-        page.wait_for_selector(".ge-base rect", state="attached")
-        with page.expect_download() as download:
-            page.select_option("[data-save]", "trace")
-        download.value.save_as(tmp_path / "mine.json")
-        choose(page, saved / "other.json")
-        page.wait_for_selector(".ge-error:not([hidden])")
-        assert "trace of another program" in page.inner_text(".ge-error")
-        choose(page, tmp_path / "mine.json")
-        page.wait_for_selector(".ge-panel:nth-of-type(2)")
-        one, two = page.locator(".ge-figures").all_inner_texts()
-        assert one == two
-        boxes = [page.locator(".ge-base").nth(number).locator("rect.ge-op").count() for number in (0, 1)]
-        assert boxes == [64, 64]
-        page.focus('.ge-controls input[type="range"][data-name="M"]')
-        page.keyboard.press("ArrowRight")
-        page.wait_for_function("() => document.querySelector('.ge-figures').innerText.includes('36')")
-        assert page.locator(".ge-panel").count() == 2
-        assert "Traceback" not in page.inner_text("body")
-        assert chrome.our_problems(page) == []
+def test_in_a_notebook_it_is_the_same_and_what_was_saved_there_opens(lab, saved, tmp_path):
+    page = lab.run_all("trace", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8))\nw")
+    page.wait_for_selector(".ge-base rect", state="attached")
+    with page.expect_download() as download:
+        page.select_option("[data-save]", "trace")
+    download.value.save_as(tmp_path / "mine.json")
+    choose(page, saved / "other.json")
+    page.wait_for_selector(".ge-error:not([hidden])")
+    assert "trace of another program" in page.inner_text(".ge-error")
+    choose(page, tmp_path / "mine.json")
+    page.wait_for_selector(".ge-panel:nth-of-type(2)")
+    one, two = page.locator(".ge-figures").all_inner_texts()
+    assert one == two
+    boxes = [page.locator(".ge-base").nth(number).locator("rect.ge-op").count() for number in (0, 1)]
+    assert boxes == [64, 64]
+    page.focus('.ge-controls input[type="range"][data-name="M"]')
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.querySelector('.ge-figures').innerText.includes('36')")
+    assert page.locator(".ge-panel").count() == 2
+    assert "Traceback" not in page.inner_text("body")
+    assert chrome.our_problems(page) == []

@@ -3,8 +3,11 @@
 It is done after nbval has run the cells and while their kernel still lives, so nothing runs a second time.
 """
 
+import contextlib
+import functools
 import json
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,10 @@ pathlib.Path(PATH).write_text(json.dumps({
     for key, widget in _instances.items() if hasattr(widget, "_esm")
 }))
 """
+ASIDE = ThreadPoolExecutor(1)
+"""Where Chromium is driven from: the tests' own thread could run no other loop of asyncio while it is open."""
+OPEN = contextlib.ExitStack()
+
 NAME = "name-of-this-output"
 SETTLED = """async () => {
   for (const image of document.images) await image.decode();
@@ -59,7 +66,8 @@ class Heights(pytest.Item):
             (item.cell.id, output.data) for item in self.ran for output in item.test_outputs or [] if "data" in output
         ]
         with tempfile.TemporaryDirectory() as folder:
-            found = heights(outputs, states(self.parent.kernel, Path(folder, "states.json")), Path(folder))
+            widgets = states(self.parent.kernel, Path(folder, "states.json"))
+            found = ASIDE.submit(heights, outputs, widgets, Path(folder)).result()
         high = {cell: f"{high} px" for cell, high in found.items() if high > VISIBLE}
         listed = {cell for notebook, cell in HIGHER if notebook == self.path.stem}
         assert set(high) == listed, (
@@ -68,6 +76,16 @@ class Heights(pytest.Item):
 
     def reportinfo(self):
         return self.path, 0, f"{self.path.name}: heights"
+
+
+@functools.cache
+def new_context():
+    """One Chromium for all notebooks; `end` ends it."""
+    return OPEN.enter_context(chrome.browser())
+
+
+def end():
+    ASIDE.submit(OPEN.close).result()
 
 
 def states(running, path):
@@ -86,7 +104,7 @@ def heights(outputs, widgets, folder):
         kernel.DOCUMENT + "".join(html.replace(NAME, f"output-{number}") for number, (_, html) in enumerate(shown)),
         encoding="utf-8",
     )
-    with chrome.browser(folder / "profile") as open_one:
+    with chrome.pages(new_context()) as open_one:
         page = open_one(width=WIDTH, height=768)
         page.expose_function("kernel", lambda request: {"told": {}, "messages": []})
         page.goto(path.as_uri())

@@ -60,7 +60,8 @@ def test_a_comparison_needs_no_grid():
     assert [spec["name"] for spec in data["payload"]["specs"]] == ["gpipe", "naive"]
 
 
-def test_a_name_cannot_break_out_of_the_page():
+def test_a_name_cannot_break_out_of_the_page(monkeypatch):
+    monkeypatch.setattr("gpipe_edu.view.gantt.page.GRID", {"K": (2,), "M": (2,)})
     evil = "</script><script>alert(1)</script><!--"
     page = ge.gantt(ge.Schedule.parse("F0 B0 F1 B1\nF0 B0 F1 B1 # x", name=evil).check()).to_html()
     assert "<script>alert" not in page

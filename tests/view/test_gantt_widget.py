@@ -144,7 +144,13 @@ def test_a_schedule_beside_a_run_is_planned_with_the_costs_of_the_run():
     assert drawn(widget)["words"][0].endswith("exactly as long as “gpipe, planned”.")
 
 
-def test_files(tmp_path):
+@pytest.fixture
+def few_charts(monkeypatch):
+    """An explorer's page has few; tests/view/test_gantt_page.py makes a whole one."""
+    monkeypatch.setattr("gpipe_edu.view.gantt.page.GRID", {"K": (2,), "M": (2, 4)})
+
+
+def test_files(tmp_path, few_charts):
     widget = ge.gantt(ge.gpipe(2, 2))
     assert ElementTree.fromstring(widget.to_svg(tmp_path / "a.svg")).tag.endswith("svg")
     assert (tmp_path / "a.svg").read_text() == widget.to_svg()
@@ -194,7 +200,7 @@ class Heard(list):
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "html", "trace"])
-def test_the_page_saves_what_the_methods_write(kind, monkeypatch, tmp_path):
+def test_the_page_saves_what_the_methods_write(kind, few_charts, monkeypatch, tmp_path):
     chart = ge.gantt(ge.gpipe(3, 4))
     heard = Heard(monkeypatch, chart)
     chart._handle_custom_msg({"save": kind}, [])

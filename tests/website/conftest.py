@@ -48,25 +48,35 @@ def address(site):
     server.server_close()
 
 
-@pytest.fixture
-def lab_address(address, whole):
+@pytest.fixture(scope="session")
+def with_lab(whole):
+    """For a whole module: then the tests that are skipped want no site."""
     if not whole:
         pytest.skip("the lab takes minutes to build and to start: `make site-test` tests it")
+
+
+@pytest.fixture
+def lab_address(address):
     assert lab.BUILDER.exists()
     return f"{address}lab/lab/index.html"
 
 
+@pytest.fixture(scope="module")
+def new_context():
+    """One Chromium for a module, which finds this machine alone. While it runs, no site can be built."""
+    chrome.needed()
+    with chrome.browser(ALONE) as opened:
+        yield opened
+
+
 @pytest.fixture
-def open_page(tmp_path):
+def open_page(new_context):
     """`open_page(width, height, scheme)`: a page; `.problems` are the errors of its scripts and its console.
 
     At the end no request may have left this machine.
     """
-    pytest.importorskip("playwright", reason="the browser tests need playwright: pip install -r requirements-dev.txt")
-    if chrome.path() is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium")
     asked = []
-    with chrome.browser(tmp_path / "profile", ALONE) as open_one:
+    with chrome.pages(new_context) as open_one:
 
         def opened(*size):
             page = open_one(*size)

@@ -7,11 +7,12 @@ import zipfile
 import nbformat
 import pytest
 
-from tests.website.conftest import ROOT, TIMES
+from tests.browser import chrome
+from tests.website.conftest import ALONE, ROOT, TIMES
 from tests.website.visit import PATIENCE, Visit, open_notebook, run_a_schedule_of_ones_own
 from website.lab import runs_in_a_browser
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
 FILES = [path for part in ("notebooks", "exercises") for path in sorted((ROOT / part).glob("*.ipynb"))]
 LESSONS = [name for name in (path.relative_to(ROOT).as_posix() for path in FILES) if runs_in_a_browser(name)]
@@ -78,6 +79,14 @@ AGAIN = {
 }
 SAVE = """([name, content]) =>
   jupyterapp.serviceManager.contents.save(name, { type: "notebook", format: "json", content })"""
+
+
+@pytest.fixture
+def new_context(site, tmp_path):
+    """For each test a Chromium that keeps on disk what it has fetched, as a reader's does."""
+    chrome.needed()
+    with chrome.browser(ALONE, profile=tmp_path / "profile") as opened:
+        yield opened
 
 
 def put(page, name, cells):

@@ -104,19 +104,15 @@ def test_what_is_packed_into_a_page_judges_every_answer_as_its_file_has_it(site)
         assert [fault for each in asked for fault in misjudged(each, written_down[each["key"]])] == [], path.name
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1366, "light"), (390, "dark")])
-def test_nothing_hangs_over_the_edge(site, open_page, width, scheme):
-    page = open_page(width, 800, scheme)
-    for path in written(site):
-        page.goto(path.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path.name
-
-
-def test_pictures_fit_a_laptop_s_screen_where_they_are_first_seen(site, open_page):
+def test_nothing_hangs_over_the_edge_and_pictures_fit_a_laptop_s_screen_where_they_are_first_seen(site, open_page):
     """In JupyterLab; lessons are measured when nbval runs them (tests/notebooks/heights.py), exercises only here."""
     page = open_page()
     for path in written(site):
         page.goto(path.as_uri())
+        for width, scheme in ((1366, "light"), (390, "dark")):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path.name
         sizes = page.eval_on_selector_all(
             ".outputs img",
             """async (images) => {
