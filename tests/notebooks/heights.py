@@ -5,6 +5,9 @@ It is done after nbval has run the cells and while their kernel still lives, so 
 
 import json
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,7 +62,8 @@ class Heights(pytest.Item):
             (item.cell.id, output.data) for item in self.ran for output in item.test_outputs or [] if "data" in output
         ]
         with tempfile.TemporaryDirectory() as folder:
-            found = heights(outputs, states(self.parent.kernel, Path(folder, "states.json")), Path(folder))
+            widgets = states(self.parent.kernel, Path(folder, "states.json"))
+            found = looker(self.config).submit(heights, outputs, widgets, Path(folder)).result()
         high = {cell: f"{high} px" for cell, high in found.items() if high > VISIBLE}
         listed = {cell for notebook, cell in HIGHER if notebook == self.path.stem}
         assert set(high) == listed, (
@@ -68,6 +72,28 @@ class Heights(pytest.Item):
 
     def reportinfo(self):
         return self.path, 0, f"{self.path.name}: heights"
+
+
+@cache
+def looker(config):
+    """The thread of the one browser that all notebooks of this process share; it has an event loop, which kernels of
+    the main thread would stumble over.
+    """
+    thread = ThreadPoolExecutor(1)
+    config.add_cleanup(lambda: (thread.submit(_open.close).result(), thread.shutdown()))
+    return thread
+
+
+_open = ExitStack()
+
+
+@cache
+def page():
+    """A page as wide as a notebook on a laptop, opened when it is first asked for."""
+    folder = _open.enter_context(tempfile.TemporaryDirectory())
+    found = _open.enter_context(chrome.browser(Path(folder)))(width=WIDTH, height=768)
+    found.expose_function("kernel", lambda request: {"told": {}, "messages": []})
+    return found
 
 
 def states(running, path):
@@ -86,15 +112,14 @@ def heights(outputs, widgets, folder):
         kernel.DOCUMENT + "".join(html.replace(NAME, f"output-{number}") for number, (_, html) in enumerate(shown)),
         encoding="utf-8",
     )
-    with chrome.browser(folder / "profile") as open_one:
-        page = open_one(width=WIDTH, height=768)
-        page.expose_function("kernel", lambda request: {"told": {}, "messages": []})
-        page.goto(path.as_uri())
-        page.add_style_tag(content="body { margin: 0 } img { display: block; max-width: 100% }")
-        page.wait_for_function("() => [...document.querySelectorAll('main')].every(output => output.children.length)")
-        page.evaluate(SETTLED)
-        high = page.eval_on_selector_all("main", "all => all.map(x => Math.ceil(x.getBoundingClientRect().height))")
-        assert page.problems == []
+    shown_by = page()
+    shown_by.problems.clear()
+    shown_by.goto(path.as_uri())
+    shown_by.add_style_tag(content="body { margin: 0 } img { display: block; max-width: 100% }")
+    shown_by.wait_for_function("() => [...document.querySelectorAll('main')].every(output => output.children.length)")
+    shown_by.evaluate(SETTLED)
+    high = shown_by.eval_on_selector_all("main", "all => all.map(x => Math.ceil(x.getBoundingClientRect().height))")
+    assert shown_by.problems == []
     found = {}
     for (cell, _), height in zip(shown, high, strict=True):
         found[cell] = max(height, found.get(cell, 0))
