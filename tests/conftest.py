@@ -3,6 +3,7 @@
 It is printed from here because pytest-xdist's main process loads no conftest of a folder further down.
 """
 
+import gc
 import os
 import sys
 from collections import defaultdict
@@ -34,6 +35,13 @@ for _profile, _examples in ((DAILY, 50), (WHOLE, 100)):
 
 def pytest_configure(config):
     settings.load_profile(WHOLE if config.getoption("whole", False) else DAILY)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_to_go_through():
+    """Thousands of tests and all that is imported stay to the end: Python's collector is to pass over them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

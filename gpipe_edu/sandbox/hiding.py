@@ -59,6 +59,8 @@ class Hidden:
                 continue
             self._seen.add(name)
             for table in _tables(module):
+                if self._pairs.keys().isdisjoint(map(id, dict.values(table))):
+                    continue  # as nearly all are, and so it is told quickly
                 for key, value in list(dict.items(table)):
                     if id(value) in self._pairs:
                         self._places.append(_Place(table, key, self._pairs[id(value)]))

@@ -1,11 +1,14 @@
 """The pipeline against one-device training over every schedule and shape; its ledger against a count by hand."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
 from gpipe_edu.reference.stage import Stage
+from tests.amount import third
 
 from ..recipes import RECIPES
 from .equality import assert_same_grads
@@ -35,25 +38,22 @@ def checkpoint_all_but_last(schedule):
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_two_accumulated_steps_equal_one_device(name):
     rng = np.random.default_rng(20181116)  # the same for all: a badly conditioned network is so under every schedule
-    for K in range(1, 7):
-        for M in range(1, 10):
-            N = int(rng.integers(1, 20))  # ragged, and fewer samples than micro-batches, come by themselves
-            loss = rng.choice(["cross_entropy", "mse"])
-            reduction = rng.choice(["mean", "sum"])
-            norm = rng.choice([None, "layer"])
-            layers = ref.mlp([5, 7, 6, 7, 6, 7, 3], rng.choice(["relu", "tanh"]), seed=M, norm=norm, dropout=0.3)
-            total, expected = None, None
-            for step in range(2):
-                x = rng.normal(size=(N, 5))
-                y = rng.integers(0, 3, N) if loss == "cross_entropy" else rng.normal(size=(N, 3))
-                result = ref.train_pipeline(
-                    layers, x, y, SCHEDULES[name](K, M), loss=loss, reduction=reduction, step=step
-                )
-                value, grads = ref.train_sequential(layers, x, y, loss, reduction=reduction, step=step)
-                assert result.loss == pytest.approx(value, rel=1e-12)
-                total = result.grads if total is None else ref.accumulate_grads(total, result.grads)
-                expected = grads if expected is None else ref.accumulate_grads(expected, grads)
-            assert_same_grads(total, expected)
+    for K, M in third(list(itertools.product(range(1, 7), range(1, 10)))):
+        N = int(rng.integers(1, 20))  # ragged, and fewer samples than micro-batches, come by themselves
+        loss = rng.choice(["cross_entropy", "mse"])
+        reduction = rng.choice(["mean", "sum"])
+        norm = rng.choice([None, "layer"])
+        layers = ref.mlp([5, 7, 6, 7, 6, 7, 3], rng.choice(["relu", "tanh"]), seed=M, norm=norm, dropout=0.3)
+        total, expected = None, None
+        for step in range(2):
+            x = rng.normal(size=(N, 5))
+            y = rng.integers(0, 3, N) if loss == "cross_entropy" else rng.normal(size=(N, 3))
+            result = ref.train_pipeline(layers, x, y, SCHEDULES[name](K, M), loss=loss, reduction=reduction, step=step)
+            value, grads = ref.train_sequential(layers, x, y, loss, reduction=reduction, step=step)
+            assert result.loss == pytest.approx(value, rel=1e-12)
+            total = result.grads if total is None else ref.accumulate_grads(total, result.grads)
+            expected = grads if expected is None else ref.accumulate_grads(expected, grads)
+        assert_same_grads(total, expected)
 
 
 def test_batch_norm_equals_one_device_that_cuts_the_batch_alike_and_differs_from_the_whole_batch():

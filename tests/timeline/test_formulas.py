@@ -8,10 +8,11 @@ import gpipe_edu as ge
 from gpipe_edu import Costs, formulas
 from gpipe_edu.schedule import with_recompute
 from gpipe_edu.timeline.memory import peak_memory
+from tests.amount import third
 
 SIZES = [(K, M) for K in range(1, 8) for M in range(1, 13)]
 COSTS = [(1, 2), (1, 1), (3, 2), (2, 5)]
-GRID = [(K, M, F, B) for (K, M), (F, B) in itertools.product(SIZES, COSTS)]
+GRID = third([(K, M, F, B) for (K, M), (F, B) in itertools.product(SIZES, COSTS)])
 
 
 @pytest.mark.parametrize("recipe", [ge.gpipe, ge.one_f_one_b])
@@ -59,7 +60,7 @@ def test_the_form_of_zero_bubble_is_refused_where_m_is_below_k():
 
 def test_the_form_of_zero_bubble_is_right_or_refused_for_unequal_costs():
     # By simulation it holds exactly where W <= F and W <= I: a weight gradient then fits into every gap.
-    for (K, M), (F, I, W) in itertools.product(SIZES, itertools.product((1, 2, 3), repeat=3)):  # noqa: E741
+    for (K, M), (F, I, W) in itertools.product(third(SIZES), itertools.product((1, 2, 3), repeat=3)):  # noqa: E741
         if M < K:
             continue
         simulated = ge.simulate(ge.zero_bubble(K, M), Costs(F=F, I=I, W=W)).makespan
@@ -144,7 +145,7 @@ def test_defaults_are_those_of_costs():
 
 @pytest.mark.parametrize(("fixed", "work"), [(0.1, 3), (0.04, 3), (1, 1), (2, 0.5), (0.01, 10)])
 def test_the_best_number_of_micro_batches_is_the_one_found_by_trying_all(fixed, work):
-    for K in range(1, 7):
+    for K in third(range(1, 7)):
         steps = {
             M: ge.simulate(ge.gpipe(K, M), Costs(F=(fixed + work / M) / 3, B=2 * (fixed + work / M) / 3)).makespan
             for M in range(1, 90)

@@ -17,8 +17,10 @@ import pytest
 
 from . import cuda
 
-HANGS = 8
-"""Seconds."""
+SECONDS = 20
+"""In which a mutant is to fail by itself."""
+HANGS = 3
+"""Seconds after which the one that hangs is believed to; it tries what else takes a tenth of one."""
 
 
 class Mutant(NamedTuple):
@@ -27,10 +29,10 @@ class Mutant(NamedTuple):
     instead: str
     test: str
     arguments: Mapping[str, object] = MappingProxyType({})
+    hangs: bool = False
 
 
 ONE, THREE, BEHIND = ({"devices": devices, "way": "step"} for devices in ("one GPU", "three GPUs", "CPU behind"))
-TRANSPARENT = {"devices": "one GPU", "way": "transparent"}
 ON_THREE = {"devices": "three GPUs"}
 TWO_STREAMS = {**ON_THREE, "mode": "always"}
 NORMS = {"devices": "one GPU", "sides": True}
@@ -184,8 +186,9 @@ MUTANTS = {
         "mini_batch",
         "if thread_is_watched() or (self.on_cuda and in_backward()):",
         "if thread_is_watched():",
-        ORDER,
-        TRANSPARENT,
+        DENSE,
+        {"peers": True},
+        hangs=True,
     ),
     "a backward does not wait for the user": Mutant(
         "mini_batch",
@@ -298,6 +301,6 @@ def test_it_is_killed(name):
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
-    thread.join(HANGS)
-    print(f"{name}: {repr(died_of[0])[:150] if died_of else 'hangs'}", file=sys.__stderr__)
-    assert died_of or thread.is_alive(), f"nobody misses it: {name}"
+    thread.join(HANGS if mutant.hangs else SECONDS)
+    print(f"{name}: {repr(died_of[0])[:150] if died_of else 'survives or hangs'}", file=sys.__stderr__)
+    assert thread.is_alive() if mutant.hangs else died_of, f"nobody misses it: {name}"
