@@ -7,6 +7,7 @@ import pytest
 from gpipe_edu.exercises import judging
 from gpipe_edu.process.child import fresh
 
+from .judged import NUMPY
 from .warm import Warm
 
 
@@ -22,14 +23,19 @@ def strict(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def warm_process():
-    """The one that judgements are forked from."""
-    warm = Warm()
-    yield warm
-    warm.close()
+def start():
+    """How the answers of a task get their processes: such as need not load everything anew, where there is a fork.
 
+    Forks of a process that has loaded PyTorch take twice as long, so there is one without.
+    """
+    warm = {}
 
-@pytest.fixture
-def start(request):
-    """How answers get their processes: such as need not load everything anew, where there is a fork."""
-    return request.getfixturevalue("warm_process").start if sys.platform == "linux" else fresh
+    def of(key):
+        modules = () if key in NUMPY else ("torch._dynamo",)  # which an optimizer loads when it is made
+        if modules not in warm:
+            warm[modules] = Warm(*modules)
+        return warm[modules].start
+
+    yield of if sys.platform == "linux" else lambda key: fresh
+    for one in warm.values():
+        one.close()

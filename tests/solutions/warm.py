@@ -4,6 +4,7 @@ What such a process has not loaded, a fresh one has not either: nothing of the a
 has never trained. That `check` itself starts fresh ones is what tests/course is for.
 """
 
+import importlib
 import json
 import os
 import socket
@@ -15,11 +16,11 @@ from gpipe_edu.process import forked
 
 
 class Warm:
-    """A process that waits, ready to be forked. `start` is one way to start a `Child`."""
+    """A process that waits, ready to be forked, with these modules loaded. `start` is one way to start a `Child`."""
 
-    def __init__(self):
+    def __init__(self, *modules):
         self.socket, theirs = socket.socketpair()
-        code = f"from {__name__} import serve; serve({theirs.fileno()})"
+        code = f"from {__name__} import serve; serve({theirs.fileno()}, {modules})"
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         fds = [theirs.fileno()]
         self.process = subprocess.Popen([sys.executable, "-c", code], pass_fds=fds, env=environment)
@@ -67,13 +68,13 @@ class Forked(forked.Forked):
         return self.returncode
 
 
-def serve(descriptor):
+def serve(descriptor, modules):
     """Fork for every question until nobody asks any more."""
-    import torch._dynamo  # noqa: F401  # an optimizer loads it when it is made
-
     from gpipe_edu import reference, simulate  # noqa: F401
     from gpipe_edu.exercises import all_exercises
 
+    for module in modules:
+        importlib.import_module(module)
     for exercise in all_exercises().values():
         assert exercise.check
     with socket.socket(fileno=descriptor) as ours:
