@@ -29,7 +29,7 @@ from gpipe_edu.sandbox.outside import START, Crowded
 _LARGEST: Final = 20_000_000
 """Bytes of a report."""
 
-_USUAL: Final = Exercise._field_defaults["seconds"]
+USUAL: Final = Exercise._field_defaults["seconds"]
 """What an exercise has to have more of if it needs PyTorch, which takes a part of them to load where one learns."""
 
 _MEMORY: Final = 6 * 2**30
@@ -54,7 +54,7 @@ def main(enclosure: Enclosure = CAGE) -> None:
             frames.write(answers, plain.encode(_apart(message, seconds, questions, enclosure)))
             namespaces.die_with_parent()  # what follows may take seconds, and there is nothing to kill now
             _load()  # only now, so that the first answer waits only for what it needs
-            if exercise.seconds > _USUAL:
+            if exercise.seconds > USUAL:
                 _load_torch()
             namespaces.outlive_parent()
 
