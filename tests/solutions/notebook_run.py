@@ -9,7 +9,8 @@ from queue import Empty
 
 from .warm import Warm
 
-MODULES = ("torch._dynamo", "matplotlib.pyplot", "ipywidgets", "ipykernel.inprocess.manager", "gpipe_edu.course")
+MODULES = ("torch._dynamo", "matplotlib.pyplot", "ipywidgets", "ipykernel.inprocess.manager")
+"""Not gpipe_edu.course: it looks for its kernel when it is loaded."""
 
 
 class Runner:
@@ -24,11 +25,12 @@ class Runner:
         return self._run({"script": str(path)})
 
     def notebook(self, sources, folder):
-        """Errors, as name and source of the cell, and all messages of a kernel that runs these cells in `folder`."""
+        """Errors, as name, traceback and source of the cell, and all messages of a kernel that runs these cells."""
         status, said, complaints = self._run({"cells": sources, "folder": str(folder)})
         assert status == 0, complaints
         messages = json.loads(said.splitlines()[-1])
-        return [(content["ename"], source) for source, kind, content in messages if kind == "error"], messages
+        errors = [(said["ename"], said["traceback"], source) for source, kind, said in messages if kind == "error"]
+        return errors, messages
 
     def _run(self, asked):
         process = self._warm.start(__name__, dict(os.environ), True)

@@ -78,8 +78,8 @@ def test_unsolved_it_fails_with_not_implemented_and_nothing_else(master, home, t
     notebook = nbformat.read(released(master), as_version=4)
     sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     errors, shown = runner.notebook([*sources, "print('the end was reached')"], tmp_path)
-    assert {name for name, _ in errors} <= {"NotImplementedError", "Unwritten"}, errors
-    assert sum(name == "Unwritten" for name, _ in errors) == len(calls(master, "check"))
+    assert {name for name, *_ in errors} <= {"NotImplementedError", "Unwritten"}, errors
+    assert sum(name == "Unwritten" for name, *_ in errors) == len(calls(master, "check"))
     assert "gpipe_edu/course" not in json.dumps(shown), "a traceback of ours"
     assert "the end was reached" in json.dumps(shown[-1])
     if master == MASTERS[0]:
@@ -89,7 +89,7 @@ def test_unsolved_it_fails_with_not_implemented_and_nothing_else(master, home, t
 def _is_the_same_in_a_process_of_its_own(notebook, errors, folder):
     NotebookClient(notebook, timeout=60, allow_errors=True, resources={"metadata": {"path": folder}}).execute()
     assert errors == [
-        (output.ename, cell.source)
+        (output.ename, output.traceback, cell.source)
         for cell in notebook.cells
         if cell.cell_type == "code"
         for output in cell.outputs

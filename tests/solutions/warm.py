@@ -19,19 +19,25 @@ class Warm:
     """A process that waits, ready to be forked, with these modules loaded. `start` is one way to start a `Child`."""
 
     def __init__(self, *modules):
+        self.modules, self.turn = modules, threading.RLock()  # what prints without end is stopped by another thread
+        self.begin()
+
+    def begin(self):
         self.socket, theirs = socket.socketpair()
-        code = f"from {__name__} import serve; serve({theirs.fileno()}, {modules})"
+        code = f"from {__name__} import serve; serve({theirs.fileno()}, {self.modules})"
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         fds = [theirs.fileno()]
         self.process = subprocess.Popen([sys.executable, "-c", code], pass_fds=fds, env=environment)
         theirs.close()
-        self.turn = threading.RLock()  # what is printed without end is stopped by a thread of its own
 
     def close(self):
         self.socket.close()
         self.process.wait(60)
 
     def start(self, module, environment, session):
+        if self.process.poll() is not None:  # with a test that has failed
+            self.socket.close()
+            self.begin()
         pipes = [os.pipe() for _ in range(3)]  # (read, write) for what it hears, says and prints
         theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
         environment = {**environment, forked.FORKED: "1"}  # what an answer starts, too, as where a class is graded
