@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from gpipe_edu import store
+from gpipe_edu.exercises import find_exercise
+from gpipe_edu.process.child import fresh
 from tests import preloaded
 from tests.amount import DAILY, WHOLE
 from tests.processes import end_all_since
@@ -58,6 +60,29 @@ def preloaded_python():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", preloaded.python())
         yield
+
+
+@pytest.fixture(scope="session")
+def start():
+    """How the answers of a task get their processes: such as need not load everything anew, where there is a fork.
+
+    Forks of a process that has loaded PyTorch take twice as long, so there is one without.
+    """
+    from gpipe_edu.grading.judge_worker import USUAL
+    from tests.solutions.warm import Warm
+
+    warm = {}
+
+    def of(key):
+        needs_torch = find_exercise(key).seconds > USUAL
+        modules = ("torch._dynamo",) if needs_torch else ()  # which an optimizer loads when it is made
+        if modules not in warm:
+            warm[modules] = Warm(*modules)
+        return warm[modules].start
+
+    yield of if sys.platform == "linux" else lambda key: fresh
+    for one in warm.values():
+        one.close()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, BinaryIO, Final
 
-from gpipe_edu.exercises import all_exercises, find_exercise
+from gpipe_edu.exercises import Exercise, all_exercises, find_exercise
 from gpipe_edu.exercises.judging import NotJudged, judge
 from gpipe_edu.process import forked, frames, namespaces, orphans, plain
 from gpipe_edu.process.enclosure import CAGE, Enclosure
@@ -28,6 +28,9 @@ from gpipe_edu.sandbox.outside import START, Crowded
 
 _LARGEST: Final = 20_000_000
 """Bytes of a report."""
+
+USUAL: Final = Exercise._field_defaults["seconds"]
+"""What an exercise has to have more of if it needs PyTorch, which takes a part of them to load where one learns."""
 
 _MEMORY: Final = 6 * 2**30
 """Bytes of memory for the judge, which reads the answer's output."""
@@ -51,6 +54,8 @@ def main(enclosure: Enclosure = CAGE) -> None:
             frames.write(answers, plain.encode(_apart(message, seconds, questions, enclosure)))
             namespaces.die_with_parent()  # what follows may take seconds, and there is nothing to kill now
             _load()  # only now, so that the first answer waits only for what it needs
+            if exercise.seconds > USUAL:
+                _load_torch()
             namespaces.outlive_parent()
 
 
@@ -58,8 +63,15 @@ def main(enclosure: Enclosure = CAGE) -> None:
 def _load() -> None:
     """Import once what answers and judges need."""
     import gpipe_edu.distributed.rank
-    import gpipe_edu.reference
+    import gpipe_edu.reference  # noqa: F401
 
+    for exercise in all_exercises().values():
+        importlib.import_module(exercise.module)
+
+
+@cache
+def _load_torch() -> None:
+    """Import it once; each fork takes longer for it, so not before it is needed."""
     if importlib.util.find_spec("torch"):
         import torch
 
@@ -67,8 +79,6 @@ def _load() -> None:
         import gpipe_edu.pytorch  # noqa: F401
 
         torch.set_num_threads(1)
-    for exercise in all_exercises().values():
-        importlib.import_module(exercise.module)
 
 
 def _apart(message: dict[str, Any], seconds: float, asker: BinaryIO, enclosure: Enclosure) -> dict[str, Any]:

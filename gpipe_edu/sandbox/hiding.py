@@ -6,7 +6,12 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+_OTHERS: Final = frozenset(("torch", "sympy", "mpmath"))
+"""PyTorch and what it brings: 1,500 modules that know nothing of ours. They are loaded only in processes in which no
+learner's code has run before the names are hidden, and to look through them takes longer than most answers.
+"""
 
 
 class Hidden:
@@ -55,7 +60,7 @@ class Hidden:
     def _look(self) -> None:
         """Find the places in modules that have come since the last time."""
         for name, module in list(sys.modules.items()):
-            if name in self._seen or not isinstance(module, ModuleType):
+            if name in self._seen or name.partition(".")[0] in _OTHERS or not isinstance(module, ModuleType):
                 continue
             self._seen.add(name)
             for table in _tables(module):

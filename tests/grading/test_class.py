@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -108,39 +109,39 @@ def test_once_more_nothing_is_judged_and_nothing_changes(graded, size, tmp_path)
         assert (tmp_path / "out" / name).read_bytes() == (graded.out / name).read_bytes()
 
 
-def test_killed_at_random_moments_it_is_the_same_report(graded, size, tmp_path):
-    """With another number of answers at once, too. After each kill nothing runs any more."""
+def test_killed_at_random_moments_and_in_another_order_it_is_the_same_report(graded, size, tmp_path):
+    """With another number of answers at once, too. After each kill nothing runs any more.
+
+    Others come first, and so are judged when others were found in the journal.
+    """
     out, temporary, rng = tmp_path / "out", tmp_path / "temporary", random.Random(4)
     out.mkdir()
     temporary.mkdir()
     shutil.copy(graded.out / "seeds.json", out)
-    more = ("--tasks", ",".join(size.keys), "--jobs", "3")
-    for _ in range(size.kills):
-        grader = subprocess.Popen(
-            command(graded.place, out, *more), env=environment(temporary), stdout=subprocess.DEVNULL
-        )
-        time.sleep(1 + rng.random() * graded.seconds / size.kills)
-        grader.kill()
-        grader.wait(60)
-        until(lambda: running(temporary) == [], size.soon)
-    grade(graded.place, out, temporary, *more)
-    for name in REPORT:
-        assert (out / name).read_bytes() == (graded.out / name).read_bytes()
-
-
-def test_in_another_order_the_marks_are_the_same(graded, tmp_path):
-    """Others come first, and so are judged when others were found in the journal."""
-    out, names = tmp_path / "out", sorted(graded.expected)
-    out.mkdir()
-    shutil.copy(graded.out / "seeds.json", out)
+    names, journal = sorted(graded.expected), out / "journal.jsonl"
     renamed = dict(zip(names, reversed(names), strict=True))
     for name in names:
         shutil.copytree(graded.place / name, tmp_path / "in" / renamed[name])
-    quick = keys_of(("01", "02"))
-    grade(tmp_path / "in", out, tmp_path, "--tasks", ",".join(quick), "--jobs", "1")
+    more = ("--tasks", ",".join(size.keys), "--jobs", "3")
+    for number in range(size.kills):
+        grader = subprocess.Popen(
+            command(tmp_path / "in", out, *more),
+            env=environment(temporary),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(1 + rng.random() * graded.seconds / size.kills)
+        grader.send_signal(signal.SIGINT if number == 1 else signal.SIGKILL)
+        grader.wait(60)
+        until(lambda: running(temporary) == [], size.soon)
+    if journal.exists():
+        journal.write_bytes(journal.read_bytes()[:-20])  # as if the last line had been cut off
+    grade(tmp_path / "in", out, temporary, *more)
     first, second = marks(graded.out), marks(out)
-    for name in names:
-        assert {key: first[name][key] for key in quick} == second[renamed[name]]
+    assert {name: first[name] for name in names} == {name: second[renamed[name]] for name in names}
+    assert "0 new answers" in grade(graded.place, out, temporary, *more)
+    for name in REPORT:
+        assert (out / name).read_bytes() == (graded.out / name).read_bytes()
 
 
 def test_an_answer_of_the_bank_that_is_sliced_out_of_a_notebook_is_diagnosed_as_ever(pytestconfig, tmp_path):
@@ -149,6 +150,6 @@ def test_an_answer_of_the_bank_that_is_sliced_out_of_a_notebook_is_diagnosed_as_
         hand_in(tmp_path / "in" / str(number) / f"{find_exercise(entry.key).notebook}.ipynb", of_the_bank(entry))
         if entry.name not in WRONG_BESIDES:
             expected[str(number), entry.key] = entry.slip
-    grade(tmp_path / "in", tmp_path / "out", tmp_path, "--seeds", "1")
+    grade(tmp_path / "in", tmp_path / "out", tmp_path, "--seeds", "1", "--jobs", "1")
     found = {(row["student"], row["task"]): row["slip"] for row in table(tmp_path / "out" / "answers.csv")}
     assert {task: found[task] for task in expected} == expected

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from gpipe_edu.exercises import find_exercise
+from gpipe_edu.grading import judges as pool
 from gpipe_edu.grading.judges import Judges, Outcome, Task, Workplace, _Worker
 from gpipe_edu.process.enclosure import CAGE
 from gpipe_edu.process.packing import Packed
@@ -51,8 +52,9 @@ def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):
 
 
 @pytest.mark.timeout(60)
-def test_a_worker_that_reads_nothing_is_given_up_on_in_time(tmp_path):
+def test_a_worker_that_reads_nothing_is_given_up_on_in_time(tmp_path, monkeypatch):
     """A pipe does not hold the question; whoever writes all of it would wait for a reader."""
+    monkeypatch.setattr(pool, "_FAREWELL", 0.5)
     worker = _Worker(str(tmp_path), Workplace(CAGE, (sys.executable, "-c", "import time; time.sleep(600)")))
     assert worker.ask({"packed": "x" * 1_000_000}, 1) == {"why": "the judge's process has ended", "busy": True}
 

@@ -12,14 +12,17 @@ from gpipe_edu.schedule.doctor import CODES
 from .bank import bank, everything
 from .judged import judged
 
-verdict = cache(judged)
-"""Two tests ask for it, and some take seconds."""
+
+@cache
+def verdict(entry, start):
+    """Two tests ask for it, and some take seconds."""
+    return judged(entry, start=start(entry.key))
 
 
 @pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
 def test_an_answer_gets_its_verdict(entry, start, record_property):
     record_property("bank", (entry.key, "wrong" if entry.slip else "right"))
-    report = verdict(entry, start=start)
+    report = verdict(entry, start)
     if entry.slip:
         assert report.state == "wrong"
         assert report.finding.slip == entry.slip, report.finding
@@ -39,7 +42,7 @@ def test_bank_and_sentences_are_whole(key):
 @pytest.mark.timeout(900)  # alone it judges the whole bank
 @pytest.mark.parametrize("key", all_exercises())
 def test_each_misconception_has_a_sentence_of_its_own(key, start):
-    findings = [verdict(entry, start=start).finding for entry in bank(key) if entry.slip]
+    findings = [verdict(entry, start).finding for entry in bank(key) if entry.slip]
     assert list(verdicts.sentences(Material(key), findings)) == []
 
 

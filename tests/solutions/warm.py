@@ -4,6 +4,7 @@ What such a process has not loaded, a fresh one has not either: nothing of the a
 has never trained. That `check` itself starts fresh ones is what tests/course is for.
 """
 
+import importlib
 import json
 import os
 import socket
@@ -15,22 +16,28 @@ from gpipe_edu.process import forked
 
 
 class Warm:
-    """A process that waits, ready to be forked. `start` is one way to start a `Child`."""
+    """A process that waits, ready to be forked, with these modules loaded. `start` is one way to start a `Child`."""
 
-    def __init__(self):
+    def __init__(self, *modules):
+        self.modules, self.turn = modules, threading.RLock()  # what prints without end is stopped by another thread
+        self.begin()
+
+    def begin(self):
         self.socket, theirs = socket.socketpair()
-        code = f"from {__name__} import serve; serve({theirs.fileno()})"
+        code = f"from {__name__} import serve; serve({theirs.fileno()}, {self.modules})"
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         fds = [theirs.fileno()]
         self.process = subprocess.Popen([sys.executable, "-c", code], pass_fds=fds, env=environment)
         theirs.close()
-        self.turn = threading.RLock()  # what is printed without end is stopped by a thread of its own
 
     def close(self):
         self.socket.close()
         self.process.wait(60)
 
     def start(self, module, environment, session):
+        if self.process.poll() is not None:  # with a test that has failed
+            self.socket.close()
+            self.begin()
         pipes = [os.pipe() for _ in range(3)]  # (read, write) for what it hears, says and prints
         theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
         environment = {**environment, forked.FORKED: "1"}  # what an answer starts, too, as where a class is graded
@@ -67,13 +74,13 @@ class Forked(forked.Forked):
         return self.returncode
 
 
-def serve(descriptor):
+def serve(descriptor, modules):
     """Fork for every question until nobody asks any more."""
-    import torch._dynamo  # noqa: F401  # an optimizer loads it when it is made
-
     from gpipe_edu import reference, simulate  # noqa: F401
     from gpipe_edu.exercises import all_exercises
 
+    for module in modules:
+        importlib.import_module(module)
     for exercise in all_exercises().values():
         assert exercise.check
     with socket.socket(fileno=descriptor) as ours:
