@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gpipe_edu.course
+import gpipe_edu
 from gpipe_edu.exercises.judging import unpack_report
 from gpipe_edu.process import plain
 from gpipe_edu.sandbox.findings import Report
@@ -67,9 +67,12 @@ def unpack(data: Any) -> Report:
 
 @cache
 def judge_version(key: str) -> str:
-    """A version that changes with anything that a verdict may depend on."""
-    digest = hashlib.sha256(repr(promises(key)).encode())
-    folder = Path(gpipe_edu.course.__file__).parent
-    for path in sorted([*folder.glob("*.py"), *folder.glob("exercise/**/*.py"), *folder.glob("exercise/**/*.toml")]):
+    """A version that changes with anything that a verdict may depend on: rules of marks, and any line of the package."""
+    return _digest(Path(gpipe_edu.__file__).parent, repr(promises(key)))
+
+
+def _digest(package: Path, rules: str) -> str:
+    digest = hashlib.sha256(rules.encode())
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
