@@ -67,7 +67,7 @@ def unpack(data: Any) -> Report:
 
 @cache
 def judge_version(key: str) -> str:
-    """A version that changes with anything that a verdict may depend on: rules of marks, and any line of the package."""
+    """A version that changes with all that a verdict may depend on: rules of marks, and any line of the package."""
     return _digest(Path(gpipe_edu.__file__).parent, repr(promises(key)))
 
 
