@@ -112,7 +112,7 @@ class Host:
 
     def __init__(self, app, folder, address, page):
         self.app, self.folder, self.address, self.page = app, folder / app, address, page
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
 
     def run_all(self, name, *cells, given_back=False):
         """Its page, after all cells of the notebook `name` ran; with `cells`, it is written first."""

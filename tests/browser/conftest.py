@@ -37,19 +37,20 @@ def jupyter(new_context, tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def hosts(jupyter, new_context):
+    """By their names, and by how many tests had failed when they began: what such a test has left ends no other."""
     with chrome.pages(new_context) as open_one:
-        yield functools.cache(lambda app: chrome.Host(app, *jupyter, open_one()))
+        yield functools.cache(lambda app, _failed: chrome.Host(app, *jupyter, open_one()))
 
 
 @pytest.fixture
-def lab(hosts):
-    return began(hosts("lab"))
+def lab(hosts, request):
+    return began(hosts("lab", request.session.testsfailed))
 
 
 @pytest.fixture
-def notebook(hosts):
+def notebook(hosts, request):
     pytest.importorskip("notebook", reason="this test needs Notebook 7: pip install -r requirements-dev.txt")
-    return began(hosts("notebook"))
+    return began(hosts("notebook", request.session.testsfailed))
 
 
 def began(host):

@@ -12,7 +12,8 @@ each = pytest.mark.parametrize("number", numbers())
 PROBE = """async () => {
   const frame = () => new Promise(requestAnimationFrame);
   const charts = () => [...document.querySelectorAll(".slide.here iframe")];
-  while (!charts().every((one) => one.contentDocument?.querySelector(".ge-base *"))) await frame();
+  const drawn = () => charts().every((one) => one.contentDocument?.querySelector(".ge-base *"));
+  for (let i = 0; i < 1000 && !drawn(); i++) await frame();
   for (let i = 0; i < 3; i++) await frame(); // a chart measures itself where it shows
   const here = document.querySelector(".slide.here"), stage = document.getElementById("stage").getBoundingClientRect();
   const over = [], small = [];
