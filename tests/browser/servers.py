@@ -15,6 +15,8 @@ import urllib.request
 
 import nbformat
 
+from tests import preloaded
+
 TOKEN = "classroom"
 START_SECONDS, STOP_SECONDS = 60, 20
 
@@ -88,7 +90,7 @@ def _server(folder, command, port_option, probe):
         process = subprocess.Popen(
             [sys.executable, "-m", *command, port_option.format(port)],
             cwd=folder,
-            env={**os.environ, **{name: str(place) for name, place in places.items()}},
+            env={**os.environ, "JUPYTER_PATH": preloaded.kernels(), **{name: str(at) for name, at in places.items()}},
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
