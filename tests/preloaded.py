@@ -151,7 +151,7 @@ def _become(arguments, environment, folder, streams):
     sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
     os.chdir(folder)
-    environment.pop("JPY_PARENT_PID", None)  # a kernel would end: its parent is another
+    environment.pop("JPY_PARENT_PID", None)  # whose end is seen by `ask`
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
@@ -168,7 +168,14 @@ def ask(address, arguments):
             signal.signal(number, lambda number, _: server.send(bytes([number])))
         request = marshal.dumps((arguments, dict(os.environ), os.getcwd()))
         socket.send_fds(server, [request], (0, 1, 2))
-        status = marshal.loads(server.recv(16))
+        parent = int(os.environ.get("JPY_PARENT_PID", 0))  # a kernel ends with who has started it
+        server.settimeout(1 if parent else None)
+        while True:
+            with suppress(TimeoutError):
+                status = marshal.loads(server.recv(16))
+                break
+            if os.getppid() != parent:
+                os._exit(1)
     if status < 0:
         with suppress(OSError):  # nobody hears SIGKILL
             signal.signal(-status, signal.SIG_DFL)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from . import preloaded
-from .processes import until
+from .processes import printed, until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no process is forked for another without pidfds")
 LONG = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
@@ -50,6 +50,18 @@ def test_a_signal_reaches_it_and_who_ends_the_one_ends_the_other():
     with start("-c", LONG) as process:
         pid = int(process.stdout.readline())
         process.kill()
+    until(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def test_a_kernel_ends_with_who_has_started_it():
+    starts = f"""
+        import os, subprocess, sys
+        os.environ["JPY_PARENT_PID"] = str(os.getpid())
+        kernel = subprocess.Popen([{preloaded.python()!r}, "-c", {LONG!r}], stdout=subprocess.PIPE)
+        print(kernel.stdout.readline().decode(), flush=True)
+        os._exit(0)
+    """
+    pid = int(printed(starts))
     until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
