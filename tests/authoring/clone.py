@@ -19,6 +19,7 @@ PARTS = (
     "tests/__init__.py",
     "tests/amount.py",
     "tests/conftest.py",
+    "tests/preloaded.py",
     "tests/processes.py",
 )
 FOLDER = "gpipe_edu/exercises/ex17_way_back"
