@@ -38,7 +38,7 @@ def execute(root: Path, path: Path, live: Path) -> Any:
 
 def _run(root: Path, path: Path, folder: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    begin = f"from website.live import begin\nbegin({path.stem!r}, {str(folder)!r})"
+    begin = f"from website.without_kernel import begin\nbegin({path.stem!r}, {str(folder)!r})"
     notebook.cells.insert(0, nbformat.v4.new_code_cell(begin, id=_BEGIN))
     with tempfile.TemporaryDirectory() as home:
         ways = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))
@@ -59,6 +59,6 @@ def _digest(root: Path, path: Path) -> str:
     """A digest that changes with the notebook, the package and what makes widgets live."""
     digest = hashlib.sha256(path.read_bytes())
     files = [file for file in sorted((root / "gpipe_edu").rglob("*")) if file.suffix in _OURS]
-    for file in [*files, root / "website" / "live.py", root / "requirements.txt"]:
+    for file in [*files, root / "website" / "without_kernel.py", root / "requirements.txt"]:
         digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
     return digest.hexdigest()[:16]

@@ -14,7 +14,7 @@ from typing import Any
 import gpipe_edu as ge
 from gpipe_edu.course.predictions.widget import Prediction
 
-from . import cells, markdown
+from . import cells, in_page, markdown
 from .executed import execute
 from .lab import runs_in_a_browser
 
@@ -31,6 +31,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     template, front = _text("template.html"), _text("front.html")
     # Added to a chart's page, so that its frame can have the same height.
     height = f"<script>\n{_text('assets/height.js')}</script>\n"
+    box = in_page.box(with_lab)
     found: list[list[str]] = []
     notebooks = [at for at in sources if at.endswith(".ipynb")]
     for at in sources:
@@ -48,25 +49,27 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         title = _title(body)
         banner = _banner(at, lab, at in notebooks)
         if at == "README.md":
-            puzzle = (
-                LAB.format(name="notebooks/schedule_puzzles.ipynb") if with_lab else "notebooks/schedule_puzzles.html"
-            )
             start = LAB.format(name="notebooks/00_start_here.ipynb") if with_lab else "notebooks/00_start_here.html"
-            banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start, puzzle=puzzle), 1)
-        text = template.format(
-            title=escape(title), up=up, lab=lab, banner=banner, body=body, next=_next(at, notebooks, pages)
-        )
+            banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start) + box, 1)
+        text = template.format(title=escape(title), up=up, banner=banner, body=body, next=_next(at, notebooks, pages))
         (out / pages[at]).write_text(text, encoding="utf-8")
         found += _sections(pages[at], title, body)
-    explorer = template.format(title="The explorer", up="", lab="", banner="", body=_text("explorer.html"), next="")
-    (out / "explorer.html").write_text(explorer, encoding="utf-8")
+    write_page(out / "explorer.html", "The explorer", _text("explorer.html") + box)
     ge.gantt(ge.gpipe(4, 8)).to_html(out / "live" / "explorer.html")
+    write_page(out / "puzzle.html", "The schedule puzzle", in_page.puzzle(with_lab))
+    in_page.write_assets(out / "assets", _text("assets/height.js"))
     for live in (out / "live").glob("*.html"):
         page = live.read_text(encoding="utf-8")
         if height not in page:
             live.write_text(page.replace("</body>", height + "</body>"), encoding="utf-8")
     _assets(out / "assets", found)
     _copy_what_is_linked(root, out, [out / page for page in pages.values()])
+
+
+def write_page(path: Path, title: str, body: str) -> None:
+    """A page at the top of the site that stands beside the lessons."""
+    text = _text("template.html").format(title=escape(title), up="", banner="", body=body, next="")
+    path.write_text(text, encoding="utf-8")
 
 
 def _copy_what_is_linked(root: Path, out: Path, written: Sequence[Path]) -> None:

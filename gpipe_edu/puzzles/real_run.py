@@ -2,24 +2,29 @@
 
 The model has one block of equal layers per unit of a stage's forward cost, so that uneven stages are uneven here, too.
 Plan and measurement stand in seconds on one axis: the plan takes the mean time of every op from the run.
+
+NumPy is loaded with the first run: a page of the site shows the puzzle before it has fetched that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from gpipe_edu import reference as ref
-from gpipe_edu.reference.difference import Grads
-from gpipe_edu.reference.twin import as_arrays, in_torch
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
 from .level import Level
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from gpipe_edu.reference import Layer
+    from gpipe_edu.reference.difference import Grads
+
+    Array: TypeAlias = NDArray[np.float64]
 
 TOLERANCE: Final = {"numpy": 1e-12, "torch": 1e-10}
 """Per engine: how much gradients may differ by rounding, as a share of the largest one."""
@@ -30,8 +35,6 @@ SAMPLES: Final = 128
 
 _ROUNDS: Final = 5
 """Steps that are timed; the quickest was disturbed the least."""
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ def run(level: Level, schedule: Schedule, engine: str = "numpy") -> EngineRun:
 
 
 def _run_numpy(level: Level, schedule: Schedule) -> EngineRun:
+    from gpipe_edu import reference as ref
+
     layers, balance, x, y = _job(level)
     results = [ref.train_pipeline(layers, x, y, schedule, balance, loss="mse") for _ in range(_ROUNDS)]
     best = min(results, key=lambda result: result.timeline.makespan)
@@ -90,6 +95,7 @@ def _run_torch(level: Level, schedule: Schedule) -> EngineRun:
     from torch import nn
 
     from gpipe_edu.pytorch import GPipe
+    from gpipe_edu.reference.twin import as_arrays, in_torch
 
     layers, balance, x, y = _job(level)
 
@@ -106,11 +112,15 @@ def _run_torch(level: Level, schedule: Schedule) -> EngineRun:
     return _compare("torch", loss.item(), ours, theirs, schedule, best)
 
 
-def _job(level: Level) -> tuple[list[ref.Layer], tuple[int, ...], Array, Array]:
+def _job(level: Level) -> tuple[list[Layer], tuple[int, ...], Array, Array]:
     """Layers, how many each stage gets, inputs and targets."""
+    import numpy as np
+
+    from gpipe_edu.reference import mlp
+
     forward = level.costs.table(level.stages)["F"]
     blocks = [max(1, round(cost / min(forward))) for cost in forward]
-    layers = ref.mlp([WIDTH] * (sum(blocks) + 1), "tanh")
+    layers = mlp([WIDTH] * (sum(blocks) + 1), "tanh")
     # A block is a Linear and its Tanh, which the last Linear does not have.
     balance = [2 * count for count in blocks]
     balance[-1] -= 1
@@ -120,5 +130,7 @@ def _job(level: Level) -> tuple[list[ref.Layer], tuple[int, ...], Array, Array]:
 
 
 def _compare(engine: str, loss: float, ours: Grads, theirs: Grads, schedule: Schedule, measured: Timeline) -> EngineRun:
+    from gpipe_edu.reference import gradient_difference
+
     planned = simulate(schedule, calibrate(measured))
-    return EngineRun(engine, loss, ref.gradient_difference(ours, theirs), measured, planned)
+    return EngineRun(engine, loss, gradient_difference(ours, theirs), measured, planned)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,13 @@ def site(tmp_path_factory, whole):
 
 @pytest.fixture(scope="session")
 def address(site):
-    """Where a server hands the site out, under a sub-path."""
+    with handed_out(site) as found:
+        yield found
+
+
+@contextmanager
+def handed_out(site):
+    """Where a server hands a site out, under a sub-path."""
     server = serve.server(site)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -84,9 +84,9 @@ def test_every_page_opens_by_double_click_with_as_many_live_charts_as_widgets(si
 
 
 def widgets(path):
-    """How many interactive charts a notebook shows, whatever its reader has done."""
+    """How many interactive charts and puzzles a notebook shows, whatever its reader has done."""
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-    return sum(len(re.findall(r"^ge\.gantt\((?!.* if )", source, re.MULTILINE)) for source in cells)
+    return sum(len(re.findall(r"^ge\.gantt\((?!.* if )|ge\.puzzle\(", source, re.MULTILINE)) for source in cells)
 
 
 def questions(path):
@@ -126,7 +126,7 @@ def test_nothing_hangs_over_the_edge_and_pictures_fit_a_laptop_s_screen_where_th
 
 def test_the_puzzles_of_a_page_are_those_that_its_lesson_asks_for(site):
     page = (site / "notebooks/03_scheduling.html").read_text(encoding="utf-8")
-    assert re.findall(r"Here stands the puzzle <b>([^<]*)", page) == ["The memory wall", "One forward, one backward"]
+    assert re.findall(r'<iframe class="live" src="../puzzle.html#level=([^"]*)"', page) == ["memory-wall", "1f1b"]
 
 
 def test_the_explorer_is_moved_without_a_kernel(site, open_page):

@@ -15,7 +15,7 @@ from gpipe_edu import store
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.widget import Prediction
 from tests.amount import third
-from website import cells, live, pages
+from website import cells, pages, without_kernel
 
 from .asked import entries, misjudged, on_page
 
@@ -204,7 +204,7 @@ def page_of(keys, seed):
         kept["seed"] = seed or "0"
     notebook = nbformat.v4.new_notebook()
     for key in keys:
-        asked = live._question(Prediction(question.find(key).shuffle(), None))
+        asked = without_kernel._question(Prediction(question.find(key).shuffle(), None))
         output = nbformat.v4.new_output("display_data", {"text/html": asked})
         notebook.cells.append(nbformat.v4.new_code_cell(f'predict("{key}")', outputs=[output]))
         notebook.cells.append(nbformat.v4.new_markdown_cell("What follows."))

@@ -1,6 +1,6 @@
 // What a page does: questions that answer, charts of their own height, search. Works from a server and by double click.
 (() => {
-  const { up, lab } = document.body.dataset;
+  const { up } = document.body.dataset;
 
   // A chart lives in a frame of its own, and says how high it is.
   addEventListener("message", ({ data, source }) => {
@@ -9,8 +9,6 @@
       if (frame.contentWindow === source) frame.height = Math.ceil(data.geHeight) + 4;
     }
   });
-
-  for (const link of document.querySelectorAll(".in-lab")) link.href = lab || `${up}index.html#start`;
 
   async function unpack(packed) {
     const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));

@@ -16,8 +16,9 @@ const RAN = {
   false: "Your schedule has trained a model, but its gradients are not those of one device",
 };
 
-/** send(message): to Python; it raises without a kernel. Returns {show(answer), theme(name), destroy()}. */
-export function createPuzzle(host, offer, send) {
+/** send(message): to Python; it raises without a kernel. silent: what is said where no answer comes for a while.
+ * Returns {show(answer), theme(name), destroy()}. */
+export function createPuzzle(host, offer, send, silent = SILENT) {
   const mark = `gp${Math.random().toString(36).slice(2, 9)}`;
   host.classList.add("ge-gantt", "ge-puzzle");
   host.dataset.lmSuppressShortcuts = "true";
@@ -73,7 +74,7 @@ export function createPuzzle(host, offer, send) {
     }
     host.setAttribute("aria-busy", "true");
     if (SLOW[command]) say(SLOW[command], "note");
-    else waiting = setTimeout(() => say(SILENT, "note"), PATIENCE);
+    else waiting = setTimeout(() => say(silent, "note"), PATIENCE);
   }
 
   function show(answer) {

@@ -18,9 +18,7 @@ import gpipe_edu
 from gpipe_edu.course.predictions.commit import Outcome
 from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.view.gantt.widget import Gantt
-from gpipe_edu.view.layout import layout
 from gpipe_edu.view.puzzle.widget import Puzzle
-from gpipe_edu.view.svg import paint
 
 
 def begin(name: str, folder: str) -> None:
@@ -39,14 +37,10 @@ def begin(name: str, folder: str) -> None:
         return {"text/html": _question(widget), "text/plain": repr(widget)}, {}
 
     def puzzle(widget: Puzzle, **_: Any) -> Any:
-        drawn = widget.board.timeline
-        still = paint(layout(drawn), "light") if drawn else ""
         level = widget.board.level
-        text = (
-            f'<div class="puzzle">{still}<p>Here stands the puzzle <b>{escape(level.title)}</b>: {level.K} devices, '
-            f"{level.M} micro-batches, judged move by move. It needs Python, so it does not run on this page: "
-            '<a class="in-lab" href="#">play it in your browser</a>.</p></div>'
-        )
+        page, title = f"../puzzle.html#level={level.key}", escape(f"The puzzle: {level.title}")
+        frame = f'<iframe class="live" src="{page}" title="{title}" loading="lazy" height="560"></iframe>'
+        text = f'{frame}<p><a href="{page}">This puzzle on a page of its own</a></p>'
         return {"text/html": text, "text/plain": repr(widget)}, {}
 
     for shown, as_html in ((Gantt, chart), (Prediction, question), (Puzzle, puzzle)):

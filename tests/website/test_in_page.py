@@ -1,0 +1,242 @@
+"""The puzzle's page and the box: what stands there before Python is up, and what they show of what Python says.
+
+Python is here CPython with the page's own host.py; test_python_in_page.py has Python in the browser.
+"""
+
+import json
+import subprocess
+import sys
+from urllib.parse import quote
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu.puzzles.share import share
+from tests.browser import chrome
+from tests.puzzles.solutions import solved
+from tests.website.conftest import ROOT, handed_out
+from website import in_page, pages
+
+SERVES = """
+import sys
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+import host
+for request in sys.stdin:
+    print(host.call(request), flush=True)
+"""
+STAND_IN = """
+window.up = new Promise((done) => (window.startPython = done));
+window.Worker = class {
+  postMessage(message) {
+    this.queue = (this.queue ?? window.up).then(async () => {
+      if (message.start) return this.onmessage({ data: { ready: 0.1 } });
+      this.onmessage({ data: { number: message.number, answer: await window.askPython(message.request) } });
+    });
+  }
+};
+"""
+FIRST = "F0@0 F0@1 F0@2 B0@2 B0@1 B0@0"
+"""The first level's only solution."""
+
+
+class Host:
+    """CPython with the page's own host.py: `ask(call, **arguments)` is what a page asks, `answer` takes its JSON."""
+
+    def __init__(self, home):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVES, str(in_page.HERE / "live"), str(ROOT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"GPIPE_EDU_HOME": str(home), "PATH": ""},
+        )
+
+    def answer(self, request):
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def ask(self, call, **given):
+        return json.loads(self.answer(json.dumps({"call": call, "with": given})))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def host(tmp_path):
+    one = Host(tmp_path / "home")
+    yield one
+    one.close()
+
+
+def test_a_move_is_answered_and_what_is_solved_is_given_to_the_page(host):
+    opened = host.ask("puzzle")["value"]
+
+    def do(text):
+        told = host.ask("message", widget=opened["widget"], content={"do": "type", "with": {"text": text}, "serial": 7})
+        return json.loads(told["value"]["changed"]["answer"]), told.get("kept", "")
+
+    refused, _ = do("B0@1")
+    assert (refused["accepted"], refused["serial"]) == (False, 7)
+    answer, kept = do(FIRST)
+    assert answer["state"]["solved"]
+    assert "first-dependency" in kept
+
+
+def test_what_the_page_keeps_is_what_python_goes_on_with(host):
+    kept = json.dumps({"puzzle": {}})
+    assert host.ask("keep", text=kept)["kept"] == kept
+    assert "error" not in host.ask("puzzle", level="first-dependency")
+
+
+def test_an_error_is_a_sentence_for_the_page(host):
+    assert host.ask("puzzle", level="nonsense")["error"].startswith("ValueError: level is 'nonsense'")
+    assert host.ask("schedule", rows=3)["error"].startswith("TypeError: Schedule.parse takes text")
+
+
+@pytest.mark.parametrize("rows", ["F0 B0", str(ge.gpipe(3, 4)), str(ge.zero_bubble(3, 4))])
+def test_a_schedule_that_runs_is_drawn(host, rows):
+    value = host.ask("schedule", rows=rows)["value"]
+    assert not value["stuck"]
+    assert f"makespan={ge.simulate(ge.Schedule.parse(rows)).makespan:g}" in value["says"]
+    assert all(value["pictures"][theme].startswith("<svg") for theme in ("light", "dark"))
+
+
+@pytest.mark.parametrize("rows", ["F0 B0\nB0 F0", "F0 F0 B0", "F0 B0\nF0"])
+def test_a_schedule_that_hangs_is_told_in_the_doctors_words(host, rows):
+    value = host.ask("schedule", rows=rows)["value"]
+    assert value["stuck"]
+    assert value["says"] == ge.Schedule.parse(rows).problems()[0].message
+    assert value["pictures"]["light"].startswith("<svg")
+
+
+@pytest.mark.parametrize("rows", ["F0 X1", "", "forward"])
+def test_what_is_no_schedule_is_told_and_draws_nothing(host, rows):
+    value = host.ask("schedule", rows=rows)["value"]
+    assert value["stuck"]
+    assert value["says"]
+    assert value["pictures"] == {}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The site without lessons, whose two pages believe that there is Python."""
+    out = tmp_path_factory.mktemp("pages")
+    pages.build(ROOT, out, ["no notebook"], with_lab=False)
+    (out / "puzzle.html").rename(out / "without.html")
+    pages.write_page(out / "puzzle.html", "The puzzle", in_page.puzzle(True))
+    pages.write_page(out / "explorer.html", "The explorer", in_page.box(True))
+    return out
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    with handed_out(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def new_context():
+    chrome.needed()
+    with chrome.browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def open_page(new_context, address, host):
+    """`open_page(name, mark)`: one page after another of the same reader; `startPython()` is when Python comes up."""
+    with chrome.pages(new_context) as open_one:
+        first = open_one()
+        first.context.add_init_script(STAND_IN)
+        first.context.expose_function("askPython", host.answer)
+
+        def opened(name, mark="", up=True):
+            page = first.context.new_page()
+            page.set_default_timeout(20_000)
+            page.goto(f"{address}{name}{mark}")
+            if up:
+                page.evaluate("startPython()")
+            return page
+
+        yield opened
+
+
+def says(page, words):
+    page.wait_for_function("w => document.querySelector('.gp-said').innerText.includes(w)", arg=words)
+
+
+def test_the_board_takes_moves_before_python_is_up_and_answers_all_of_them(open_page):
+    page = open_page("puzzle.html", up=False)
+    page.click('[data-op="F0@0"]')
+    page.click('[data-op="B0@1"]')
+    assert page.locator(".gp-board .ge-op").count() == 0
+    page.evaluate("startPython()")
+    says(page, "No: device 1 runs B0@1 before F0@1")
+    assert page.locator(".gp-board .ge-op").count() == 1
+
+
+def test_solved_levels_and_the_board_are_there_at_the_next_visit(open_page):
+    page = open_page("puzzle.html")
+    page.fill(".gp-text", FIRST)
+    page.press(".gp-text", "Enter")
+    says(page, "Solved with makespan 6, at par")
+    page.click("[data-next]")
+    page.wait_for_selector("text=2. Pipelining")
+    page.click('[data-op="F0@0"]')
+    says(page, "F0@0 placed")
+    again = open_page("puzzle.html", up=False)
+    again.wait_for_selector("text=2. Pipelining")
+    assert again.locator(".gp-board .ge-op").count() == 1, "it stands there before Python is up"
+    again.evaluate("startPython()")
+    says(again, "Your unfinished board is back")
+    assert "solved with makespan 6" in again.get_attribute('[data-level="first-dependency"]', "aria-label")
+
+
+def test_a_link_leads_to_a_level_or_to_somebodys_board(open_page):
+    page = open_page("puzzle.html", "#level=1f1b", up=False)
+    page.wait_for_selector("text=One forward, one backward")
+    board = solved("pipelining")
+    page = open_page("puzzle.html", "#" + quote(share(board.level, board.rows)))
+    page.wait_for_selector("text=2. Pipelining")
+    page.wait_for_function("() => document.querySelectorAll('.gp-board .ge-op').length === 18")
+    page.click("text=Share this board")
+    page.click('[data-do="share"]')
+    page.wait_for_function("() => decodeURIComponent(location.hash).startsWith('#gpipe1:')")
+
+
+def test_a_page_without_python_and_one_opened_as_a_file_say_so(open_page, new_context, folder):
+    page = open_page("without.html")
+    page.click('[data-op="F0@0"]')
+    page.wait_for_selector("#state:has-text('needs this page from a server')")
+    with chrome.pages(new_context) as open_one:
+        page = open_one()
+        page.goto((folder / "puzzle.html").as_uri())
+        page.click('[data-op="F0@0"]')
+        page.wait_for_selector("#state:has-text('needs this page from a server')")
+        assert page.problems == []
+
+
+def test_each_keystroke_is_judged_and_the_chart_stays_while_it_is_wrong(open_page):
+    page = open_page("explorer.html")
+    assert "makespan=" in page.inner_text("#says")
+    first = page.inner_html("#picture")
+    page.fill("#rows", "F0 F1 B0 B1\nB0 F0 F1 B1")
+    page.wait_for_selector("#says.stuck")
+    assert page.inner_text("#says") == ge.Schedule.parse("F0 F1 B0 B1\nB0 F0 F1 B1").problems()[0].message
+    assert page.inner_html("#picture") != first
+    page.fill("#rows", "F0 F1 B0 Z")
+    page.wait_for_selector("#picture.old")
+    page.fill("#rows", "F0 F1 B0 B1\nF0 F1 B0 B1")
+    page.wait_for_selector("#says:not(.stuck)")
+    again = open_page("explorer.html", page.evaluate("location.hash"))
+    assert again.input_value("#rows") == "F0 F1 B0 B1\nF0 F1 B0 B1"
+
+
+def test_neither_page_is_wider_than_a_phone(open_page):
+    for name in ("puzzle.html", "explorer.html"):
+        page = open_page(name)
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name

@@ -1,0 +1,48 @@
+"""Python in the page itself, in a real browser: the puzzle and the box, and how long each takes."""
+
+import time
+
+import pytest
+
+import gpipe_edu as ge
+from tests.website.conftest import TIMES
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("with_lab")]
+
+
+def says(page, words):
+    page.wait_for_function("w => document.querySelector('.gp-said').innerText.includes(w)", arg=words)
+
+
+def test_the_puzzle_is_played_trained_and_kept(address, open_page):
+    page = open_page()
+    began = time.monotonic()
+    page.goto(f"{address}puzzle.html")
+    page.click('[data-op="F0@0"]')
+    TIMES["puzzle: first move taken"] = round(time.monotonic() - began, 2)
+    says(page, "F0@0 placed")
+    TIMES["puzzle: first move answered"] = round(time.monotonic() - began, 2)
+    page.fill(".gp-text", "F0@1 F0@2 B0@2 B0@1 B0@0")
+    page.press(".gp-text", "Enter")
+    says(page, "Solved with makespan 6, at par")
+    page.click('[data-do="run"]')
+    page.wait_for_selector(".gp-run .ge-panel", timeout=60_000)
+    assert "the gradients are those of one device" in page.inner_text(".gp-run")
+    page.reload()
+    says(page, "Your unfinished board is back")
+    assert page.problems == []
+
+
+def test_a_schedule_is_judged_as_it_is_typed(address, open_page):
+    page = open_page()
+    began = time.monotonic()
+    page.goto(f"{address}explorer.html")
+    page.fill("#rows", "F0 B0\nB0 F0")
+    page.wait_for_selector("#says.stuck")
+    TIMES["box: first judgement"] = round(time.monotonic() - began, 2)
+    assert page.inner_text("#says") == ge.Schedule.parse("F0 B0\nB0 F0").problems()[0].message
+    began = time.monotonic()
+    page.fill("#rows", "F0 B0\nF0 B0")
+    page.wait_for_selector("#says:not(.stuck)")
+    TIMES["box: next judgement"] = round(time.monotonic() - began, 3)
+    assert page.problems == []

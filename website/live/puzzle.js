@@ -1,0 +1,60 @@
+// The puzzle as a page: its board stands there with the page and takes moves at once; Python answers them when it is up.
+
+import { createPuzzle } from "../../gpipe_edu/view/js/puzzle_app.js";
+import { createPython, keep, kept, startWhenIdle } from "./python.js";
+
+const FIRST = JSON.parse(document.getElementById("first").textContent); // {offer, answers: {level: answer}}
+const SHOWN = "gpipe_edu puzzle shown"; // the last answer, for the next visit
+const WAITING = "Python has not answered yet, it may be starting. Your move is kept, and answered as soon as it can be.";
+
+/** What the address asks for: a share string or a level, and then all levels are open: a link leads where it says. */
+function wanted() {
+  const text = decodeURIComponent(location.hash.slice(1));
+  if (text.startsWith("level=")) return { level: text.slice("level=".length), unlock: true };
+  return text ? { share: text, unlock: true } : {};
+}
+
+const asked = wanted();
+const plain = !asked.level && !asked.share;
+let shown = plain && kept(SHOWN) ? kept(SHOWN) : JSON.stringify(FIRST.answers[asked.level] ?? FIRST.answers[""]);
+let widget = null; // a promise of its number
+let moves = 0;
+
+const state = document.getElementById("state");
+const python = createPython({ state: (words) => (state.textContent = words) });
+const puzzle = createPuzzle(document.getElementById("puzzle"), FIRST.offer, send, WAITING);
+
+function show(text) {
+  shown = text;
+  const answer = JSON.parse(text);
+  puzzle.show(answer);
+  if (answer.share) history.replaceState(null, "", `#${encodeURIComponent(answer.share)}`);
+  // Opened again, it is what Python will begin with: not what was said of the last move.
+  if (plain) keep(JSON.stringify({ ...answer, serial: 0, did: "", message: "", accepted: true }), SHOWN);
+}
+
+function open() {
+  widget ??= python.ask("puzzle", asked).then((found) => {
+    if (!moves) show(found.state.answer);
+    return found.widget;
+  });
+  return widget;
+}
+
+function send(content) {
+  moves += 1;
+  const packages = content.do === "run" ? ["numpy", "threadpoolctl"] : undefined; // what trains
+  open()
+    .then((number) => python.ask("message", { widget: number, content }, packages))
+    .then(({ changed }) => changed.answer && show(changed.answer))
+    .catch(complain);
+}
+
+const complain = (error) => (state.textContent = error.message);
+const begin = () => open().catch(complain);
+
+puzzle.show(JSON.parse(shown));
+addEventListener("hashchange", () => location.reload());
+if (window === top) startWhenIdle(begin);
+else document.documentElement.classList.add("inside"); // a lesson, which may hold several: Python is for those who play
+document.getElementById("puzzle").addEventListener("pointerdown", begin, { once: true });

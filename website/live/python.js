@@ -1,0 +1,80 @@
+// The page's half of Python: a worker that is started when it is first needed, and asked one thing after another.
+
+/** About the page: where Pyodide lies ("" where the site has none), and the Python files beside it. */
+const PYTHON = JSON.parse(document.getElementById("python").textContent);
+const STORE = "gpipe_edu progress";
+const NEEDS_A_SERVER =
+  "Python needs this page from a server; opened as a file it stands still. Run `python -m http.server` in the site's folder and open http://127.0.0.1:8000";
+
+/** on.state(words) tells what is going on, "" when Python waits. Returns {start(), ask(call, arguments, packages)}. */
+export function createPython(on) {
+  let worker = null;
+  let number = 0;
+  const waiting = new Map();
+
+  function hear({ data }) {
+    if (data.state) on.state(data.state);
+    if (data.ready !== undefined) document.documentElement.dataset.python = data.ready.toFixed(2);
+    if (data.failed) fail(data.failed);
+    if (data.number === undefined) return;
+    const { done, refuse } = waiting.get(data.number);
+    waiting.delete(data.number);
+    if (!waiting.size) on.state("");
+    const { value, error, kept } = JSON.parse(data.answer);
+    if (kept !== undefined) keep(kept);
+    if (error) refuse(new Error(error));
+    else done(value);
+  }
+
+  function fail(why) {
+    on.state(`Python could not be started: ${why}`);
+    for (const { refuse } of waiting.values()) refuse(new Error(why));
+    waiting.clear();
+  }
+
+  function start() {
+    if (worker || !PYTHON.folder) return;
+    if (location.protocol === "file:") return on.state(NEEDS_A_SERVER);
+    worker = new Worker(new URL(PYTHON.worker, document.baseURI), { type: "module" });
+    worker.onmessage = hear;
+    worker.onerror = (event) => fail(event.message || "its files are not there");
+    worker.postMessage({ start: new URL(PYTHON.folder, document.baseURI).href, scripts: PYTHON.scripts });
+    if (kept()) ask("keep", { text: kept() });
+    addEventListener("storage", ({ key, newValue }) => key === STORE && newValue && ask("keep", { text: newValue }));
+  }
+
+  /** A promise of what Python gives back; packages: what has to be loaded for it. Calls are kept until Python is up. */
+  function ask(call, given, packages) {
+    start();
+    return new Promise((done, refuse) => {
+      if (!worker) return refuse(new Error(NEEDS_A_SERVER));
+      number += 1;
+      waiting.set(number, { done, refuse });
+      worker.postMessage({ number, packages, request: JSON.stringify({ call, with: given }) });
+    });
+  }
+
+  return { start, ask };
+}
+
+/** The learner's file, "" where there is none or the browser keeps nothing. */
+export function kept(key = STORE) {
+  try {
+    return localStorage.getItem(key) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+export function keep(text, key = STORE) {
+  try {
+    localStorage.setItem(key, text);
+  } catch {
+    // a browser that keeps nothing: the page works until it is closed
+  }
+}
+
+/** Call `start` once when the page has been idle for a while, unless the reader's line is metered. */
+export function startWhenIdle(start, seconds = 3) {
+  if (!navigator.connection?.saveData) setTimeout(start, seconds * 1000);
+}
