@@ -37,14 +37,23 @@ ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def python():
-    """A Python program that has nothing to load; the usual one where there are no pidfds (not Linux)."""
-    if not hasattr(os, "pidfd_open"):
+    """A Python program that has nothing to load; the usual one where the system has no pidfds."""
+    if not has_pidfds():
         return sys.executable
     place, server = _server(os.getpid())
     if server.poll() is not None:  # a failed test ends all that it has started
         _server.cache_clear()
         place, _ = _server(os.getpid())
     return str(place / "python")
+
+
+@functools.cache
+def has_pidfds():
+    """Whether this is a Linux on which one process can wait for another's end."""
+    with suppress(AttributeError, OSError):
+        os.close(os.pidfd_open(os.getpid()))
+        return True
+    return False
 
 
 def kernels():

@@ -10,7 +10,7 @@ import pytest
 from . import preloaded
 from .processes import printed, until
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no process is forked for another without pidfds")
+pytestmark = pytest.mark.skipif(not preloaded.has_pidfds(), reason="without pidfds no process is forked for another")
 LONG = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
 
 

@@ -101,7 +101,8 @@ def test_an_error_is_a_sentence_for_the_page(host):
 def test_a_schedule_that_runs_is_drawn(host, rows):
     value = host.ask("schedule", rows=rows)["value"]
     assert not value["stuck"]
-    assert f"makespan={ge.simulate(ge.Schedule.parse(rows)).makespan:g}" in value["says"]
+    timeline = ge.simulate(ge.Schedule.parse(rows))
+    assert f"makespan {timeline.makespan:g}, bubble {timeline.bubble_fraction:.1%}" in value["says"]
     assert all(value["pictures"][theme].startswith("<svg") for theme in ("light", "dark"))
 
 
@@ -221,7 +222,7 @@ def test_a_page_without_python_and_one_opened_as_a_file_say_so(open_page, new_co
 
 def test_each_keystroke_is_judged_and_the_chart_stays_while_it_is_wrong(open_page):
     page = open_page("explorer.html")
-    assert "makespan=" in page.inner_text("#says")
+    assert "It runs: makespan 12, bubble 25.0%" in page.inner_text("#says")
     first = page.inner_html("#picture")
     page.fill("#rows", "F0 F1 B0 B1\nB0 F0 F1 B1")
     page.wait_for_selector("#says.stuck")

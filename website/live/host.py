@@ -12,9 +12,9 @@ from typing import Any
 
 import gpipe_edu as ge
 from gpipe_edu import store
+from gpipe_edu.timeline import Timeline
 from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.layout import layout
-from gpipe_edu.view.notebook import summary
 from gpipe_edu.view.svg import paint
 from gpipe_edu.writing import write_whole
 
@@ -46,9 +46,13 @@ def schedule(rows: str) -> dict[str, Any]:
     problems = typed.problems()
     if problems and not typed.stages:
         return {"says": problems[0].message, "stuck": True, "pictures": {}}
-    drawn = standstill(typed) if problems else ge.simulate(typed)
+    drawn: Any = standstill(typed) if problems else ge.simulate(typed)
     pictures = {theme: paint(layout(drawn), theme) for theme in ("light", "dark")}
-    return {"says": problems[0].message if problems else summary(drawn), "stuck": bool(problems), "pictures": pictures}
+    return {"says": problems[0].message if problems else _figures(drawn), "stuck": bool(problems), "pictures": pictures}
+
+
+def _figures(drawn: Timeline) -> str:
+    return f"It runs: makespan {drawn.makespan:g}, bubble {drawn.bubble_fraction:.1%} of the devices' time."
 
 
 def keep(text: str) -> None:
