@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 import gpipe_edu as ge
+from gpipe_edu import reference
 from gpipe_edu.puzzles import LEVELS, find_level
 from gpipe_edu.puzzles import real_run as engine_room
 from gpipe_edu.puzzles.real_run import engines, run
@@ -37,14 +38,14 @@ def test_every_solution_trains_as_one_device_would(level, engine):
 
 
 def test_a_wrong_gradient_is_called_wrong(monkeypatch):
-    real = engine_room.ref.train_pipeline
+    real = reference.train_pipeline
 
     def doubled(*arguments, **options):
         result = real(*arguments, **options)
         grads = [{name: 2 * value for name, value in layer.items()} for layer in result.grads]
         return dataclasses.replace(result, grads=grads)
 
-    monkeypatch.setattr(engine_room.ref, "train_pipeline", doubled)
+    monkeypatch.setattr(reference, "train_pipeline", doubled)
     result = run(find_level("pipelining"), ge.gpipe(3, 3))
     assert not result.equal
     assert result.difference == pytest.approx(1)
