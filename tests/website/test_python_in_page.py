@@ -29,7 +29,10 @@ def test_the_puzzle_is_played_trained_and_kept(address, open_page):
     page.wait_for_selector(".gp-run .ge-panel", timeout=60_000)
     assert "the gradients are those of one device" in page.inner_text(".gp-run")
     page.reload()
-    says(page, "Your unfinished board is back")
+    page.wait_for_selector(
+        "text=2. Pipelining", timeout=60_000
+    )  # which Python opens: the page had shown the solved one
+    assert "solved with makespan 6" in page.get_attribute('[data-level="first-dependency"]', "aria-label")
     assert page.problems == []
 
 
