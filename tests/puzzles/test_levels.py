@@ -112,3 +112,13 @@ def test_figures_in_the_texts_are_those_of_the_schedules_they_name():
     assert "takes 16, and 1F1B takes 18" in find_level("zero-bubble").par_why
     assert ge.formulas.makespan(2, 4, F=2, B=2) == 20
     assert "= 20" in find_level("interleaved").par_why
+
+
+def test_what_ops_cost_is_said_stage_by_stage_where_stages_differ():
+    assert find_level("uneven-stages").prices() == "F takes 1/2/1 on stages 0 to 2, B takes 2/4/2"
+    assert find_level("zero-bubble").prices() == "F takes 1, I takes 1, W takes 1"
+    assert (
+        dataclasses.replace(find_level("1f1b"), costs=ge.Costs(send=2))
+        .prices()
+        .endswith(", sending to another device 2")
+    )
