@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gpipe_edu.grading.skins import gradescope_run
 from gpipe_edu.process import cage
 from tests.processes import ROOT
 
@@ -192,3 +193,10 @@ def test_where_nothing_protects_the_marks_nothing_is_judged(archive, tmp_path, m
     with pytest.raises(ValueError, match="without a cage"):
         gradescope_run.run(place)
     assert not (place / "results" / "results.json").exists()
+
+
+def test_without_what_was_handed_in_it_says_which_folder_is_missing(tmp_path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "order.json").write_text("{}")
+    with pytest.raises(ValueError, match="there is no folder .*submission"):
+        gradescope_run.run(tmp_path)
