@@ -91,7 +91,7 @@ def changes(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
         elif isinstance(node, ast.Constant) and type(node.value) is int:
             yield node, f"{node.value + 1}"
             yield node, f"({node.value - 1})"
-        elif isinstance(node, ast.Return) and node.value is not None:
+        elif isinstance(node, ast.Return) and node.value is not None and ast.unparse(node.value) != "None":
             yield node, "return None"
         elif isinstance(node, ast.Raise | ast.AugAssign | ast.Delete | ast.Expr) and not is_text(node):
             yield node, "pass"

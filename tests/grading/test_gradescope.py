@@ -198,5 +198,5 @@ def test_where_nothing_protects_the_marks_nothing_is_judged(archive, tmp_path, m
 def test_without_what_was_handed_in_it_says_which_folder_is_missing(tmp_path):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "order.json").write_text("{}")
-    with pytest.raises(ValueError, match="there is no folder .*submission"):
+    with pytest.raises(ValueError, match=r"there is no folder .*submission"):
         gradescope_run.run(tmp_path)
