@@ -45,10 +45,10 @@ def write_assets(folder: Path, height: str) -> None:
     (folder / "puzzle.css").write_text(style() + asset("puzzle.css"), encoding="utf-8")
 
 
-def _filled(name: str, first: Any, with_python: bool) -> str:
-    scripts = {script: _text(script) for script in ("anywidget.py", "host.py")}
+def _filled(page: str, first: Any, with_python: bool) -> str:
+    scripts = {name: _text(name) for name in ("anywidget.py", "host.py")}
     python = {"folder": PYODIDE if with_python else "", "worker": "assets/worker.js", "scripts": scripts}
-    return (HERE / name).read_text(encoding="utf-8").format(first=_inside(first), python=_inside(python))
+    return (HERE / page).read_text(encoding="utf-8").format(first=_inside(first), python=_inside(python))
 
 
 def _first_boards() -> dict[str, Any]:

@@ -139,13 +139,6 @@ def address(folder):
         yield found
 
 
-@pytest.fixture(scope="module")
-def new_context():
-    chrome.needed()
-    with chrome.browser() as opened:
-        yield opened
-
-
 @pytest.fixture
 def open_page(new_context, address, host):
     """`open_page(name, mark)`: one page after another of the same reader; `startPython()` is when Python comes up."""
@@ -211,7 +204,7 @@ def test_a_link_leads_to_a_level_or_to_somebodys_board(open_page):
 def test_a_page_without_python_and_one_opened_as_a_file_say_so(open_page, new_context, folder):
     page = open_page("without.html")
     page.click('[data-op="F0@0"]')
-    page.wait_for_selector("#state:has-text('needs this page from a server')")
+    page.wait_for_selector("#state:has-text('This site was built without Python')")
     with chrome.pages(new_context) as open_one:
         page = open_one()
         page.goto((folder / "puzzle.html").as_uri())

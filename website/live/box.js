@@ -1,11 +1,10 @@
 // A schedule that one types: Python judges it at each keystroke, and the page shows the chart or what is wrong.
 
-import { createPython, startWhenIdle } from "./python.js";
+import { announce, createPython, startWhenIdle } from "./python.js";
 
 const BOX = JSON.parse(document.getElementById("box").textContent); // {rows, value}: what stands there first
 const rows = document.getElementById("rows");
 const says = document.getElementById("says");
-const state = document.getElementById("state");
 const picture = document.getElementById("picture");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const MARK = "s=";
@@ -21,19 +20,19 @@ function show() {
   picture.classList.toggle("old", !drawn);
 }
 
-const python = createPython({ state: (words) => (state.textContent = words && `${words}; what you type is kept`) });
+const python = createPython();
 
 function judge() {
   typed += 1;
   const mine = typed;
-  const found = python.ask("schedule", { rows: rows.value });
-  found
+  python
+    .ask("schedule", { rows: rows.value })
     .then((answer) => {
       if (mine !== typed) return; // a newer one is on its way
       value = answer;
       show();
     })
-    .catch((error) => (state.textContent = error.message));
+    .catch((error) => announce(error.message));
 }
 
 rows.addEventListener("input", () => {

@@ -1,7 +1,7 @@
 // The puzzle as a page: its board stands there with the page and takes moves at once; Python answers them when it is up.
 
 import { createPuzzle } from "../../gpipe_edu/view/js/puzzle_app.js";
-import { createPython, keep, kept, startWhenIdle } from "./python.js";
+import { announce, createPython, keep, kept, startWhenIdle } from "./python.js";
 
 const FIRST = JSON.parse(document.getElementById("first").textContent); // {offer, answers: {level: answer}}
 const SHOWN = "gpipe_edu puzzle shown"; // the last answer, for the next visit
@@ -16,16 +16,13 @@ function wanted() {
 
 const asked = wanted();
 const plain = !asked.level && !asked.share;
-let shown = plain && kept(SHOWN) ? kept(SHOWN) : JSON.stringify(FIRST.answers[asked.level] ?? FIRST.answers[""]);
 let widget = null; // a promise of its number
 let moves = 0;
 
-const state = document.getElementById("state");
-const python = createPython({ state: (words) => (state.textContent = words) });
+const python = createPython();
 const puzzle = createPuzzle(document.getElementById("puzzle"), FIRST.offer, send, WAITING);
 
 function show(text) {
-  shown = text;
   const answer = JSON.parse(text);
   puzzle.show(answer);
   if (answer.share) history.replaceState(null, "", `#${encodeURIComponent(answer.share)}`);
@@ -47,13 +44,13 @@ function send(content) {
   open()
     .then((number) => python.ask("message", { widget: number, content }, packages))
     .then(({ changed }) => changed.answer && show(changed.answer))
-    .catch(complain);
+    .catch((error) => announce(error.message));
 }
 
-const complain = (error) => (state.textContent = error.message);
-const begin = () => open().catch(complain);
+const begin = () => open().catch((error) => announce(error.message));
+const before = plain && kept(SHOWN);
 
-puzzle.show(JSON.parse(shown));
+puzzle.show(before ? JSON.parse(before) : (FIRST.answers[asked.level] ?? FIRST.answers[""]));
 addEventListener("hashchange", () => location.reload());
 if (window === top) startWhenIdle(begin);
 else document.documentElement.classList.add("inside"); // a lesson, which may hold several: Python is for those who play

@@ -3,23 +3,29 @@
 /** About the page: where Pyodide lies ("" where the site has none), and the Python files beside it. */
 const PYTHON = JSON.parse(document.getElementById("python").textContent);
 const STORE = "gpipe_edu progress";
+const WITHOUT_PYTHON = "This site was built without Python, so nothing answers here: `make site` builds it with Python.";
 const NEEDS_A_SERVER =
   "Python needs this page from a server; opened as a file it stands still. Run `python -m http.server` in the site's folder and open http://127.0.0.1:8000";
 
-/** on.state(words) tells what is going on, "" when Python waits. Returns {start(), ask(call, arguments, packages)}. */
-export function createPython(on) {
+/** Say below the box or the board what is going on; "" when Python waits. */
+export function announce(words) {
+  document.getElementById("state").textContent = words;
+}
+
+/** Returns {start(), ask(call, arguments, packages)}. */
+export function createPython() {
   let worker = null;
   let number = 0;
   const waiting = new Map();
 
   function hear({ data }) {
-    if (data.state) on.state(data.state);
+    if (data.state) announce(data.state);
     if (data.ready !== undefined) document.documentElement.dataset.python = data.ready.toFixed(2);
     if (data.failed) fail(data.failed);
     if (data.number === undefined) return;
     const { done, refuse } = waiting.get(data.number);
     waiting.delete(data.number);
-    if (!waiting.size) on.state("");
+    if (!waiting.size) announce("");
     const { value, error, kept } = JSON.parse(data.answer);
     if (kept !== undefined) keep(kept);
     if (error) refuse(new Error(error));
@@ -27,14 +33,14 @@ export function createPython(on) {
   }
 
   function fail(why) {
-    on.state(`Python could not be started: ${why}`);
+    announce(`Python could not be started: ${why}`);
     for (const { refuse } of waiting.values()) refuse(new Error(why));
     waiting.clear();
   }
 
   function start() {
     if (worker || !PYTHON.folder) return;
-    if (location.protocol === "file:") return on.state(NEEDS_A_SERVER);
+    if (location.protocol === "file:") return announce(NEEDS_A_SERVER);
     worker = new Worker(new URL(PYTHON.worker, document.baseURI), { type: "module" });
     worker.onmessage = hear;
     worker.onerror = (event) => fail(event.message || "its files are not there");
@@ -47,7 +53,7 @@ export function createPython(on) {
   function ask(call, given, packages) {
     start();
     return new Promise((done, refuse) => {
-      if (!worker) return refuse(new Error(NEEDS_A_SERVER));
+      if (!worker) return refuse(new Error(PYTHON.folder ? NEEDS_A_SERVER : WITHOUT_PYTHON));
       number += 1;
       waiting.set(number, { done, refuse });
       worker.postMessage({ number, packages, request: JSON.stringify({ call, with: given }) });
