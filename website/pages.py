@@ -42,7 +42,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         lab = up + LAB.format(name=at) if with_lab and at in notebooks and runs_in_a_browser(at) else ""
         if at in notebooks:
             notebook = execute(root, root / at, out / "live")
-            body = cells.html(notebook, at, pages)
+            body = in_page.notebook(cells.html(notebook, at, pages), up, with_lab)
         else:
             body = markdown.html((root / at).read_text(encoding="utf-8"), at, pages)
             body = f'<section class="text">{body}</section>'
@@ -51,7 +51,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         if at == "README.md":
             start = LAB.format(name="notebooks/00_start_here.ipynb") if with_lab else "notebooks/00_start_here.html"
             banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start) + box, 1)
-        text = template.format(title=escape(title), up=up, banner=banner, body=body, next=_next(at, notebooks, pages))
+        text = template.format(title=escape(title), up=up, page=Path(at).stem, banner=banner, body=body, next=_next(at, notebooks, pages))
         (out / pages[at]).write_text(text, encoding="utf-8")
         found += _sections(pages[at], title, body)
     write_page(out / "explorer.html", "The explorer", _text("explorer.html") + box)
@@ -68,7 +68,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
 
 def write_page(path: Path, title: str, body: str) -> None:
     """A page at the top of the site that stands beside the lessons."""
-    text = _text("template.html").format(title=escape(title), up="", banner="", body=body, next="")
+    text = _text("template.html").format(title=escape(title), up="", page=path.stem, banner="", body=body, next="")
     path.write_text(text, encoding="utf-8")
 
 
@@ -156,8 +156,6 @@ def _assets(folder: Path, found: list[Any]) -> None:
     shutil.copy(HERE / "assets" / "site.js", folder)
     sheets = (_text("assets/site.css"), Prediction._css, _text("assets/dark.css"))
     (folder / "site.css").write_text("\n".join(sheets), encoding="utf-8")
-    module = str(Prediction._esm).replace("export default { render };", "window.gpipePrediction = render;")
-    (folder / "prediction.js").write_text(f"(() => {{\n{module}\n}})();\n", encoding="utf-8")
     (folder / "search.js").write_text(
         f"window.gpipeSections = {json.dumps(found, ensure_ascii=False)};\n", encoding="utf-8"
     )
