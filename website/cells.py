@@ -21,22 +21,34 @@ def html(notebook: Any, at: str, pages: dict[str, str]) -> str:
     """The body of the page."""
     parts, folded, numbers = [], False, count(1)
     for cell in notebook.cells:
-        new_part = cell.cell_type == "markdown" and cell.source.lstrip().startswith("#")
         asks = cell.cell_type == "code" and any(
             "text/html" in o.get("data", {}) and 'class="ask"' in o.data["text/html"] for o in cell.outputs
         )
-        if folded and (new_part or asks):
-            parts.append("</div>")
-            folded = False
         if cell.cell_type == "markdown":
-            text = markdown.html(cell.source, at, pages)
-            parts.append(f'<section class="text" id="{escape(cell.id)}">{text}</section>')
+            before, heading = _split_at_heading(cell.source) if folded else (cell.source, "")
+            parts.append(f'<section class="text" id="{escape(cell.id)}">{markdown.html(before, at, pages)}</section>')
+            if heading:
+                parts.append(f'</div>\n<section class="text">{markdown.html(heading, at, pages)}</section>')
+                folded = False
         elif cell.cell_type == "code":
+            if folded and asks:
+                parts.append("</div>")
+                folded = False
             parts.append(_code(cell, next(numbers), _checked_by(cell, notebook), at, pages))
         if asks:
             parts.append('<div class="after">')
             folded = True
     return "\n".join([*parts, "</div>"] if folded else parts)
+
+
+def _split_at_heading(source: str) -> tuple[str, str]:
+    """What stands before the first heading, and the rest: a new part, which no question above it hides."""
+    inside, lines = False, source.splitlines(keepends=True)
+    for i, line in enumerate(lines):
+        inside ^= line.startswith("```")
+        if not inside and re.match(r"#{1,6} ", line):
+            return "".join(lines[:i]), "".join(lines[i:])
+    return source, ""
 
 
 def _checked_by(cell: Any, notebook: Any) -> str:

@@ -1,9 +1,13 @@
-"""A notebook run once, in a copy and without anyone's answers; its outputs are cached until our code changes."""
+"""A notebook run once, in a copy and without anyone's answers; its outputs are cached until our code changes.
+
+Cells that need PyTorch, which no browser runs, are marked: those that end with an error only where it is missing.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,7 +16,10 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
+from gpipe_edu.course.building.build import notebook_text
+
 from .fetched import CACHE
+from .without_pytorch import cells_that_fail
 
 SECONDS = 300
 """For one cell."""
@@ -52,13 +59,37 @@ def _run(root: Path, path: Path, folder: Path) -> None:
         )
         client.execute(env=environment)
     notebook.cells = [cell for cell in notebook.cells if cell.id != _BEGIN]
+    for cell in notebook.cells:
+        cell.metadata["needs_pytorch"] = False
+    for cell in _cells_that_need_pytorch(root, path, notebook):
+        cell.metadata["needs_pytorch"] = True
     nbformat.write(notebook, folder / "notebook.ipynb")
+
+
+def _cells_that_need_pytorch(root: Path, path: Path, notebook: Any) -> list[Any]:
+    """Of an exercise: those that its solution needs, since without one most cells fail anyway."""
+    if not any(re.search(r"\btorch\b", cell.source) for cell in notebook.cells if cell.cell_type == "code"):
+        return []
+    master = root / "solutions" / f"{path.stem}.py"
+    if not master.exists():
+        failing = cells_that_fail(root, path)
+        return [cell for cell in notebook.cells if cell.id in failing and not _failed(cell)]
+    with tempfile.TemporaryDirectory() as folder:
+        solved = Path(folder, path.name)
+        solved.write_text(notebook_text(master, marked=True), encoding="utf-8")
+        failing = cells_that_fail(root, solved)
+    return [cell for cell in notebook.cells if cell.id in failing]
+
+
+def _failed(cell: Any) -> bool:
+    return any(output.output_type == "error" for output in cell.outputs)
 
 
 def _digest(root: Path, path: Path) -> str:
     """A digest that changes with the notebook, the package and what makes widgets live."""
     digest = hashlib.sha256(path.read_bytes())
     files = [file for file in sorted((root / "gpipe_edu").rglob("*")) if file.suffix in _OURS]
-    for file in [*files, root / "website" / "without_kernel.py", root / "requirements.txt"]:
+    ours = [root / "website" / name for name in ("without_kernel.py", "without_pytorch.py")]
+    for file in [*files, *ours, *sorted((root / "website" / "live").glob("*.py")), root / "requirements.txt"]:
         digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
     return digest.hexdigest()[:16]

@@ -7,9 +7,10 @@ import { answerQuestions } from "./questions.js";
 import { createWidgets } from "./widgets.js";
 
 const PAGE = document.body.dataset.page;
-const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran", failed: "stopped" };
+const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran", failed: "ended with an error" };
 
 const widgets = createWidgets();
+let stopped = false;
 const python = createPython({ hear, first: "cells" });
 const cells = [...document.querySelectorAll("section.cell[data-cell]")].map(createCell);
 const bar = document.getElementById("running");
@@ -68,6 +69,7 @@ function createCell(section, index) {
     async run(code = text) {
       runs += 1;
       const mine = runs;
+      stopped = false;
       above.hidden = true;
       cell.stand("waits");
       try {
@@ -155,6 +157,7 @@ async function check(index, checking) {
 }
 
 function showRunning() {
+  if (stopped) return;
   const busy = cells.findIndex((cell) => cell.state === "runs");
   const waiting = cells.filter((cell) => cell.state === "waits").length;
   bar.hidden = busy < 0 && !waiting;
@@ -166,7 +169,7 @@ function showRunning() {
 bar.querySelector("button").addEventListener("click", ({ target }) => {
   python.startAnew();
   for (const cell of cells) cell.stand("");
-  bar.hidden = false;
+  stopped = true; // until another cell is run
   bar.querySelector("span").textContent = "Stopped. Python was started anew: what cells had defined is gone.";
   target.hidden = true;
 });
