@@ -17,7 +17,7 @@ from gpipe_edu.puzzles.session import Session
 from gpipe_edu.view.gantt.assets import asset, script, style
 from gpipe_edu.view.puzzle.widget import Puzzle
 
-from .live.host import schedule
+from .live.typed_schedule import COSTS, judge, offer
 
 HERE = Path(__file__).parent
 PYODIDE = "lab/static/pyodide/"
@@ -33,7 +33,7 @@ def puzzle(with_python: bool) -> str:
 
 def box(with_python: bool) -> str:
     """The box for a schedule of one's own, with its chart."""
-    return _filled("box.html", {"rows": ROWS, "value": schedule(ROWS)}, with_python)
+    return _filled("box.html", {"rows": ROWS, "offer": offer(), "value": judge(ROWS, COSTS)}, with_python)
 
 
 def write_assets(folder: Path, height: str) -> None:
@@ -41,12 +41,14 @@ def write_assets(folder: Path, height: str) -> None:
     (folder / "worker.js").write_text(_text("worker.js"), encoding="utf-8")
     app = f"const createPuzzle = (() => {{\n{script('puzzle_app.js')}\nreturn createPuzzle;\n}})();"
     _plain(folder / "puzzle.js", app, _text("python.js"), _text("puzzle.js"), height)
-    _plain(folder / "box.js", _text("python.js"), _text("box.js"))
+    chart = f"const createApp = (() => {{\n{script('app.js')}\nreturn createApp;\n}})();"
+    _plain(folder / "box.js", chart, _text("box_link.js"), _text("python.js"), _text("box.js"))
+    (folder / "chart.css").write_text(style(), encoding="utf-8")
     (folder / "puzzle.css").write_text(style() + asset("puzzle.css"), encoding="utf-8")
 
 
 def _filled(page: str, first: Any, with_python: bool) -> str:
-    scripts = {name: _text(name) for name in ("anywidget.py", "host.py")}
+    scripts = {name: _text(name) for name in ("anywidget.py", "typed_schedule.py", "host.py")}
     python = {"folder": PYODIDE if with_python else "", "worker": "assets/worker.js", "scripts": scripts}
     return (HERE / page).read_text(encoding="utf-8").format(first=_inside(first), python=_inside(python))
 

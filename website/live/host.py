@@ -10,12 +10,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from typed_schedule import judge, recipe  # type: ignore[import-not-found]  # in a page it lies beside this file
+
 import gpipe_edu as ge
 from gpipe_edu import store
-from gpipe_edu.timeline import Timeline
-from gpipe_edu.timeline.stuck_schedule import standstill
-from gpipe_edu.view.layout import layout
-from gpipe_edu.view.svg import paint
 from gpipe_edu.writing import write_whole
 
 _widgets: list[Any] = []
@@ -37,31 +35,19 @@ def message(widget: int, content: dict[str, Any]) -> dict[str, Any]:
     return {"changed": changed, "said": shown.sent}
 
 
-def schedule(rows: str) -> dict[str, Any]:
-    """What a typed schedule does: its picture in both themes, and what is said of it; stuck: it cannot run."""
-    try:
-        typed = ge.Schedule.parse(rows)
-    except ge.ScheduleError as error:
-        return {"says": str(error), "stuck": True, "pictures": {}}
-    problems = typed.problems()
-    if problems and not typed.stages:
-        return {"says": problems[0].message, "stuck": True, "pictures": {}}
-    drawn: Any = standstill(typed) if problems else ge.simulate(typed)
-    pictures = {theme: paint(layout(drawn), theme) for theme in ("light", "dark")}
-    return {"says": problems[0].message if problems else _figures(drawn), "stuck": bool(problems), "pictures": pictures}
-
-
-def _figures(drawn: Timeline) -> str:
-    return f"It runs: makespan {drawn.makespan:g}, bubble {drawn.bubble_fraction:.1%} of the devices' time."
-
-
 def keep(text: str) -> None:
     """The learner's file as the page keeps it: from the last visit, or from another tab."""
     store.path().parent.mkdir(parents=True, exist_ok=True)
     write_whole(store.path(), text, private=True)
 
 
-_CALLS: dict[str, Callable[..., Any]] = {"puzzle": puzzle, "message": message, "schedule": schedule, "keep": keep}
+_CALLS: dict[str, Callable[..., Any]] = {
+    "puzzle": puzzle,
+    "message": message,
+    "schedule": judge,
+    "recipe": recipe,
+    "keep": keep,
+}
 
 
 def call(request: str) -> str:
