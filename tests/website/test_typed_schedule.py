@@ -78,6 +78,12 @@ def test_a_schedule_that_hangs_is_told_in_the_doctors_words_and_its_op_is_marked
     assert str(doctor(rows).op) in wrong
 
 
+def test_what_runs_of_it_takes_the_times_that_are_typed(judge):
+    (spec,) = judge(DEADLOCK, F="1.5", link="0.25")["chart"]["specs"]
+    assert times(spec)["F0@0"] == (0, 1.5)
+    assert times(spec)["F0@1"] == (1.75, 3.25)
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
@@ -466,6 +472,8 @@ def test_every_control_has_a_name_and_the_keyboard_reaches_all_of_them_in_order(
         "all => all.filter((one) => !one.labels?.length && !one.getAttribute('aria-label'))",
     )
     assert names == []
+    for words in ("Time of F, forward", "Time for which a message keeps its link busy"):
+        assert page.get_by_role("textbox", name=words, exact=True).count() == 1, "a letter alone says little"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
