@@ -54,8 +54,8 @@ class Settings:
             _check_cost(f"the factor of stage {index}", factor)
         if self.stages > MOST["stages"]:
             raise ValueError(
-                f"K = {self.K} devices with V = {self.stages // self.K} stages each are {self.stages} stages; the "
-                f"explorer draws up to {MOST['stages']}, so choose a smaller K or V"
+                f"K = {self.K} and V = {self.stages // self.K} make {self.stages} stages; the explorer draws up to "
+                f"{MOST['stages']}, so choose a smaller K or V"
             )
         if self.recompute == "late" and form_of(self.schedule).splits:
             raise ValueError(
