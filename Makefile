@@ -46,10 +46,10 @@ exercises: $(VENV)/learner  ## build exercises/ from solutions/
 # Hundreds of processes are started, which would all compile the package again where Python is told to keep nothing.
 test test-whole test-quick test-serial test-shuffled: export PYTHONDONTWRITEBYTECODE =
 
-test: $(VENV)/developer  ## every test and every notebook
+test: $(VENV)/developer $(VENV)/npm/ready  ## every test and every notebook
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-whole: $(VENV)/developer  ## as `make test`, with all that is drawn at random and the whole bank in place
+test-whole: $(VENV)/developer $(VENV)/npm/ready  ## as `make test`, with all that is drawn at random and the whole bank in place
 	$(BIN)/python -m pytest -n 2 --dist loadfile --whole
 
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
@@ -96,30 +96,30 @@ test-nbgrader: $(VENV)-nbgrader/ready  ## nbgrader, from the sources to the expo
 	OMP_NUM_THREADS=1 PYTHONPATH=. $(VENV)-nbgrader/bin/python -m pytest tests/grading/test_nbgrader.py \
 		$(if $(filter whole,$(CLASS)),--whole-class)
 
-# One program for CSS and JS, without a tree of packages behind it.
-BIOME := 2.6.8
-$(VENV)/biome-$(BIOME): | $(BIN)/python
-	npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/biome @biomejs/biome@$(BIOME)
+# What pages take from npm, and what bundles and checks them: named in website/package.json.
+$(VENV)/npm/ready: website/package.json | $(BIN)/python
+	@mkdir -p $(@D) && cp $< $(@D)/
+	npm install --silent --no-audit --no-fund --no-package-lock --prefix $(@D)
 	@touch $@
 
-lint: $(VENV)/developer $(VENV)/biome-$(BIOME)  ## style, formatting, types, which room may import which; CSS and JS
+lint: $(VENV)/developer $(VENV)/npm/ready  ## style, formatting, types, which room may import which; CSS and JS
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(VENV)/biome/node_modules/.bin/biome lint --error-on-warnings
+	$(VENV)/npm/node_modules/.bin/biome lint --error-on-warnings
 
 $(VENV)/site: requirements-site.txt $(VENV)/developer
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --upgrade --target $(VENV)/jupyterlite -r requirements-site.txt
 	@touch $@
 
-site: $(VENV)/site  ## the course as pages and as a lab in a browser, in _site/
+site: $(VENV)/site $(VENV)/npm/ready  ## the course as pages and as a lab in a browser, in _site/
 	$(BIN)/python -m website build
 
 site-serve:  ## hand out _site/ on this machine
 	$(BIN)/python -m website serve
 
-site-test: $(VENV)/site  ## every page and every NumPy lesson in a real browser
+site-test: $(VENV)/site $(VENV)/npm/ready  ## every page and every NumPy lesson in a real browser
 	$(BIN)/python -m pytest tests/website --whole-site --durations=0 -rA
 
 clean:  ## remove what make installed

@@ -7,16 +7,17 @@ plain ones: a browser loads no modules from a page opened by double click.
 from __future__ import annotations
 
 import json
-import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 from gpipe_edu.puzzles import LEVELS, SolvedLevels
 from gpipe_edu.puzzles.session import Session
-from gpipe_edu.view.gantt.assets import asset, script, style
+from gpipe_edu.view.gantt.assets import asset, style
 from gpipe_edu.view.puzzle.widget import Puzzle
 
+from .bundle import bundle
 from .live.host import schedule
 
 HERE = Path(__file__).parent
@@ -36,12 +37,10 @@ def box(with_python: bool) -> str:
     return _filled("box.html", {"rows": ROWS, "value": schedule(ROWS)}, with_python)
 
 
-def write_assets(folder: Path, height: str) -> None:
-    """Scripts and styles of both. height: the script with which a page in a frame says how high it is."""
-    (folder / "worker.js").write_text(_text("worker.js"), encoding="utf-8")
-    app = f"const createPuzzle = (() => {{\n{script('puzzle_app.js')}\nreturn createPuzzle;\n}})();"
-    _plain(folder / "puzzle.js", app, _text("python.js"), _text("puzzle.js"), height)
-    _plain(folder / "box.js", _text("python.js"), _text("box.js"))
+def write_assets(folder: Path) -> None:
+    """Scripts and styles of both."""
+    shutil.copy(HERE / "live" / "worker.js", folder)
+    bundle([HERE / "live" / name for name in ("puzzle.js", "box.js")], folder)
     (folder / "puzzle.css").write_text(style() + asset("puzzle.css"), encoding="utf-8")
 
 
@@ -60,12 +59,6 @@ def _first_boards() -> dict[str, Any]:
         widgets = {key: Puzzle(session) for key, session in sessions.items()}
         offer = {**json.loads(widgets[""].offer), "engines": ["numpy"]}  # PyTorch does not run in browsers
         return {"offer": offer, "answers": {key: json.loads(widget.answer) for key, widget in widgets.items()}}
-
-
-def _plain(path: Path, *parts: str) -> None:
-    """One script out of several modules, whose names stay inside."""
-    text = re.sub(r"^import .*;\n|^export ", "", "\n".join(parts), flags=re.MULTILINE)
-    path.write_text(f"(() => {{\n{text}\n}})();\n", encoding="utf-8")
 
 
 def _inside(data: Any) -> str:

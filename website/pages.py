@@ -57,7 +57,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     write_page(out / "explorer.html", "The explorer", _text("explorer.html") + box)
     ge.gantt(ge.gpipe(4, 8)).to_html(out / "live" / "explorer.html")
     write_page(out / "puzzle.html", "The schedule puzzle", in_page.puzzle(with_lab))
-    in_page.write_assets(out / "assets", _text("assets/height.js"))
+    in_page.write_assets(out / "assets")
     for live in (out / "live").glob("*.html"):
         page = live.read_text(encoding="utf-8")
         if height not in page:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
@@ -22,7 +21,7 @@ from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, peak_memory, simulate
 from gpipe_edu.words import plural
 
-from .notebook import output
+from .notebook import frontend, output
 
 _SECTION: Final = "challenges"
 
@@ -60,8 +59,9 @@ def attempt(key: str, answer: object = None) -> None:
         output.show(f"**Not yet.** {judged.words}\n\n{wanted}")
     if judged.chart is None:
         return
-    if output.in_a_notebook():
-        import_module("IPython.display").display(judged.chart)
+    notebook = frontend.current()
+    if notebook:
+        notebook.display(judged.chart)
     else:
         from gpipe_edu.view.text import render_text
 

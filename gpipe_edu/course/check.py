@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from gpipe_edu.exercises import Exercise, find_exercise
@@ -18,7 +17,7 @@ from gpipe_edu.process.packing import Packed, pack
 from gpipe_edu.sandbox.findings import Report, Unwritten
 
 from . import attempts
-from .notebook import output
+from .notebook import frontend, output
 from .report import as_markdown, drawings, headline
 
 
@@ -77,10 +76,11 @@ def show(report: Report, trouble: str = "") -> None:
     drawn = drawings(source.charts if source else ())
     if not drawn:
         return
-    if output.in_a_notebook():
+    notebook = frontend.current()
+    if notebook:
         from gpipe_edu.view.compare import compare
 
-        import_module("IPython.display").display(compare(*drawn))
+        notebook.display(compare(*drawn))
     else:
         from gpipe_edu.view.text import in_text
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.view.html import fill
 
-from .notebook import output
+from .notebook import frontend, output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +77,7 @@ class LabReport:
         """
         file = Path(path).resolve()
         file.write_text(fill(__file__, title=escape(self.title), body="\n".join(self._parts)), encoding="utf-8")
-        if output.in_a_notebook():
+        if frontend.current():
             output.show(f"Your report: [{file.name}]({os.path.relpath(file)})")
         return file
 

@@ -66,7 +66,7 @@ def test_rows_that_do_not_fit_are_refused():
 def test_a_notebook_shows_a_link_to_what_was_written(tmp_path, monkeypatch):
     shown = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gpipe_edu.course.notebook.output.in_a_notebook", lambda: True)
+    monkeypatch.setattr("gpipe_edu.course.notebook.frontend.current", lambda: True)
     monkeypatch.setattr("gpipe_edu.course.notebook.output.show", shown.append)
     LabReport("Mine").save("out.html")
     assert shown == ["Your report: [out.html](out.html)"]

@@ -1,8 +1,10 @@
 """The pictures of a report: an answer that cannot run is drawn up to where it stands still, with its arrows."""
 
+from types import SimpleNamespace
+
 import gpipe_edu as ge
 from gpipe_edu.course.check import show
-from gpipe_edu.course.notebook import output
+from gpipe_edu.course.notebook import frontend
 from gpipe_edu.course.report import drawings
 from gpipe_edu.sandbox.findings import Chart, Finding, Report
 from gpipe_edu.timeline import Timeline
@@ -35,8 +37,7 @@ def test_a_report_shows_the_circle_where_no_notebook_runs(capsys):
 
 def test_and_a_picture_of_both_in_a_notebook(monkeypatch):
     shown = []
-    monkeypatch.setattr(output, "in_a_notebook", lambda: True)
-    monkeypatch.setattr("IPython.display.display", lambda data, **options: shown.append(data))
+    monkeypatch.setattr(frontend, "_given", [SimpleNamespace(display=shown.append)])
     show(Report("ex09/cap", "wrong", 1, finding=Finding("deadlock", "", charts=(DEADLOCK, EXPECTED))))
     assert "cannot run: deadlock" in repr(shown[-1])
     assert 'class="wait"' in shown[-1].to_svg()

@@ -1,5 +1,6 @@
 // The puzzle as a page: its board stands there with the page and takes moves at once; Python answers them when it is up.
 
+import "../assets/height.js";
 import { createPuzzle } from "../../gpipe_edu/view/js/puzzle_app.js";
 import { announce, createPython, keep, kept, startWhenIdle } from "./python.js";
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from . import output
+from . import frontend
 
 Item = TypeVar("Item")
 
 _OFTEN: Final = 0.25
 """Seconds between two looks at the clock that write a line."""
+
+_THREADS: Final = sys.platform != "emscripten"
+"""Python in a browser has none: there the seconds are told at the end alone."""
 
 
 def track(items: Collection[Item], what: str) -> Iterator[Item]:
@@ -22,7 +25,8 @@ def track(items: Collection[Item], what: str) -> Iterator[Item]:
 
     Outside of a notebook nothing is shown.
     """
-    line = _HowFar(what, len(items)) if output.in_a_notebook() else None
+    notebook = frontend.current()
+    line = _HowFar(notebook, what, len(items)) if notebook else None
     for done, item in enumerate(items):
         if line:
             line.show(done)
@@ -37,51 +41,43 @@ def counting(what: str, about: int) -> Iterator[None]:
 
     about: how many seconds it takes on most machines. Outside of a notebook nothing is shown.
     """
-    if not output.in_a_notebook():
+    notebook = frontend.current()
+    if notebook is None:
         yield
         return
     began, over = time.monotonic(), threading.Event()
-    line = _Line(f"{what}: about {about} s ...")
+    write = notebook.open_line(f"{what}: about {about} s ...")
 
     def count() -> None:
         while not over.wait(1):
-            line.write(f"{what}: {time.monotonic() - began:.0f} s of about {about}")
+            write(f"{what}: {time.monotonic() - began:.0f} s of about {about}")
 
     counter = threading.Thread(target=count, daemon=True)
-    counter.start()
+    if _THREADS:
+        counter.start()
     try:
         yield
     finally:
         over.set()
-        counter.join()
-        line.write(f"{what}: {time.monotonic() - began:.0f} s")
-
-
-class _Line:
-    """A line in the notebook that can be overwritten."""
-
-    def __init__(self, words: str) -> None:
-        display: Any = import_module("IPython.display").display
-        self.handle = display({"text/plain": words}, raw=True, display_id=True)
-
-    def write(self, words: str) -> None:
-        self.handle.update({"text/plain": words}, raw=True)
+        if _THREADS:
+            counter.join()
+        write(f"{what}: {time.monotonic() - began:.0f} s")
 
 
 class _HowFar:
     """How many items are done: updated at most every quarter of a second."""
 
-    def __init__(self, what: str, total: int) -> None:
+    def __init__(self, notebook: frontend.Frontend, what: str, total: int) -> None:
         self.what, self.total = what, total
         self.began = self.written = time.monotonic()
-        self.line = _Line(f"{what}: 0 of {total} ...")
+        self.write = notebook.open_line(f"{what}: 0 of {total} ...")
 
     def show(self, done: int) -> None:
         now = time.monotonic()
         if done and now - self.written >= _OFTEN:
             self.written = now
             left = (now - self.began) / done * (self.total - done)
-            self.line.write(f"{self.what}: {done} of {self.total}, about {max(1, round(left))} s to go")
+            self.write(f"{self.what}: {done} of {self.total}, about {max(1, round(left))} s to go")
 
     def end(self) -> None:
-        self.line.write(f"{self.what}: {self.total} of {self.total}, {time.monotonic() - self.began:.0f} s")
+        self.write(f"{self.what}: {self.total} of {self.total}, {time.monotonic() - self.began:.0f} s")

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-import sys
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
+
+from . import frontend
 
 _BOLD: Final = re.compile(r"(?<!\w)\*\*(.+?)\*\*(?!\w)")  # not the power in 10**9
 
 
-def in_a_notebook() -> bool:
-    """Whether this is a Jupyter kernel. IPython is only asked if it has been loaded already."""
-    ipython: Any = sys.modules.get("IPython")
-    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
-
-
 def show(markdown: str) -> None:
     """Display `markdown` in a notebook, print it elsewhere."""
-    if not in_a_notebook():
+    notebook = frontend.current()
+    if notebook:
+        notebook.display({"text/markdown": markdown, "text/plain": plain(markdown)})
+    else:
         print(plain(markdown))
-        return
-    display: Any = import_module("IPython.display").display
-    display({"text/markdown": markdown, "text/plain": plain(markdown)}, raw=True)
 
 
 def plain(markdown: str) -> str:

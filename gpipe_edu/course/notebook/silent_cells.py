@@ -15,7 +15,7 @@ import time
 from typing import Any, Final
 from uuid import uuid4
 
-from . import output
+from . import frontend
 
 PATIENCE: Final = 2.5
 """Seconds that a cell may be silent."""
@@ -27,8 +27,9 @@ _SPEAKS: Final = _IN_ITS_PLACE | {"update_display_data", "clear_output", "input_
 
 def watch_cells() -> None:
     """From now on, in a notebook, a silent cell counts its seconds. Not in a browser's kernel, which has no threads."""
-    if output.in_a_notebook() and sys.platform != "emscripten":
-        _Watch(sys.modules["IPython"].get_ipython())
+    shell = frontend.jupyter_shell()
+    if hasattr(shell, "kernel") and sys.platform != "emscripten":
+        _Watch(shell)
 
 
 class _Watch:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
+
+from . import frontend
 
 
 def tell_plainly() -> None:
     """From now on, in a notebook, an unwritten stub shows a sentence; other errors are shown as usual."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
+    shell = frontend.jupyter_shell()
     if shell is not None:
         shell.set_custom_exc((NotImplementedError,), _show)
 
@@ -18,19 +19,17 @@ def tell_plainly() -> None:
 def _show(
     shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType, tb_offset: Any = None
 ) -> None:
-    name = _stub(error, trace, shell.user_ns)
-    if name:
-        sentence = f"{name} is not written yet. Put your code in the place of `raise NotImplementedError`."
+    sentence = explain(error, trace, shell.user_ns)
+    if sentence:
         error._render_traceback_ = lambda: [sentence]  # type: ignore[attr-defined]
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
 
 
-def _stub(error: BaseException, trace: TracebackType, notebook: dict[str, Any]) -> str:
-    """The name of the notebook's function that raised a bare NotImplementedError; "" if it was something else."""
+def explain(error: BaseException, trace: TracebackType, notebook: dict[str, Any]) -> str:
+    """The sentence for a bare NotImplementedError of one of the notebook's functions; "" for anything else."""
     if type(error) is not NotImplementedError or error.args:
         return ""
-    last = trace
-    while last.tb_next is not None:
-        last = last.tb_next
-    frame = last.tb_frame
-    return frame.f_code.co_qualname if frame.f_globals is notebook and frame.f_code.co_name != "<module>" else ""
+    *_, (frame, _) = walk_tb(trace)
+    if frame.f_globals is not notebook or frame.f_code.co_name == "<module>":
+        return ""
+    return f"{frame.f_code.co_qualname} is not written yet. Put your code in the place of `raise NotImplementedError`."

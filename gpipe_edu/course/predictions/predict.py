@@ -6,13 +6,9 @@ on the page. Answers are stored in the learner's file (see `store`), so a restar
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 from gpipe_edu import store
-from gpipe_edu.course.notebook import output
+from gpipe_edu.course.notebook import frontend, output
 
-from . import queued_cells
 from .commit import SECTION, Outcome, as_text, commit, recall, verdict
 from .question import find
 from .question_kind import Question
@@ -27,12 +23,13 @@ def predict(key: str, answer: object = None) -> None:
     """
     question = find(key).shuffle()
     if answer is not None:
-        outcome = commit(question, question.read(answer))
-        output.show(verdict(question, outcome))
-    elif output.in_a_notebook():
-        _display(question, recall(question))
+        output.show(verdict(question, commit(question, question.read(answer))))
+        return
+    outcome, notebook = recall(question), frontend.current()
+    if notebook:
+        _display(notebook, question, outcome)
     else:
-        output.show(as_text(question, recall(question)))
+        output.show(as_text(question, outcome))
 
 
 def forget(key: str) -> None:
@@ -42,13 +39,12 @@ def forget(key: str) -> None:
         kept.pop(question.key, None)
 
 
-def _display(question: Question, outcome: Outcome | None) -> None:
+def _display(notebook: frontend.Frontend, question: Question, outcome: Outcome | None) -> None:
     try:
         from .widget import Prediction
     except ModuleNotFoundError:  # without anywidget the text serves, with predict(key, "A") to commit
         output.show(as_text(question, outcome))
     else:
-        display: Any = import_module("IPython.display").display
-        display(Prediction(question, outcome))
+        notebook.display(Prediction(question, outcome))
     if outcome is None:
-        queued_cells.give_back()
+        notebook.give_back_queued_cells()
