@@ -14,9 +14,10 @@ from typing import Any
 import gpipe_edu as ge
 from gpipe_edu.course.predictions.widget import Prediction
 
-from . import cells, in_page, markdown
+from . import cells, in_page, markdown, reader_cells, still_charts
+from .bundle import bundle
 from .executed import execute
-from .lab import runs_in_a_browser
+from .lab import MEGABYTES, MEGABYTES_OF_PLOTS, runs_in_a_browser
 
 HERE = Path(__file__).parent
 LAB = "lab/lab/index.html?path={name}"
@@ -41,7 +42,10 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         up = "../" * pages[at].count("/")
         lab = up + LAB.format(name=at) if with_lab and at in notebooks and runs_in_a_browser(at) else ""
         if at in notebooks:
-            notebook = execute(root, root / at, out / "live")
+            with still_charts.for_a_page():
+                notebook = execute(root, root / at, out / "live")
+            reader_cells.leave_out(notebook)
+            still_charts.put_inline(notebook)
             body = cells.html(notebook, at, pages)
         else:
             body = markdown.html((root / at).read_text(encoding="utf-8"), at, pages)
@@ -49,8 +53,9 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         title = _title(body)
         banner = _banner(at, lab, at in notebooks)
         if at == "README.md":
-            start = LAB.format(name="notebooks/00_start_here.ipynb") if with_lab else "notebooks/00_start_here.html"
-            banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start) + box, 1)
+            there = LAB.format(name="notebooks/00_start_here.ipynb")
+            start = f'<a class="button quiet" href="{there}" target="lab">Run lesson 00 in your browser</a>'
+            banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start if with_lab else "") + box, 1)
         text = template.format(title=escape(title), up=up, banner=banner, body=body, next=_next(at, notebooks, pages))
         (out / pages[at]).write_text(text, encoding="utf-8")
         found += _sections(pages[at], title, body)
@@ -112,13 +117,13 @@ def _banner(at: str, lab: str, notebook: bool) -> str:
         return ""
     if lab:
         return (
-            f'<p class="banner"><a class="button" href="{lab}" target="lab">Run it in your browser</a> Nothing to '
-            "install: Python starts in a tab of its own, which takes a while, at first with some 25 MB to fetch. "
-            "Read on here meanwhile; charts and questions on this page work at once.</p>"
+            f'<div class="banner"><a class="button" href="{lab}" target="lab">Run it in your browser</a> '
+            f"<span>Nothing to install: {MEGABYTES} MB are fetched at the first visit, {MEGABYTES_OF_PLOTS} more with "
+            "the first plot.</span></div>"
         )
     return (
-        '<p class="banner">This is the notebook with its outputs; its charts and questions work here. To change its '
-        "code, run it on your machine with <code>make lab</code>.</p>"
+        '<p class="banner">Charts and questions work here. To change the code, run the notebook on your machine: '
+        "<code>make lab</code>.</p>"
     )
 
 
@@ -158,9 +163,9 @@ def _assets(folder: Path, found: list[Any]) -> None:
     (folder / "site.css").write_text("\n".join(sheets), encoding="utf-8")
     module = str(Prediction._esm).replace("export default { render };", "window.gpipePrediction = render;")
     (folder / "prediction.js").write_text(f"(() => {{\n{module}\n}})();\n", encoding="utf-8")
-    (folder / "search.js").write_text(
-        f"window.gpipeSections = {json.dumps(found, ensure_ascii=False)};\n", encoding="utf-8"
-    )
+    bundle([HERE / "assets" / "search.js"], folder)
+    sections = f"window.gpipeSections = {json.dumps(found, ensure_ascii=False)};\n"
+    (folder / "sections.js").write_text(sections, encoding="utf-8")
 
 
 def _text(name: str) -> str:
