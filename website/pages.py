@@ -13,6 +13,8 @@ from typing import Any
 
 import gpipe_edu as ge
 from gpipe_edu.course.predictions.widget import Prediction
+from gpipe_edu.view.palette import PAGE
+from gpipe_edu.view.svg import render
 
 from . import cells, in_page, markdown, reader_cells, still_charts
 from .bundle import bundle
@@ -20,6 +22,8 @@ from .executed import execute
 from .lab import MEGABYTES, MEGABYTES_OF_PLOTS, runs_in_a_browser
 
 HERE = Path(__file__).parent
+PICTURE = re.compile(r'<img src="docs/pictures/gpipe.svg"[^>]*>')
+"""The README's picture, which on its page follows the theme."""
 LAB = "lab/lab/index.html?path={name}"
 
 
@@ -56,6 +60,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             there = LAB.format(name="notebooks/00_start_here.ipynb")
             start = f'<a class="button quiet" href="{there}" target="lab">Run lesson 00 in your browser</a>'
             banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start if with_lab else "") + box, 1)
+            body = PICTURE.sub(render(ge.simulate(ge.gpipe(4, 8)), theme=PAGE), body)
         text = template.format(title=escape(title), up=up, banner=banner, body=body, next=_next(at, notebooks, pages))
         (out / pages[at]).write_text(text, encoding="utf-8")
         found += _sections(pages[at], title, body)

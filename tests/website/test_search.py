@@ -19,7 +19,7 @@ def page(site, open_page):
     ("words", "where"),
     [
         ("bubble", "docs/glossary.html#bubble"),
-        ("bubbel", "docs/glossary.html#bubble"),  # a slip of the hand
+        ("buble", "docs/glossary.html#bubble"),  # a slip of the hand
         ("stuck", "notebooks/00_start_here.html#when-you-are-stuck"),
         ("micro-ba", "docs/glossary.html#micro-batch"),  # a word that is still being typed
     ],

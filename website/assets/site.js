@@ -4,7 +4,7 @@
   addEventListener("message", ({ data, source }) => {
     if (!(data?.geHeight > 0)) return;
     for (const frame of document.querySelectorAll("iframe.live")) {
-      if (frame.contentWindow === source) frame.height = Math.ceil(data.geHeight) + 4;
+      if (frame.contentWindow === source) frame.style.height = `${Math.ceil(data.geHeight) + 4}px`;
     }
   });
 
