@@ -23,31 +23,46 @@ from .live.host import schedule
 HERE = Path(__file__).parent
 PYODIDE = "lab/static/pyodide/"
 
+NUMPY = ("numpy", "threadpoolctl", "cloudpickle", "markdown-it-py", "packaging")
+"""What cells need of packages. matplotlib comes with the first cell that draws with it."""
+
 ROWS: Final = "F0 F1 F2 B0 B1 B2\nF0 B0 F1 B1 F2 B2"
 """The schedule that stands in the box; one change makes it hang."""
 
 
 def puzzle(with_python: bool) -> str:
     """The body of the puzzle's page. with_python: the site has Python for browsers in PYODIDE."""
-    return _filled("puzzle.html", _first_boards(), with_python)
+    return _filled("puzzle.html", with_python, first=_inside(_first_boards()))
 
 
 def box(with_python: bool) -> str:
     """The box for a schedule of one's own, with its chart."""
-    return _filled("box.html", {"rows": ROWS, "value": schedule(ROWS)}, with_python)
+    return _filled("box.html", with_python, first=_inside({"rows": ROWS, "value": schedule(ROWS)}))
+
+
+def notebook(body: str, up: str, with_python: bool) -> str:
+    """The body of a notebook's page, with what runs its cells. up: the way to the top of the site."""
+    return _filled("notebook.html", with_python, up, NUMPY, body=body)
 
 
 def write_assets(folder: Path) -> None:
     """Scripts and styles of both."""
     shutil.copy(HERE / "live" / "worker.js", folder)
-    bundle([HERE / "live" / name for name in ("puzzle.js", "box.js")], folder)
+    files = {f"website/live/{path.name}": path.read_text(encoding="utf-8") for path in (HERE / "live").glob("*.py")}
+    (folder / "python.json").write_text(json.dumps({"website/__init__.py": "", **files}), encoding="utf-8")
+    bundle([HERE / "live" / name for name in ("puzzle.js", "box.js", "cells.js")], folder)
     (folder / "puzzle.css").write_text(style() + asset("puzzle.css"), encoding="utf-8")
 
 
-def _filled(page: str, first: Any, with_python: bool) -> str:
-    scripts = {name: _text(name) for name in ("anywidget.py", "host.py")}
-    python = {"folder": PYODIDE if with_python else "", "worker": "assets/worker.js", "scripts": scripts}
-    return (HERE / page).read_text(encoding="utf-8").format(first=_inside(first), python=_inside(python))
+def _filled(page: str, with_python: bool, up: str = "", packages: tuple[str, ...] = (), **parts: str) -> str:
+    python = {
+        "folder": up + PYODIDE if with_python else "",
+        "worker": up + "assets/worker.js",
+        "files": up + "assets/python.json",
+        "packages": ["traitlets", *packages],
+        "lab": f"{up}lab/",
+    }
+    return (HERE / page).read_text(encoding="utf-8").format(python=_inside(python), up=up, **parts)
 
 
 def _first_boards() -> dict[str, Any]:
@@ -64,7 +79,3 @@ def _first_boards() -> dict[str, Any]:
 def _inside(data: Any) -> str:
     """JSON for a script element."""
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-
-
-def _text(name: str) -> str:
-    return (HERE / "live" / name).read_text(encoding="utf-8")

@@ -50,7 +50,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
                 notebook = execute(root, root / at, out / "live")
             reader_cells.leave_out(notebook)
             still_charts.put_inline(notebook)
-            body = cells.html(notebook, at, pages)
+            body = in_page.notebook(cells.html(notebook, at, pages), up, with_lab)
         else:
             body = markdown.html((root / at).read_text(encoding="utf-8"), at, pages)
             body = f'<section class="text">{body}</section>'
@@ -61,7 +61,8 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             start = f'<a class="button quiet" href="{there}" target="lab">Run lesson 00 in your browser</a>'
             banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start if with_lab else "") + box, 1)
             body = PICTURE.sub(render(ge.simulate(ge.gpipe(4, 8)), theme=PAGE), body)
-        text = template.format(title=escape(title), up=up, banner=banner, body=body, next=_next(at, notebooks, pages))
+        follows = _next(at, notebooks, pages)
+        text = template.format(title=escape(title), up=up, page=Path(at).stem, banner=banner, body=body, next=follows)
         (out / pages[at]).write_text(text, encoding="utf-8")
         found += _sections(pages[at], title, body)
     write_page(out / "explorer.html", "The explorer", _text("explorer.html") + box)
@@ -78,7 +79,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
 
 def write_page(path: Path, title: str, body: str) -> None:
     """A page at the top of the site that stands beside the lessons."""
-    text = _text("template.html").format(title=escape(title), up="", banner="", body=body, next="")
+    text = _text("template.html").format(title=escape(title), up="", page=path.stem, banner="", body=body, next="")
     path.write_text(text, encoding="utf-8")
 
 
@@ -122,12 +123,12 @@ def _banner(at: str, lab: str, notebook: bool) -> str:
         return ""
     if lab:
         return (
-            f'<div class="banner"><a class="button" href="{lab}" target="lab">Run it in your browser</a> '
-            f"<span>Nothing to install: {MEGABYTES} MB are fetched at the first visit, {MEGABYTES_OF_PLOTS} more with "
-            "the first plot.</span></div>"
+            f'<div class="banner"><a class="button" href="{lab}" target="lab">Open it in JupyterLab</a> '
+            f"<span>In a tab of its own, nothing to install: {MEGABYTES} MB at the first visit, {MEGABYTES_OF_PLOTS} "
+            "more with the first plot.</span></div>"
         )
     return (
-        '<p class="banner">Charts and questions work here. To change the code, run the notebook on your machine: '
+        '<p class="banner">Charts and questions work here. To run all of it, open the notebook on your machine: '
         "<code>make lab</code>.</p>"
     )
 
@@ -149,7 +150,7 @@ def _next(at: str, notebooks: list[str], pages: dict[str, str]) -> str:
 def _sections(page: str, title: str, body: str) -> list[list[str]]:
     """[page, anchor, title, heading, text] for each heading."""
     body = re.sub(r"<(script|style|svg|pre)\b.*?</\1>", " ", body, flags=re.DOTALL)
-    body = re.sub(r'<div class="after">', " ", body)
+    body = re.sub(r'<div class="after">|<div class="tools">.*?</div>', " ", body, flags=re.DOTALL)
     parts = re.split(r'<h[1-3] id="([^"]*)">(.*?)</h[1-3]>', body, flags=re.DOTALL)
     rows = []
     for anchor, heading, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
@@ -166,8 +167,6 @@ def _assets(folder: Path, found: list[Any]) -> None:
     shutil.copy(HERE / "assets" / "site.js", folder)
     sheets = (_text("assets/site.css"), Prediction._css, _text("assets/dark.css"))
     (folder / "site.css").write_text("\n".join(sheets), encoding="utf-8")
-    module = str(Prediction._esm).replace("export default { render };", "window.gpipePrediction = render;")
-    (folder / "prediction.js").write_text(f"(() => {{\n{module}\n}})();\n", encoding="utf-8")
     bundle([HERE / "assets" / "search.js"], folder)
     sections = f"window.gpipeSections = {json.dumps(found, ensure_ascii=False)};\n"
     (folder / "sections.js").write_text(sections, encoding="utf-8")

@@ -1,13 +1,15 @@
 """What a page of the site asks of Python: one call after another, words and plain data in both directions.
 
 `call` takes JSON, {"call": name, "with": arguments}, and gives {"value": ...}, or {"error": one sentence}; with it
-"kept", the learner's file, if that has changed.
+"kept", the learner's file, if that has changed. What happens meanwhile goes over `wire`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gpipe_edu as ge
@@ -18,23 +20,51 @@ from gpipe_edu.view.layout import layout
 from gpipe_edu.view.svg import paint
 from gpipe_edu.writing import write_whole
 
-_widgets: list[Any] = []
+from . import page_widgets, wire
+
+_FETCHED_LATER = {"matplotlib": re.compile(r"\b(matplotlib|gpipe_edu\.view)\b")}
+"""Packages that only some cells need, and what such a cell names."""
+
+
+def start(post: Callable[[str], None]) -> None:
+    """Before anything else. post: takes what goes to the page while it waits, as JSON."""
+    wire.connect(post)
+    sys.modules["anywidget"] = page_widgets
+
+
+def cells() -> None:
+    """From now on cells are run; what shows them needs NumPy."""
+    from . import run_cells
+
+    run_cells.start()
+
+
+def run(cell: str, number: int, code: str) -> dict[str, Any]:
+    """Run a cell: see `run_cells.run`."""
+    from . import run_cells
+
+    return run_cells.run(cell, number, code)
+
+
+def packages(code: str) -> list[str]:
+    """What has to be fetched before a cell can run."""
+    return [name for name, named in _FETCHED_LATER.items() if named.search(code)]
 
 
 def puzzle(level: str = "", share: str = "", unlock: bool = False) -> dict[str, Any]:
     """A puzzle: its number, for messages, and its state. level, share, unlock: as for `ge.puzzle`."""
     widget = ge.puzzle(level, share=share, unlock=unlock)
-    _widgets.append(widget)
-    return {"widget": len(_widgets) - 1, "state": widget.synced()}
+    return {"widget": widget.number, "state": widget.open()}
 
 
-def message(widget: int, content: dict[str, Any]) -> dict[str, Any]:
-    """A message to a widget: what has changed of its state, and what it says."""
-    shown = _widgets[widget]
-    before, shown.sent = shown.synced(), []
-    shown.hear(content)
-    changed = {name: value for name, value in shown.synced().items() if value != before[name]}
-    return {"changed": changed, "said": shown.sent}
+def message(widget: int, content: Any, buffers: Sequence[str] = ()) -> None:
+    """A message to a widget; it answers over the wire. buffers: in base64."""
+    page_widgets.widgets[widget].hear(content, buffers)
+
+
+def update(widget: int, state: dict[str, Any]) -> None:
+    """What a page has changed of a widget's state."""
+    page_widgets.widgets[widget].update(state)
 
 
 def schedule(rows: str) -> dict[str, Any]:
@@ -61,7 +91,9 @@ def keep(text: str) -> None:
     write_whole(store.path(), text, private=True)
 
 
-_CALLS: dict[str, Callable[..., Any]] = {"puzzle": puzzle, "message": message, "schedule": schedule, "keep": keep}
+_CALLS: dict[str, Callable[..., Any]] = {
+    each.__name__: each for each in (cells, run, packages, puzzle, message, update, schedule, keep)
+}
 
 
 def call(request: str) -> str:

@@ -2,6 +2,7 @@
 
 import "../assets/height.js";
 import { createPuzzle } from "../../gpipe_edu/view/js/puzzle_app.js";
+import { createModel } from "./model.js";
 import { announce, createPython, keep, kept, startWhenIdle } from "./python.js";
 
 const FIRST = JSON.parse(document.getElementById("first").textContent); // {offer, answers: {level: answer}}
@@ -17,7 +18,7 @@ function wanted() {
 
 const asked = wanted();
 const plain = !asked.level && !asked.share;
-let widget = null; // a promise of its number
+let widget = null; // a promise of its model
 let moves = 0;
 
 const python = createPython();
@@ -28,13 +29,15 @@ function show(text) {
   puzzle.show(answer);
   if (answer.share) history.replaceState(null, "", `#${encodeURIComponent(answer.share)}`);
   // Opened again, it is what Python will begin with: not what was said of the last move.
-  if (plain) keep(JSON.stringify({ ...answer, serial: 0, did: "", message: "", accepted: true }), SHOWN);
+  if (plain) keep(SHOWN, JSON.stringify({ ...answer, serial: 0, did: "", message: "", accepted: true }));
 }
 
 function open() {
-  widget ??= python.ask("puzzle", asked).then((found) => {
-    if (!moves) show(found.state.answer);
-    return found.widget;
+  widget ??= python.ask("puzzle", asked).then(({ widget: number, state }) => {
+    const model = createModel(python, number, state);
+    model.on("change:answer", () => show(model.get("answer")));
+    if (!moves) show(state.answer);
+    return model;
   });
   return widget;
 }
@@ -43,8 +46,7 @@ function send(content) {
   moves += 1;
   const packages = content.do === "run" ? ["numpy", "threadpoolctl"] : undefined; // what trains
   open()
-    .then((number) => python.ask("message", { widget: number, content }, packages))
-    .then(({ changed }) => changed.answer && show(changed.answer))
+    .then(({ number }) => python.ask("message", { widget: number, content }, packages))
     .catch((error) => announce(error.message));
 }
 

@@ -1,27 +1,35 @@
 // The page's half of Python: a worker that is started when it is first needed, and asked one thing after another.
 
-/** About the page: where Pyodide lies ("" where the site has none), and the Python files beside it. */
+import { createStore } from "./store.js";
+
+/** About the page: where Pyodide lies ("" where the site has none), where the Python files beside it are, packages, the lab. */
 const PYTHON = JSON.parse(document.getElementById("python").textContent);
-const STORE = "gpipe_edu progress";
 const WITHOUT_PYTHON = "This site was built without Python, so nothing answers here: `make site` builds it with Python.";
 const NEEDS_A_SERVER =
   "Python needs this page from a server; opened as a file it stands still. Run `python -m http.server` in the site's folder and open http://127.0.0.1:8000";
 
-/** Say below the box or the board what is going on; "" when Python waits. */
+export const store = createStore(new URL(PYTHON.lab, document.baseURI).pathname);
+
+/** Say in the page's line what is going on; "" when Python waits. */
 export function announce(words) {
   document.getElementById("state").textContent = words;
 }
 
-/** Returns {start(), ask(call, arguments, packages)}. */
-export function createPython() {
+/** hear(event): what comes while Python works and belongs to no widget. first: what is asked of each new Python. */
+export function createPython({ hear = () => {}, first } = {}) {
   let worker = null;
+  let ready = null; // a promise: the worker knows the learner's file
   let number = 0;
+  let lives = 0; // workers so far
+  let text = ""; // the learner's file, as Python has it
   const waiting = new Map();
+  let widgets = new Map();
 
-  function hear({ data }) {
+  function heard({ data }) {
     if (data.state) announce(data.state);
     if (data.ready !== undefined) document.documentElement.dataset.python = data.ready.toFixed(2);
     if (data.failed) fail(data.failed);
+    if (data.event) happened(JSON.parse(data.event));
     if (data.number === undefined) return;
     const { done, refuse } = waiting.get(data.number);
     waiting.delete(data.number);
@@ -32,8 +40,32 @@ export function createPython() {
     else done(value);
   }
 
+  function happened(event) {
+    const listener = event.widget !== undefined && widgets.get(event.widget);
+    if (listener) listener(event);
+    else hear(event);
+  }
+
+  async function keep(kept) {
+    text = kept;
+    tell(await store.keep(JSON.parse(kept)));
+  }
+
+  /** Python's file becomes what the store has, if that is something else. */
+  function tell(sections) {
+    if (!worker || !Object.keys(sections).length) return;
+    const found = `${JSON.stringify(sections, null, 2)}\n`;
+    if (found === text) return;
+    text = found;
+    post("keep", { text });
+  }
+
   function fail(why) {
     announce(`Python could not be started: ${why}`);
+    refuseAll(why);
+  }
+
+  function refuseAll(why) {
     for (const { refuse } of waiting.values()) refuse(new Error(why));
     waiting.clear();
   }
@@ -41,30 +73,50 @@ export function createPython() {
   function start() {
     if (worker || !PYTHON.folder) return;
     if (location.protocol === "file:") return announce(NEEDS_A_SERVER);
+    lives += 1;
+    widgets = new Map();
+    text = "";
     worker = new Worker(new URL(PYTHON.worker, document.baseURI), { type: "module" });
-    worker.onmessage = hear;
+    worker.onmessage = heard;
     worker.onerror = (event) => fail(event.message || "its files are not there");
-    worker.postMessage({ start: new URL(PYTHON.folder, document.baseURI).href, scripts: PYTHON.scripts });
-    if (kept()) ask("keep", { text: kept() });
-    addEventListener("storage", ({ key, newValue }) => key === STORE && newValue && ask("keep", { text: newValue }));
-  }
-
-  /** A promise of what Python gives back; packages: what has to be loaded for it. Calls are kept until Python is up. */
-  function ask(call, given, packages) {
-    start();
-    return new Promise((done, refuse) => {
-      if (!worker) return refuse(new Error(PYTHON.folder ? NEEDS_A_SERVER : WITHOUT_PYTHON));
-      number += 1;
-      waiting.set(number, { done, refuse });
-      worker.postMessage({ number, packages, request: JSON.stringify({ call, with: given }) });
+    const address = (path) => new URL(path, document.baseURI).href;
+    worker.postMessage({ start: address(PYTHON.folder), files: address(PYTHON.files), packages: PYTHON.packages });
+    ready = store.read().then((sections) => {
+      tell(sections);
+      if (first) post(first, {});
     });
   }
 
-  return { start, ask };
+  /** End the worker, whatever it does, and start another: that always works, and loses all names. */
+  function startAnew() {
+    worker?.terminate();
+    worker = null;
+    refuseAll("stopped");
+    start();
+  }
+
+  function post(call, given, packages) {
+    number += 1;
+    const mine = number;
+    const answer = new Promise((done, refuse) => waiting.set(mine, { done, refuse }));
+    worker.postMessage({ number: mine, packages, request: JSON.stringify({ call, with: given }) });
+    return answer;
+  }
+
+  /** A promise of what Python gives back; packages: what has to be loaded for it. Calls are kept until Python is up. */
+  async function ask(call, given, packages) {
+    start();
+    if (!worker) throw new Error(PYTHON.folder ? NEEDS_A_SERVER : WITHOUT_PYTHON);
+    await ready;
+    return post(call, given, packages);
+  }
+
+  store.watch(tell);
+  return { start, startAnew, ask, tell, life: () => lives, hearWidget: (which, listener) => widgets.set(which, listener) };
 }
 
-/** The learner's file, "" where there is none or the browser keeps nothing. */
-export function kept(key = STORE) {
+/** Text that this page keeps for itself: what stood here last. "" where there is none or the browser keeps nothing. */
+export function kept(key) {
   try {
     return localStorage.getItem(key) ?? "";
   } catch {
@@ -72,9 +124,10 @@ export function kept(key = STORE) {
   }
 }
 
-export function keep(text, key = STORE) {
+export function keep(key, text) {
   try {
-    localStorage.setItem(key, text);
+    if (text) localStorage.setItem(key, text);
+    else localStorage.removeItem(key);
   } catch {
     // a browser that keeps nothing: the page works until it is closed
   }

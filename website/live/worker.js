@@ -1,7 +1,7 @@
 // Python in a page, as a module worker: it is started by the first message, and answers one after another.
 //
-// In: {start: address of Pyodide's folder, scripts: {name: text}}, then {number, packages, request}.
-// Out: {state: what is going on, in words}, {ready: seconds}, {number, answer}, {failed: why}.
+// In: {start: address of Pyodide's folder, files: address of {path: text}, packages}, then {number, packages, request}.
+// Out: {state: what is going on, in words}, {ready: seconds}, {event: JSON}, {number, answer}, {failed: why}.
 
 let python = null;
 let host = null; // host.py
@@ -11,7 +11,7 @@ self.onmessage = ({ data }) => {
   queue = queue.then(() => (data.start ? start(data) : answer(data))).catch((error) => self.postMessage({ failed: String(error) }));
 };
 
-async function start({ start: folder, scripts }) {
+async function start({ start: folder, files, packages }) {
   const began = performance.now();
   self.postMessage({ state: "Python is being fetched" });
   const [{ loadPyodide }, lock] = await Promise.all([
@@ -20,17 +20,24 @@ async function start({ start: folder, scripts }) {
   ]);
   // Of the package only the archive: what it depends on for other uses would triple what is fetched.
   const archive = fetch(folder + lock.packages["gpipe-edu"].file_name).then((found) => found.arrayBuffer());
-  python = await loadPyodide({ indexURL: folder, packages: ["traitlets"], stdout: () => {} });
+  const beside = fetch(files).then((found) => found.json());
+  python = await loadPyodide({ indexURL: folder, packages, stdout: () => {} });
   self.postMessage({ state: "Python is starting" });
   python.unpackArchive(await archive, "wheel");
-  python.FS.mkdir("/page");
-  for (const [name, text] of Object.entries(scripts)) python.FS.writeFile(`/page/${name}`, text);
+  for (const [path, text] of Object.entries(await beside)) {
+    python.FS.mkdirTree(`/page/${path.slice(0, path.lastIndexOf("/"))}`);
+    python.FS.writeFile(`/page/${path}`, text);
+  }
   python.runPython("import sys; sys.path.insert(0, '/page')");
-  host = python.pyimport("host");
+  host = python.pyimport("website.live.host");
+  host.start((event) => self.postMessage({ event }));
   self.postMessage({ ready: (performance.now() - began) / 1000 });
 }
 
 async function answer({ number, packages, request }) {
-  if (packages) await python.loadPackage(packages, { messageCallback: () => {} });
+  if (packages?.length) {
+    self.postMessage({ state: `${packages.join(", ")}: being fetched` });
+    await python.loadPackage(packages, { messageCallback: () => {} });
+  }
   self.postMessage({ number, answer: host.call(request) });
 }

@@ -1,0 +1,175 @@
+// The cells of a page: each has its code, which can be changed and run, and below it what came of it.
+
+import { createEditor } from "./editor.js";
+import { createOutputs } from "./outputs.js";
+import { announce, createPython, keep, kept, startWhenIdle, store } from "./python.js";
+import { answerQuestions } from "./questions.js";
+import { createWidgets } from "./widgets.js";
+
+const PAGE = document.body.dataset.page;
+const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran", failed: "stopped" };
+
+const widgets = createWidgets();
+const python = createPython({ hear, first: "cells" });
+const cells = [...document.querySelectorAll("section.cell[data-cell]")].map(createCell);
+const bar = document.getElementById("running");
+
+/** What Python says while it works. */
+function hear(event) {
+  if (event.module) return widgets.learn(event);
+  cells.find((cell) => cell.name === event.cell)?.hear(event);
+}
+
+function createCell(section, index) {
+  const name = section.dataset.cell;
+  const pre = section.querySelector("pre.code");
+  const stands = section.querySelector(".stands");
+  const back = section.querySelector("[data-do=back]");
+  const above = section.querySelector("[data-do=above]");
+  const place = section.querySelector(".outputs");
+  const given = pre.textContent.replace(/\n$/, "");
+  const place_of_text = `gpipe_edu cell ${PAGE} ${name}`;
+  const outputs = createOutputs(place, (el, widget) => widgets.show(python, el, widget));
+  let text = kept(place_of_text) || given;
+  let editor = null;
+  let runs = 0;
+
+  /** A question that the page itself answers stays as it is. */
+  const asks = () => text === given && place.querySelector("script.ask");
+
+  const cell = {
+    name,
+    section,
+    state: "",
+    needsPyTorch: section.dataset.needs === "pytorch",
+
+    hear({ begins, stream, text: words, line, display, error }) {
+      if (begins) {
+        cell.stand("runs");
+        if (!asks()) {
+          place.style.minHeight = `${place.offsetHeight}px`; // what stands below must not jump
+          outputs.clear();
+        }
+      } else if (asks()) return;
+      else if (stream) outputs.print(stream, words);
+      else if (line) outputs.line(line, words);
+      else if (display) outputs.display(display);
+      else if (error !== undefined) outputs.fail(error);
+    },
+
+    stand(state) {
+      cell.state = state;
+      stands.textContent = WORDS[state] ?? "";
+      section.setAttribute("aria-busy", state === "runs" || state === "waits");
+      showRunning();
+    },
+
+    /** Whether it ran to its end. code: instead of what is in it. */
+    async run(code = text) {
+      runs += 1;
+      const mine = runs;
+      above.hidden = true;
+      cell.stand("waits");
+      try {
+        const packages = await python.ask("packages", { code });
+        const { ok, missing } = await python.ask("run", { cell: name, number: index + 1, code }, packages);
+        above.hidden = !missing || !cells.slice(0, index).some((each) => each.state !== "done" && !each.needsPyTorch);
+        if (mine === runs) cell.stand(ok ? "done" : "failed");
+        return ok;
+      } catch (error) {
+        if (error.message !== "stopped") announce(error.message);
+        if (mine === runs) cell.stand("");
+        return false;
+      } finally {
+        place.style.minHeight = "";
+      }
+    },
+
+    edit() {
+      if (!editor) {
+        const box = document.createElement("div");
+        box.className = "editor";
+        pre.replaceWith(box);
+        editor = createEditor(box, text, `Code of cell ${index + 1}`, {
+          change,
+          run: () => cell.run(),
+          runAndGoOn() {
+            cell.run();
+            cells[index + 1]?.edit();
+          },
+        });
+      }
+      editor.focus();
+      section.scrollIntoView({ block: "nearest" });
+    },
+  };
+
+  function change(now) {
+    text = now;
+    if (cell.state === "done") cell.stand("");
+    back.hidden = text === given;
+    keep(place_of_text, text === given ? "" : text);
+  }
+
+  const actions = {
+    run: () => cell.run(),
+    edit: () => cell.edit(),
+    above: () => runUpTo(index),
+    back() {
+      if (editor) editor.replace(given);
+      else pre.textContent = given;
+      change(given);
+    },
+    check: () => check(index, section.dataset.check),
+    hint: () => cell.run(text.replace(/^# (hint\(.*?\)).*$/m, "$1")),
+  };
+  section.querySelector(".tools").addEventListener("click", ({ target }) => actions[target.dataset.do]?.());
+  pre.addEventListener("click", () => getSelection().isCollapsed && cell.edit());
+  pre.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.shiftKey) actions.run();
+    else if (event.key === "Enter") cell.edit();
+    else return;
+    event.preventDefault();
+  });
+  if (text !== given) {
+    pre.textContent = text;
+    back.hidden = false;
+  }
+  return cell;
+}
+
+/** Run all cells above that have not run, and then this one; stops where one fails. */
+async function runUpTo(index) {
+  for (const cell of cells.slice(0, index)) {
+    if (cell.state === "done" || cell.needsPyTorch) continue;
+    if (!(await cell.run())) return false;
+  }
+  return cells[index].run();
+}
+
+/** An exercise: what stands above, the answer, and then the cell that checks it. */
+async function check(index, checking) {
+  const judge = cells.find((cell) => cell.name === checking);
+  if (await runUpTo(index)) await judge.run();
+  judge.section.querySelector(".outputs").scrollIntoView({ block: "nearest" });
+}
+
+function showRunning() {
+  const busy = cells.findIndex((cell) => cell.state === "runs");
+  const waiting = cells.filter((cell) => cell.state === "waits").length;
+  bar.hidden = busy < 0 && !waiting;
+  bar.querySelector("button").hidden = false;
+  const words = busy < 0 ? "" : `Cell ${busy + 1} runs. `;
+  bar.querySelector("span").textContent = words + (waiting ? `${waiting} wait${waiting === 1 ? "s" : ""}.` : "");
+}
+
+bar.querySelector("button").addEventListener("click", ({ target }) => {
+  python.startAnew();
+  for (const cell of cells) cell.stand("");
+  bar.hidden = false;
+  bar.querySelector("span").textContent = "Stopped. Python was started anew: what cells had defined is gone.";
+  target.hidden = true;
+});
+answerQuestions(store, python.tell);
+startWhenIdle(python.start);
+document.addEventListener("focusin", ({ target }) => target.closest("section.cell") && python.start());

@@ -1,0 +1,53 @@
+// What a cell has printed and shown, below it.
+
+/** show(el, widget): shows a widget. */
+export function createOutputs(place, show) {
+  const lines = new Map(); // those that Python writes over, by number
+
+  function add(tag, name) {
+    const node = document.createElement(tag);
+    node.className = name;
+    place.append(node);
+    return node;
+  }
+
+  return {
+    clear() {
+      place.replaceChildren();
+      lines.clear();
+    },
+
+    print(stream, text) {
+      const last = place.lastElementChild;
+      const node = last?.className === stream ? last : add("pre", stream);
+      node.append(text);
+    },
+
+    line(number, text) {
+      if (!lines.has(number)) lines.set(number, add("pre", "line"));
+      lines.get(number).textContent = text;
+    },
+
+    fail: (text) => (add("pre", "error").textContent = text),
+
+    display(bundle) {
+      const text = bundle["text/plain"];
+      const widget = bundle["application/x-gpipe-edu-widget"];
+      if (widget) show(add("div", "widget"), widget);
+      else if (bundle["text/html"]) lead_to_pages((add("div", "html").innerHTML = bundle["text/html"]) && place.lastElementChild);
+      else if (bundle["image/svg+xml"]) {
+        const node = add("div", "picture");
+        node.innerHTML = bundle["image/svg+xml"];
+      } else if (bundle["image/png"]) {
+        Object.assign(add("img", "picture"), { src: `data:image/png;base64,${bundle["image/png"]}`, alt: text });
+      } else add("pre", "value").textContent = text;
+    },
+  };
+}
+
+/** In a notebook a link leads to another notebook; here to its page. */
+function lead_to_pages(node) {
+  for (const link of node.querySelectorAll("a[href]")) {
+    link.setAttribute("href", link.getAttribute("href").replace(/\.(ipynb|md)(?=$|#)/, ".html"));
+  }
+}

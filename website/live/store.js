@@ -1,0 +1,94 @@
+// The learner's file in the browser: one record, which pages and the lab share, because the lab's Python reads it as a file.
+//
+// JupyterLite keeps its files in IndexedDB. The record is the lab's own kind, so it is there when the lab is opened.
+
+import { mergeProgress } from "./merge.js";
+
+const FILE = "gpipe_edu/progress.json";
+const TABLE = "files";
+
+/** lab: the path of the lab, such as "/gpipe_edu/lab/". Returns {read, keep, watch}; a browser that keeps nothing reads "". */
+export function createStore(lab) {
+  const others = new BroadcastChannel(`gpipe_edu ${lab}`);
+  let known = {}; // what was read or written last
+  let line = Promise.resolve();
+
+  /** One after another, each with a database of its own: one that stays open would keep the lab from changing it. */
+  function inTurn(work) {
+    const done = line.then(async () => {
+      const database = await open(`JupyterLite Storage - ${lab}`);
+      try {
+        return await work(database.transaction(TABLE, "readwrite").objectStore(TABLE));
+      } finally {
+        database.close();
+      }
+    });
+    line = done.catch(() => {});
+    return done;
+  }
+
+  /** The sections of the file, by name. */
+  async function read() {
+    try {
+      known = await inTurn(load);
+    } catch {
+      // no database, as in some private windows: the page works until it is closed
+    }
+    return known;
+  }
+
+  /** Keep what the page has come to, beside what others have changed meanwhile; returns both. */
+  async function keep(ours) {
+    try {
+      known = await inTurn(async (table) => {
+        const merged = mergeProgress(known, ours, await load(table));
+        const now = new Date().toISOString();
+        const text = `${JSON.stringify(merged, null, 2)}\n`;
+        const about = { created: now, last_modified: now, writable: true };
+        await asked(table.put({ ...about, ...FOLDER }, FOLDER.path));
+        await asked(table.put({ ...about, ...RECORD, content: text, size: text.length }, FILE));
+        return merged;
+      });
+      others.postMessage("changed");
+    } catch {
+      known = ours;
+    }
+    return known;
+  }
+
+  /** Call `hear(sections)` when another tab has changed the file. */
+  function watch(hear) {
+    others.addEventListener("message", async () => hear(await read()));
+  }
+
+  return { read, keep, watch };
+}
+
+const FOLDER = { name: "gpipe_edu", path: "gpipe_edu", type: "directory", format: "json", mimetype: "", content: null, size: 0 };
+const RECORD = { name: "progress.json", path: FILE, type: "file", format: "text", mimetype: "application/json" };
+
+async function load(table) {
+  const record = await asked(table.get(FILE));
+  if (!record) return {};
+  return typeof record.content === "string" ? JSON.parse(record.content) : record.content;
+}
+
+/** Never with a version of ours: the lab counts it up with each of its tables. */
+async function open(name, version) {
+  const request = indexedDB.open(name, version);
+  request.onupgradeneeded = () => {
+    if (!request.result.objectStoreNames.contains(TABLE)) request.result.createObjectStore(TABLE);
+  };
+  const database = await asked(request);
+  if (database.objectStoreNames.contains(TABLE)) return database;
+  database.close();
+  return open(name, database.version + 1);
+}
+
+function asked(request) {
+  return new Promise((done, refuse) => {
+    request.onsuccess = () => done(request.result);
+    request.onerror = () => refuse(request.error);
+    request.onblocked = () => refuse(new Error("another tab keeps the database"));
+  });
+}
