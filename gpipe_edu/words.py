@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 def plural(count: float, noun: str, many: str = "") -> str:
     """ "1 call", "2 calls", "1 batch", "3 batches"; `many` is the plural of an irregular noun."""
-    return f"{count:g} {noun if count == 1 else many or plural_of(noun)}"
+    shown = f"{count:g}"  # what is read decides: a sum of thirds is 1, but for rounding
+    return f"{shown} {noun if shown == '1' else many or plural_of(noun)}"
 
 
 def plural_of(noun: str) -> str:

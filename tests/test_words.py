@@ -6,6 +6,7 @@ from gpipe_edu.words import join_words, percent, plural, shorten, with_article
 def test_a_number_and_its_noun_agree():
     assert [plural(n, "micro-batch") for n in (0, 1, 2)] == ["0 micro-batches", "1 micro-batch", "2 micro-batches"]
     assert plural(2, "device") == "2 devices"
+    assert plural(1 - 1e-15, "device") == "1 device", "what is read as 1"
     assert plural(3, "try", "tries") == "3 tries"
 
 

@@ -80,5 +80,3 @@ def _first_boards() -> dict[str, Any]:
 def _inside(data: Any) -> str:
     """JSON for a script element."""
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-
-

@@ -46,6 +46,9 @@ NEEDED = [
 
 PLOTS = "gpipe_edu.view"
 
+MEGABYTES, MEGABYTES_OF_PLOTS = 24, 13
+"""What a first visit fetches until Python is ready, and what the first plot adds, as pages tell it."""
+
 _NUMPY_ALONE = re.compile(r"notebooks/(0[01235]|09|11|13|schedule)|exercises/exercise_0[126789]")
 
 
@@ -189,13 +192,19 @@ def _entry(name: str, path: Path, imports: list[str], depends: list[str]) -> dic
 
 
 def _page(out: Path, wanted: list[str]) -> None:
-    """Make the page tell the state until the kernel is ready, and request its files while JupyterLab is loading."""
+    """Make the page tell the state until the kernel is ready, and request its files while JupyterLab is loading; one
+    document at a time.
+    """
     shutil.copy(Path(__file__).parent / "assets" / "starting.js", out / "lab" / "starting.js")
     page = out / "lab" / "index.html"
     text = page.read_text(encoding="utf-8")
     links = "".join(f'<link rel="prefetch" href="../static/pyodide/{name}">\n' for name in wanted)
-    head = f'{links}<script src="starting.js"></script></head>'
+    head = f'{links}<script src="starting.js" data-megabytes="{MEGABYTES}"></script></head>'
     page.write_text(text.replace("</head>", head, 1), encoding="utf-8")
+    config = out / "lab" / "jupyter-lite.json"
+    settings = json.loads(config.read_text(encoding="utf-8"))
+    settings["jupyter-config-data"]["mode"] = "single-document"  # the builder writes "multiple-document" over it
+    config.write_text(json.dumps(settings), encoding="utf-8")
 
 
 def _slim(out: Path) -> None:

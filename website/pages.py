@@ -13,12 +13,17 @@ from typing import Any
 
 import gpipe_edu as ge
 from gpipe_edu.course.predictions.widget import Prediction
+from gpipe_edu.view.palette import PAGE
+from gpipe_edu.view.svg import render
 
-from . import cells, in_page, markdown
+from . import cells, in_page, markdown, reader_cells, still_charts
+from .bundle import bundle
 from .executed import execute
-from .lab import runs_in_a_browser
+from .lab import MEGABYTES, MEGABYTES_OF_PLOTS, runs_in_a_browser
 
 HERE = Path(__file__).parent
+PICTURE = re.compile(r'<img src="docs/pictures/gpipe.svg"[^>]*>')
+"""The README's picture, which on its page follows the theme."""
 LAB = "lab/lab/index.html?path={name}"
 
 
@@ -41,7 +46,10 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         up = "../" * pages[at].count("/")
         lab = up + LAB.format(name=at) if with_lab and at in notebooks and runs_in_a_browser(at) else ""
         if at in notebooks:
-            notebook = execute(root, root / at, out / "live")
+            with still_charts.for_a_page():
+                notebook = execute(root, root / at, out / "live")
+            reader_cells.leave_out(notebook)
+            still_charts.put_inline(notebook)
             body = in_page.notebook(cells.html(notebook, at, pages), up, with_lab)
         else:
             body = markdown.html((root / at).read_text(encoding="utf-8"), at, pages)
@@ -49,9 +57,12 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         title = _title(body)
         banner = _banner(at, lab, at in notebooks)
         if at == "README.md":
-            start = LAB.format(name="notebooks/00_start_here.ipynb") if with_lab else "notebooks/00_start_here.html"
-            banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start) + box, 1)
-        text = template.format(title=escape(title), up=up, page=Path(at).stem, banner=banner, body=body, next=_next(at, notebooks, pages))
+            there = LAB.format(name="notebooks/00_start_here.ipynb")
+            start = f'<a class="button quiet" href="{there}" target="lab">Run lesson 00 in your browser</a>'
+            banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start if with_lab else "") + box, 1)
+            body = PICTURE.sub(render(ge.simulate(ge.gpipe(4, 8)), theme=PAGE), body)
+        follows = _next(at, notebooks, pages)
+        text = template.format(title=escape(title), up=up, page=Path(at).stem, banner=banner, body=body, next=follows)
         (out / pages[at]).write_text(text, encoding="utf-8")
         found += _sections(pages[at], title, body)
     write_page(out / "explorer.html", "The explorer", _text("explorer.html") + box)
@@ -112,13 +123,13 @@ def _banner(at: str, lab: str, notebook: bool) -> str:
         return ""
     if lab:
         return (
-            f'<p class="banner"><a class="button" href="{lab}" target="lab">Run it in your browser</a> Nothing to '
-            "install: Python starts in a tab of its own, which takes a while, at first with some 25 MB to fetch. "
-            "Read on here meanwhile; charts and questions on this page work at once.</p>"
+            f'<div class="banner"><a class="button" href="{lab}" target="lab">Open it in JupyterLab</a> '
+            f"<span>In a tab of its own, nothing to install: {MEGABYTES} MB at the first visit, {MEGABYTES_OF_PLOTS} "
+            "more with the first plot.</span></div>"
         )
     return (
-        '<p class="banner">This is the notebook with its outputs; its charts and questions work here. To change its '
-        "code, run it on your machine with <code>make lab</code>.</p>"
+        '<p class="banner">Charts and questions work here. To run all of it, open the notebook on your machine: '
+        "<code>make lab</code>.</p>"
     )
 
 
@@ -139,7 +150,7 @@ def _next(at: str, notebooks: list[str], pages: dict[str, str]) -> str:
 def _sections(page: str, title: str, body: str) -> list[list[str]]:
     """[page, anchor, title, heading, text] for each heading."""
     body = re.sub(r"<(script|style|svg|pre)\b.*?</\1>", " ", body, flags=re.DOTALL)
-    body = re.sub(r'<div class="after">', " ", body)
+    body = re.sub(r'<div class="after">|<div class="tools">.*?</div>', " ", body, flags=re.DOTALL)
     parts = re.split(r'<h[1-3] id="([^"]*)">(.*?)</h[1-3]>', body, flags=re.DOTALL)
     rows = []
     for anchor, heading, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
@@ -156,9 +167,9 @@ def _assets(folder: Path, found: list[Any]) -> None:
     shutil.copy(HERE / "assets" / "site.js", folder)
     sheets = (_text("assets/site.css"), Prediction._css, _text("assets/dark.css"))
     (folder / "site.css").write_text("\n".join(sheets), encoding="utf-8")
-    (folder / "search.js").write_text(
-        f"window.gpipeSections = {json.dumps(found, ensure_ascii=False)};\n", encoding="utf-8"
-    )
+    bundle([HERE / "assets" / "search.js"], folder)
+    sections = f"window.gpipeSections = {json.dumps(found, ensure_ascii=False)};\n"
+    (folder / "sections.js").write_text(sections, encoding="utf-8")
 
 
 def _text(name: str) -> str:

@@ -13,6 +13,7 @@ from gpipe_edu.sizing.plan import SCHEDULES
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
 from gpipe_edu.sizing.presets import presets
+from gpipe_edu.words import plural
 
 from .common import bad_arguments
 
@@ -118,7 +119,8 @@ def _describe(console: Console, job: Job) -> None:
     groups = f", each {machine.tensor} accelerators" if machine.tensor > 1 else ""
     spread = f", of which ZeRO-1 spreads {state.optimizer}" if job.zero else ""
     console.print(
-        f"{job.model.name}, {job.model.parameters:,} parameters; N={job.batch} on {machine.devices} devices{groups} of "
+        f"{job.model.name}, {job.model.parameters:,} parameters; "
+        f"N={job.batch} on {plural(machine.devices, 'device')}{groups} of "
         f"{size(machine.memory)}, of which {size(machine.usable)} may be used. Schedule {job.schedule}; "
         f"{sum(state)} bytes per parameter{spread}.",
         markup=False,

@@ -19,6 +19,7 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.schedule.recompute import CHECKPOINTS, with_recompute
 from gpipe_edu.view.text import render_text
+from gpipe_edu.words import plural
 
 from .common import MicroBatches, Partitions, bad_arguments, check_targets, find_schedule, write
 from .trainer import Array, Labels, Trainer
@@ -105,7 +106,7 @@ def _train(trainer: Trainer, console: Console, epochs: int, batch: int, seed: in
     data = digits()
     console.print(
         f"Digits: {len(data.x_train)} images to train, {len(data.x_test)} to test. {sum(trainer.balance)} layers on "
-        f"{trainer.schedule.devices} devices as {', '.join(map(str, trainer.balance))}; {trainer.schedule!r}."
+        f"{plural(trainer.schedule.devices, 'device')} as {', '.join(map(str, trainer.balance))}; {trainer.schedule!r}."
     )
     steps = -(-len(data.x_train) // batch)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))

@@ -101,7 +101,9 @@ class Board:
     def load(self, rows: Sequence[Iterable[Op]]) -> Verdict:
         """Replace all rows."""
         if len(rows) != self.level.K:
-            message = f"there are {len(rows)} rows; this level has {self.level.K} devices, so give one row for each"
+            message = (
+                f"there are {len(rows)} rows; this level has {plural(self.level.K, 'device')}, so give one row for each"
+            )
             return Verdict(False, message, "level")
         return self._try(rows, "rows replaced")
 

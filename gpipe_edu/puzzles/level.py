@@ -98,6 +98,13 @@ class Level:
             return "units"
         return "micro-batches" if self.V == 1 else "micro-batches (counted per stage)"
 
+    def amount(self, held: float) -> str:
+        """What a device holds, in words."""
+        shown = f"{held:g}"
+        return (
+            f"{shown} {self.unit.replace('batches', 'batch').replace('units', 'unit') if shown == '1' else self.unit}"
+        )
+
     def home(self, stage: int) -> int:
         """The device that holds a stage."""
         return stage % self.K

@@ -18,6 +18,7 @@ from gpipe_edu.schedule.op import SENDS_GRADIENT
 from gpipe_edu.schedule.order import run_order
 from gpipe_edu.timeline import Span, Timeline, simulate
 from gpipe_edu.timeline.memory import memory_over_time
+from gpipe_edu.words import plural
 
 from .level import Level
 from .states import Move, PlayedRows, StateSpace
@@ -44,7 +45,7 @@ class Position:
         self.rows: Rows = tuple(tuple(row) for row in rows)
         if len(self.rows) != level.K:
             raise ValueError(
-                f"there are {len(self.rows)} rows of ops; this level has {level.K} devices, with a row each"
+                f"there are {len(self.rows)} rows of ops; this level has {plural(level.K, 'device')}, with a row each"
             )
 
     @cached_property
@@ -190,7 +191,7 @@ class Position:
             over = next(((time, held) for time, held in self.memory[device] if held > most), None)
             if over:
                 op = next((span.op for span in self._spans if (span.device, span.start) == (device, over[0])), None)
-                held = f"{over[1]:g} {self.level.unit}"
+                held = self.level.amount(over[1])
                 cure = "; recompute would free some of it" if {"R", "C"} & set(self.level.kinds) else ""
                 message = f"with {op}, device {device} would hold {held}, the cap is {most:g}{cure}"
                 problems.append(Problem("cap", message, op))

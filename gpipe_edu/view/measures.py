@@ -125,7 +125,8 @@ def amount(held: float) -> str:
 
 def fullest(timeline: Timeline, peak: float) -> str:
     """The memory of the fullest device, `peak` micro-batches; where stages recompute, also the inputs they store."""
-    words = f"{amount(peak)} {'micro-batch' if peak == 1 else 'micro-batches'}"
+    shown = amount(peak)
+    words = f"{shown} {'micro-batch' if shown == '1' else 'micro-batches'}"
     if chunked(timeline):
         words += " (all stages of a device)"
     if any(span.op.kind in "RC" for span in timeline.spans):

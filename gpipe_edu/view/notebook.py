@@ -17,10 +17,11 @@ from gpipe_edu.timeline.stuck_schedule import Standstill, standstill
 
 from .layout import layout
 from .measures import time_unit
+from .palette import PAGE
 from .shapes import Layout
 from .svg import paint
 from .text import in_text
-from .theme import notebook_theme
+from .theme import notebook_theme, on_a_page
 
 
 def timeline_bundle(timeline: Timeline) -> dict[str, object]:
@@ -57,11 +58,12 @@ def bundle(
 ) -> dict[str, object]:
     """`picture` as image/png with `text`; where matplotlib is not installed, `drawn` as charts in text.
 
-    In a browser it is image/svg+xml, drawn before matplotlib could have been fetched.
-    theme: "light" or "dark"; "auto" is that of the notebook.
+    In a browser it is image/svg+xml, drawn before matplotlib could have been fetched, and for a page too.
+    theme: "light" or "dark"; "auto" is that of the notebook or of the page.
     """
-    ground = notebook_theme() if theme == "auto" else theme
-    if sys.platform == "emscripten":
+    page = on_a_page()
+    ground = theme if theme != "auto" else PAGE if page else notebook_theme()
+    if page or sys.platform == "emscripten":
         return {"image/svg+xml": paint(picture, ground), "text/plain": text}
     try:
         from .figures import png

@@ -52,8 +52,15 @@ GROUNDS: Final[dict[str, Ground]] = {
 }
 
 
+PAGE: Final = "page"
+"""The theme of an SVG inside a page: each colour is both, and the page's `color-scheme` decides."""
+
+
 def ground_of(theme: str) -> Ground:
-    """The ground of a theme. Raises ValueError for another than "light" and "dark"."""
+    """The ground of a theme. Raises ValueError for another than "light", "dark" and PAGE, which SVG alone can have."""
+    if theme == PAGE:
+        both = zip(GROUNDS["light"], GROUNDS["dark"], strict=True)
+        return Ground(*(f"light-dark({light}, {dark})" for light, dark in both))
     if theme not in GROUNDS:
         raise ValueError(f'theme is {theme!r}; for a still picture it must be "light" or "dark"')
     return GROUNDS[theme]

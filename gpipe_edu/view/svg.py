@@ -1,8 +1,9 @@
 """The picture as SVG: sharp at every size, needs nothing installed, and its text can be read by a screen reader.
 
 It is self-contained (no external font, script or address) and has its own background, white or dark, so that it is
-readable on any page. Equal pictures are equal texts: pattern names are derived from the content, so two pictures on one
-page do not share patterns. `figures.py` says why it is a separate painter.
+readable on any page; inside a page it can follow that page's theme. Equal pictures are equal texts: pattern names are
+derived from the content, so two pictures on one page do not share patterns. `figures.py` says why it is a separate
+painter.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def render(
 
 
 def paint(picture: Layout, theme: str = "light") -> str:
-    """The text of an SVG file that shows `picture`. Raises ValueError for a theme that is not "light" or "dark"."""
+    """The text of an SVG file that shows `picture`. theme: "light", "dark", or "page" for one inside a page, which then
+    decides. Raises ValueError for another.
+    """
     ground = ground_of(theme)
     mark = hashlib.sha256(repr(picture).encode()).hexdigest()[:10]
     size = f"{_n(picture.width)} {_n(picture.height)}"

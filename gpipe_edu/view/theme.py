@@ -1,7 +1,8 @@
 """Whether the notebook is dark: a picture cannot ask the page that will show it, so it asks for its reader's setting.
 
 JupyterLab writes the chosen theme into a settings file, which the kernel can read where both run on one machine.
-Otherwise pictures are light, on a background of their own.
+Otherwise pictures are light, on a background of their own. Where charts become parts of a web page, THEME says so, and
+they follow the page.
 """
 
 from __future__ import annotations
@@ -11,8 +12,18 @@ import re
 from pathlib import Path
 from typing import Final
 
+from .palette import PAGE
+
 _FILE: Final = "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+THEME: Final = "GPIPE_EDU_THEME"
+"""The environment variable that is "page" where what is shown becomes a part of a web page."""
+
 _CHOSEN: Final = re.compile(r'^\s*"theme"\s*:\s*"([^"]*)"', re.MULTILINE)
+
+
+def on_a_page() -> bool:
+    """Whether charts become parts of a web page."""
+    return os.environ.get(THEME) == PAGE
 
 
 def notebook_theme() -> str:

@@ -45,6 +45,12 @@ def test_the_task_names_sizes_ops_costs_cap_and_goal():
     assert "a stage input is 1, what its layers keep for backward 2 more" in find_level("recompute-early").task()
 
 
+def test_what_a_device_holds_agrees_with_its_noun():
+    assert [level().amount(held) for held in (1, 2)] == ["1 micro-batch", "2 micro-batches"]
+    assert level(V=3).amount(1) == "1 micro-batch (counted per stage)"
+    assert find_level("recompute-early").amount(1) == "1 unit"
+
+
 def test_stages_go_round_the_devices():
     assert [level(V=3).home(stage) for stage in range(6)] == [0, 1, 0, 1, 0, 1]
 

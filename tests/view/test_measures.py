@@ -3,7 +3,7 @@
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.view.measures import ticks, time_unit, useful_fraction
+from gpipe_edu.view.measures import fullest, ticks, time_unit, useful_fraction
 from tests.each import each
 
 
@@ -45,3 +45,9 @@ def test_ticks_are_round_few_and_reach_the_end(longest, most):
     assert marks[0] == 0
     assert longest - step < marks[-1] <= longest * (1 + 1e-9)
     assert f"{step:e}"[0] in "125"
+
+
+def test_one_micro_batch_is_one_however_it_was_added_up():
+    timeline = ge.simulate(ge.gpipe(2, 2))
+    said = [fullest(timeline, peak) for peak in (1, 1 - 1e-15, 2, 1.5)]
+    assert said == ["1 micro-batch", "1 micro-batch", "2 micro-batches", "1.5 micro-batches"]

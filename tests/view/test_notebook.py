@@ -8,6 +8,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.timeline import Timeline
+from gpipe_edu.view.svg import render
 from tests.processes import printed
 
 WITHOUT = """
@@ -62,6 +63,13 @@ def test_in_a_browser_the_chart_is_svg_and_matplotlib_stays_away(monkeypatch):
     bundle = ge.simulate(ge.gpipe(2, 2))._repr_mimebundle_()
     assert bundle["image/svg+xml"] == ge.simulate(ge.gpipe(2, 2)).to_svg()
     assert set(bundle) == {"image/svg+xml", "text/plain"}
+
+
+def test_for_a_page_the_chart_is_svg_that_follows_it(monkeypatch):
+    monkeypatch.setenv("GPIPE_EDU_THEME", "page")
+    bundle = ge.simulate(ge.gpipe(2, 2))._repr_mimebundle_()
+    assert set(bundle) == {"image/svg+xml", "text/plain"}
+    assert bundle["image/svg+xml"] == render(ge.simulate(ge.gpipe(2, 2)), theme="page")
 
 
 def test_importing_the_package_loads_no_plotting_library():

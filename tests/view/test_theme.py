@@ -1,6 +1,7 @@
 """Still pictures by night: the ground is dark, what stands on it is readable, ops keep their colours."""
 
 import base64
+import re
 
 import pytest
 from coloraide import Color
@@ -49,6 +50,15 @@ def test_what_cannot_run_is_drawn_by_night_too():
     text = paint(picture, "dark")
     assert GROUNDS["dark"].alarm in text
     assert GROUNDS["light"].alarm not in text
+
+
+def test_inside_a_page_each_colour_is_both():
+    text = render(PLAN, memory=True, theme="page")
+    for light, dark in zip(*GROUNDS.values(), strict=True):
+        assert f"light-dark({light}, {dark})" in text or light == GROUNDS["light"].alarm
+    assert render(PLAN, memory=True) == re.sub(r"light-dark\((.*?), .*?\)", r"\1", text)
+    with pytest.raises(ValueError, match="theme is 'night'"):
+        render(PLAN, theme="night")
 
 
 def corner(data):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import zipfile
 
 import nbformat
@@ -9,8 +10,8 @@ import pytest
 
 from tests.browser import chrome
 from tests.website.conftest import ALONE, ROOT, TIMES
-from tests.website.visit import PATIENCE, Visit, open_notebook, run_a_schedule_of_ones_own
-from website.lab import runs_in_a_browser
+from tests.website.visit import OWN, PATIENCE, READY, Visit, open_notebook, run_a_schedule_of_ones_own
+from website.lab import MEGABYTES, MEGABYTES_OF_PLOTS, runs_in_a_browser
 
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
@@ -48,6 +49,12 @@ RAN = """() => {
   const code = jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === "code");
   return JSON.stringify(code.slice(0, 3).map((cell) => cell.model.executionCount)) === "[1,2,null]";
 }"""
+
+FIRST_RAN = """() => {
+  const code = jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === "code");
+  return code[0].model.executionCount > 0;
+}"""
+SESSIONS = "[...jupyterapp.serviceManager.sessions.running()].map(({ path }) => path)"
 
 RIGHT = """
 def split(batch, M):
@@ -185,6 +192,57 @@ def test_cells_run_before_there_is_a_kernel_are_kept_and_said_to_be(lab_address,
     assert (page.evaluate(ACTIVE), page.evaluate(MODE)) == (2, "edit"), "where a reader has gone on to type"
 
 
+@pytest.mark.parametrize(
+    "press",
+    [
+        lambda page: page.keyboard.press("Shift+Enter"),
+        lambda page: tool(page, "run-cell-and-select-next"),
+        lambda page: tool(page, "restart-run-all"),
+        lambda page: choose(page, "Run Selected Cell"),
+        lambda page: choose(page, "Run All Cells"),
+    ],
+    ids=["keys", "button", "restart button", "menu", "menu, all"],
+)
+def test_each_way_to_run_is_kept_until_there_is_a_kernel(lab_address, open_page, press):
+    page = open_page(1366, 768)
+    page.goto(f"{lab_address}?path=notebooks/00_start_here.ipynb")
+    page.wait_for_function(HOLD, timeout=PATIENCE)
+    page.wait_for_function(SEEN, timeout=PATIENCE)
+    page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
+    press(page)
+    page.locator('[role="status"]', has_text="What you have run is kept until then (1)").wait_for()
+    page.evaluate("letGo()")
+    page.wait_for_function(FIRST_RAN, timeout=PATIENCE)
+    assert ours(page) == []
+
+
+def tool(page, command):
+    """A button above the notebook."""
+    page.locator(f".jp-NotebookPanel-toolbar [data-command='notebook:{command}']").click()
+
+
+def choose(page, item):
+    """An item of the menu Run."""
+    page.locator(".lm-MenuBar-item", has_text="Run").click()
+    page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{item}$")).click()
+
+
+def test_it_opens_alone_without_a_list_of_files_and_where_one_was(lab_address, open_page):
+    """JupyterLab itself opens all that was open at the last visit, each with a Python of its own."""
+    page = open_page(1366, 768)
+    began = "notebooks/00_start_here.ipynb"
+    for query, name in (("", began), ("?path=notebooks/01_memory_wall.ipynb", "notebooks/01_memory_wall.ipynb")):
+        for again in (query, ""):
+            page.goto(f"{lab_address}{again}")
+            page.wait_for_function(READY, arg=name, timeout=PATIENCE, polling=200)
+            assert page.evaluate("jupyterapp.serviceManager.sessions.refreshRunning()") is None
+            assert page.evaluate(SESSIONS) == [name]
+            assert page.evaluate("jupyterapp.shell.mode") == "single-document"
+            assert page.locator(".jp-FileBrowser").is_hidden()
+            page.wait_for_timeout(2000)  # until JupyterLab has kept what is open
+    assert ours(page) == []
+
+
 def test_the_puzzle_refuses_and_accepts(lab_address, open_page):
     page = open_page(1366, 768)
     open_notebook(page, lab_address, "notebooks/schedule_puzzles.ipynb")
@@ -219,5 +277,16 @@ def test_the_second_visit_fetches_nothing_large(lab_address, open_page):
         run_a_schedule_of_ones_own(page)
         TIMES[f"{name} visit to the lab, until a schedule of one's own has run"] = str(visit)
         TIMES[f"{name} visit to the lab, MB until its kernel is ready"] = f"{sizes[name]:.1f}"
-    assert 5 < sizes["first"] < 35
     assert sizes["second"] < 1
+
+
+def test_what_is_said_to_be_fetched_is(lab_address, open_page):
+    """Megabytes, which the banner of a lesson and the lab's line tell."""
+    page = open_page(1366, 768)
+    visit = Visit(page)
+    open_notebook(page, lab_address, "notebooks/01_memory_wall.ipynb")
+    assert visit.megabytes() == pytest.approx(MEGABYTES, abs=1)
+    visit = Visit(page)
+    page.evaluate(OWN, "from gpipe_edu.view import plot_lines\nplot_lines([1, 2], {'a': [1, 2]}, across='x', up='y')")
+    page.wait_for_selector(".jp-OutputArea img", state="attached", timeout=PATIENCE)
+    assert visit.megabytes() == pytest.approx(MEGABYTES_OF_PLOTS, abs=1)

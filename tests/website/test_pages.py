@@ -1,6 +1,7 @@
 """Each page opened by double click: charts that live, questions closed until answered, links that lead somewhere."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -124,6 +125,47 @@ def test_nothing_hangs_over_the_edge_and_pictures_fit_a_laptop_s_screen_where_th
         assert max(high, default=0) <= VISIBLE, path.name
 
 
+def test_what_is_only_for_those_who_run_a_notebook_is_not_on_its_page(site):
+    """Keys and menus of Jupyter, what is installed where the site was built, what its builder has answered."""
+    foreign = re.compile(
+        r"Shift\W*Enter|start Jupyter|Run All|Run Selected|Restart Kernel|MISSING|restart the kernel"
+        r"|(?:numpy|torch) >= |\b0 of \d+ (?:done|solved|predictions)"
+    )
+    lessons = [path for path in written(site) if path.parent.name in ("notebooks", "exercises")]
+    assert lessons
+    for path in lessons:
+        assert foreign.findall(shown(path)) == [], path.name
+
+
+def shown(path):
+    """What one reads of a page, its code left out."""
+    body = re.sub(r"<(script|style|svg|code)\b.*?</\1>", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return unescape(re.sub(r"<[^>]+>", "", body))
+
+
+def test_pictures_are_dark_where_the_page_is(site, open_page):
+    """Still charts of ours follow the page; the pixels of a plot are turned, hues kept."""
+    page = open_page(1366, 768, "dark")
+    page.goto((site / "notebooks" / "03_scheduling.html").as_uri())
+    while page.locator(".unfold").count():
+        page.locator(".unfold").first.click()
+    papers = page.eval_on_selector_all(".outputs > svg > .paper", "all => all.map((one) => getComputedStyle(one).fill)")
+    assert papers
+    assert set(papers) == {"rgb(24, 24, 24)"}
+    plots = page.eval_on_selector_all(".outputs img", "all => all.map((one) => getComputedStyle(one).filter)")
+    assert plots
+    assert all(plot.startswith("invert(") for plot in plots)
+    marks = page.eval_on_selector_all("[id]", "all => all.map((one) => one.id)")
+    assert len(marks) == len(set(marks)), "two equal charts on a page"
+    page.goto((site / "index.html").as_uri())
+    assert page.eval_on_selector("main p > svg > .paper", "(one) => getComputedStyle(one).fill") == "rgb(24, 24, 24)"
+    assert page.locator("main img").count() == 0
+    page.goto((site / "notebooks" / "03_scheduling.html").as_uri())
+    page.emulate_media(color_scheme="light")
+    lit = page.eval_on_selector_all(".outputs > svg > .paper", "all => all.map((one) => getComputedStyle(one).fill)")
+    assert set(lit) == {"rgb(255, 255, 255)"}
+
+
 def test_the_puzzles_of_a_page_are_those_that_its_lesson_asks_for(site):
     page = (site / "notebooks/03_scheduling.html").read_text(encoding="utf-8")
     assert re.findall(r'<iframe class="live" src="../puzzle.html#level=([^"]*)"', page) == ["memory-wall", "1f1b"]
@@ -183,12 +225,13 @@ def test_a_bar_is_dragged_and_judged(site, open_page):
     assert form.locator("h4").inner_text() == "✗ Not so"
 
 
-def test_search_finds_a_term_and_leads_to_it(site, open_page):
-    page = open_page()
-    page.goto((site / "docs" / "cheatsheet.html").as_uri())
-    page.locator("header input").fill("bubble")
-    page.locator("#found a", has_text="bubble").first.click()
-    page.wait_for_url("**/glossary.html#bubble")
+@pytest.mark.parametrize("name", ["index", "notebooks/03_scheduling", "explorer", "puzzle"])
+def test_a_page_opened_by_double_click_says_that_python_needs_a_server(site, open_page, with_lab, name):
+    page = open_page(1366, 768)
+    page.goto((site / f"{name}.html").as_uri())
+    page.locator(":is(.banner, #state)", has_text="Python needs").wait_for()
+    assert "http.server" in page.locator(":is(.banner, #state)", has_text="Python needs").inner_text()
+    assert page.locator('a[target="lab"]').count() == 0, "it leads nowhere"
     assert page.problems == []
 
 

@@ -1,2 +1,6 @@
-const tell = () => parent.postMessage({ geHeight: document.body.getBoundingClientRect().height + 24 }, "*");
+// In a frame: tells the page around how high this one is, once there is something to see.
+const tell = () => {
+  const { height } = document.body.getBoundingClientRect();
+  if (height > 0) parent.postMessage({ geHeight: height + 24 }, "*");
+};
 new ResizeObserver(tell).observe(document.body);

@@ -1,7 +1,16 @@
-// In the lab: a line at the bottom says what is going on until Python is ready, and cells run until then are kept.
+// In the lab: it opens where its reader was, one notebook at a time; a line at the bottom says what is going on until
+// Python is ready, and cells run until then are kept.
 //
 // A notebook is on the screen for a while before it has a kernel, and JupyterLab forgets what is run meanwhile.
 (() => {
+  const LAST = "gpipe_edu lab: last notebook";
+  const FIRST = "notebooks/00_start_here.ipynb";
+  const AFTER_A_RESTART = "notebook:restart-run-all";
+  const address = new URL(location.href);
+  if (!address.searchParams.has("path")) address.searchParams.set("path", last() ?? FIRST);
+  history.replaceState(null, "", address); // before JupyterLab reads it
+  let wanted = address.searchParams.get("path");
+
   const began = Date.now();
   const line = document.createElement("div");
   line.setAttribute("role", "status");
@@ -18,13 +27,14 @@
   line.append(words, close);
   const stages = {
     lab: "JupyterLab is loading",
-    python: "Python is starting in your browser: it is fetched once, about 25 MB, and then unpacked",
+    python: `Python is starting in your browser: ${document.currentScript.dataset.megabytes} MB are fetched once, and unpacked`,
     slow: "Still starting. You can read on in this notebook meanwhile; cells that you run wait for Python",
   };
   let [timer, hidden, keeping, kept] = [null, false, false, 0];
   const look = () => {
     const { jupyterapp } = window;
     if (jupyterapp && !keeping) keeping = keep_what_is_run(jupyterapp);
+    if (wanted && jupyterapp) show_it_alone(jupyterapp.shell);
     const panel = jupyterapp?.shell?.currentWidget;
     if (["idle", "busy"].includes(panel?.context?.sessionContext?.session?.kernel?.status)) return end();
     const seconds = Math.round((Date.now() - began) / 1000);
@@ -43,12 +53,45 @@
   };
   watch();
 
+  /** When what is wanted is there. JupyterLab opens what was open at the last visit, too, each with a Python of its own, and
+   * shows the list of files where it has found what it opens. */
+  function show_it_alone(shell) {
+    const open = [...shell.widgets("main")].filter(({ context }) => context?.path?.endsWith(".ipynb"));
+    if (!open.some(({ context }) => context.path === wanted)) return;
+    for (const panel of open) {
+      if (panel.context.path === wanted) continue;
+      panel.sessionContext.shutdown();
+      panel.dispose();
+    }
+    shell.collapseLeft();
+    wanted = null;
+  }
+
+  function last() {
+    try {
+      return localStorage.getItem(LAST);
+    } catch {
+      return null; // a browser that keeps nothing
+    }
+  }
+
+  function remember(panel) {
+    if (!panel?.context?.path.endsWith(".ipynb")) return;
+    try {
+      localStorage.setItem(LAST, panel.context.path);
+    } catch {
+      // a browser that keeps nothing
+    }
+  }
+
   /** Let the commands that run cells wait for a kernel, each with the cells that it was given for. */
   function keep_what_is_run({ commands, shell }) {
+    shell.currentChanged.connect((_, { newValue }) => remember(newValue));
     const execute = commands.execute.bind(commands);
     commands.execute = async (id, given) => {
       const panel = shell.currentWidget;
-      if (!id.startsWith("notebook:run") || panel?.sessionContext?.isReady !== false) return execute(id, given);
+      const runs_cells = id.startsWith("notebook:run") || id === AFTER_A_RESTART;
+      if (!runs_cells || panel?.sessionContext?.isReady !== false) return execute(id, given);
       const notebook = panel.content;
       const cells = notebook.widgets.filter((cell) => notebook.isSelectedOrActive(cell));
       const some = id.startsWith("notebook:run-cell");
@@ -59,7 +102,7 @@
       watch();
       await panel.sessionContext.ready;
       kept -= 1;
-      if (!some) return execute(id, given);
+      if (!some) return execute(id === AFTER_A_RESTART ? "notebook:run-all-cells" : id, given); // it has just started
       const { activeCellIndex: here, mode } = notebook;
       const runs = cells
         .filter((cell) => !cell.isDisposed)

@@ -54,7 +54,7 @@ class Settings:
             _check_cost(f"the factor of stage {index}", factor)
         if self.stages > MOST["stages"]:
             raise ValueError(
-                f"K = {self.K} devices with V = {self.stages // self.K} stages each are {self.stages} stages; "
+                f"K = {self.K} and V = {self.stages // self.K} make {self.stages} stages; "
                 f"choose a smaller K or V, for at most {MOST['stages']}"
             )
         if self.recompute == "late" and form_of(self.schedule).splits:

@@ -93,7 +93,7 @@ def _figures(board: Board) -> list[str]:
         return ["makespan 0", *aims]
     makespan, *rest = figures(timeline, _PLAIN)
     peak = max(board.position.peaks)
-    held = fullest(timeline, peak) if level.unit == "micro-batches" else f"{peak:g} {level.unit}"
+    held = fullest(timeline, peak) if level.unit == "micro-batches" else level.amount(peak)
     return [makespan, *aims, *rest, f"peak memory {held}"]
 
 

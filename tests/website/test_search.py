@@ -1,0 +1,64 @@
+"""Search on a page opened by double click: what is found first, and that no mouse is needed."""
+
+import pytest
+
+pytestmark = pytest.mark.timeout(1500)  # the site is built by the first test that wants it
+
+FOCUSED = "[...document.querySelectorAll('#found a')].indexOf(document.activeElement)"
+
+
+@pytest.fixture
+def page(site, open_page):
+    found = open_page(1366, 768)
+    found.goto((site / "docs" / "cheatsheet.html").as_uri())
+    yield found
+    assert found.problems == []
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        ("bubble", "docs/glossary.html#bubble"),
+        ("buble", "docs/glossary.html#bubble"),  # a slip of the hand
+        ("stuck", "notebooks/00_start_here.html#when-you-are-stuck"),
+        ("micro-ba", "docs/glossary.html#micro-batch"),  # a word that is still being typed
+    ],
+)
+def test_enter_goes_to_the_first_hit(page, words, where):
+    page.keyboard.press("Tab")
+    page.locator("header input").fill(words)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{where}")
+
+
+def test_all_words_have_to_be_there(page):
+    page.locator("header input").fill("glossary bubble")
+    page.locator("#found li").first.wait_for()
+    both = page.locator("#found li").count()
+    page.locator("header input").fill("bubble xylophone")
+    page.locator("#found p", has_text="Nothing found.").wait_for()
+    assert page.locator("#found li").count() == 0 < both
+
+
+def test_arrow_keys_go_through_the_hits_and_escape_closes_them(page):
+    page.locator("header input").fill("bubble")
+    page.locator("#found p", has_text="sections found").wait_for()
+    for key, place in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0), ("ArrowUp", -1), ("ArrowDown", 0)):
+        page.keyboard.press(key)
+        assert page.evaluate(FOCUSED) == place, key
+    for _ in range(20):
+        page.keyboard.press("ArrowDown")
+    assert page.evaluate(FOCUSED) == page.locator("#found a").count() - 1 == 9
+    page.keyboard.press("Escape")
+    assert page.locator("#found").is_hidden()
+    assert page.evaluate("document.activeElement.type") == "search"
+    assert page.locator("header input").input_value() == ""
+
+
+def test_a_hit_on_the_page_itself_closes_the_list(page, site):
+    page.goto((site / "docs" / "glossary.html").as_uri())
+    page.locator("header input").fill("bubble")
+    page.locator("#found li").first.wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/glossary.html#bubble")
+    assert page.locator("#found").is_hidden()

@@ -1,0 +1,22 @@
+"""What of a notebook its page shows: not what only those need who run it in Jupyter, nor what is true elsewhere alone.
+
+A cell with the tag `remove-cell`, as Jupyter Book has it, is about running: keys, menus, what is installed. `progress`
+tells how its own learner stands, and where the site is built nobody has answered anything.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+TAG = "remove-cell"
+
+_PROGRESS = re.compile(r"^progress\(", re.MULTILINE)
+
+
+def leave_out(notebook: Any) -> None:
+    """Take out of a notebook that has run what is not for the readers of its page."""
+    notebook.cells = [cell for cell in notebook.cells if TAG not in cell.metadata.get("tags", [])]
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and _PROGRESS.search(cell.source):
+            cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
