@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,6 +18,7 @@ from nbclient import NotebookClient
 from gpipe_edu.course.building.build import notebook_text
 
 from .fetched import CACHE
+from .lab import needs_pytorch
 from .without_pytorch import cells_that_fail
 
 SECONDS = 300
@@ -68,7 +68,7 @@ def _run(root: Path, path: Path, folder: Path) -> None:
 
 def _cells_that_need_pytorch(root: Path, path: Path, notebook: Any) -> list[Any]:
     """Of an exercise: those that its solution needs, since without one most cells fail anyway."""
-    if not any(re.search(r"\btorch\b", cell.source) for cell in notebook.cells if cell.cell_type == "code"):
+    if not needs_pytorch(notebook):
         return []
     master = root / "solutions" / f"{path.stem}.py"
     if not master.exists():

@@ -21,7 +21,7 @@ SECONDS = 600
 
 
 def cells_that_fail(root: Path, notebook: Path) -> set[str]:
-    """The ids of the code cells of `notebook` that end with an error. Raises CalledProcessError if none can be tried."""
+    """The ids of the code cells of `notebook` that end with an error. Raises CalledProcessError if it ends early."""
     with tempfile.TemporaryDirectory() as home:
         environment = {**os.environ, "GPIPE_EDU_HOME": home, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", __spec__.name, str(notebook)]
@@ -32,7 +32,7 @@ def cells_that_fail(root: Path, notebook: Path) -> set[str]:
 def _main(notebook: Path) -> None:
     sys.modules["torch"] = None  # type: ignore[assignment]  # what Python takes for a module that is not there
     sys.platform = "emscripten"
-    subprocess.Popen.__init__ = _refuse  # type: ignore[assignment,method-assign]
+    subprocess.Popen.__init__ = _refuse  # type: ignore[method-assign]
     threading.Thread.start = _refuse  # type: ignore[method-assign]
     from website.live import host, run_cells
 

@@ -5,8 +5,6 @@ Python in the browser.
 """
 
 import json
-import subprocess
-import sys
 from urllib.parse import quote
 
 import pytest
@@ -15,59 +13,16 @@ from gpipe_edu.puzzles.share import share
 from tests.browser import chrome
 from tests.puzzles.solutions import solved
 from tests.website.conftest import ROOT, handed_out
+from tests.website.stand_in import Host, pages_of_a_reader
 from website import in_page, pages
 
-SERVES = """
-import sys
-sys.path[:0] = [sys.argv[1], sys.argv[2]]
-import host
-for request in sys.stdin:
-    print(host.call(request), flush=True)
-"""
-STAND_IN = """
-window.up = new Promise((done) => (window.startPython = done));
-window.Worker = class {
-  postMessage(message) {
-    this.queue = (this.queue ?? window.up).then(async () => {
-      if (message.start) return this.onmessage({ data: { ready: 0.1 } });
-      this.onmessage({ data: { number: message.number, answer: await window.askPython(message.request) } });
-    });
-  }
-};
-"""
 FIRST = "F0@0 F0@1 F0@2 B0@2 B0@1 B0@0"
 """The first level's only solution."""
 
 
-class Host:
-    """CPython with the page's own host.py: `ask(call, **arguments)` is what a page asks, `answer` takes its JSON."""
-
-    def __init__(self, home):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVES, str(in_page.HERE / "live"), str(ROOT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={"GPIPE_EDU_HOME": str(home), "PATH": ""},
-        )
-
-    def answer(self, request):
-        self.process.stdin.write(request + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline()
-
-    def ask(self, call, **given):
-        return json.loads(self.answer(json.dumps({"call": call, "with": given})))
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(20)
-        self.process.stdout.close()
-
-
 @pytest.fixture
 def host(tmp_path):
-    one = Host(tmp_path / "home")
+    one = Host(tmp_path)
     yield one
     one.close()
 
@@ -77,7 +32,8 @@ def test_a_move_is_answered_and_what_is_solved_is_given_to_the_page(host):
 
     def do(text):
         told = host.ask("message", widget=opened["widget"], content={"do": "type", "with": {"text": text}, "serial": 7})
-        return json.loads(told["value"]["changed"]["answer"]), told.get("kept", "")
+        (event,) = host.events
+        return json.loads(event["changed"]["answer"]), told.get("kept", "")
 
     refused, _ = do("B0@1")
     assert (refused["accepted"], refused["serial"]) == (False, 7)
@@ -117,19 +73,7 @@ def address(folder):
 @pytest.fixture
 def open_page(new_context, address, host):
     """`open_page(name, mark)`: one page after another of the same reader; `startPython()` is when Python comes up."""
-    with chrome.pages(new_context) as open_one:
-        first = open_one()
-        first.context.add_init_script(STAND_IN)
-        first.context.expose_function("askPython", host.answer)
-
-        def opened(name, mark="", up=True):
-            page = first.context.new_page()
-            page.set_default_timeout(20_000)
-            page.goto(f"{address}{name}{mark}")
-            if up:
-                page.evaluate("startPython()")
-            return page
-
+    with pages_of_a_reader(new_context, address, host.answer) as opened:
         yield opened
 
 

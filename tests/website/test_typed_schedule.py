@@ -12,7 +12,8 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.schedule.recipes import RECIPES, form_of
 from tests.browser import chrome
-from tests.website.test_in_page import STAND_IN, address, folder, host  # noqa: F401 (fixtures)
+from tests.website.stand_in import WORKER
+from tests.website.test_in_page import address, folder, host  # noqa: F401 (fixtures)
 from website.in_page import ROWS
 from website.live.typed_schedule import COSTS, MOST_OPS
 
@@ -212,7 +213,7 @@ def open_box(new_context, address, host):  # noqa: F811
                 page.asked.append(json.loads(request))
                 return host.answer(request)
 
-            page.context.add_init_script(STAND_IN)
+            page.context.add_init_script(WORKER)
             page.context.expose_function("askPython", answer)
             page.goto(f"{address}{name}{mark}")
             if up:
