@@ -40,9 +40,10 @@ def write_assets(folder: Path, height: str) -> None:
     """Scripts and styles of both. height: the script with which a page in a frame says how high it is."""
     (folder / "worker.js").write_text(_text("worker.js"), encoding="utf-8")
     app = f"const createPuzzle = (() => {{\n{script('puzzle_app.js')}\nreturn createPuzzle;\n}})();"
-    _plain(folder / "puzzle.js", app, _text("python.js"), _text("puzzle.js"), height)
+    python = [_text("merge.js"), _text("python.js")]
+    _plain(folder / "puzzle.js", app, *python, _text("puzzle.js"), height)
     chart = f"const createApp = (() => {{\n{script('app.js')}\nreturn createApp;\n}})();"
-    _plain(folder / "box.js", chart, _text("box_link.js"), _text("python.js"), _text("box.js"))
+    _plain(folder / "box.js", chart, _text("box_link.js"), *python, _text("box.js"))
     (folder / "chart.css").write_text(style(), encoding="utf-8")
     (folder / "puzzle.css").write_text(style() + asset("puzzle.css"), encoding="utf-8")
 

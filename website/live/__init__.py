@@ -5,6 +5,7 @@ host.py            what may be called, with words and plain data in both directi
 typed_schedule.py  what the box's schedule does, with costs of one's own and beside another one
 anywidget.py       what the package's widgets need of anywidget, on traitlets alone
 python.js          the page's half: starts the worker, asks it, keeps the learner's file
+merge.js           two tabs' copies of the learner's file as one
 puzzle.js          the puzzle's page
 box.js             a schedule that one types, judged at each keystroke
 box_link.js        its state as an address

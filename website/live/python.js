@@ -1,5 +1,7 @@
 // The page's half of Python: a worker that is started when it is first needed, and asked one thing after another.
 
+import { merge } from "./merge.js";
+
 /** About the page: where Pyodide lies ("" where the site has none), and the Python files beside it. */
 const PYTHON = JSON.parse(document.getElementById("python").textContent);
 const STORE = "gpipe_edu progress";
@@ -16,6 +18,7 @@ export function announce(words) {
 export function createPython() {
   let worker = null;
   let number = 0;
+  let file = ""; // the learner's file as Python has it: answers come in the order of what was asked
   const waiting = new Map();
 
   function hear({ data }) {
@@ -23,13 +26,27 @@ export function createPython() {
     if (data.ready !== undefined) document.documentElement.dataset.python = data.ready.toFixed(2);
     if (data.failed) fail(data.failed);
     if (data.number === undefined) return;
-    const { done, refuse } = waiting.get(data.number);
+    const { done, refuse, call } = waiting.get(data.number);
     waiting.delete(data.number);
     if (!waiting.size) announce("");
     const { value, error, kept } = JSON.parse(data.answer);
-    if (kept !== undefined) keep(kept);
+    if (kept !== undefined) {
+      if (call !== "keep") share(kept);
+      file = kept;
+    }
     if (error) refuse(new Error(error));
     else done(value);
+  }
+
+  /** Python has changed the file; another tab may have done so, too, since this one's Python was given it. */
+  function share(text) {
+    const merged = merge(text, kept(), file);
+    keep(merged);
+    if (merged !== text) give(merged);
+  }
+
+  function give(text) {
+    ask("keep", { text }).catch((error) => announce(error.message));
   }
 
   function fail(why) {
@@ -45,8 +62,8 @@ export function createPython() {
     worker.onmessage = hear;
     worker.onerror = (event) => fail(event.message || "its files are not there");
     worker.postMessage({ start: new URL(PYTHON.folder, document.baseURI).href, scripts: PYTHON.scripts });
-    if (kept()) ask("keep", { text: kept() });
-    addEventListener("storage", ({ key, newValue }) => key === STORE && newValue && ask("keep", { text: newValue }));
+    if (kept()) give(kept());
+    addEventListener("storage", ({ key, newValue }) => key === STORE && newValue && give(newValue));
   }
 
   /** A promise of what Python gives back; packages: what has to be loaded for it. Calls are kept until Python is up. */
@@ -55,7 +72,7 @@ export function createPython() {
     return new Promise((done, refuse) => {
       if (!worker) return refuse(new Error(PYTHON.folder ? NEEDS_A_SERVER : WITHOUT_PYTHON));
       number += 1;
-      waiting.set(number, { done, refuse });
+      waiting.set(number, { done, refuse, call });
       worker.postMessage({ number, packages, request: JSON.stringify({ call, with: given }) });
     });
   }
