@@ -31,11 +31,14 @@ export function createPython({ hear = () => {}, first } = {}) {
     if (data.failed) fail(data.failed);
     if (data.event) happened(JSON.parse(data.event));
     if (data.number === undefined) return;
-    const { done, refuse } = waiting.get(data.number);
+    const { done, refuse, call } = waiting.get(data.number);
     waiting.delete(data.number);
     if (!waiting.size) announce("");
     const { value, error, kept } = JSON.parse(data.answer);
-    if (kept !== undefined) keep(kept);
+    if (kept !== undefined) {
+      if (call !== "keep") share(kept);
+      file = kept;
+    }
     if (error) refuse(new Error(error));
     else done(value);
   }
