@@ -1,7 +1,6 @@
 """Two tabs with the puzzle: what is solved in either is solved in both, whichever Python answers first."""
 
 import json
-import re
 from itertools import product
 
 import pytest
@@ -9,7 +8,8 @@ import pytest
 import gpipe_edu as ge
 from tests.browser import chrome
 from tests.puzzles.solutions import solved
-from tests.website.test_in_page import FIRST, STAND_IN, Host, address, folder, says  # noqa: F401 (fixtures)
+from tests.website.stand_in import WORKER, Host
+from tests.website.test_in_page import FIRST, address, folder, says  # noqa: F401 (fixtures)
 from website.in_page import HERE
 
 LIVE = HERE / "live"
@@ -68,16 +68,6 @@ def test_what_cannot_be_read_takes_nothing_away(merge, theirs):
         assert merge.page.evaluate("(all) => merge(...all)", [mine, theirs, before]) == mine
 
 
-@pytest.mark.parametrize(
-    "parts", [["box_link.js", "merge.js", "python.js", "box.js"], ["merge.js", "python.js", "puzzle.js"]]
-)
-def test_modules_that_become_one_script_have_no_name_in_common(parts):
-    text = "\n".join((LIVE / part).read_text() for part in parts)
-    names = re.findall(r"^(?:export )?(?:async )?(?:function|const|let) (\w+)", text, re.MULTILINE)
-    assert len(names) > 15
-    assert len(names) == len(set(names))
-
-
 class Tab:
     """A tab with a Python of its own, whose answers can be held back."""
 
@@ -114,12 +104,23 @@ class Tab:
 
     def kept(self, section="puzzle"):
         """What the browser has as solved."""
-        return set(json.loads(self.page.evaluate("localStorage.getItem('gpipe_edu progress')")).get(section, {}))
+        return set(json.loads(self.page.evaluate(KEPT)).get(section, {}))
 
     def unfinished(self):
         """The levels of which it has a board."""
         return self.kept("puzzle_boards")
 
+
+KEPT = """() => new Promise((done) => {
+  const request = indexedDB.open("JupyterLite Storage - /gpipe_edu/lab/");
+  request.onsuccess = () => {
+    const reading = request.result.transaction("files").objectStore("files").get("gpipe_edu/progress.json");
+    reading.onsuccess = () => {
+      request.result.close();
+      done(reading.result.content);
+    };
+  };
+})"""
 
 HOLD = """() => {
   const ask = window.askPython;
@@ -132,10 +133,12 @@ HOLD = """() => {
 def tabs(new_context, address, tmp_path):  # noqa: F811
     """Two tabs of one reader, on the first and on the second level."""
     homes = [tmp_path / "one", tmp_path / "two"]
+    for home in homes:
+        home.mkdir()
     hosts = [Host(home) for home in homes]
     with chrome.pages(new_context) as open_one:
         context = open_one().context
-        context.add_init_script(STAND_IN)
+        context.add_init_script(WORKER)
         both = [Tab(context.new_page(), host, home) for host, home in zip(hosts, homes, strict=True)]
         for tab, level in zip(both, ("first-dependency", "pipelining"), strict=True):
             tab.open(address, level)

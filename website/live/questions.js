@@ -4,13 +4,22 @@ import { render } from "../../gpipe_edu/course/predictions/js/prediction.js";
 
 const SECTION = "predictions"; // of the learner's file
 
-/** tell(sections): what the learner's file holds after an answer. */
+/** tell(text): the learner's file after an answer. */
 export async function answerQuestions(store, tell) {
   const questions = [...document.querySelectorAll("script.ask")].map((script) => ask(script, store, tell));
   showTarget();
   addEventListener("hashchange", showTarget);
-  const kept = (await store.read())[SECTION] ?? {};
+  const kept = read(await store.read())[SECTION] ?? {};
   for (const question of questions) question.recall(kept);
+}
+
+/** The sections of the learner's file, by name; none of one that cannot be read. */
+function read(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
 }
 
 function ask(script, store, tell) {
@@ -35,8 +44,10 @@ function ask(script, store, tell) {
     off() {},
     async send({ commit }) {
       const kept = await answer("given", commit);
-      const sections = await store.read();
-      tell(await store.keep({ ...sections, [SECTION]: { ...sections[SECTION], [asked.key]: kept } }));
+      const before = await store.read();
+      const sections = read(before);
+      sections[SECTION] = { ...sections[SECTION], [asked.key]: kept };
+      tell(await store.keep(`${JSON.stringify(sections, null, 2)}\n`, before));
     },
   };
   const place = document.createElement("div");
