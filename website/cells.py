@@ -13,7 +13,7 @@ from nbconvert.filters import ansi2html
 
 from . import markdown
 
-_CHECK = re.compile(r'^check\("[^"]+", (\w+)')
+_CHECK = re.compile(r'^check\("([^"]+)", (\w+)')
 _HINT = re.compile(r"^# hint\(", re.MULTILINE)
 
 
@@ -51,29 +51,31 @@ def _split_at_heading(source: str) -> tuple[str, str]:
     return source, ""
 
 
-def _checked_by(cell: Any, notebook: Any) -> str:
-    """The cell that checks what is defined in this one; "" for most."""
+def _checked_by(cell: Any, notebook: Any) -> tuple[str, str]:
+    """The cell that checks what is defined in this one, and the exercise it is an answer to; "" and "" for most."""
     for each in notebook.cells:
         found = each.cell_type == "code" and _CHECK.match(each.source)
-        if found and re.search(rf"^(def|class) {found[1]}\b", cell.source, re.MULTILINE):
-            return str(each.id)
-    return ""
+        if found and re.search(rf"^(def|class) {found[2]}\b", cell.source, re.MULTILINE):
+            return str(each.id), found[1]
+    return "", ""
 
 
-def _code(cell: Any, number: int, checked_by: str, at: str, pages: dict[str, str]) -> str:
+def _code(cell: Any, number: int, checked_by: tuple[str, str], at: str, pages: dict[str, str]) -> str:
+    check, exercise = checked_by
     outputs = "".join(_output(output, at, pages) for output in cell.outputs)
     needs = cell.metadata.get("needs_pytorch", False)
     tools = [_NEEDS_PYTORCH] if needs else [_button("run", "Run"), _button("edit", "Edit")]
-    if checked_by:
+    if check and not needs:
         tools.append(_button("check", "Check"))
     if _HINT.search(cell.source):
         tools.append(_button("hint", "Hint"))
     tools += [_button("back", "Take back", hidden=True), _button("above", "Run all above, then this", hidden=True)]
     return (
-        f'<section class="cell" data-cell="{escape(cell.id)}" data-check="{escape(checked_by)}"'
+        f'<section class="cell" data-cell="{escape(cell.id)}" data-check="{check}" data-exercise="{exercise}"'
         f'{" data-needs=pytorch" if needs else ""} aria-label="Cell {number}">{markdown.code(cell.source)}'
         f'<div class="tools"><span class="number">{number}</span>{"".join(tools)}'
-        f'<span class="stands" role="status"></span></div><div class="outputs">{outputs}</div></section>'
+        f'<span class="stands" role="status"></span><span class="solved" hidden>\u2713 solved</span></div>'
+        f'<div class="outputs">{outputs}</div></section>'
     )
 
 

@@ -73,7 +73,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         page = live.read_text(encoding="utf-8")
         if height not in page:
             live.write_text(page.replace("</body>", height + "</body>"), encoding="utf-8")
-    _assets(out / "assets", found)
+    write_scripts(out / "assets", found)
     _copy_what_is_linked(root, out, [out / page for page in pages.values()])
 
 
@@ -163,7 +163,7 @@ def _bare(text: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 
-def _assets(folder: Path, found: list[Any]) -> None:
+def write_scripts(folder: Path, found: list[Any]) -> None:
     """Write the scripts, which are plain ones: a browser loads no modules from a page opened by double click."""
     shutil.copy(HERE / "assets" / "site.js", folder)
     sheets = (_text("assets/site.css"), Prediction._css, _text("assets/dark.css"))

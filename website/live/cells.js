@@ -4,6 +4,7 @@ import { createEditor } from "./editor.js";
 import { createOutputs } from "./outputs.js";
 import { announce, createPython, keep, kept, startWhenIdle, store } from "./python.js";
 import { answerQuestions } from "./questions.js";
+import { readSections } from "./store.js";
 import { createWidgets } from "./widgets.js";
 
 const PAGE = document.body.dataset.page;
@@ -67,6 +68,7 @@ function createCell(section, index) {
 
     /** Whether it ran to its end. code: instead of what is in it. */
     async run(code = text) {
+      if (cell.needsPyTorch) return false;
       runs += 1;
       const mine = runs;
       stopped = false;
@@ -88,6 +90,7 @@ function createCell(section, index) {
     },
 
     edit() {
+      if (cell.needsPyTorch) return;
       if (!editor) {
         const box = document.createElement("div");
         box.className = "editor";
@@ -153,7 +156,14 @@ async function runUpTo(index) {
 async function check(index, checking) {
   const judge = cells.find((cell) => cell.name === checking);
   if (await runUpTo(index)) await judge.run();
+  markSolved(await store.read());
   judge.section.querySelector(".outputs").scrollIntoView({ block: "nearest" });
+}
+
+/** What the learner's file says of the exercises of this page. */
+function markSolved(text) {
+  const kept = readSections(text).exercises ?? {};
+  for (const { section } of cells) section.querySelector(".solved").hidden = !kept[section.dataset.exercise]?.passed;
 }
 
 function showRunning() {
@@ -170,9 +180,12 @@ bar.querySelector("button").addEventListener("click", ({ target }) => {
   python.startAnew();
   for (const cell of cells) cell.stand("");
   stopped = true; // until another cell is run
+  bar.hidden = false;
   bar.querySelector("span").textContent = "Stopped. Python was started anew: what cells had defined is gone.";
   target.hidden = true;
 });
 answerQuestions(store, python.tell);
+store.read().then(markSolved);
+store.watch(markSolved);
 startWhenIdle(python.start);
 document.addEventListener("focusin", ({ target }) => target.closest("section.cell") && python.start());

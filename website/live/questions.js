@@ -1,6 +1,7 @@
 // The predictions of a page: it answers them itself, before Python is up and without it.
 
 import { render } from "../../gpipe_edu/course/predictions/js/prediction.js";
+import { readSections } from "./store.js";
 
 const SECTION = "predictions"; // of the learner's file
 
@@ -9,19 +10,9 @@ export async function answerQuestions(store, tell) {
   const questions = [...document.querySelectorAll("script.ask")].map((script) => ask(script, store, tell));
   showTarget();
   addEventListener("hashchange", showTarget);
-  const kept = read(await store.read())[SECTION] ?? {};
+  const kept = readSections(await store.read())[SECTION] ?? {};
   for (const question of questions) question.recall(kept);
 }
-
-/** The sections of the learner's file, by name; none of one that cannot be read. */
-function read(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return {};
-  }
-}
-
 function ask(script, store, tell) {
   const asked = JSON.parse(script.textContent);
   const state = { kind: asked.kind, question: asked.question, asked: asked.asked, outcome: {} };
@@ -45,7 +36,7 @@ function ask(script, store, tell) {
     async send({ commit }) {
       const kept = await answer("given", commit);
       const before = await store.read();
-      const sections = read(before);
+      const sections = readSections(before);
       sections[SECTION] = { ...sections[SECTION], [asked.key]: kept };
       tell(await store.keep(`${JSON.stringify(sections, null, 2)}\n`, before));
     },

@@ -60,6 +60,15 @@ export function createStore(lab) {
   return { read, keep, watch };
 }
 
+/** The sections of the file, by name; none of one that cannot be read. */
+export function readSections(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
 const FOLDER = { name: "gpipe_edu", path: "gpipe_edu", type: "directory", format: "json", mimetype: "", content: null, size: 0 };
 const RECORD = { name: "progress.json", path: FILE, type: "file", format: "text", mimetype: "application/json" };
 
