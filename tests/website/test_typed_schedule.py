@@ -317,7 +317,7 @@ def test_a_recipe_fills_the_box_and_a_step_back_brings_back_what_stood_there(ope
     for name, value in (("K", "3"), ("M", "6"), ("V", "3")):
         page.fill(f"[name={name}]", value)
     assert page.inner_text("#refused") == ""
-    page.click("text=Fill the box")
+    page.click("#recipe button")
     made = ge.interleaved(3, 6, 3)
     says(page, said_of(ge.simulate(made)))
     assert page.input_value("#rows") == str(made)
@@ -449,7 +449,7 @@ def test_a_page_without_python_says_so(open_box):
     page = open_box(name="index.html", up=False)
     page.fill("#rows", TWO)
     page.wait_for_selector("#state:has-text('This site was built without Python')")
-    page.click("text=Fill the box")
+    page.click("#recipe button")
     assert page.problems == []
 
 
