@@ -446,6 +446,24 @@ def test_what_is_typed_while_python_is_busy_is_one_question_more(open_box):
     assert asked == ["F", "F0 F1 B0 B1"], "what stood there when Python was asked first, and what stands there now"
 
 
+def test_a_state_that_is_left_before_python_answers_is_not_shown_after_all(open_box):
+    page = open_box("#s=" + quote(TWO), up=False)
+    page.evaluate("location.hash = ''")
+    says(page, said_of(ge.simulate(ge.Schedule.parse(ROWS))))
+    page.evaluate("startPython()")
+    page.wait_for_timeout(500)
+    assert page.inner_text("#says") == said_of(ge.simulate(ge.Schedule.parse(ROWS)))
+    assert page.input_value("#rows") == ROWS
+
+
+def test_what_is_kept_before_python_is_up_is_known_at_once(open_box):
+    page = open_box(up=False)
+    page.click("#keep")
+    assert page.inner_text("#keep") == "Stop comparing"
+    page.evaluate("location.hash = '#s=F0%20B0'")
+    page.wait_for_selector("#keep:has-text('Keep to compare')")
+
+
 def test_a_page_without_python_says_so(open_box):
     page = open_box(name="index.html", up=False)
     page.fill("#rows", TWO)

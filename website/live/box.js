@@ -52,8 +52,14 @@ function state() {
 function fill(next) {
   rows.value = next.rows;
   for (const input of inputs) input.value = next.costs[input.dataset.cost];
-  compared = next.kept;
+  compare(next.kept);
   stretch();
+}
+
+function compare(other) {
+  compared = other;
+  keeper.textContent = compared ? "Stop comparing" : "Keep to compare";
+  keeper.setAttribute("aria-pressed", String(Boolean(compared)));
 }
 
 function stretch() {
@@ -69,8 +75,6 @@ function show(value) {
   }
   chart.classList.toggle("old", !value.chart); // the last chart stays, and the sentence says what is wrong
   if (value.kinds) offerCosts(value.kinds);
-  keeper.textContent = compared ? "Stop comparing" : "Keep to compare";
-  keeper.setAttribute("aria-pressed", String(Boolean(compared)));
 }
 
 /** The costs of the ops that are there; R is part of what C takes. */
@@ -153,7 +157,7 @@ recipe.addEventListener("submit", (event) => {
 keeper.addEventListener("click", () => {
   const { rows: now, costs: times } = state();
   if (!compared && chart.classList.contains("old")) return announce("What stands in the box cannot be drawn, so there is nothing to keep.");
-  compared = compared ? null : { rows: now, costs: times };
+  compare(compared ? null : { rows: now, costs: times });
   changed();
 });
 copy.addEventListener("click", () => {
