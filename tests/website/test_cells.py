@@ -234,7 +234,7 @@ class TestAWidget:
         (event,) = host.events
         trace = base64.b64decode(event["buffers"][0])
         assert json.loads(trace)["traceEvents"]
-        content = {"open": "mine.json", "beside": True, "number": 1}
+        content = {"open": "mine.json", "beside": [], "number": 1}
         host.ask("message", widget=number, content=content, buffers=event["buffers"])
         assert host.events[0]["said"]["opened"]["number"] == 1
 
@@ -359,7 +359,7 @@ class TestThePage:
     def test_takes_keys_and_leaves_by_tab_behind_escape(self, open_page):
         lesson = open_page()
         page = lesson.page
-        lesson.cell("first").locator("pre.code").focus()
+        lesson.cell("first").locator("[data-do=edit]").focus()
         page.keyboard.press("Enter")
         page.keyboard.press("Control+End")
         page.keyboard.insert_text("0")
@@ -396,7 +396,7 @@ class TestThePage:
         lesson.page.click("#running button")
         said = "Stopped. Python was started anew: what cells had defined is gone."
         lesson.page.wait_for_selector(f"#running:has-text('{said}')")
-        lesson.stands("first", "")
+        assert lesson.cell("first").locator(".stands").inner_text() == ""
         assert not lesson.page.locator("#running button").is_visible()
         lesson.page.evaluate("startPython()")
         lesson.do("first", "run")

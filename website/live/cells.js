@@ -130,12 +130,6 @@ function createCell(section, index) {
   };
   section.querySelector(".tools").addEventListener("click", ({ target }) => actions[target.dataset.do]?.());
   pre.addEventListener("click", () => getSelection().isCollapsed && cell.edit());
-  pre.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && event.shiftKey) actions.run();
-    else if (event.key === "Enter") cell.edit();
-    else return;
-    event.preventDefault();
-  });
   if (text !== given) {
     pre.textContent = text;
     back.hidden = false;
