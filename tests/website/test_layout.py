@@ -36,7 +36,7 @@ def test_nothing_moves_while_a_page_loads_and_is_scrolled(address, open_page, na
     page.add_init_script(COUNT)
     page.goto(f"{address}{name}")
     page.wait_for_load_state("networkidle")
-    for _ in range(12):
+    for _ in range(16):
         page.evaluate("scrollBy({ top: innerHeight * 0.8, behavior: 'instant' })")
         page.wait_for_timeout(200)
     moved = page.evaluate("shifted")

@@ -222,7 +222,7 @@ def test_a_bar_is_dragged_and_judged(site, open_page):
     page.keyboard.press("ArrowRight")
     form.locator("button").click()
     form.locator(".ge-prediction-words", has_text="You said 8. It is 21.").wait_for()
-    assert form.locator("h4").inner_text() == "✗ Not so"
+    assert form.locator(".ge-prediction-title").inner_text() == "✗ Not so"
 
 
 @pytest.mark.parametrize("name", ["index", "notebooks/03_scheduling", "explorer", "puzzle"])
