@@ -18,7 +18,7 @@ from gpipe_edu.view.gantt.assets import asset, style
 from gpipe_edu.view.puzzle.widget import Puzzle
 
 from .bundle import bundle
-from .live.host import schedule
+from .live.typed_schedule import COSTS, judge, offer
 
 HERE = Path(__file__).parent
 PYODIDE = "lab/static/pyodide/"
@@ -37,7 +37,9 @@ def puzzle(with_python: bool) -> str:
 
 def box(with_python: bool) -> str:
     """The box for a schedule of one's own, with its chart."""
-    return _filled("box.html", with_python, first=_inside({"rows": ROWS, "value": schedule(ROWS)}))
+    return _filled(
+        "box.html", with_python, first=_inside({"rows": ROWS, "offer": offer(), "value": judge(ROWS, COSTS)})
+    )
 
 
 def notebook(body: str, up: str, with_python: bool) -> str:
@@ -51,6 +53,7 @@ def write_assets(folder: Path) -> None:
     files = {f"website/live/{path.name}": path.read_text(encoding="utf-8") for path in (HERE / "live").glob("*.py")}
     (folder / "python.json").write_text(json.dumps({"website/__init__.py": "", **files}), encoding="utf-8")
     bundle([HERE / "live" / name for name in ("puzzle.js", "box.js", "cells.js")], folder)
+    (folder / "chart.css").write_text(style(), encoding="utf-8")
     (folder / "puzzle.css").write_text(style() + asset("puzzle.css"), encoding="utf-8")
 
 

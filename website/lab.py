@@ -49,12 +49,10 @@ PLOTS = "gpipe_edu.view"
 MEGABYTES, MEGABYTES_OF_PLOTS = 24, 13
 """What a first visit fetches until Python is ready, and what the first plot adds, as pages tell it."""
 
-_NUMPY_ALONE = re.compile(r"notebooks/(0[01235]|09|11|13|schedule)|exercises/exercise_0[126789]")
 
-
-def runs_in_a_browser(name: str) -> bool:
-    """Whether a notebook, such as "notebooks/00_start_here.ipynb", needs no PyTorch."""
-    return _NUMPY_ALONE.match(name) is not None
+def needs_pytorch(notebook: Any) -> bool:
+    """Whether some cell of it does."""
+    return any(re.search(r"\btorch\b", cell.source) for cell in notebook.cells if cell.cell_type == "code")
 
 
 def build(root: Path, out: Path, work: Path) -> None:
@@ -77,7 +75,7 @@ def _contents(root: Path, folder: Path) -> None:
             notebook = nbformat.read(path, as_version=4)
             name = f"{part}/{path.name}"
             notebook.metadata.kernelspec = {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
-            if not runs_in_a_browser(name):
+            if needs_pytorch(notebook):
                 notebook.cells.insert(0, _needs_pytorch(name))
             nbformat.write(notebook, folder / name)
     shutil.copytree(root / "docs", folder / "docs")
@@ -86,8 +84,8 @@ def _contents(root: Path, folder: Path) -> None:
 def _needs_pytorch(name: str) -> Any:
     page = f"../../{name.removesuffix('.ipynb')}.html"
     text = (
-        "> **This one needs PyTorch**, which does not run in a browser. "
-        f'<a href="{page}" target="_top">Read it with its outputs</a>, or run it on your machine with `make lab`.'
+        "> **Some cells need PyTorch**, which does not run in a browser. "
+        f'<a href="{page}" target="_top">See what they show</a>, or run all of it on your machine with `make lab`.'
     )
     return nbformat.v4.new_markdown_cell(text, id="needs-pytorch")
 

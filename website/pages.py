@@ -19,7 +19,7 @@ from gpipe_edu.view.svg import render
 from . import cells, in_page, markdown, reader_cells, still_charts
 from .bundle import bundle
 from .executed import execute
-from .lab import MEGABYTES, MEGABYTES_OF_PLOTS, runs_in_a_browser
+from .lab import MEGABYTES, MEGABYTES_OF_PLOTS
 
 HERE = Path(__file__).parent
 PICTURE = re.compile(r'<img src="docs/pictures/gpipe.svg"[^>]*>')
@@ -42,22 +42,22 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             continue
         print(f"page {pages[at]}", flush=True)
         up = "../" * pages[at].count("/")
-        lab = up + LAB.format(name=at) if with_lab and at in notebooks and runs_in_a_browser(at) else ""
+        banner = ""
         if at in notebooks:
             with still_charts.for_a_page():
                 notebook = execute(root, root / at, out / "live")
             reader_cells.leave_out(notebook)
+            banner = _banner(notebook, up + LAB.format(name=at) if with_lab else "")
             still_charts.put_inline(notebook)
             body = in_page.notebook(cells.html(notebook, at, pages), up, with_lab)
         else:
             body = markdown.html((root / at).read_text(encoding="utf-8"), at, pages)
             body = f'<section class="text">{body}</section>'
         title = _title(body)
-        banner = _banner(at, lab, at in notebooks)
         if at == "README.md":
             there = LAB.format(name="notebooks/00_start_here.ipynb")
-            start = f'<a class="button quiet" href="{there}" target="lab">Run lesson 00 in your browser</a>'
-            banner, body = "", body.replace("</h1>", "</h1>" + front.format(lab=start if with_lab else "") + box, 1)
+            start = f'<a class="button quiet" href="{there}" target="lab">Open lesson 00 in JupyterLab</a>'
+            body = body.replace("</h1>", "</h1>" + front.format(lab=start if with_lab else "") + box, 1)
             body = PICTURE.sub(render(ge.simulate(ge.gpipe(4, 8)), theme=PAGE), body)
         follows = _next(at, notebooks, pages)
         text = template.format(title=escape(title), up=up, page=Path(at).stem, banner=banner, body=body, next=follows)
@@ -69,7 +69,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     in_page.write_assets(out / "assets")
     for live in (out / "live").glob("*.html"):
         live.write_text(_in_a_frame(live.read_text(encoding="utf-8")), encoding="utf-8")
-    _assets(out / "assets", found)
+    write_scripts(out / "assets", found)
     _copy_what_is_linked(root, out, [out / page for page in pages.values()])
 
 
@@ -123,18 +123,19 @@ def _title(body: str) -> str:
     return unescape(re.sub(r"<[^>]+>", "", found[1])) if found else "gpipe_edu"
 
 
-def _banner(at: str, lab: str, notebook: bool) -> str:
-    if not notebook:
-        return ""
-    if lab:
+def _banner(notebook: Any, lab: str) -> str:
+    """What a page's reader can do with it. lab: where the lab has it, "" without a lab."""
+    if not lab:
         return (
-            f'<div class="banner"><a class="button" href="{lab}" target="lab">Open it in JupyterLab</a> '
-            f"<span>In a tab of its own, nothing to install: {MEGABYTES} MB at the first visit, {MEGABYTES_OF_PLOTS} "
-            "more with the first plot.</span></div>"
+            '<p class="banner">Charts and questions work here. To run all of it, open the notebook on your machine: '
+            "<code>make lab</code>.</p>"
         )
+    recorded = any(cell.metadata.get("needs_pytorch") for cell in notebook.cells)
+    what = "Cells run on this page; those that need PyTorch are recorded" if recorded else "Cells run on this page"
     return (
-        '<p class="banner">Charts and questions work here. To run all of it, open the notebook on your machine: '
-        "<code>make lab</code>.</p>"
+        f'<div class="banner"><span>{what}: press <b>Run</b>, change them, run them again.</span> '
+        f'<a class="button quiet" href="{lab}" target="lab" title="{MEGABYTES} MB at the first visit, '
+        f'{MEGABYTES_OF_PLOTS} more with the first plot">Open it in JupyterLab</a></div>'
     )
 
 
@@ -167,7 +168,7 @@ def _bare(text: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 
-def _assets(folder: Path, found: list[Any]) -> None:
+def write_scripts(folder: Path, found: list[Any]) -> None:
     """Write the scripts, which are plain ones: a browser loads no modules from a page opened by double click."""
     shutil.copy(HERE / "assets" / "site.js", folder)
     sheets = (_text("assets/site.css"), Prediction._css, _text("assets/dark.css"))

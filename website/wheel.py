@@ -7,8 +7,7 @@ from pathlib import Path
 
 import gpipe_edu
 
-LEFT_OUT = ("data/austen.txt", "py.typed")
-"""The novel is for a lesson that needs PyTorch, which does not run in a browser."""
+LEFT_OUT = "py.typed"
 
 
 def build(root: Path, folder: Path) -> Path:

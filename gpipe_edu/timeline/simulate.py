@@ -46,13 +46,22 @@ def replay(
 
     Raises ScheduleError if the schedule cannot run.
     """
-    device_of_stage = check_schedule(schedule).device_of_stage
+    spans, messages = run(check_schedule(schedule), duration, send, link)
+    return Timeline(spans, schedule.devices, name=schedule.name, source=source, unit=unit, send=send, messages=messages)
+
+
+def run(
+    schedule: Schedule, duration: Callable[[Op], float], send: float = 0, link: float = 0
+) -> tuple[list[Span], list[Message]]:
+    """When every op runs and every message is on its link; of a schedule that comes to a standstill, what runs."""
+    device_of_stage = schedule.device_of_stage
     free = [0.0] * schedule.devices
     ended: dict[Op, float] = {}
     goals = _goals(schedule) if link else {}
     arrived: dict[Op, float] = {}
     idle_from: dict[tuple[int, int], float] = {}  # per link, source and target: when its last message has left it
-    spans, messages = [], []
+    spans: list[Span] = []
+    messages: list[Message] = []
     for device, op, needs in schedule.steps:
         start = free[device]
         for need in needs:
@@ -69,7 +78,7 @@ def replay(
             idle_from[device, goal] = left = on_link + link
             arrived[op] = left + send
             messages.append(Message(op, device, goal, on_link, left, left + send))
-    return Timeline(spans, schedule.devices, name=schedule.name, source=source, unit=unit, send=send, messages=messages)
+    return spans, messages
 
 
 def _goals(schedule: Schedule) -> dict[Op, int]:

@@ -15,7 +15,7 @@ from gpipe_edu.schedule import Op, Problem, Schedule
 from gpipe_edu.schedule.deadlock import circle, links
 
 from .costs import Costs
-from .simulate import DEFAULT
+from .simulate import DEFAULT, run
 from .timeline import Span
 
 _MOST: Final = 8
@@ -62,14 +62,9 @@ def standstill(schedule: Schedule, costs: Costs = DEFAULT) -> Standstill:
     if not problems or not schedule.stages:
         raise ValueError("only a schedule that has ops and cannot run comes to a standstill; simulate one that can")
     table = costs.table(schedule.stages)
-    send, home = costs.send, schedule.device_of_stage
     rows: list[list[Span]] = [[] for _ in schedule.rows]
-    ended: dict[Op, float] = {}
-    for device, op, needs in schedule.steps:
-        free = rows[device][-1].end if rows[device] else 0.0
-        start = max([free, *(ended[need] + send * (home[need.stage] != device) for need in needs)])
-        ended[op] = start + table[op.kind][op.stage]
-        rows[device].append(Span(device, op, start, ended[op]))
+    for span in run(schedule, lambda op: table[op.kind][op.stage], costs.send, costs.link)[0]:
+        rows[span.device].append(span)
     ran = [len(row) for row in rows]
     for device, ops in enumerate(schedule.rows):
         for op in ops[ran[device] :]:

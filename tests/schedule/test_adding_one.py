@@ -58,7 +58,7 @@ def test_the_explorer_draws_as_many_stages_as_there_are():
         == ge.simulate(several(4, 2, 3), ge.Costs(F=[1] * 4 + [3] + [1] * 7, B=[2] * 4 + [6] + [2] * 7)).makespan
     )
     assert wished(widget, schedule="three_each", K=22, serial=1)["error"] == (
-        "K = 22 and V = 3 make 66 stages; the explorer draws up to 64, so choose a smaller K or V"
+        "K = 22 and V = 3 make 66 stages; choose a smaller K or V, for at most 64"
     )
     assert wished(widget, schedule="any_number", K=2, M=3, V=5, serial=2)["error"] is None
     assert widget.timelines == (ge.simulate(several(2, 3, 5)),)

@@ -110,3 +110,15 @@ def test_thousands_of_ops_that_never_run_are_drawn_without_delay():
     rows = [list(reversed(row)) for row in ge.gpipe(4, 500).rows]
     picture = layout(standstill(Schedule(rows)))
     assert len(picture.outlines) == 4000
+
+
+def test_what_has_run_is_timed_as_the_simulation_times_it_links_included():
+    """The forwards run in both; a message that waits for its link is late in both."""
+    costs = ge.Costs(F=1, B=[2, 3], send=0.5, link=1.5)
+    whole = ge.simulate(Schedule.parse("F0 F1 F2 B0 B1 B2\nF0 F1 F2 B0 B1 B2"), costs)
+    still = standstill(Schedule.parse("F0 F1 F2 B0 B1 B2\nF0 F1 F2 B0 B1"), costs)
+    times = {span.op: span for span in whole.spans}
+    forwards = [span for span in still.ran if span.op.kind == "F"]
+    assert len(forwards) == 6
+    assert [times[span.op] for span in forwards] == forwards
+    assert max(span.start for span in forwards) == 1 + 3 * 1.5 + 0.5, "F2@1: its message was the third on the link"

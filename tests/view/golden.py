@@ -10,7 +10,9 @@ from pathlib import Path
 
 import gpipe_edu as ge
 from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.gantt.spec import specs
+from gpipe_edu.view.gantt.stuck_spec import stuck_spec
 from gpipe_edu.view.layout import layout
 from gpipe_edu.view.lettering import label_font, text_width
 from gpipe_edu.view.measures import TimeUnit, ticks
@@ -38,6 +40,7 @@ CASES = {
     "links": (ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(link=1.5, send=0.5)), 1000, True),
     "measured": (_measured(), 960, True),
 }
+STUCK = standstill(ge.Schedule.parse("F0 B0 F1 B1\nF0 F1 B1 B0", name="mine"))
 FONTS = [
     (label, width) for label in ("F0", "F12", "W3", "C107", "I9", "B88") for width in (12, 13, 14.5, 18, 22, 30, 60)
 ]
@@ -50,6 +53,7 @@ def current() -> dict[str, object]:
     """What layout.py makes of all cases."""
     return {
         "cases": {name: _case(*given) for name, given in CASES.items()},
+        "stuck": _stuck(),
         "fonts": [[label, width, label_font(label, width)] for label, width in FONTS],
         "widths": [[text, font, text_width(text, font)] for text, font in (("", 14), ("device 12", 14), ("µs", 13))],
         "ticks": [[longest, most, ticks(longest, most)] for longest, most in TICKS],
@@ -82,6 +86,20 @@ def _case(timeline: Timeline, width: float, memory: bool) -> dict[str, object]:
         "idles": [[idle.x, idle.y + lower, idle.width, idle.height] for idle in picture.idles],
         "strips": [[[x, y + lower] for x, y in strip.points] for strip in picture.strips],
         "flush": [[bar.x, bar.top + lower, bar.bottom + lower, bar.width] for bar in picture.bars],
+    }
+    return {name: _rounded(value) for name, value in case.items()}
+
+
+def _stuck() -> dict[str, object]:
+    """A schedule that cannot run; what has run is a box, what never will an outline."""
+    picture = layout(STUCK)
+    drawn = {(each.op, each.device): each for each in (*picture.outlines, *picture.boxes)}
+    rows = [drawn[span.op, span.device] for device in range(STUCK.devices) for span in STUCK.row(device)]
+    case = {
+        "spec": stuck_spec(STUCK, TimeUnit(1, "")),
+        "width": picture.width,
+        "boxes": [[each.x, each.y - rows[0].y, each.width, each.height] for each in rows],
+        "labels": [each.label for each in rows],
     }
     return {name: _rounded(value) for name, value in case.items()}
 

@@ -28,8 +28,8 @@ def test_the_still_picture_is_as_stored(name):
         assert near(found[part], wanted), f"{part} differs; if that is meant: python -m tests.view.golden"
 
 
-@pytest.mark.parametrize("name", ["fonts", "widths", "ticks", "times"])
-def test_lettering_is_as_stored(name):
+@pytest.mark.parametrize("name", ["stuck", "fonts", "widths", "ticks", "times"])
+def test_what_cannot_run_and_lettering_are_as_stored(name):
     assert near(json.loads(json.dumps(CURRENT[name])), STORED[name])
 
 

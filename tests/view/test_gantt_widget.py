@@ -107,7 +107,7 @@ def test_a_bad_wish_changes_nothing_and_is_answered_in_one_sentence():
     widget = ge.gantt()
     before = widget.timelines
     widget.wish = {"K": 65, "serial": 2}
-    assert drawn(widget) == {"serial": 2, "error": "K is 65; the explorer draws 1 to 64"}
+    assert drawn(widget) == {"serial": 2, "error": "K is 65; choose 1 to 64"}
     assert widget.timelines == before
     assert widget.settings.K == 4
     widget.critical_path = True

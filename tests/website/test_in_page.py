@@ -1,73 +1,28 @@
-"""The puzzle's page and the box: what stands there before Python is up, and what they show of what Python says.
+"""The puzzle's page: what stands there before Python is up, and what it shows of what Python says.
 
-Python is here CPython with the page's own host.py; test_python_in_page.py has Python in the browser.
+test_typed_schedule.py has the box. Python is here CPython with the page's own host.py; test_python_in_page.py has
+Python in the browser.
 """
 
 import json
-import subprocess
-import sys
 from urllib.parse import quote
 
 import pytest
 
-import gpipe_edu as ge
 from gpipe_edu.puzzles.share import share
 from tests.browser import chrome
 from tests.puzzles.solutions import solved
 from tests.website.conftest import ROOT, handed_out
+from tests.website.stand_in import Host, pages_of_a_reader
 from website import in_page, pages
 
-SERVES = """
-import sys
-sys.path[:0] = [sys.argv[1], sys.argv[2]]
-import host
-for request in sys.stdin:
-    print(host.call(request), flush=True)
-"""
-STAND_IN = """
-window.up = new Promise((done) => (window.startPython = done));
-window.Worker = class {
-  postMessage(message) {
-    this.queue = (this.queue ?? window.up).then(async () => {
-      if (message.start) return this.onmessage({ data: { ready: 0.1 } });
-      this.onmessage({ data: { number: message.number, answer: await window.askPython(message.request) } });
-    });
-  }
-};
-"""
 FIRST = "F0@0 F0@1 F0@2 B0@2 B0@1 B0@0"
 """The first level's only solution."""
 
 
-class Host:
-    """CPython with the page's own host.py: `ask(call, **arguments)` is what a page asks, `answer` takes its JSON."""
-
-    def __init__(self, home):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVES, str(in_page.HERE / "live"), str(ROOT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={"GPIPE_EDU_HOME": str(home), "PATH": ""},
-        )
-
-    def answer(self, request):
-        self.process.stdin.write(request + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline()
-
-    def ask(self, call, **given):
-        return json.loads(self.answer(json.dumps({"call": call, "with": given})))
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(20)
-        self.process.stdout.close()
-
-
 @pytest.fixture
 def host(tmp_path):
-    one = Host(tmp_path / "home")
+    one = Host(tmp_path)
     yield one
     one.close()
 
@@ -77,7 +32,8 @@ def test_a_move_is_answered_and_what_is_solved_is_given_to_the_page(host):
 
     def do(text):
         told = host.ask("message", widget=opened["widget"], content={"do": "type", "with": {"text": text}, "serial": 7})
-        return json.loads(told["value"]["changed"]["answer"]), told.get("kept", "")
+        (event,) = host.events
+        return json.loads(event["changed"]["answer"]), told.get("kept", "")
 
     refused, _ = do("B0@1")
     assert (refused["accepted"], refused["serial"]) == (False, 7)
@@ -94,32 +50,7 @@ def test_what_the_page_keeps_is_what_python_goes_on_with(host):
 
 def test_an_error_is_a_sentence_for_the_page(host):
     assert host.ask("puzzle", level="nonsense")["error"].startswith("ValueError: level is 'nonsense'")
-    assert host.ask("schedule", rows=3)["error"].startswith("TypeError: Schedule.parse takes text")
-
-
-@pytest.mark.parametrize("rows", ["F0 B0", str(ge.gpipe(3, 4)), str(ge.zero_bubble(3, 4))])
-def test_a_schedule_that_runs_is_drawn(host, rows):
-    value = host.ask("schedule", rows=rows)["value"]
-    assert not value["stuck"]
-    timeline = ge.simulate(ge.Schedule.parse(rows))
-    assert f"makespan {timeline.makespan:g}, bubble {timeline.bubble_fraction:.1%}" in value["says"]
-    assert all(value["pictures"][theme].startswith("<svg") for theme in ("light", "dark"))
-
-
-@pytest.mark.parametrize("rows", ["F0 B0\nB0 F0", "F0 F0 B0", "F0 B0\nF0"])
-def test_a_schedule_that_hangs_is_told_in_the_doctors_words(host, rows):
-    value = host.ask("schedule", rows=rows)["value"]
-    assert value["stuck"]
-    assert value["says"] == ge.Schedule.parse(rows).problems()[0].message
-    assert value["pictures"]["light"].startswith("<svg")
-
-
-@pytest.mark.parametrize("rows", ["F0 X1", "", "forward"])
-def test_what_is_no_schedule_is_told_and_draws_nothing(host, rows):
-    value = host.ask("schedule", rows=rows)["value"]
-    assert value["stuck"]
-    assert value["says"]
-    assert value["pictures"] == {}
+    assert host.ask("schedule", rows="F0 B0")["error"].startswith("TypeError")
 
 
 @pytest.fixture(scope="module")
@@ -142,19 +73,7 @@ def address(folder):
 @pytest.fixture
 def open_page(new_context, address, host):
     """`open_page(name, mark)`: one page after another of the same reader; `startPython()` is when Python comes up."""
-    with chrome.pages(new_context) as open_one:
-        first = open_one()
-        first.context.add_init_script(STAND_IN)
-        first.context.expose_function("askPython", host.answer)
-
-        def opened(name, mark="", up=True):
-            page = first.context.new_page()
-            page.set_default_timeout(20_000)
-            page.goto(f"{address}{name}{mark}")
-            if up:
-                page.evaluate("startPython()")
-            return page
-
+    with pages_of_a_reader(new_context, address, host.answer) as opened:
         yield opened
 
 
@@ -211,22 +130,6 @@ def test_a_page_without_python_and_one_opened_as_a_file_say_so(open_page, new_co
         page.click('[data-op="F0@0"]')
         page.wait_for_selector("#state:has-text('needs this page from a server')")
         assert page.problems == []
-
-
-def test_each_keystroke_is_judged_and_the_chart_stays_while_it_is_wrong(open_page):
-    page = open_page("explorer.html")
-    assert "It runs: makespan 12, bubble 25.0%" in page.inner_text("#says")
-    first = page.inner_html("#picture")
-    page.fill("#rows", "F0 F1 B0 B1\nB0 F0 F1 B1")
-    page.wait_for_selector("#says.stuck")
-    assert page.inner_text("#says") == ge.Schedule.parse("F0 F1 B0 B1\nB0 F0 F1 B1").problems()[0].message
-    assert page.inner_html("#picture") != first
-    page.fill("#rows", "F0 F1 B0 Z")
-    page.wait_for_selector("#picture.old")
-    page.fill("#rows", "F0 F1 B0 B1\nF0 F1 B0 B1")
-    page.wait_for_selector("#says:not(.stuck)")
-    again = open_page("explorer.html", page.evaluate("location.hash"))
-    assert again.input_value("#rows") == "F0 F1 B0 B1\nF0 F1 B0 B1"
 
 
 def test_neither_page_is_wider_than_a_phone(open_page):

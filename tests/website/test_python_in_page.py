@@ -48,4 +48,15 @@ def test_a_schedule_is_judged_as_it_is_typed(address, open_page):
     page.fill("#rows", "F0 B0\nF0 B0")
     page.wait_for_selector("#says:not(.stuck)")
     TIMES["box: next judgement"] = round(time.monotonic() - began, 3)
+    page.click("#keep")
+    page.wait_for_selector("#keep[aria-pressed=true]")
+    page.fill("[name=K]", "8")
+    page.fill("[name=M]", "32")
+    page.click("#recipe button")
+    page.wait_for_selector(f"#says:has-text('makespan {ge.simulate(ge.gpipe(8, 32)).makespan:g},')")
+    began = time.monotonic()
+    page.fill("[data-cost=F]", "2")
+    page.wait_for_selector(f"#says:has-text('makespan {ge.simulate(ge.gpipe(8, 32), ge.Costs(F=2)).makespan:g},')")
+    TIMES["box: next judgement of 512 ops, beside another"] = round(time.monotonic() - began, 3)
+    assert page.locator("#chart .ge-panel").count() == 2
     assert page.problems == []

@@ -4,12 +4,14 @@ import { createEditor } from "./editor.js";
 import { createOutputs } from "./outputs.js";
 import { announce, createPython, keep, kept, startWhenIdle, store } from "./python.js";
 import { answerQuestions } from "./questions.js";
+import { readSections } from "./store.js";
 import { createWidgets } from "./widgets.js";
 
 const PAGE = document.body.dataset.page;
-const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran", failed: "stopped" };
+const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran", failed: "ended with an error" };
 
 const widgets = createWidgets();
+let stopped = false;
 const python = createPython({ hear, first: "cells" });
 const cells = [...document.querySelectorAll("section.cell[data-cell]")].map(createCell);
 const bar = document.getElementById("running");
@@ -66,8 +68,10 @@ function createCell(section, index) {
 
     /** Whether it ran to its end. code: instead of what is in it. */
     async run(code = text) {
+      if (cell.needsPyTorch) return false;
       runs += 1;
       const mine = runs;
+      stopped = false;
       above.hidden = true;
       cell.stand("waits");
       try {
@@ -86,6 +90,7 @@ function createCell(section, index) {
     },
 
     edit() {
+      if (cell.needsPyTorch) return;
       if (!editor) {
         const box = document.createElement("div");
         box.className = "editor";
@@ -125,12 +130,6 @@ function createCell(section, index) {
   };
   section.querySelector(".tools").addEventListener("click", ({ target }) => actions[target.dataset.do]?.());
   pre.addEventListener("click", () => getSelection().isCollapsed && cell.edit());
-  pre.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && event.shiftKey) actions.run();
-    else if (event.key === "Enter") cell.edit();
-    else return;
-    event.preventDefault();
-  });
   if (text !== given) {
     pre.textContent = text;
     back.hidden = false;
@@ -151,10 +150,18 @@ async function runUpTo(index) {
 async function check(index, checking) {
   const judge = cells.find((cell) => cell.name === checking);
   if (await runUpTo(index)) await judge.run();
+  markSolved(await store.read());
   judge.section.querySelector(".outputs").scrollIntoView({ block: "nearest" });
 }
 
+/** What the learner's file says of the exercises of this page. */
+function markSolved(text) {
+  const kept = readSections(text).exercises ?? {};
+  for (const { section } of cells) section.querySelector(".solved").hidden = !kept[section.dataset.exercise]?.passed;
+}
+
 function showRunning() {
+  if (stopped) return;
   const busy = cells.findIndex((cell) => cell.state === "runs");
   const waiting = cells.filter((cell) => cell.state === "waits").length;
   bar.hidden = busy < 0 && !waiting;
@@ -166,10 +173,13 @@ function showRunning() {
 bar.querySelector("button").addEventListener("click", ({ target }) => {
   python.startAnew();
   for (const cell of cells) cell.stand("");
+  stopped = true; // until another cell is run
   bar.hidden = false;
   bar.querySelector("span").textContent = "Stopped. Python was started anew: what cells had defined is gone.";
   target.hidden = true;
 });
 answerQuestions(store, python.tell);
+store.read().then(markSolved);
+store.watch(markSolved);
 startWhenIdle(python.start);
 document.addEventListener("focusin", ({ target }) => target.closest("section.cell") && python.start());

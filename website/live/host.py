@@ -14,13 +14,10 @@ from typing import Any
 
 import gpipe_edu as ge
 from gpipe_edu import store
-from gpipe_edu.timeline import Timeline
-from gpipe_edu.timeline.stuck_schedule import standstill
-from gpipe_edu.view.layout import layout
-from gpipe_edu.view.svg import paint
 from gpipe_edu.writing import write_whole
 
 from . import page_widgets, wire
+from .typed_schedule import judge, recipe
 
 _FETCHED_LATER = {"matplotlib": re.compile(r"\b(matplotlib|gpipe_edu\.view)\b")}
 """Packages that only some cells need, and what such a cell names."""
@@ -67,24 +64,6 @@ def update(widget: int, state: dict[str, Any]) -> None:
     page_widgets.widgets[widget].update(state)
 
 
-def schedule(rows: str) -> dict[str, Any]:
-    """What a typed schedule does: its picture in both themes, and what is said of it; stuck: it cannot run."""
-    try:
-        typed = ge.Schedule.parse(rows)
-    except ge.ScheduleError as error:
-        return {"says": str(error), "stuck": True, "pictures": {}}
-    problems = typed.problems()
-    if problems and not typed.stages:
-        return {"says": problems[0].message, "stuck": True, "pictures": {}}
-    drawn: Any = standstill(typed) if problems else ge.simulate(typed)
-    pictures = {theme: paint(layout(drawn), theme) for theme in ("light", "dark")}
-    return {"says": problems[0].message if problems else _figures(drawn), "stuck": bool(problems), "pictures": pictures}
-
-
-def _figures(drawn: Timeline) -> str:
-    return f"It runs: makespan {drawn.makespan:g}, bubble {drawn.bubble_fraction:.1%} of the devices' time."
-
-
 def keep(text: str) -> None:
     """The learner's file as the page keeps it: from the last visit, or from another tab."""
     store.path().parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +71,15 @@ def keep(text: str) -> None:
 
 
 _CALLS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (cells, run, packages, puzzle, message, update, schedule, keep)
+    "cells": cells,
+    "run": run,
+    "packages": packages,
+    "puzzle": puzzle,
+    "message": message,
+    "update": update,
+    "schedule": judge,
+    "recipe": recipe,
+    "keep": keep,
 }
 
 

@@ -24,29 +24,29 @@ _sent_scripts: set[str] = set()
 
 
 class AnyWidget(traitlets.HasTraits):
-    """A widget's state, and whom to tell of messages from the page."""
+    """A widget's state, and whom to tell of messages from the page. Private names must not be those of our widgets."""
 
     _esm: ClassVar[str] = ""
     _css: ClassVar[str] = ""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
-        self._listeners: list[Callable[..., Any]] = []
+        self._page_listeners: list[Callable[..., Any]] = []
         self._from_page: Mapping[str, Any] = {}
-        self._opened = False
+        self._on_a_page = False
         self.number = len(widgets)
         widgets.append(self)
-        self.observe(self._tell, list(self.trait_names(sync=True)))
+        self.observe(self._pass_on, list(self.trait_names(sync=True)))
 
     def open(self) -> dict[str, Any]:
         """The state, for a page that from now on is told of each change."""
-        self._opened = True
+        self._on_a_page = True
         found: dict[str, Any] = self.trait_values(sync=True)
         return found
 
     def on_msg(self, hear: Callable[..., Any]) -> None:
         """`hear(widget, content, buffers)` is called with each message of the page."""
-        self._listeners.append(hear)
+        self._page_listeners.append(hear)
 
     def send(self, content: Any, buffers: Sequence[Any] = ()) -> None:
         """A message to the page."""
@@ -55,7 +55,7 @@ class AnyWidget(traitlets.HasTraits):
 
     def hear(self, content: Any, buffers: Sequence[str] = ()) -> None:
         """A message from the page."""
-        for listener in self._listeners:
+        for listener in self._page_listeners:
             listener(self, content, [memoryview(base64.b64decode(each)) for each in buffers])
 
     def update(self, state: Mapping[str, Any]) -> None:
@@ -67,9 +67,9 @@ class AnyWidget(traitlets.HasTraits):
         finally:
             self._from_page = {}
 
-    def _tell(self, change: Any) -> None:
+    def _pass_on(self, change: Any) -> None:
         known = change.name in self._from_page and self._from_page[change.name] == change.new
-        if self._opened and not known:
+        if self._on_a_page and not known:
             wire.send(widget=self.number, changed={change.name: change.new})
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -21,7 +21,7 @@ export function createPython({ hear = () => {}, first } = {}) {
   let ready = null; // a promise: the worker knows the learner's file
   let number = 0;
   let lives = 0; // workers so far
-  let text = ""; // the learner's file, as Python has it
+  let file = ""; // the learner's file as Python has it: answers come in the order of what was asked
   const waiting = new Map();
   let widgets = new Map();
 
@@ -31,11 +31,14 @@ export function createPython({ hear = () => {}, first } = {}) {
     if (data.failed) fail(data.failed);
     if (data.event) happened(JSON.parse(data.event));
     if (data.number === undefined) return;
-    const { done, refuse } = waiting.get(data.number);
+    const { done, refuse, call } = waiting.get(data.number);
     waiting.delete(data.number);
     if (!waiting.size) announce("");
     const { value, error, kept } = JSON.parse(data.answer);
-    if (kept !== undefined) keep(kept);
+    if (kept !== undefined) {
+      if (call !== "keep") share(kept, file);
+      file = kept;
+    }
     if (error) refuse(new Error(error));
     else done(value);
   }
@@ -46,18 +49,15 @@ export function createPython({ hear = () => {}, first } = {}) {
     else hear(event);
   }
 
-  async function keep(kept) {
-    text = kept;
-    tell(await store.keep(JSON.parse(kept)));
+  /** Python has changed the file; another tab may have done so, too, since this one's Python was given it. */
+  async function share(text, before) {
+    const merged = await store.keep(text, before);
+    if (merged !== text) tell(merged);
   }
 
-  /** Python's file becomes what the store has, if that is something else. */
-  function tell(sections) {
-    if (!worker || !Object.keys(sections).length) return;
-    const found = `${JSON.stringify(sections, null, 2)}\n`;
-    if (found === text) return;
-    text = found;
-    post("keep", { text });
+  /** Give Python the file as it is in the store. */
+  function tell(text) {
+    if (worker && text) post("keep", { text }).catch(() => {}); // refused only where Python itself has ended
   }
 
   function fail(why) {
@@ -75,14 +75,14 @@ export function createPython({ hear = () => {}, first } = {}) {
     if (location.protocol === "file:") return announce(NEEDS_A_SERVER);
     lives += 1;
     widgets = new Map();
-    text = "";
+    file = "";
     worker = new Worker(new URL(PYTHON.worker, document.baseURI), { type: "module" });
     worker.onmessage = heard;
     worker.onerror = (event) => fail(event.message || "its files are not there");
     const address = (path) => new URL(path, document.baseURI).href;
     worker.postMessage({ start: address(PYTHON.folder), files: address(PYTHON.files), packages: PYTHON.packages });
-    ready = store.read().then((sections) => {
-      tell(sections);
+    ready = store.read().then((text) => {
+      tell(text);
       if (first) post(first, {});
     });
   }
@@ -98,7 +98,7 @@ export function createPython({ hear = () => {}, first } = {}) {
   function post(call, given, packages) {
     number += 1;
     const mine = number;
-    const answer = new Promise((done, refuse) => waiting.set(mine, { done, refuse }));
+    const answer = new Promise((done, refuse) => waiting.set(mine, { done, refuse, call }));
     worker.postMessage({ number: mine, packages, request: JSON.stringify({ call, with: given }) });
     return answer;
   }

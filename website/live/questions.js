@@ -1,18 +1,18 @@
 // The predictions of a page: it answers them itself, before Python is up and without it.
 
 import { render } from "../../gpipe_edu/course/predictions/js/prediction.js";
+import { readSections } from "./store.js";
 
 const SECTION = "predictions"; // of the learner's file
 
-/** tell(sections): what the learner's file holds after an answer. */
+/** tell(text): the learner's file after an answer. */
 export async function answerQuestions(store, tell) {
   const questions = [...document.querySelectorAll("script.ask")].map((script) => ask(script, store, tell));
   showTarget();
   addEventListener("hashchange", showTarget);
-  const kept = (await store.read())[SECTION] ?? {};
+  const kept = readSections(await store.read())[SECTION] ?? {};
   for (const question of questions) question.recall(kept);
 }
-
 function ask(script, store, tell) {
   const asked = JSON.parse(script.textContent);
   const state = { kind: asked.kind, question: asked.question, asked: asked.asked, outcome: {} };
@@ -35,8 +35,10 @@ function ask(script, store, tell) {
     off() {},
     async send({ commit }) {
       const kept = await answer("given", commit);
-      const sections = await store.read();
-      tell(await store.keep({ ...sections, [SECTION]: { ...sections[SECTION], [asked.key]: kept } }));
+      const before = await store.read();
+      const sections = readSections(before);
+      sections[SECTION] = { ...sections[SECTION], [asked.key]: kept };
+      tell(await store.keep(`${JSON.stringify(sections, null, 2)}\n`, before));
     },
   };
   const place = document.createElement("div");

@@ -23,6 +23,8 @@ from markdown_it import MarkdownIt
 
 from gpipe_edu.course.notebook import frontend
 from gpipe_edu.course.notebook.unwritten_stub import explain
+from gpipe_edu.view.palette import PAGE
+from gpipe_edu.view.theme import THEME
 
 from . import page_widgets, wire
 
@@ -67,7 +69,7 @@ _module = ModuleType("__main__")
 def start() -> None:
     """Have the course show things on the page, and give the learner's names a module of their own."""
     frontend.use(_page)
-    os.environ["MPLBACKEND"] = "agg"
+    os.environ |= {"MPLBACKEND": "agg", THEME: PAGE}
     _module.__dict__["input"] = _no_input
     sys.modules["__main__"] = _module
 
@@ -112,7 +114,7 @@ def _streams() -> Iterator[None]:
         complained.flush()
 
 
-class _Stream(io.TextIOBase, TextIO):  # type: ignore[misc]
+class _Stream(io.TextIOBase, TextIO):
     """Sends a line as soon as it is whole, or flushed."""
 
     def __init__(self, name: str) -> None:

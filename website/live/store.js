@@ -2,15 +2,14 @@
 //
 // JupyterLite keeps its files in IndexedDB. The record is the lab's own kind, so it is there when the lab is opened.
 
-import { mergeProgress } from "./merge.js";
+import { merge } from "./merge.js";
 
 const FILE = "gpipe_edu/progress.json";
 const TABLE = "files";
 
-/** lab: the path of the lab, such as "/gpipe_edu/lab/". Returns {read, keep, watch}; a browser that keeps nothing reads "". */
+/** lab: the path of the lab, such as "/gpipe_edu/lab/". Returns {read, keep, watch}; the file is a text, "" if there is none. */
 export function createStore(lab) {
   const others = new BroadcastChannel(`gpipe_edu ${lab}`);
-  let known = {}; // what was read or written last
   let line = Promise.resolve();
 
   /** One after another, each with a database of its own: one that stays open would keep the lab from changing it. */
@@ -27,36 +26,33 @@ export function createStore(lab) {
     return done;
   }
 
-  /** The sections of the file, by name. */
   async function read() {
     try {
-      known = await inTurn(load);
+      return await inTurn(load);
     } catch {
-      // no database, as in some private windows: the page works until it is closed
+      return ""; // no database, as in some private windows: the page works until it is closed
     }
-    return known;
   }
 
-  /** Keep what the page has come to, beside what others have changed meanwhile; returns both. */
-  async function keep(ours) {
+  /** Keep `mine` beside what others have changed since it was `before`; returns what is in the store then. */
+  async function keep(mine, before) {
     try {
-      known = await inTurn(async (table) => {
-        const merged = mergeProgress(known, ours, await load(table));
+      const merged = await inTurn(async (table) => {
+        const found = merge(mine, await load(table), before);
         const now = new Date().toISOString();
-        const text = `${JSON.stringify(merged, null, 2)}\n`;
         const about = { created: now, last_modified: now, writable: true };
         await asked(table.put({ ...about, ...FOLDER }, FOLDER.path));
-        await asked(table.put({ ...about, ...RECORD, content: text, size: text.length }, FILE));
-        return merged;
+        await asked(table.put({ ...about, ...RECORD, content: found, size: found.length }, FILE));
+        return found;
       });
       others.postMessage("changed");
+      return merged;
     } catch {
-      known = ours;
+      return mine;
     }
-    return known;
   }
 
-  /** Call `hear(sections)` when another tab has changed the file. */
+  /** Call `hear(text)` when another tab has changed the file. */
   function watch(hear) {
     others.addEventListener("message", async () => hear(await read()));
   }
@@ -64,13 +60,21 @@ export function createStore(lab) {
   return { read, keep, watch };
 }
 
+/** The sections of the file, by name; none of one that cannot be read. */
+export function readSections(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
 const FOLDER = { name: "gpipe_edu", path: "gpipe_edu", type: "directory", format: "json", mimetype: "", content: null, size: 0 };
 const RECORD = { name: "progress.json", path: FILE, type: "file", format: "text", mimetype: "application/json" };
 
 async function load(table) {
-  const record = await asked(table.get(FILE));
-  if (!record) return {};
-  return typeof record.content === "string" ? JSON.parse(record.content) : record.content;
+  const content = (await asked(table.get(FILE)))?.content ?? "";
+  return typeof content === "string" ? content : JSON.stringify(content, null, 2);
 }
 
 /** Never with a version of ours: the lab counts it up with each of its tables. */

@@ -46,7 +46,7 @@ class Settings:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
         for name in ("K", "M", "V"):
             if whole(name, getattr(self, name), 1) > MOST[name]:
-                raise ValueError(f"{name} is {getattr(self, name)}; the explorer draws 1 to {MOST[name]}")
+                raise ValueError(f"{name} is {getattr(self, name)}; choose 1 to {MOST[name]}")
         for name in ("F", "B", "R", "send", "link"):
             _check_cost(name, number(name, getattr(self, name)))
         object.__setattr__(self, "factors", numbers("factors", self.factors))
@@ -54,8 +54,8 @@ class Settings:
             _check_cost(f"the factor of stage {index}", factor)
         if self.stages > MOST["stages"]:
             raise ValueError(
-                f"K = {self.K} and V = {self.stages // self.K} make {self.stages} stages; the explorer draws up to "
-                f"{MOST['stages']}, so choose a smaller K or V"
+                f"K = {self.K} and V = {self.stages // self.K} make {self.stages} stages; "
+                f"choose a smaller K or V, for at most {MOST['stages']}"
             )
         if self.recompute == "late" and form_of(self.schedule).splits:
             raise ValueError(
@@ -138,4 +138,4 @@ def _words(name: str) -> str:
 
 def _check_cost(name: str, value: float) -> None:
     if value > MOST["cost"]:
-        raise ValueError(f"{name} is {value:g}; the explorer takes 0 to {MOST['cost']}")
+        raise ValueError(f"{name} is {value:g}; choose 0 to {MOST['cost']}")

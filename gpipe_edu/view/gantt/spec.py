@@ -55,20 +55,20 @@ def spec(
     index = {span.op: number for number, span in enumerate(spans)}
     needs = [[index[need] for need in timeline.needs(span.op)] for span in spans]
     start = timeline.start
-    times = [(_round(span.start - start), _round(span.end - start)) for span in spans]
+    times = [(rounded(span.start - start), rounded(span.end - start)) for span in spans]
     first = [0]
     for device in range(timeline.devices):
         first.append(first[-1] + len(timeline.row(device)))
     recomputes = recompute_time(timeline)
     levels = memory_over_time(timeline, interior=shares(timeline))
-    peaks = [_round(max((held for _, held in level), default=0)) for level in levels]
+    peaks = [rounded(max((held for _, held in level), default=0)) for level in levels]
     return {
         "format": FORMAT,
         "name": timeline.name or "pipeline",
         "heading": heading(timeline, shown),
         "K": timeline.devices,
         "M": 1 + max(span.op.micro_batch for span in spans),
-        "end": _round(timeline.makespan),
+        "end": rounded(timeline.makespan),
         "unit": page_unit(timeline),
         "source": timeline.source,
         "shown": list(shown),
@@ -80,12 +80,12 @@ def spec(
         "micro_batch": [span.op.micro_batch for span in spans],
         "start": [begin for begin, _ in times],
         "stop": [end for _, end in times],
-        "recompute": [_round(recomputes.get(span, 0)) for span in spans] if recomputes else [],
+        "recompute": [rounded(recomputes.get(span, 0)) for span in spans] if recomputes else [],
         "needs": [[row[0] if row else -1 for row in needs], [row[1] if row[1:] else -1 for row in needs]],
         "idle": _idle(timeline, spans, needs, first),
         "messages": _messages(timeline, index),
-        "flush": [_round(timeline.makespan)] if updates(timeline) else [],
-        "memory": [_columns((_round(time - start), _round(held)) for time, held in level) for level in levels],
+        "flush": [rounded(timeline.makespan)] if updates(timeline) else [],
+        "memory": [_columns((rounded(time - start), rounded(held)) for time, held in level) for level in levels],
         "cap": cap,
         "peaks": list(timeline.peak_in_flight),
         "figures": [*figures(timeline, shown), f"peak memory {fullest(timeline, max(peaks))}"],
@@ -115,7 +115,8 @@ def kind_names() -> dict[str, str]:
     return dict(KINDS)
 
 
-def _round(time: float) -> float:
+def rounded(time: float) -> float:
+    """A time as it is sent."""
     whole = int(time)
     return whole if whole == time else round(time, _DIGITS)
 
@@ -131,7 +132,7 @@ def _idle(
                 here += 1
             waited = needs[here] if here < last else ()
             cause = max(waited, key=lambda number: timeline.arrival(spans[number], device), default=-1)
-            row = (device, _round(start - timeline.start), _round(end - timeline.start))
+            row = (device, rounded(start - timeline.start), rounded(end - timeline.start))
             for column, value in zip(columns.values(), (*row, here if here < last else -1, cause), strict=True):
                 column.append(value)
     return columns
@@ -149,9 +150,9 @@ def _messages(timeline: Timeline, index: Mapping[Op, int]) -> dict[str, list[Any
     return {
         "op": [index[message.op] for message in rows],
         "target": [message.target for message in rows],
-        "start": [_round(message.start - zero) for message in rows],
-        "stop": [_round(message.end - zero) for message in rows],
-        "there": [_round(message.there - zero) for message in rows],
+        "start": [rounded(message.start - zero) for message in rows],
+        "stop": [rounded(message.end - zero) for message in rows],
+        "there": [rounded(message.there - zero) for message in rows],
     }
 
 

@@ -13,6 +13,7 @@ import { told } from "./keys.js";
 import { LOST, PATIENCE, SILENT } from "./kept.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
+import { neverRuns } from "./layout.js";
 import { createTable } from "./table.js";
 
 const REST = 150; // milliseconds without motion, after which the cursor is told to the host and to screen readers
@@ -249,7 +250,7 @@ export function createApp(host, data, tell) {
       tell.state("cursor", chart.cursor);
       if (!part("transport").contains(document.activeElement)) return;
       const spec = chart.specs[0];
-      const running = spec.stages.map((_, device) => itemAt(spec, device, chart.cursor)).map((item) => (item?.type === "op" ? item.index : null));
+      const running = spec.stages.map((_, device) => itemAt(spec, device, chart.cursor)).map((item) => (item?.type === "op" && !neverRuns(spec, item.index) ? item.index : null));
       say(doingAt(running, spec, chart.cursor));
     }, REST);
   }

@@ -11,7 +11,7 @@ export function arrowMarkup(one, two, turn = false) {
   return `<path class="ge-arrow-rim ge-strong" d="${line}"/><path class="${turn ? "ge-turn" : "ge-wait"}" d="${line}"/><path class="ge-tip" d="${tipOf(points)}"/>`;
 }
 
-/** Straight from lane to lane, from inside of one box into the other, as lanes stand close; along a lane below it. */
+/** Straight from lane to lane, where they stand close from inside of one box into the other; along a lane below it. */
 function pointsOf(one, two, turn) {
   const [x1, x2] = [one.x + one.width / 2, two.x + two.width / 2];
   if (one.y === two.y) {
@@ -19,7 +19,7 @@ function pointsOf(one, two, turn) {
     return [[x1, edge], [x1, bend], [x2, bend], [x2, edge]];
   }
   const down = two.y > one.y;
-  const inset = one.height / 4;
+  const inset = Math.abs(two.y - one.y) - one.height >= 2 * BEND ? 0 : one.height / 4;
   return [[x1, down ? one.y + one.height - inset : one.y + inset], [x2, down ? two.y + inset : two.y + two.height - inset]];
 }
 

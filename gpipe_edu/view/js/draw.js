@@ -2,7 +2,7 @@
 // A rectangle per op up to MOST_RECTS ops, one path per kind from there on: browsers slow down otherwise.
 
 import { escape, px } from "./lettering.js";
-import { boxOf, fontsOf, holdsNote, idleOf, labelOf, linkMiddle, linkNote, partsOf, peaksTitle, planBoxOf } from "./layout.js";
+import { boxLabel, boxOf, fontsOf, holdsNote, idleOf, linkMiddle, linkNote, partsOf, peaksTitle, planBoxOf } from "./layout.js";
 import { stripOf, stripUnit, wiresOf } from "./layout.js";
 
 export const MOST_RECTS = 300;
@@ -140,8 +140,8 @@ function labels(panel) {
       const middle = part.x + part.width / 2;
       if (part.x < frame.left - 1 || part.x + part.width > frame.right + 1) return;
       markup +=
-        `<text class="ge-label ge-on-${spec.kind[index]}" x="${px(middle)}" y="${px(lane.y + lane.height / 2)}" ` +
-        `dy=".36em" font-size="${px(font)}">${labelOf(spec, index)}</text>`;
+        `<text class="ge-label ge-on-${part.kind === "never" ? "never" : spec.kind[index]}" x="${px(middle)}" y="${px(lane.y + lane.height / 2)}" ` +
+        `dy=".36em" font-size="${px(font)}">${boxLabel(spec, index)}</text>`;
     });
   }
   return markup;
@@ -208,7 +208,7 @@ function words(panel) {
   const { spec, frame, lanes } = panel;
   const x = frame.left - 8;
   const edge = frame.width - frame.edge;
-  let markup = text("note", edge, 9, "end", peaksTitle(frame.width));
+  let markup = spec.stops ? "" : text("note", edge, 9, "end", peaksTitle(frame.width));
   for (const bar of panel.flush) if (bar.x <= frame.right + 2) markup += text("note", bar.x + 6, 9, "end", "update");
   for (const lane of lanes) {
     const middle = lane.y + lane.height / 2;
@@ -218,7 +218,7 @@ function words(panel) {
       markup += text("lane", x, middle - (lane.note ? 8 : 0), "end", `device ${lane.device}`);
       if (lane.note) markup += text("note", x, middle + 8, "end", lane.note);
     }
-    markup += text("lane", edge, middle, "end", String(spec.peaks[lane.device]));
+    if (!spec.stops) markup += text("lane", edge, middle, "end", String(spec.peaks[lane.device]));
     for (const link of lane.links) markup += text("note ge-link", x, linkMiddle(link), "end", linkNote(link.target));
     if (panel.memory) markup += text("note", x, lane.strip + 13, "end", holdsNote(spec, lane.device));
   }

@@ -1,6 +1,6 @@
 // What an op waited for, what it unblocks, and why a device idles, in sentences. The facts are the spec's.
 
-import { deviceOf, labelOf } from "./layout.js";
+import { deviceOf, labelOf, neverRuns } from "./layout.js";
 import { escape, showTime } from "./lettering.js";
 import { messageOf, needsOf, unblockedBy } from "./find.js";
 
@@ -28,12 +28,24 @@ function explainOp(spec, index, names) {
   const kind = names[spec.kind[index]];
   const title = `${labelOf(spec, index)}: ${kind} of micro-batch ${spec.micro_batch[index]}, stage ${spec.stage[index]}`;
   const ran = `On device ${device}, from ${show(start)} to ${show(stop)}, so it takes ${show(stop - start)}.`;
+  if (neverRuns(spec, index)) return { title, lines: explainNever(spec, index, device, show) };
   const lines = [spec.plan ? `${ran} ${againstPlan(spec, index, show)}` : ran];
   lines.push(`Waited for: ${waitedFor(spec, index, device, show)}.`);
-  const after = unblockedBy(spec, index);
-  const most = after.map((op) => `${nameOf(spec, op, device)} (starts at ${show(spec.start[op])})`);
+  const most = unblockedBy(spec, index).map((op) => `${nameOf(spec, op, device)} (${neverRuns(spec, op) ? "which never runs" : `starts at ${show(spec.start[op])}`})`);
   lines.push(`Unblocks: ${most.length ? listed(most) : "nothing more; the update waits for it as for every op"}.`);
   return { title, lines };
+}
+
+/** Of a schedule that cannot run: what an op would need, and what it stands behind. */
+function explainNever(spec, index, device, show) {
+  const how = (op) => (neverRuns(spec, op) ? "which never runs" : `done at ${show(spec.stop[op])}`);
+  const needs = needsOf(spec, index).map((need) => `${nameOf(spec, need, device)} (${how(need)})`);
+  const before = index > spec.first[device] ? index - 1 : -1;
+  return [
+    `On device ${device}, where it never runs.`,
+    `Needs: ${needs.length ? listed(needs) : "no other op"}.`,
+    before < 0 ? "It is the first op of its device." : `Stands behind: ${labelOf(spec, before)} (${how(before)}).`,
+  ];
 }
 
 /** How an op of a run differs from its plan. */

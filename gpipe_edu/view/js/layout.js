@@ -10,6 +10,7 @@ const STRIP = 26;
 const RIBBON = 10;
 const TICK_ROOM = 64;
 const ROOMY = 7; // lanes, as in layout.py
+const ARROWS = 26; // between two lanes, where arrows along a lane have their bend, as in stuck.py
 const LINK = 12;
 const WIRE = 8;
 export const LINK_NOTE = 11;
@@ -48,7 +49,7 @@ export function frameOf(specs, width, { from = 0, to = null, memory = false } = 
       const note = stageNote(device, stages);
       names = Math.max(names, textWidth(`device ${device}`, LANE));
       names = Math.max(names, textWidth(thin ? `${device}: ${note}` : note, NOTE));
-      if (memory) names = Math.max(names, textWidth(holdsNote(spec, device), NOTE));
+      if (memory && !spec.stops) names = Math.max(names, textWidth(holdsNote(spec, device), NOTE));
     });
   }
   const longest = Math.max(...specs.map(endOf));
@@ -76,12 +77,14 @@ export function timeAt(frame, x) {
 }
 
 /**
- * The lanes of one spec; y counts from the panel's top. most: what the full height of a memory strip stands for, one
- * number for all specs of a chart, or two strips of the same height would mean different amounts.
+ * The lanes of one spec; y counts from the panel's top. strips: whether those of memory are wanted. most: what the full
+ * height of one stands for, one number for all specs of a chart, or two of the same height would mean different amounts.
  */
-export function panelOf(spec, frame, memory, most = tallest([spec])) {
+export function panelOf(spec, frame, strips, most = tallest([spec])) {
+  const memory = strips && !spec.stops;
   const height = frame.thin ? 22 : 30;
-  const space = frame.thin ? 3 : 5;
+  const plain = frame.thin ? 3 : 5;
+  const space = spec.stops ? ARROWS : plain;
   const ribbon = spec.plan ? RIBBON + 2 : 0;
   let next = TOP;
   const carried = linksOf(spec);
@@ -93,7 +96,7 @@ export function panelOf(spec, frame, memory, most = tallest([spec])) {
     return { device, y, height, links, strip: memory ? below : null, note: stageNote(device, stages) };
   });
   const end = next - space;
-  const panel = { spec, frame, lanes, thin: frame.thin, memory, height: end + 6 };
+  const panel = { spec, frame, lanes, thin: frame.thin, memory, height: end + (spec.stops ? ARROWS / 2 : 6) };
   panel.flush = spec.flush.map((time) => ({ x: xOf(frame, time) + 1, top: TOP - 3, bottom: end + 3, width: 6 }));
   panel.tallest = memory ? most : 0;
   return panel;
@@ -176,10 +179,16 @@ export function deviceOf(spec, index) {
   return low;
 }
 
+/** Whether op number `index` is one at which its device stops, or one behind it; only of a schedule that cannot run. */
+export function neverRuns(spec, index) {
+  return Boolean(spec.stops) && index >= spec.stops[deviceOf(spec, index)];
+}
+
 /** The pieces a box is painted in: a checkpointed backward has a recompute part and a backward part. */
 export function partsOf(panel, index) {
   const { spec, frame } = panel;
   const { x, width } = boxOf(panel, index);
+  if (neverRuns(spec, index)) return [{ kind: "never", x, width }];
   if (spec.kind[index] !== "C") return [{ kind: spec.kind[index], x, width }];
   const recompute = spec.recompute[index] * frame.scale;
   return [
@@ -188,9 +197,14 @@ export function partsOf(panel, index) {
   ];
 }
 
-/** What stands in op number `index`, where it fits. */
+/** The short name of op number `index`. */
 export function labelOf(spec, index) {
   return spec.kind[index] + spec.micro_batch[index];
+}
+
+/** What stands in its box, where it fits. */
+export function boxLabel(spec, index) {
+  return labelOf(spec, index) + (neverRuns(spec, index) ? "?" : "");
 }
 
 /** The label sizes of one lane: per op, 0 where none fits; one size per lane and kind, the smallest that is needed. */
@@ -200,7 +214,7 @@ export function fontsOf(panel, device) {
   const fonts = [];
   for (let index = spec.first[device]; index < spec.first[device + 1]; index++) {
     const length = spec.stop[index] - spec.start[index] - (spec.kind[index] === "C" ? spec.recompute[index] : 0);
-    const font = labelFont(labelOf(spec, index), length * frame.scale);
+    const font = labelFont(boxLabel(spec, index), length * frame.scale);
     fonts.push(font);
     if (font) smallest[spec.kind[index]] = Math.min(font, smallest[spec.kind[index]] ?? font);
   }

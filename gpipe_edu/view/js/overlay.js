@@ -20,7 +20,7 @@ export function transfers(spec, near) {
   const chosen = near === null ? null : spec.micro_batch[near];
   if (chosen === null && spec.kind.length > MOST_ARROWS) return [];
   const pairs = [];
-  const late = new Set(spec.broken.map(String)); // those have an arrow of their own
+  const late = new Set(spec.broken.map(([early, need]) => `${early},${need}`)); // those have an arrow of their own
   for (let index = 0; index < spec.kind.length; index++) {
     if (chosen !== null && spec.micro_batch[index] !== chosen) continue;
     for (const need of needsOf(spec, index)) {
@@ -85,11 +85,13 @@ function arrowLines(panel, pairs, strong) {
   return `<path class="ge-arrow-rim ${weight}" d="${lines}"/><path class="ge-arrow ${weight}" d="${lines}"/><path class="ge-head ${weight}" d="${heads}"/>`;
 }
 
-/** In a drawing that cannot be: an arrow from each op that starts too early to the one that it needs. */
+/** In a drawing that cannot be, and in a schedule that cannot run: an arrow from each op to the one that it needs. */
 function broken(panel) {
-  const seen = panel.spec.broken.filter((pair) => pair.every((index) => seenIn(panel, index)));
-  const outlines = [...new Set(seen.map(([early]) => early))].map((index) => outline(boxOf(panel, index), panel, "ge-wrong"));
-  return outlines.join("") + seen.map(([early, need]) => arrowMarkup(boxOf(panel, early), boxOf(panel, need))).join("");
+  const { spec } = panel;
+  const seen = spec.broken.filter(([early, need]) => seenIn(panel, early) && seenIn(panel, need));
+  const wrong = spec.wrong ?? seen.map(([early]) => early);
+  const outlines = [...new Set(wrong)].map((index) => outline(boxOf(panel, index), panel, "ge-wrong"));
+  return outlines.join("") + seen.map(([early, need, turn]) => arrowMarkup(boxOf(panel, early), boxOf(panel, need), turn)).join("");
 }
 
 function seenIn({ spec, frame }, index) {

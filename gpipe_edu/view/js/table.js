@@ -2,7 +2,7 @@
 
 import { KEPT } from "./kept.js";
 import { amount, escape, showTime } from "./lettering.js";
-import { labelOf } from "./layout.js";
+import { labelOf, neverRuns } from "./layout.js";
 import { nameOf } from "./explain.js";
 import { needsOf, unblockedBy } from "./find.js";
 
@@ -23,8 +23,7 @@ export function tableRows(spec, names, device = null) {
         spec.stage[index],
         spec.micro_batch[index],
         names[spec.kind[index]],
-        showTime(spec.start[index], spec.shown),
-        showTime(spec.stop[index], spec.shown),
+        ...[spec.start[index], spec.stop[index]].map((time) => (neverRuns(spec, index) ? "never" : showTime(time, spec.shown))),
         needsOf(spec, index).map((op) => nameOf(spec, op, lane)).join(", "),
         unblockedBy(spec, index).map((op) => nameOf(spec, op, lane)).join(", "),
       ]);
@@ -44,10 +43,13 @@ export function idleRows(spec, device = null) {
 /** The tables of one spec as markup. */
 export function tableMarkup(spec, names, device = null) {
   const place = device === null ? "" : `, device ${device}`;
+  const head = `<p>${escape([...spec.heading, ...spec.figures].join("; "))}</p>`;
+  const ops = grid(`${spec.name}: ops${place}`, COLUMNS, tableRows(spec, names, device));
+  if (spec.stops) return head + ops; // how long a device that is stuck waits, and holds what it holds, has no end
   const held = spec.memory.map(([, levels], lane) => [lane, spec.peaks[lane], amount(Math.max(0, ...levels))]);
   return (
-    `<p>${escape([...spec.heading, ...spec.figures].join("; "))}</p>` +
-    grid(`${spec.name}: ops${place}`, COLUMNS, tableRows(spec, names, device)) +
+    head +
+    ops +
     grid(`${spec.name}: bubbles${place}`, ["device", "start", "end"], idleRows(spec, device)) +
     grid(`${spec.name}: memory`, ["device", "peak in flight", "holds at most"], held)
   );

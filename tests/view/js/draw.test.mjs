@@ -4,7 +4,7 @@ import { draw } from "../../../gpipe_edu/view/js/draw.js";
 import { frameOf, panelOf } from "../../../gpipe_edu/view/js/layout.js";
 import { legendMarkup } from "../../../gpipe_edu/view/js/legend.js";
 import { overlay, transfers } from "../../../gpipe_edu/view/js/overlay.js";
-import { NAMES, opOf, specs } from "./specs.mjs";
+import { NAMES, opOf, specs, stuck } from "./specs.mjs";
 
 const panelFor = (spec, width = 1000, from = 0, to = null) => panelOf(spec, frameOf([spec], width, { from, to, memory: true }), true);
 const count = (text, pattern) => (text.match(pattern) ?? []).length;
@@ -16,6 +16,21 @@ test("a rectangle per op, two for a checkpointed backward, and a label where it 
   const late = draw(panelFor(specs.late), "x");
   assert.equal(count(late, /<rect class="ge-op/g), 16 + 2 * 16);
   assert.equal(count(late, /class="ge-frame"/g), 16);
+});
+
+test("what never runs is an outline with a question mark, and arrows lead around the circle", () => {
+  const panel = panelFor(stuck);
+  const markup = draw(panel, "x");
+  assert.equal(count(markup, /<rect class="ge-op ge-never"/g), 6);
+  assert.equal(count(markup, /<rect class="ge-op ge-[FB]"/g), 2);
+  assert.equal(count(markup, />[FB]\d\?</g), 6);
+  assert.doesNotMatch(markup, /peak|undefined/);
+  const over = overlay(panel, { active: null, selected: null, critical: false, focused: false, arrows: false }, "x", "");
+  assert.deepEqual([/class="ge-wait"/g, /class="ge-turn"/g, /class="ge-wrong"/g].map((each) => count(over, each)), [2, 2, 4]);
+  const words = legendMarkup([stuck], NAMES, { memory: false, critical: false }, "x");
+  for (const said of ["never runs", "needs", "stands behind"]) assert.ok(words.includes(said), said);
+  assert.doesNotMatch(words, /idle/);
+  assert.doesNotMatch(legendMarkup([specs.gpipe], NAMES, { memory: false, critical: false }, "x"), /never|behind/);
 });
 
 test("a large step is one path per kind, and small neighbours of one kind become one piece", () => {
@@ -119,3 +134,13 @@ function repeated(spec, times) {
   const needs = [columns.start.map(() => -1), columns.start.map(() => -1)];
   return { ...spec, ...columns, needs, end: spec.end * times };
 }
+
+test("arrows of what cannot run stay inside of the picture and off the names in the boxes", () => {
+  const panel = panelFor(stuck);
+  const over = overlay(panel, { active: null, selected: null, critical: false, focused: false, arrows: false }, "x", "");
+  const lines = [...over.matchAll(/class="ge-(?:wait|turn)" d="M([^"]+)"/g)].map(([, path]) => path.split("L").map((point) => Number(point.split(" ")[1])));
+  assert.equal(lines.length, 4);
+  for (const lane of panel.lanes) {
+    for (const y of lines.flat()) assert.ok(y > 0 && y < panel.height && (y <= lane.y || y >= lane.y + lane.height), `${y}`);
+  }
+});

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { explain, nameOf } from "../../../gpipe_edu/view/js/explain.js";
 import { idleRows, tableMarkup, tableRows } from "../../../gpipe_edu/view/js/table.js";
 import { needsOf } from "../../../gpipe_edu/view/js/find.js";
-import { NAMES, opOf, specs } from "./specs.mjs";
+import { NAMES, opOf, specs, stuck } from "./specs.mjs";
 
 const op = (spec, ...cell) => explain(spec, { type: "op", index: opOf(spec, ...cell) }, NAMES);
 
@@ -17,6 +17,19 @@ test("an op tells when it runs, what it waited for and what it unblocks", () => 
       "Unblocks: B6 on device 0 (starts at 19).",
     ],
   });
+});
+
+test("an op that never runs tells what it would need, one that ran what still waits for it", () => {
+  assert.deepEqual(op(stuck, "B", 0, 0).lines, [
+    "On device 0, where it never runs.",
+    "Needs: F0 here (done at 1) and B0 on device 1 (which never runs).",
+    "Stands behind: F0 (done at 1).",
+  ]);
+  assert.equal(op(stuck, "F", 1, 0).lines[1], "Needs: no other op.");
+  assert.match(op(stuck, "F", 0, 1).lines[2], /^Unblocks: B0 here \(which never runs\)\.$/);
+  const markup = tableMarkup(stuck, NAMES);
+  assert.match(markup, /<th scope="row">B0<\/th><td>0<\/td><td>0<\/td><td>0<\/td><td>backward<\/td><td>never<\/td><td>never<\/td>/);
+  assert.doesNotMatch(markup, /bubbles|memory/);
 });
 
 test("the first op waited for nothing, the last unblocks nothing", () => {

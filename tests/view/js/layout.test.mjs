@@ -39,6 +39,16 @@ for (const [name, wanted] of Object.entries(golden.cases)) {
   });
 }
 
+test("the geometry of what cannot run", () => {
+  const { spec, width, boxes, labels } = golden.stuck;
+  const panel = layout.panelOf(spec, layout.frameOf([spec], width, { memory: true }), true);
+  const ops = [...spec.kind].map((_, index) => index);
+  const top = panel.lanes[0].y;
+  near(ops.map((op) => layout.boxOf(panel, op)).map(({ x, y, width, height }) => [x, y - top, width, height]), boxes, "boxes");
+  near(ops.map((op) => layout.boxLabel(spec, op)), labels, "labels");
+  assert.equal(panel.memory, false, "it has no strips");
+});
+
 test("label sizes, text widths, ticks and times are those of Python", () => {
   for (const [label, width, font] of golden.fonts) near(labelFont(label, width), font, `${label} in ${width}`);
   for (const [text, font, width] of golden.widths) near(textWidth(text, font), width, text);

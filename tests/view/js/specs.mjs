@@ -5,6 +5,9 @@ const golden = JSON.parse(readFileSync(new URL("../golden.json", import.meta.url
 
 export const specs = Object.fromEntries(Object.entries(golden.cases).map(([name, { spec }]) => [name, spec]));
 
+/** Of a schedule that cannot run. */
+export const stuck = golden.stuck.spec;
+
 export const NAMES = {
   F: "forward",
   B: "backward",
