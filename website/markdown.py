@@ -39,7 +39,8 @@ def html(text: str, at: str, pages: dict[str, str]) -> str:
     markdown.renderer.rules["fence"] = lambda tokens, i, *_: code(tokens[i].content, tokens[i].info.strip())  # type: ignore[attr-defined]
     tokens = markdown.parse(text)
     _adapt(tokens, at, pages)
-    return str(markdown.renderer.render(tokens, markdown.options, {}))
+    written = str(markdown.renderer.render(tokens, markdown.options, {}))
+    return re.sub(r"<th[^>]*></th>", "<td></td>", written)  # a heading without words is none
 
 
 def address(link: str, at: str, pages: dict[str, str]) -> str:

@@ -34,8 +34,6 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     for folder in ("live", "assets", "notebooks", "exercises", "docs", "benchmarks"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     template, front = _text("template.html"), _text("front.html")
-    # Added to a chart's page, so that its frame can have the same height.
-    height = f"<script>\n{_text('assets/height.js')}</script>\n"
     box = in_page.box(with_lab)
     found: list[list[str]] = []
     notebooks = [at for at in sources if at.endswith(".ipynb")]
@@ -72,11 +70,18 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     write_page(out / "puzzle.html", "The schedule puzzle", in_page.puzzle(with_lab))
     in_page.write_assets(out / "assets")
     for live in (out / "live").glob("*.html"):
-        page = live.read_text(encoding="utf-8")
-        if height not in page:
-            live.write_text(page.replace("</body>", height + "</body>"), encoding="utf-8")
+        live.write_text(_in_a_frame(live.read_text(encoding="utf-8")), encoding="utf-8")
     write_scripts(out / "assets", found)
     _copy_what_is_linked(root, out, [out / page for page in pages.values()])
+
+
+def _in_a_frame(page: str) -> str:
+    """A chart's page that tells its height to the page around it, whose main part is not the chart."""
+    height = f"<script>\n{_text('assets/height.js')}</script>\n"
+    if height in page:
+        return page
+    page = page.replace('<main id="ge-host"></main>', '<div id="ge-host"></div>')
+    return page.replace("</body>", height + "</body>")
 
 
 def write_page(path: Path, title: str, body: str) -> None:

@@ -76,7 +76,7 @@ def test_run_all_gives_back_what_is_lined_up_behind_an_open_question(host):
     page.check(f'.ge-prediction label:has-text("{WRONG}") input')
     page.click(".ge-prediction button")
     page.wait_for_selector(WORDS)
-    assert page.inner_text(".ge-prediction h4") == "\u2717 Not so"
+    assert page.inner_text(".ge-prediction-title") == "\u2717 Not so"
     host.run_all("lined_up")
     page.wait_for_selector(WORDS)
     assert page.evaluate(outputs) == 1

@@ -56,7 +56,7 @@ def commit(page):
     page.click(".ge-prediction button")
     page.wait_for_selector(".ge-prediction-words p")
     assert page.problems == []
-    return page.inner_text(".ge-prediction-words"), page.inner_text(".ge-prediction h4")
+    return page.inner_text(".ge-prediction-words"), page.inner_text(".ge-prediction-title")
 
 
 def across(page, *points):

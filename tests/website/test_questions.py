@@ -42,7 +42,7 @@ SEEN = """(forms) => forms.map((i) => {
     .filter((input) => names.some((name) => input.closest("label").classList.contains(`ge-prediction-${name}`)))
     .map((input) => input.value);
   return {
-    title: form.querySelector("h4").textContent,
+    title: form.querySelector(".ge-prediction-title").textContent,
     checked: inputs.filter((input) => input.checked).map((input) => input.value),
     text: inputs.filter((input) => input.checked).map((input) => input.closest("label").children[2]?.textContent),
     right: having("right", "hit"),
@@ -61,7 +61,7 @@ MOVE = """([forms, steps]) => forms.forEach((i) => {
 STANDS = """(forms) => forms.map((i) => {
   const form = document.querySelectorAll("form.ge-prediction")[i];
   return [
-    form.querySelector("h4").textContent,
+    form.querySelector(".ge-prediction-title").textContent,
     +form.querySelector('[role="slider"]').ariaValueNow,
     form.querySelector(".ge-prediction-words").innerText,
   ];
@@ -173,7 +173,7 @@ def test_a_curve_is_judged_as_python_judges_it_and_stays_as_it_was_drawn(home, t
                 page.reload()
             page.wait_for_function(ANSWERED, arg=[0])
             assert page.inner_text(".ge-prediction-words").startswith(said[sort]), curve
-            assert page.inner_text(".ge-prediction h4") == ("✓ Right" if right else "✗ Not so")
+            assert page.inner_text(".ge-prediction-title") == ("✓ Right" if right else "✗ Not so")
             drawn = page.eval_on_selector_all("[role=slider]", "all => all.map((one) => +one.ariaValueNow)")
             assert drawn == curve
     assert sorts == {"right", "low", "high"}

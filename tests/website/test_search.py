@@ -21,7 +21,7 @@ def page(site, open_page):
         ("bubble", "docs/glossary.html#bubble"),
         ("buble", "docs/glossary.html#bubble"),  # a slip of the hand
         ("stuck", "notebooks/00_start_here.html#when-you-are-stuck"),
-        ("micro-ba", "docs/glossary.html#micro-batch"),  # a word that is still being typed
+        ("bubb", "docs/glossary.html#bubble"),  # a word that is still being typed
     ],
 )
 def test_enter_goes_to_the_first_hit(page, words, where):

@@ -23,4 +23,10 @@
       banner.append(note);
     }
   }
+
+  // What is too wide scrolls; for that it needs the focus, where one has no mouse.
+  const wide = new ResizeObserver((changes) => {
+    for (const { target } of changes) if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+  });
+  for (const part of document.querySelectorAll("pre, .wide, .outputs")) wide.observe(part);
 })();

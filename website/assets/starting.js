@@ -9,6 +9,7 @@
   const address = new URL(location.href);
   if (!address.searchParams.has("path")) address.searchParams.set("path", last() ?? FIRST);
   history.replaceState(null, "", address); // before JupyterLab reads it
+  const LIST_FILES = "filebrowser:activate"; // JupyterLab does so by itself where it opens what the address says
   let wanted = address.searchParams.get("path");
 
   const began = Date.now();
@@ -53,8 +54,7 @@
   };
   watch();
 
-  /** When what is wanted is there. JupyterLab opens what was open at the last visit, too, each with a Python of its own, and
-   * shows the list of files where it has found what it opens. */
+  /** When what is wanted is there: JupyterLab opens what was open at the last visit, too, each with a Python of its own. */
   function show_it_alone(shell) {
     const open = [...shell.widgets("main")].filter(({ context }) => context?.path?.endsWith(".ipynb"));
     if (!open.some(({ context }) => context.path === wanted)) return;
@@ -63,7 +63,6 @@
       panel.sessionContext.shutdown();
       panel.dispose();
     }
-    shell.collapseLeft();
     wanted = null;
   }
 
@@ -89,6 +88,7 @@
     shell.currentChanged.connect((_, { newValue }) => remember(newValue));
     const execute = commands.execute.bind(commands);
     commands.execute = async (id, given) => {
+      if (id === LIST_FILES && given?.path && timer) return;
       const panel = shell.currentWidget;
       const runs_cells = id.startsWith("notebook:run") || id === AFTER_A_RESTART;
       if (!runs_cells || panel?.sessionContext?.isReady !== false) return execute(id, given);

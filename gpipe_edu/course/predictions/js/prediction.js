@@ -17,7 +17,7 @@ export function render({ model, el }) {
   const controls = make("p", {}, button, hint);
   const words = make("div", { class: "ge-prediction-words", role: "status", "aria-live": "polite" });
   const text = html("div", { id: `${name}-question`, class: "ge-prediction-question" }, model.get("question"));
-  const title = make("h4", {}, "Predict");
+  const title = make("p", { class: "ge-prediction-title" }, "Predict");
   const form = make("form", { class: "ge-prediction" }, title, text, kind.node, controls, words);
   let timer;
 
