@@ -69,6 +69,9 @@ SLOW = (
 )
 """What `--quick` leaves out: a browser, processes that start others, notebooks that run, sweeps and searches."""
 
+TOGETHER = ("tests/browser/",)
+"""Folders whose files run in one worker, as they share what takes long to start."""
+
 SAMPLE = 1
 """Of each exercise's bank, so many answers are judged with `--quick`."""
 
@@ -137,7 +140,7 @@ def pytest_xdist_make_scheduler(config, log):
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return _exercise(nodeid) or nodeid.partition("::")[0]
+            return _exercise(nodeid) or next(filter(nodeid.startswith, TOGETHER), nodeid.partition("::")[0])
 
     config.option.loadscopereorder = False  # but as they were sorted
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
