@@ -4,10 +4,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from time import monotonic, sleep
 
 import pytest
+
+from tests import preloaded
 
 from . import starting
 from .faulty import SEEN
@@ -100,7 +101,7 @@ def test_a_port_in_use(tmp_path):
 
 def test_the_names_of_the_ranks_are_missing(tmp_path):
     found = subprocess.run(
-        [sys.executable, *job(tmp_path, "sleep")],
+        [preloaded.python(), *job(tmp_path, "sleep")],
         env={**starting.environment(RANK="0"), "WORLD_SIZE": "2"},
         capture_output=True,
         text=True,
