@@ -56,6 +56,8 @@ SLOW = (
     "tests/pytorch/test_errors.py",
     "tests/pytorch/test_guards.py",
     "tests/pytorch/test_models.py",
+    "tests/pytorch/test_uncompiled.py::test_a_compiled_pipe_is_the_net[always",
+    "tests/pytorch/test_uncompiled.py::test_a_compiled_pipe_is_the_net[except_last",
     "tests/pytorch/test_uncompiled.py::test_gradients_go_on",
     "tests/pytorch/test_workers.py",
     "tests/schedule/test_doctor_random.py",
