@@ -64,6 +64,7 @@ def _run(root: Path, path: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as home:
         ways = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))
         environment = {**os.environ, "GPIPE_EDU_HOME": home, "PYTHONPATH": ways, "OMP_NUM_THREADS": "1"}
+        environment.pop("MPLBACKEND", None)  # with another than its own a kernel shows no plots
         client = NotebookClient(
             notebook,
             timeout=SECONDS,

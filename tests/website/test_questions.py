@@ -4,6 +4,7 @@ All questions of the course stand on pages of their own here, made as those of t
 is packed into the site's pages, each notebook having been run.
 """
 
+import json
 import re
 from fractions import Fraction
 from html import unescape
@@ -15,7 +16,7 @@ from gpipe_edu import store
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.widget import Prediction
 from tests.amount import third
-from website import cells, pages, without_kernel
+from website import cells, in_page, pages, without_kernel
 
 from .asked import entries, misjudged, on_page
 
@@ -185,17 +186,28 @@ def test_an_answer_that_a_question_no_longer_has_leaves_it_open(home, tmp_path, 
     write(file, page_of(["03/loop", "03/bubble-over-m"], ""))
     page = open_page()
     page.goto(file.as_uri())
-    page.evaluate(
-        """() => {
-            localStorage.setItem("gpipe_edu prediction 03/loop", '"F"');
-            localStorage.setItem("gpipe_edu prediction 03/bubble-over-m", "[1, 1]");
-        }"""
-    )
+    page.evaluate(KEEP, json.dumps({"predictions": {"03/loop": "F", "03/bubble-over-m": [1, 1]}}))
+    assert page.evaluate("indexedDB.databases().then((all) => all.length)") == 1, "where pages keep it"
     page.reload()
     for form in (0, 1):
         assert page.locator("form.ge-prediction").nth(form).locator("button").is_visible()
         assert page.locator(".after").nth(form).is_hidden()
     assert page.problems == []
+
+
+FORGET = """async () => {
+  for (const { name } of await indexedDB.databases()) {
+    await new Promise((done) => (indexedDB.deleteDatabase(name).onsuccess = done));
+  }
+}"""
+
+KEEP = """(content) => new Promise((done) => {
+  const request = indexedDB.open(`JupyterLite Storage - ${new URL("../lab/", location).pathname}`);
+  request.onsuccess = () => {
+    const table = request.result.transaction("files", "readwrite").objectStore("files");
+    table.put({ content }, "gpipe_edu/progress.json").onsuccess = () => (request.result.close(), done());
+  };
+})"""
 
 
 def page_of(keys, seed):
@@ -208,9 +220,9 @@ def page_of(keys, seed):
         output = nbformat.v4.new_output("display_data", {"text/html": asked})
         notebook.cells.append(nbformat.v4.new_code_cell(f'predict("{key}")', outputs=[output]))
         notebook.cells.append(nbformat.v4.new_markdown_cell("What follows."))
-    body = cells.html(notebook, "notebooks/asked.ipynb", {})
+    body = in_page.notebook(cells.html(notebook, "notebooks/asked.ipynb", {}), "../", with_python=False)
     template = (pages.HERE / "template.html").read_text(encoding="utf-8")
-    return template.format(title="asked", up="../", lab="", banner="", body=body, next="")
+    return template.format(title="asked", up="../", page="asked", banner="", body=body, next="")
 
 
 def write(file, text):
@@ -219,14 +231,15 @@ def write(file, text):
     assets = file.parent.parent / "assets"
     if not assets.exists():
         assets.mkdir()
-        pages._assets(assets, [])
+        in_page.write_assets(assets)
+        pages.write_scripts(assets, [])
 
 
 def reopen(page, file):
     """The page as one sees it who has not answered yet."""
     if page.url != file.as_uri():
         page.goto(file.as_uri())
-    page.evaluate("localStorage.clear()")
+    page.evaluate(FORGET)
     page.reload()
 
 

@@ -20,26 +20,28 @@ function ask(script, store, tell) {
   const after = script.closest("section").nextElementSibling;
   const open = after?.classList.contains("after") ? fold(after) : () => {};
 
-  async function answer(form, given) {
+  /** keep(answer): what has to be done before the reply is shown. */
+  async function answer(form, given, keep = () => {}) {
     const said = findReply(await unpack(asked.answers), asked.kind, form, given);
-    if (!said) return undefined;
+    if (!said) return;
+    await keep(said.kept);
     state.outcome = said;
     heard();
     open();
-    return said.kept;
+  }
+
+  async function keep(answer) {
+    const before = await store.read();
+    const sections = readSections(before);
+    sections[SECTION] = { ...sections[SECTION], [asked.key]: answer };
+    tell(await store.keep(`${JSON.stringify(sections, null, 2)}\n`, before));
   }
 
   const model = {
     get: (name) => state[name],
     on: (_name, handler) => (heard = handler),
     off() {},
-    async send({ commit }) {
-      const kept = await answer("given", commit);
-      const before = await store.read();
-      const sections = readSections(before);
-      sections[SECTION] = { ...sections[SECTION], [asked.key]: kept };
-      tell(await store.keep(`${JSON.stringify(sections, null, 2)}\n`, before));
-    },
+    send: ({ commit }) => answer("given", commit, keep),
   };
   const place = document.createElement("div");
   script.after(place);
