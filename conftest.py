@@ -56,6 +56,8 @@ SLOW = (
     "tests/pytorch/test_errors.py",
     "tests/pytorch/test_guards.py",
     "tests/pytorch/test_models.py",
+    "tests/pytorch/test_uncompiled.py::test_a_compiled_pipe_is_the_net[always",
+    "tests/pytorch/test_uncompiled.py::test_a_compiled_pipe_is_the_net[except_last",
     "tests/pytorch/test_uncompiled.py::test_gradients_go_on",
     "tests/pytorch/test_workers.py",
     "tests/schedule/test_doctor_random.py",
@@ -68,6 +70,9 @@ SLOW = (
     "tests/website/",
 )
 """What `--quick` leaves out: a browser, processes that start others, notebooks that run, sweeps and searches."""
+
+TOGETHER = ("tests/browser/",)
+"""Folders whose files run in one worker, as they share what takes long to start."""
 
 SAMPLE = 1
 """Of each exercise's bank, so many answers are judged with `--quick`."""
@@ -137,7 +142,7 @@ def pytest_xdist_make_scheduler(config, log):
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return _exercise(nodeid) or nodeid.partition("::")[0]
+            return _exercise(nodeid) or next(filter(nodeid.startswith, TOGETHER), nodeid.partition("::")[0])
 
     config.option.loadscopereorder = False  # but as they were sorted
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None

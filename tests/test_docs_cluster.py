@@ -32,6 +32,17 @@ def test_it_quotes_of_which_ways_a_plan_speaks():
     assert WAYS in " ".join(PAGE.read_text(encoding="utf-8").replace("\n> ", " ").split())
 
 
+def test_it_says_after_which_silence_a_rank_is_missed():
+    pytest.importorskip("torch", reason="ranks are PyTorch's")
+    from gpipe_edu.cluster import ranks
+
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert ranks._BEAT == 0.5, "half a second"
+    assert "So each gives a sign of life every half second" in text
+    assert f"missed after {ranks._SILENCE:g} seconds" in text
+    assert f"is gone, after {2 * ranks._SILENCE:g}." in text
+
+
 def rows():
     text = PAGE.read_text(encoding="utf-8").partition("<!-- plans -->")[2]
     [head, _, *found] = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]

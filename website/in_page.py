@@ -32,14 +32,12 @@ ROWS: Final = "F0 F1 F2 B0 B1 B2\nF0 B0 F1 B1 F2 B2"
 
 def puzzle(with_python: bool) -> str:
     """The body of the puzzle's page. with_python: the site has Python for browsers in PYODIDE."""
-    return _filled("puzzle.html", with_python, first=_inside(_first_boards()))
+    return _filled("puzzle.html", with_python, first=inside(_first_boards()))
 
 
 def box(with_python: bool) -> str:
     """The box for a schedule of one's own, with its chart."""
-    return _filled(
-        "box.html", with_python, first=_inside({"rows": ROWS, "offer": offer(), "value": judge(ROWS, COSTS)})
-    )
+    return _filled("box.html", with_python, first=inside({"rows": ROWS, "offer": offer(), "value": judge(ROWS, COSTS)}))
 
 
 def notebook(body: str, up: str, with_python: bool) -> str:
@@ -52,7 +50,7 @@ def write_assets(folder: Path) -> None:
     shutil.copy(HERE / "live" / "worker.js", folder)
     files = {f"website/live/{path.name}": path.read_text(encoding="utf-8") for path in (HERE / "live").glob("*.py")}
     (folder / "python.json").write_text(json.dumps({"website/__init__.py": "", **files}), encoding="utf-8")
-    bundle([HERE / "live" / name for name in ("puzzle.js", "box.js", "cells.js")], folder)
+    bundle([HERE / "live" / name for name in ("puzzle.js", "box.js", "cells.js", "progress.js")], folder)
     (folder / "chart.css").write_text(style(), encoding="utf-8")
     (folder / "puzzle.css").write_text(style() + asset("puzzle.css"), encoding="utf-8")
 
@@ -65,7 +63,7 @@ def _filled(page: str, with_python: bool, up: str = "", packages: tuple[str, ...
         "packages": ["traitlets", *packages],
         "lab": f"{up}lab/",
     }
-    return (HERE / page).read_text(encoding="utf-8").format(python=_inside(python), up=up, **parts)
+    return (HERE / page).read_text(encoding="utf-8").format(python=inside(python), up=up, **parts)
 
 
 def _first_boards() -> dict[str, Any]:
@@ -79,6 +77,6 @@ def _first_boards() -> dict[str, Any]:
         return {"offer": offer, "answers": {key: json.loads(widget.answer) for key, widget in widgets.items()}}
 
 
-def _inside(data: Any) -> str:
+def inside(data: Any) -> str:
     """JSON for a script element."""
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")

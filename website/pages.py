@@ -16,7 +16,7 @@ from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.view.palette import PAGE
 from gpipe_edu.view.svg import render
 
-from . import cells, in_page, markdown, reader_cells, still_charts
+from . import cells, course_progress, in_page, markdown, reader_cells, still_charts
 from .bundle import bundle
 from .executed import execute
 from .lab import MEGABYTES, MEGABYTES_OF_PLOTS
@@ -58,6 +58,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             there = LAB.format(name="notebooks/00_start_here.ipynb")
             start = f'<a class="button quiet" href="{there}" target="lab">Open lesson 00 in JupyterLab</a>'
             body = body.replace("</h1>", "</h1>" + front.format(lab=start if with_lab else "") + box, 1)
+            body += course_progress.script(course_progress.count())
             body = PICTURE.sub(render(ge.simulate(ge.gpipe(4, 8)), theme=PAGE), body)
         follows = _next(at, notebooks, pages)
         text = template.format(title=escape(title), up=up, page=Path(at).stem, banner=banner, body=body, next=follows)
@@ -65,6 +66,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         found += _sections(pages[at], title, body)
     write_page(out / "explorer.html", "The explorer", _text("explorer.html") + box)
     ge.gantt(ge.gpipe(4, 8)).to_html(out / "live" / "explorer.html")
+    write_page(out / "progress.html", "Your progress", course_progress.page())
     write_page(out / "puzzle.html", "The schedule puzzle", in_page.puzzle(with_lab))
     in_page.write_assets(out / "assets")
     for live in (out / "live").glob("*.html"):

@@ -101,9 +101,7 @@ class Sandbox:
             return Reply(trouble=self._ended)
         self._child.send(plain.encode(given))
         reply = self._receive(self._limit)
-        if (reply.trouble and reply.trouble.kind in ("stopped", "printed", "ended", "unreadable")) or (
-            reply.trouble and self._child.ended
-        ):
+        if reply.trouble and (reply.trouble.kind in ("ended", "unreadable") or self._child.ended):
             self._ended = reply.trouble
         return reply
 

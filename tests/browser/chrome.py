@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import shutil
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -48,7 +49,10 @@ def browser(*flags, profile=None):
 
 @contextlib.contextmanager
 def pages(new_context):
-    """A function that opens a page: (width, height, scheme, reduced_motion) -> page, with .problems and .requests."""
+    """A function that opens a page: (width, height, scheme, reduced_motion) -> page, with .problems and .requests.
+
+    Each has a fresh profile, which is closed at the end.
+    """
     with contextlib.ExitStack() as open_ones:
 
         def open_one(width=1280, height=900, scheme="light", reduced_motion=None):
@@ -56,14 +60,49 @@ def pages(new_context):
                 viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion=reduced_motion
             )
             open_ones.callback(context.close)
-            page = context.pages[0] if context.pages else context.new_page()
-            page.set_default_timeout(PATIENCE)
-            page.problems, page.requests = [], []
-            page.on("pageerror", lambda error: page.problems.append(f"{error}\n{error.stack}"))
-            page.on("request", lambda request: page.requests.append(request.url))
-            return page
+            return _heard(context.pages[0] if context.pages else context.new_page())
 
         yield open_one
+
+
+@contextlib.contextmanager
+def profile(new_context):
+    """A context that stays, with a page of its own: what is opened beside it starts in a third of the time."""
+    context = new_context()
+    context.new_page()
+    yield context
+    context.close()
+
+
+@contextlib.contextmanager
+def pages_of(profile):
+    """As `pages`, but one test after another has the same profile: at the end all that their pages keep is cleared."""
+    opened = []
+
+    def open_one(width=1280, height=900, scheme="light", reduced_motion=None):
+        page = _heard(profile.new_page())
+        opened.append(page)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme, reduced_motion=reduced_motion)
+        return page
+
+    yield open_one
+    profile.clear_cookies()
+    places = [urlsplit(url) for page in opened for url in page.requests]
+    caller = profile.new_cdp_session(profile.pages[0])
+    for page in profile.pages[1:]:
+        page.close()
+    for origin in {f"{place.scheme}://{place.netloc}" for place in places}:
+        caller.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
+    caller.detach()
+
+
+def _heard(page):
+    page.set_default_timeout(PATIENCE)
+    page.problems, page.requests = [], []
+    page.on("pageerror", lambda error: page.problems.append(f"{error}\n{error.stack}"))
+    page.on("request", lambda request: page.requests.append(request.url))
+    return page
 
 
 OPEN = """async (path) => {

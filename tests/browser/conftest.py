@@ -19,10 +19,16 @@ def new_context():
         yield opened
 
 
+@pytest.fixture(scope="package")
+def profile(new_context):
+    with chrome.profile(new_context) as found:
+        yield found
+
+
 @pytest.fixture
-def open_page(new_context):
-    """`open_page(width=..., scheme=...)`: a page with a fresh profile, closed at the end of the test."""
-    with chrome.pages(new_context) as open_one:
+def open_page(profile):
+    """`open_page(width=..., scheme=...)`: a page that finds nothing kept, closed at the end of the test."""
+    with chrome.pages_of(profile) as open_one:
         yield open_one
 
 

@@ -15,6 +15,7 @@ import urllib.request
 
 import nbformat
 
+from gpipe_edu.command.lab import prepare
 from tests import preloaded
 
 TOKEN = "classroom"
@@ -44,7 +45,7 @@ def notebook(folder, name, *cells):
 
 @contextlib.contextmanager
 def jupyter(folder):
-    """A server of JupyterLab on `folder`, which is one of Notebook 7 and Voila, too: gives its address."""
+    """A server of JupyterLab on `folder` with the settings of `lab`, and of Notebook 7 and Voila: gives its address."""
     options = [
         "--no-browser",
         "--ServerApp.ip=127.0.0.1",
@@ -56,7 +57,9 @@ def jupyter(folder):
         "--LabApp.extension_manager=readonly",
         "--JupyterNotebookApp.expose_app_in_browser=True",
     ]
-    with _server(folder, ["jupyter", "lab", *options], "--ServerApp.port={}", "/api") as address:
+    environment = dict(os.environ)
+    prepare(environment)
+    with _server(folder, ["jupyter", "lab", *options], "--ServerApp.port={}", "/api", environment) as address:
         yield address
 
 
@@ -64,7 +67,7 @@ def jupyter(folder):
 def classroom(folder):
     """The puzzle alone, as the command serves it: gives its address."""
     command = ["gpipe_edu", "classroom", "--no-browser", "--Voila.ip=127.0.0.1"]
-    with _server(folder, command, "--port={}", "/static/") as address:
+    with _server(folder, command, "--port={}", "/static/", os.environ) as address:
         yield address
 
 
@@ -74,7 +77,7 @@ def home(folder, name):
 
 
 @contextlib.contextmanager
-def _server(folder, command, port_option, probe):
+def _server(folder, command, port_option, probe, environment):
     places = {name: home(folder, name) for name in FOLDERS}
     for place in places.values():
         place.mkdir(parents=True, exist_ok=True)
@@ -86,11 +89,12 @@ def _server(folder, command, port_option, probe):
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
     log = folder / ".home" / "server.log"
+    own = {"JUPYTER_PATH": preloaded.kernels(), **{name: str(at) for name, at in places.items()}}
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", *command, port_option.format(port)],
             cwd=folder,
-            env={**os.environ, "JUPYTER_PATH": preloaded.kernels(), **{name: str(at) for name, at in places.items()}},
+            env={**environment, **own},
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -2,12 +2,9 @@
 
 import re
 
-import pytest
-
-from gpipe_edu.command import lab
 from gpipe_edu.course.predictions import question
 
-from . import chrome, servers
+from . import servers
 
 KEY = "03/loop"
 CELLS = [
@@ -16,21 +13,8 @@ CELLS = [
 ]
 
 
-@pytest.fixture
-def address(new_context, tmp_path, monkeypatch):
-    settings = {}
-    lab.prepare(settings)
-    monkeypatch.setenv("JUPYTER_CONFIG_PATH", settings["JUPYTER_CONFIG_PATH"].rstrip(":;"))
-    folder = tmp_path / "course"
-    folder.mkdir()
-    servers.notebook(folder, "evening", *CELLS)
-    with servers.jupyter(folder) as found:
-        yield found
-
-
-def test_a_reopened_notebook_shows_its_chart_and_the_committed_answer(address, open_page):
-    page = open_page()
-    chrome.run_all(page, address, "evening", given_back=True)
+def test_a_reopened_notebook_shows_its_chart_and_the_committed_answer(lab):
+    page = lab.run_all("evening", *CELLS, given_back=True)
     page.wait_for_selector(".ge-prediction")
     page.check('.ge-prediction input[value="A"]')
     page.click(".ge-prediction button")
@@ -41,7 +25,7 @@ def test_a_reopened_notebook_shows_its_chart_and_the_committed_answer(address, o
     page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
     page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
 
-    page.goto(f"{address}/doc/tree/evening.ipynb?token={servers.TOKEN}&reset")
+    page.goto(f"{lab.address}/doc/tree/lab/evening.ipynb?token={servers.TOKEN}&reset")
     page.wait_for_selector(".ge-base rect", state="attached")
     page.wait_for_selector(".ge-prediction-words p")
     said = page.inner_text(".ge-prediction-words")

@@ -9,8 +9,13 @@ import torch
 from torch import nn
 
 import gpipe_edu as ge
-from gpipe_edu.cluster import Pipeline
+from gpipe_edu.cluster import Pipeline, ranks
 from gpipe_edu.cluster.ranks import Ranks
+
+BEAT, SILENCE = 0.2, 3.0
+"""A user's heartbeats, but sooner; a busy machine makes some of them late."""
+SEEN = 5 * BEAT
+"""Seconds after which a sign of life has said where a rank is."""
 
 
 class Trap(nn.Module):
@@ -45,10 +50,11 @@ def main(folder, what):
     net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2), Trap(what, folder))
     x, y = torch.randn(8, 4), torch.randint(0, 2, (8,))
     schedule = ge.gpipe(2, 4) if what == "other schedule" and rank == 1 else ge.one_f_one_b(2, 4)
-    with Ranks(patience=float(os.environ.get("PATIENCE", "60"))) as ranks:
-        ranks.agree({"schedule": schedule})
+    ranks._BEAT, ranks._SILENCE = BEAT, SILENCE
+    with Ranks(patience=float(os.environ.get("PATIENCE", "60"))) as joined:
+        joined.agree({"schedule": schedule})
         pipeline = Pipeline(net, schedule, loss, x)
-        ranks.now = lambda: pipeline.now
+        joined.now = lambda: pipeline.now
         for _ in range(5):
             pipeline.step(x, y)
 

@@ -4,12 +4,14 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from time import monotonic, sleep
 
 import pytest
 
+from tests import preloaded
+
 from . import starting
+from .faulty import SEEN
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -58,7 +60,7 @@ def test_a_loss_that_raises(tmp_path):
 def test_a_rank_that_is_killed(tmp_path, victim):
     with starting.ranks(2, job(tmp_path, "sleep")) as processes:
         starting.wait_for(tmp_path / "there")
-        sleep(1.5)  # time for a sign of life that says where it is
+        sleep(SEEN)
         processes[victim].kill()
         processes.pop(victim).communicate()
         [told] = ended(processes).values()
@@ -99,7 +101,7 @@ def test_a_port_in_use(tmp_path):
 
 def test_the_names_of_the_ranks_are_missing(tmp_path):
     found = subprocess.run(
-        [sys.executable, *job(tmp_path, "sleep")],
+        [preloaded.python(), *job(tmp_path, "sleep")],
         env={**starting.environment(RANK="0"), "WORLD_SIZE": "2"},
         capture_output=True,
         text=True,
@@ -112,7 +114,7 @@ def test_the_names_of_the_ranks_are_missing(tmp_path):
 def test_ctrl_c_ends_all_of_them(tmp_path):
     with starting.torchrun(*job(tmp_path, "sleep")) as process:
         starting.wait_for(tmp_path / "there")
-        sleep(1.5)
+        sleep(SEEN)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         told = process.communicate(timeout=LIMIT)[0]
         assert process.returncode != 0
@@ -123,7 +125,7 @@ def test_ctrl_c_ends_all_of_them(tmp_path):
 def test_torchrun_ends_with_an_error_and_leaves_nobody(tmp_path):
     with starting.torchrun(*job(tmp_path, "sleep")) as process:
         starting.wait_for(tmp_path / "there")
-        sleep(1.5)
+        sleep(SEEN)
         children = [int((tmp_path / f"rank {k}").read_text()) for k in range(2)]
         os.kill(children[1], signal.SIGKILL)
         told = process.communicate(timeout=LIMIT)[0]

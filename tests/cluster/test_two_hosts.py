@@ -6,16 +6,19 @@ Each is told a host name that leads nowhere, as on many machines, so the ranks m
 import os
 import signal
 import subprocess
-import sys
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 import pytest
 
 from gpipe_edu.cluster.interface import towards
+from tests import preloaded
 from tests.amount import third
 
 from . import starting
+from .faulty import SEEN, SILENCE
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -25,7 +28,7 @@ ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
 
 def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=10)
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=10).stdout
 
 
 @pytest.fixture(scope="module")
@@ -52,36 +55,33 @@ def hosts():
 def torchruns(*arguments):
     """The page's two lines, one on each host."""
     with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
         processes = []
         for number, name in enumerate(HOSTS):
-            command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", f"--node-rank={number}"]
+            python = folder / name
+            python.write_text(f'#!/bin/sh\nexec {preloaded.python()} -m tests.cluster.on_host {name} "$@"\n')
+            python.chmod(0o755)
+            command = [python, "-m", "torch.distributed.run", "--nnodes=2", f"--node-rank={number}"]
             command += ["--nproc-per-node=1", "--master-addr=10.0.0.1", "--master-port=29500", *arguments]
-            named = ["unshare", "--uts", "sh", "-c", f'hostname {name}; exec "$@"', "sh", *command]
             process = subprocess.Popen(
-                ["ip", "netns", "exec", name, *named],
-                env=starting.environment(),
+                command,
+                env=starting.environment(PYTHON_EXEC=str(python)),  # with which torchrun starts its rank
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                start_new_session=True,
             )
             stack.callback(process.communicate)
-            stack.callback(end, process)
+            stack.callback(process.kill)
+            stack.callback(end, name)
             processes.append(process)
         yield processes
 
 
-def end(process):
-    """It and all that it has started: torchrun's ranks are sessions of their own."""
-    for parent in (*children(process.pid), process.pid):
+def end(host):
+    """All that runs there."""
+    for pid in ip("netns", "pids", host).split():
         with suppress(ProcessLookupError):
-            os.kill(parent, signal.SIGKILL)
-
-
-def children(pid):
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, timeout=10)
-    below = [int(line) for line in found.stdout.split()]
-    return [*below, *(far for child in below for far in children(child))]
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def test_the_lines_of_the_page_train_on_both(hosts):
@@ -96,9 +96,9 @@ def test_the_lines_of_the_page_train_on_both(hosts):
 def test_one_is_killed_and_the_other_says_so(hosts, tmp_path, victim):
     with torchruns("-m", "tests.cluster.faulty", str(tmp_path), "sleep") as processes:
         starting.wait_for(tmp_path / "there", 120)
-        sleep(1.5)  # time for a sign of life that says where it is
+        sleep(SEEN)
         killed = monotonic()
-        end(processes[victim])
+        end(HOSTS[victim])
         told = processes[1 - victim].communicate(timeout=60)[0]
         assert monotonic() - killed < 20, told
         assert processes[1 - victim].returncode != 0
@@ -113,7 +113,7 @@ def test_the_cable_is_pulled_and_both_say_so(hosts, tmp_path):
     """No connection is closed then: a question to the other machine just stays without an answer."""
     with torchruns("-m", "tests.cluster.faulty", str(tmp_path), "sleep") as processes:
         starting.wait_for(tmp_path / "there", 120)
-        sleep(1.5)
+        sleep(SEEN)
         ranks = [int((tmp_path / f"rank {k}").read_text()) for k in range(2)]
         pulled = monotonic()
         ip("-n", HOSTS[0], "link", "set", CABLE[0], "down")
@@ -123,12 +123,12 @@ def test_the_cable_is_pulled_and_both_say_so(hosts, tmp_path):
             took = monotonic() - pulled
         finally:
             ip("-n", HOSTS[0], "link", "set", CABLE[0], "up")
-        for process in processes:
-            end(process)
+        for name in HOSTS:
+            end(name)
         told = [process.communicate(timeout=60)[0] for process in processes]
     assert took < 20, told
     assert f"rank 1 ({HOSTS[1]}, process " in told[0]
-    assert "the store at 10.0.0.1:29500 has not answered for 12 s" in told[1]
+    assert f"the store at 10.0.0.1:29500 has not answered for {2 * SILENCE:g} s" in told[1]
 
 
 def alive(pid):

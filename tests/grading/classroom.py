@@ -66,9 +66,9 @@ def hand_in(path, book):
     return path
 
 
-def run(*arguments, ends=0, seconds=280, **environment):
+def run(*arguments, ends=0, seconds=280, python=sys.executable, program="gpipe_edu", **environment):
     done = subprocess.run(
-        [sys.executable, "-m", "gpipe_edu", "grade", *map(str, arguments)],
+        [python, "-m", program, "grade", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=seconds,

@@ -18,6 +18,7 @@ import pytest
 
 from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.process import cage
+from tests import preloaded
 from tests.processes import ROOT, running, until
 from tests.solutions.bank import everything
 
@@ -54,17 +55,21 @@ class Graded(NamedTuple):
     seconds: float
 
 
-def command(place, out, *more):
-    return [sys.executable, "-m", "gpipe_edu", "grade", str(place), "--out", str(out), *more]
+def command(place, out, *more, python=sys.executable):
+    return [python, "-m", "gpipe_edu", "grade", str(place), "--out", str(out), *more]
 
 
 def environment(temporary):
     return {**os.environ, "PYTHONPATH": ROOT, "TMPDIR": str(temporary)}
 
 
-def grade(place, out, temporary, *more):
+def grade(place, out, temporary, *more, python=sys.executable):
     done = subprocess.run(
-        command(place, out, *more), env=environment(temporary), capture_output=True, text=True, timeout=7000
+        command(place, out, *more, python=python),
+        env=environment(temporary),
+        capture_output=True,
+        text=True,
+        timeout=7000,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -104,7 +109,8 @@ def test_every_mark_is_as_documented(graded):
 
 def test_once_more_nothing_is_judged_and_nothing_changes(graded, size, tmp_path):
     shutil.copytree(graded.out, tmp_path / "out")
-    assert "0 new answers" in grade(graded.place, tmp_path / "out", tmp_path, "--tasks", ",".join(size.keys))
+    tasks, python = ",".join(size.keys), preloaded.python()
+    assert "0 new answers" in grade(graded.place, tmp_path / "out", tmp_path, "--tasks", tasks, python=python)
     for name in REPORT:
         assert (tmp_path / "out" / name).read_bytes() == (graded.out / name).read_bytes()
 
@@ -150,6 +156,7 @@ def test_an_answer_of_the_bank_that_is_sliced_out_of_a_notebook_is_diagnosed_as_
         hand_in(tmp_path / "in" / str(number) / f"{find_exercise(entry.key).notebook}.ipynb", of_the_bank(entry))
         if entry.name not in WRONG_BESIDES:
             expected[str(number), entry.key] = entry.slip
-    grade(tmp_path / "in", tmp_path / "out", tmp_path, "--seeds", "1", "--jobs", "1")
+    more = ("--seeds", "1", "--jobs", "1")
+    grade(tmp_path / "in", tmp_path / "out", tmp_path, *more, python=preloaded.python())
     found = {(row["student"], row["task"]): row["slip"] for row in table(tmp_path / "out" / "answers.csv")}
     assert {task: found[task] for task in expected} == expected

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from gpipe_edu.process import cage
+from tests import preloaded
+from tests.amount import whole
 from tests.processes import ROOT, running
 
 from .classroom import (
@@ -109,6 +111,7 @@ def graded(classroom, tmp_path_factory):
     (home / "progress.json").write_text("{}")
     said = run(
         classroom, "--out", out / "marks", "--tasks", "01,02", "--jobs", "2",
+        program="gpipe_edu" if whole() else "tests.grading.impatient",
         GPIPE_EDU_HOME=str(home), TMPDIR=str(temporary),
     )  # fmt: skip
     assert running(temporary) == []
@@ -189,12 +192,13 @@ def test_once_more_nothing_is_judged_and_a_late_hand_in_alone_is(graded, classro
     out = tmp_path / "marks"
     shutil.copytree(graded[0], out)
     before = (out / "answers.csv").read_bytes()
-    assert "0 new answers" in run(classroom, "--out", out, "--tasks", "01,02", "--jobs", "1")
+    python = preloaded.python()
+    assert "0 new answers" in run(classroom, "--out", out, "--tasks", "01,02", "--jobs", "1", python=python)
     assert (out / "answers.csv").read_bytes() == before
     late = tmp_path / "in"
     shutil.copytree(classroom, late)
     hand_in(late / "late" / BOOK, answered({"ex02/clock": CLOCK.replace("t - k, k", "t  -  k, k")}))
-    assert "1 new answer " in run(late, "--out", out, "--tasks", "01,02")
+    assert "1 new answer " in run(late, "--out", out, "--tasks", "01,02", python=python)
     assert states(out)["late", "ex02/clock"] == ("passed", "2")
 
 
@@ -206,7 +210,7 @@ def test_a_roster_comes_back_with_its_columns(graded, classroom, tmp_path):
         "Identifier;First name;Grade;Last name\n007;Right;;\n8;Nobody;-1;Here\n9;SEVEN;;\n10;Loop;;\n11;loop;;\n",
         encoding="utf-8-sig",
     )
-    run(classroom, "--out", out, "--tasks", "01,02", "--roster", roster)
+    run(classroom, "--out", out, "--tasks", "01,02", "--roster", roster, python=preloaded.python())
     rows = table(out / "marks.csv")
     assert list(rows[0])[:4] == ["Identifier", "First name", "Grade", "Last name"]
     assert [(row["Identifier"], row["Grade"], row["total"], row["remark"]) for row in rows[:3]] == [
@@ -217,11 +221,11 @@ def test_a_roster_comes_back_with_its_columns(graded, classroom, tmp_path):
     assert [(row["total"], row["remark"]) for row in rows[3:5]] == [("0", "this name stands here more than once")] * 2
     assert any(row["remark"] == "not in the roster: twin" for row in rows)
     roster.write_text("a,b\n1,2\n")
-    assert "no student of" in run(classroom, "--out", out, "--roster", roster, ends=2)
+    assert "no student of" in run(classroom, "--out", out, "--roster", roster, ends=2, python=preloaded.python())
 
 
 def test_one_notebook_shows_its_own_report(classroom):
-    said = run("--one", classroom / "loop" / BOOK)
+    said = run("--one", classroom / "loop" / BOOK, python=preloaded.python())
     assert "ex02/clock: wrong, 0 of 2" in said
     assert "One forward a tick" in said
     assert "ex02/f-then-b: unwritten" in said
@@ -241,7 +245,7 @@ def test_what_makes_no_sense_is_one_sentence(tmp_path, monkeypatch, arguments, t
     hand_in(tmp_path / "in" / "ada" / BOOK, answered({"ex02/clock": CLOCK}))
     (tmp_path / "in" / "ada" / "x.txt").write_text("")
     (tmp_path / "file").write_text("")
-    said = run(*arguments, ends=2)
+    said = run(*arguments, ends=2, python=preloaded.python())
     assert told in said
     assert "Traceback" not in said
 
@@ -269,7 +273,7 @@ def test_all_right_answers_pass_in_the_cage_and_side_by_side_none_is_called_endl
         cell["source"] = cell["source"].replace("(nn.Module):", f"(nn.Module):\n    number = {number}\n", 1)
         assert f"number = {number}" in cell["source"]
         hand_in(tmp_path / "in" / f"s{number}" / "exercise_05_wrapper.ipynb", book)
-    run(tmp_path / "in", "--out", tmp_path / "marks", "--jobs", "4")
+    run(tmp_path / "in", "--out", tmp_path / "marks", "--jobs", "4", python=preloaded.python())
     found = states(tmp_path / "marks")
     assert {state for (student, _), (state, _) in found.items() if student == "ada"} == {"passed"}
     assert {mark for (_, task), mark in found.items() if task == "ex05/wrapper"} == {("passed", "6")}

@@ -79,9 +79,9 @@ class Heights(pytest.Item):
 
 
 @functools.cache
-def new_context():
+def profile():
     """One Chromium for all notebooks; `end` ends it."""
-    return OPEN.enter_context(chrome.browser())
+    return OPEN.enter_context(chrome.profile(OPEN.enter_context(chrome.browser())))
 
 
 def end():
@@ -104,7 +104,7 @@ def heights(outputs, widgets, folder):
         kernel.DOCUMENT + "".join(html.replace(NAME, f"output-{number}") for number, (_, html) in enumerate(shown)),
         encoding="utf-8",
     )
-    with chrome.pages(new_context()) as open_one:
+    with chrome.pages_of(profile()) as open_one:
         page = open_one(width=WIDTH, height=768)
         page.expose_function("kernel", lambda request: {"told": {}, "messages": []})
         page.goto(path.as_uri())

@@ -167,6 +167,22 @@ def test_garbage_where_the_answers_go_is_no_answer():
     assert trouble(function, seconds=3).kind in ("unreadable", "ended", "stopped")
 
 
+def test_after_garbage_it_is_asked_no_more():
+    """Its next answer would be taken for one to the next question."""
+
+    def function(batch, M):
+        for descriptor in range(3, 20):
+            try:
+                os.write(descriptor, b"\x00\x00\x00\x00\x00\x00\x00\x04junk")
+                break
+            except OSError:
+                continue
+        return [M]
+
+    assert ask(function)[0].trouble.kind == "unreadable"
+    assert ask(function, times=2)[0].trouble.kind == "unreadable"
+
+
 def test_input_is_at_its_end():
     assert trouble(lambda batch, M: input("?")).kind == "EOFError"
 

@@ -76,23 +76,34 @@ def new_context():
         yield opened
 
 
+@pytest.fixture(scope="module")
+def profile(new_context):
+    with chrome.profile(new_context) as found:
+        yield found
+
+
 @pytest.fixture
-def open_page(new_context):
+def open_page(profile):
     """`open_page(width, height, scheme)`: a page; `.problems` are the errors of its scripts and its console.
 
     At the end no request may have left this machine.
     """
     asked = []
-    with chrome.pages(new_context) as open_one:
+
+    def hear(request):
+        asked.append(request.url)
+
+    profile.on("request", hear)
+    with chrome.pages_of(profile) as open_one:
 
         def opened(*size):
             page = open_one(*size)
             page.set_default_timeout(60_000)
-            page.context.on("request", lambda request: asked.append(request.url))
             page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
             return page
 
         yield opened
+    profile.remove_listener("request", hear)
     near = ("file:", "blob:", "data:", "chrome-extension:", "about:", "http://127.0.0.1:")
     assert [url for url in asked if not url.startswith(near)] == []
 

@@ -89,11 +89,11 @@ SAVE = """([name, content]) =>
 
 
 @pytest.fixture
-def new_context(site, tmp_path):
+def profile(site, tmp_path):
     """For each test a Chromium that keeps on disk what it has fetched, as a reader's does."""
     chrome.needed()
-    with chrome.browser(ALONE, profile=tmp_path / "profile") as opened:
-        yield opened
+    with chrome.browser(ALONE, profile=tmp_path / "profile") as opened, chrome.profile(opened) as found:
+        yield found
 
 
 def put(page, name, cells):

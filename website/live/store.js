@@ -7,7 +7,7 @@ import { merge } from "./merge.js";
 const FILE = "gpipe_edu/progress.json";
 const TABLE = "files";
 
-/** lab: the path of the lab, such as "/gpipe_edu/lab/". Returns {read, keep, watch}; the file is a text, "" if there is none. */
+/** lab: the path of the lab, such as "/gpipe_edu/lab/". Returns {read, keep, forget, watch}; the file is a text, "" if there is none. */
 export function createStore(lab) {
   const others = new BroadcastChannel(`gpipe_edu ${lab}`);
   let line = Promise.resolve();
@@ -52,18 +52,24 @@ export function createStore(lab) {
     }
   }
 
+  /** As if nothing had ever been done. */
+  async function forget() {
+    await inTurn((table) => asked(table.delete(FILE)));
+    others.postMessage("changed");
+  }
+
   /** Call `hear(text)` when another tab has changed the file. */
   function watch(hear) {
     others.addEventListener("message", async () => hear(await read()));
   }
 
-  return { read, keep, watch };
+  return { read, keep, forget, watch };
 }
 
 /** The sections of the file, by name; none of one that cannot be read. */
 export function readSections(text) {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text) ?? {};
   } catch {
     return {};
   }

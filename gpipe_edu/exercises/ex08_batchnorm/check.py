@@ -61,8 +61,6 @@ def examine(exam: Exam, rng: Random) -> Success:
     with exam.blame_on("single"):
         for counts in ([3, 1], [1, 1]):
             _judge(exam, *_handy(numbers, counts, 0.1, 0.5))
-    with exam.blame_on("remembers"):
-        _judge(exam, *_handy(numbers, *_HANDY[0]))
     with exam.blame_on("many"):
         x = numbers.normal(size=(700, 2)) + np.linspace(-2, 2, 700)[:, None]
         for M in (2, 70):

@@ -143,6 +143,7 @@ BANK.changed(
 BANK.changed("graph-kept", "retains_to_be_safe", BACK, "part.backward(retain_graph=True)")
 BANK.changed("twice", "the_loss_once_more", ADD, "(loss_fn(net(a), b) * len(a) / N).item()")
 BANK.changed("eval-mode", "without_dropout_to_be_exact", ZERO, f"{ZERO}\n    net.eval()")
+BANK.changed("eval-mode", "ready_to_be_asked", ZERO, f"{ZERO}\n    net.train()", STEP, f"{STEP}\n    net.eval()")
 BANK.changed("train-mode", "as_every_training_loop_begins", ZERO, f"{ZERO}\n    net.train()")
 BANK.changed("input-changed", "clears_up_behind_itself", STEP, f"{STEP}\n    x.zero_()")
 BANK.changed("input-asks", "asks_for_all_gradients", ZERO, f"{ZERO}\n    x.requires_grad_()")
