@@ -11,12 +11,12 @@ import pytest
 from tests.browser import chrome
 from tests.website.conftest import ALONE, ROOT, TIMES
 from tests.website.visit import OWN, PATIENCE, READY, Visit, open_notebook, run_a_schedule_of_ones_own
-from website.lab import MEGABYTES, MEGABYTES_OF_PLOTS, runs_in_a_browser
+from website.lab import MEGABYTES, MEGABYTES_OF_PLOTS, needs_pytorch
 
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
 FILES = [path for part in ("notebooks", "exercises") for path in sorted((ROOT / part).glob("*.ipynb"))]
-LESSONS = [name for name in (path.relative_to(ROOT).as_posix() for path in FILES) if runs_in_a_browser(name)]
+LESSONS = [path.relative_to(ROOT).as_posix() for path in FILES if not needs_pytorch(nbformat.read(path, as_version=4))]
 
 RUN = """async () => {
   const panel = jupyterapp.shell.currentWidget;
