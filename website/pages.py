@@ -133,11 +133,11 @@ def _banner(notebook: Any, lab: str) -> str:
             "<code>make lab</code>.</p>"
         )
     recorded = any(cell.metadata.get("needs_pytorch") for cell in notebook.cells)
-    what = "Cells run on this page; those that need PyTorch are recorded" if recorded else "Cells run on this page"
+    rest = "those that need PyTorch are recorded" if recorded else "change them, run them again"
     return (
-        f'<div class="banner"><span>{what}: press <b>Run</b>, change them, run them again.</span> '
-        f'<a class="button quiet" href="{lab}" target="lab" title="{MEGABYTES} MB at the first visit, '
-        f'{MEGABYTES_OF_PLOTS} more with the first plot">Open it in JupyterLab</a></div>'
+        f'<div class="banner"><span>Cells run here; {rest}.</span> '
+        f'<a class="button quiet" href="{lab}" target="lab">Open it in JupyterLab</a> '
+        f"<span>{MEGABYTES} MB once, {MEGABYTES_OF_PLOTS} more with a plot</span></div>"
     )
 
 

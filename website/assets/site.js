@@ -18,7 +18,7 @@
         " in the site's folder and open http://127.0.0.1:8000",
       );
       const banner = link.closest(".banner");
-      banner.querySelector("span")?.remove();
+      for (const words of banner.querySelectorAll("span")) words.remove();
       link.remove();
       banner.append(note);
     }
