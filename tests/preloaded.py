@@ -9,6 +9,7 @@ Not for what a fork does not have: another network namespace, a mark in /proc/PI
 
 import atexit
 import functools
+import gc
 import importlib
 import json
 import marshal
@@ -95,6 +96,8 @@ def serve(address):
     """Fork a process for each that asks, until standard input ends. Returns, in a forked one, its arguments."""
     for name in LIBRARIES:
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # else each fork's collector goes through all of them, and copies their pages
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(address)
     listening.listen()

@@ -4,6 +4,7 @@ What such a process has not loaded, a fresh one has not either: nothing of the a
 has never trained. That `check` itself starts fresh ones is what tests/course is for.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -83,6 +84,8 @@ def serve(descriptor, modules):
         importlib.import_module(module)
     for exercise in all_exercises().values():
         assert exercise.check
+    gc.collect()
+    gc.freeze()  # else each fork's collector goes through all of it, and copies its pages
     with socket.socket(fileno=descriptor) as ours:
         while True:
             head, ends, _, _ = socket.recv_fds(ours, 4, 3)
