@@ -23,7 +23,7 @@ from .offer import offer, payload, refusal
 from .settings import RECOMPUTES, Settings, schedules
 from .spec import to_json
 
-GRID: Final[Mapping[str, Sequence[int]]] = {"K": (1, 2, 3, 4, 6, 8), "M": (1, 2, 3, 4, 6, 8, 12, 16)}
+GRID: Final[Mapping[str, Sequence[int]]] = {"K": (1, 2, 3, 4, 6, 8), "M": (1, 2, 3, 4, 6, 8, 16)}
 """Sizes of the charts in a page, each with every schedule and every way to recompute."""
 
 
