@@ -21,13 +21,17 @@ export function createPython({ hear = () => {}, first } = {}) {
   let ready = null; // a promise: the worker knows the learner's file
   let number = 0;
   let lives = 0; // workers so far
+  let up = false; // whether the worker has started Python
   let file = ""; // the learner's file as Python has it: answers come in the order of what was asked
   const waiting = new Map();
   let widgets = new Map();
 
   function heard({ data }) {
     if (data.state) announce(data.state);
-    if (data.ready !== undefined) document.documentElement.dataset.python = data.ready.toFixed(2);
+    if (data.ready !== undefined) {
+      up = true;
+      document.documentElement.dataset.python = data.ready.toFixed(2);
+    }
     if (data.failed) fail(data.failed);
     if (data.event) happened(JSON.parse(data.event));
     if (data.number === undefined) return;
@@ -60,9 +64,13 @@ export function createPython({ hear = () => {}, first } = {}) {
     if (worker && text) post("keep", { text }).catch(() => {}); // refused only where Python itself has ended
   }
 
+  /** The worker is of no more use; the next question starts another. */
   function fail(why) {
-    announce(`Python could not be started: ${why}`);
-    refuseAll(why);
+    worker?.terminate();
+    worker = null;
+    const words = up ? `Python has ended, and what cells had defined is gone: ${why}` : `Python could not be started: ${why}`;
+    refuseAll(words);
+    announce(words);
   }
 
   function refuseAll(why) {
@@ -76,6 +84,7 @@ export function createPython({ hear = () => {}, first } = {}) {
     lives += 1;
     widgets = new Map();
     file = "";
+    up = false;
     worker = new Worker(new URL(PYTHON.worker, document.baseURI), { type: "module" });
     worker.onmessage = heard;
     worker.onerror = (event) => fail(event.message || "its files are not there");
