@@ -41,7 +41,7 @@ class Host:
     """`ask(call, **arguments)` is what a page asks; `events`, what was said before the last answer."""
 
     def __init__(self, home):
-        self.events = []
+        self.events, self._home = [], home
         self.process = subprocess.Popen(
             [sys.executable, "-c", SERVES],
             stdin=subprocess.PIPE,
@@ -64,6 +64,10 @@ class Host:
         *events, last = self.answer(json.dumps({"call": call, "with": given}))
         self.events = [json.loads(each["event"]) for each in events]
         return json.loads(last["answer"])
+
+    def forget(self):
+        """As if nobody had done anything yet."""
+        (self._home / "progress.json").unlink(missing_ok=True)
 
     def close(self):
         self.process.stdin.close()

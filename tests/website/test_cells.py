@@ -31,12 +31,19 @@ def split(batch, M):
 """
 
 
-@pytest.fixture
-def host(tmp_path):
-    one = Host(tmp_path)
-    one.ask("cells")
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    one = Host(tmp_path_factory.mktemp("home"))
     yield one
     one.close()
+
+
+@pytest.fixture
+def host(process):
+    """Python as a new page has it."""
+    process.forget()
+    process.ask("cells")
+    return process
 
 
 @pytest.fixture
@@ -284,12 +291,10 @@ def address(folder):
 
 
 @pytest.fixture
-def open_page(new_context, address, tmp_path):
-    """`open_page()`: the lesson, one tab after another of one reader; `.restart()` is for what follows a stop."""
-    hosts = [Host(tmp_path)]
-    with pages_of_a_reader(new_context, address, lambda request: hosts[0].answer(request)) as opened:
+def open_page(new_context, address, host):
+    """`open_page()`: the lesson, one tab after another of one reader."""
+    with pages_of_a_reader(new_context, address, host.answer) as opened:
         yield lambda **how: Lesson(opened("lesson.html", **how))
-    hosts[0].close()
 
 
 class Lesson:

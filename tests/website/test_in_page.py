@@ -20,11 +20,17 @@ FIRST = "F0@0 F0@1 F0@2 B0@2 B0@1 B0@0"
 """The first level's only solution."""
 
 
-@pytest.fixture
-def host(tmp_path):
-    one = Host(tmp_path)
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    one = Host(tmp_path_factory.mktemp("home"))
     yield one
     one.close()
+
+
+@pytest.fixture
+def host(process):
+    process.forget()
+    return process
 
 
 def test_a_move_is_answered_and_what_is_solved_is_given_to_the_page(host):

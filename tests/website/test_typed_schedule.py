@@ -13,7 +13,7 @@ import gpipe_edu as ge
 from gpipe_edu.schedule.recipes import RECIPES, form_of
 from tests.browser import chrome
 from tests.website.stand_in import WORKER
-from tests.website.test_in_page import address, folder, host  # noqa: F401 (fixtures)
+from tests.website.test_in_page import address, folder, host, process  # noqa: F401 (fixtures)
 from website.in_page import ROWS
 from website.live.typed_schedule import COSTS, MOST_OPS
 

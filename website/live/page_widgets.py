@@ -21,6 +21,12 @@ widgets: list[AnyWidget] = []
 """Each by its number."""
 
 _sent_scripts: set[str] = set()
+"""Classes whose script the page has."""
+
+
+def begin_page() -> None:
+    """A new page has no script yet."""
+    _sent_scripts.clear()
 
 
 class AnyWidget(traitlets.HasTraits):

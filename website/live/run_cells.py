@@ -67,8 +67,11 @@ _module = ModuleType("__main__")
 
 
 def start() -> None:
-    """Have the course show things on the page, and give the learner's names a module of their own."""
+    """Have the course show things on the page, and give the learner's names a module of their own, empty as yet."""
     frontend.use(_page)
+    page_widgets.begin_page()
+    _module.__dict__.clear()
+    _module.__dict__["__name__"] = "__main__"
     os.environ |= {"MPLBACKEND": "agg", THEME: PAGE}
     _module.__dict__["input"] = _no_input
     sys.modules["__main__"] = _module
