@@ -12,6 +12,8 @@ PAGES = [
     "exercises/exercise_01_splitting.html",
     "puzzle.html",
     "explorer.html",
+    "progress.html",
+    "notebooks/04_accumulation.html",
 ]
 RUN = """async () => {
   const { violations } = await axe.run();

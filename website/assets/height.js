@@ -1,6 +1,6 @@
 // In a frame: tells the page around how high this one is, once there is something to see.
 const tell = () => {
   const { height } = document.body.getBoundingClientRect();
-  if (height > 0) parent.postMessage({ geHeight: height + 24 }, "*");
+  if (height > 0 && document.querySelector("svg")) parent.postMessage({ geHeight: height + 24 }, "*");
 };
 new ResizeObserver(tell).observe(document.body);
