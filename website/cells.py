@@ -66,7 +66,7 @@ def _code(cell: Any, number: int, checked_by: tuple[str, str], at: str, pages: d
     needs = cell.metadata.get("needs_pytorch", False)
     tools = [_NEEDS_PYTORCH] if needs else [_button("run", "Run"), _button("edit", "Edit")]
     if check and not needs:
-        tools.append(_button("check", "Check"))
+        tools.append(_button("check", "Check", title="Ctrl+Enter"))
     if _HINT.search(cell.source):
         tools.append(_button("hint", "Hint"))
     tools += [_button("back", "Take back", hidden=True), _button("above", "Run all above, then this", hidden=True)]
@@ -82,15 +82,16 @@ def _code(cell: Any, number: int, checked_by: tuple[str, str], at: str, pages: d
 _NEEDS_PYTORCH = "<span>Recorded: this cell needs PyTorch, which no browser runs. <code>make lab</code> runs it.</span>"
 
 
-def _button(action: str, words: str, hidden: bool = False) -> str:
-    return f'<button type="button" data-do="{action}"{" hidden" if hidden else ""}>{words}</button>'
+def _button(action: str, words: str, hidden: bool = False, title: str = "") -> str:
+    more = (" hidden" if hidden else "") + (f' title="{title}"' if title else "")
+    return f'<button type="button" data-do="{action}"{more}>{words}</button>'
 
 
 def _output(output: Any, at: str, pages: dict[str, str]) -> str:
     if output.output_type == "stream":
         return f"<pre>{ansi2html(output.text)}</pre>"
     if output.output_type == "error":
-        return f"<pre>{ansi2html(chr(10).join(output.traceback))}</pre>"
+        return f'<pre class="error">{ansi2html(chr(10).join(output.traceback))}</pre>'
     data = output.data
     if "text/html" in data:
         return str(data["text/html"])

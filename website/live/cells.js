@@ -97,7 +97,7 @@ function createCell(section, index) {
         pre.replaceWith(box);
         editor = createEditor(box, text, `Code of cell ${index + 1}`, {
           change,
-          run: () => cell.run(),
+          run: section.dataset.check ? actions.check : actions.run,
           runAndGoOn() {
             cell.run();
             cells[index + 1]?.edit();
