@@ -64,7 +64,7 @@ def _code(cell: Any, number: int, checked_by: tuple[str, str], at: str, pages: d
     check, exercise = checked_by
     outputs = "".join(_output(output, at, pages) for output in cell.outputs)
     needs = cell.metadata.get("needs_pytorch", False)
-    tools = [_NEEDS_PYTORCH] if needs else [_button("run", "Run"), _button("edit", "Edit")]
+    tools = [_RECORDED if outputs else _NEEDS_PYTORCH] if needs else [_button("run", "Run"), _button("edit", "Edit")]
     if check and not needs:
         tools.append(_button("check", "Check", title="Ctrl+Enter"))
     if _HINT.search(cell.source):
@@ -79,7 +79,10 @@ def _code(cell: Any, number: int, checked_by: tuple[str, str], at: str, pages: d
     )
 
 
-_NEEDS_PYTORCH = "<span>Recorded: this cell needs PyTorch, which no browser runs. <code>make lab</code> runs it.</span>"
+_NEEDS_PYTORCH = (
+    '<span title="No browser runs PyTorch. On your own machine make lab runs this cell.">needs PyTorch</span>'
+)
+_RECORDED = _NEEDS_PYTORCH.replace(">needs", ">recorded: needs")
 
 
 def _button(action: str, words: str, hidden: bool = False, title: str = "") -> str:

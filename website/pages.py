@@ -22,6 +22,8 @@ from .executed import execute
 from .lab import MEGABYTES, MEGABYTES_OF_PLOTS
 
 HERE = Path(__file__).parent
+NOTE = re.compile(r'<p class="ge-note">.*?</p>', re.DOTALL)
+"""What a saved explorer says of itself, where there is no site around it."""
 PICTURE = re.compile(r'<img src="docs/pictures/gpipe.svg"[^>]*>')
 """The README's picture, which on its page follows the theme."""
 LAB = "lab/lab/index.html?path={name}"
@@ -80,6 +82,7 @@ def _in_a_frame(page: str) -> str:
     height = f"<script>\n{_text('assets/height.js')}</script>\n"
     if height in page:
         return page
+    page = NOTE.sub("", page)
     page = page.replace('<main id="ge-host"></main>', '<div id="ge-host"></div>')
     return page.replace("</body>", height + "</body>")
 
@@ -132,12 +135,16 @@ def _banner(notebook: Any, lab: str) -> str:
             '<p class="banner">Charts and questions work here. To run all of it, open the notebook on your machine: '
             "<code>make lab</code>.</p>"
         )
-    recorded = any(cell.metadata.get("needs_pytorch") for cell in notebook.cells)
-    rest = "those that need PyTorch are recorded" if recorded else "change them, run them again"
+    if any(cell.metadata.get("needs_pytorch") for cell in notebook.cells):
+        return (
+            '<div class="banner"><span>Cells run on this page: press <b>Run</b>. Those that need PyTorch are recorded, '
+            'since no browser runs it.</span> <a class="button quiet" href="../index.html#start">Run all on your '
+            "machine</a></div>"
+        )
     return (
-        f'<div class="banner"><span>Cells run here; {rest}.</span> '
-        f'<a class="button quiet" href="{lab}" target="lab">Open it in JupyterLab</a> '
-        f"<span>{MEGABYTES} MB once, {MEGABYTES_OF_PLOTS} more with a plot</span></div>"
+        '<div class="banner"><span>Cells run on this page: press <b>Run</b>, change them, run them again.</span> '
+        f'<a class="button quiet" href="{lab}" target="lab" title="{MEGABYTES} MB at the first visit, '
+        f'{MEGABYTES_OF_PLOTS} more with the first plot">Open it in JupyterLab</a></div>'
     )
 
 

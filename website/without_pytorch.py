@@ -39,8 +39,8 @@ def _main(notebook: Path) -> None:
     host.start(lambda message: None)
     host.cells()
     cells = [cell for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
-    ran = {cell.id: run_cells.run(cell.id, number, cell.source)["ok"] for number, cell in enumerate(cells, 1)}
-    print("\n" + json.dumps([name for name, ok in ran.items() if not ok]))
+    ran = {cell.id: run_cells.run(cell.id, number, cell.source)["ended"] for number, cell in enumerate(cells, 1)}
+    print("\n" + json.dumps([name for name, ended in ran.items() if ended == "ended with an error"]))
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:

@@ -36,6 +36,13 @@ window.Worker = class {
 """
 """A worker for a page: it answers when `startPython()` has been called."""
 
+HOLD = """() => {
+  const ask = window.askPython;
+  const held = new Promise((done) => (window.letPython = done));
+  window.askPython = async (request) => { await held; return ask(request); };
+}"""
+"""From now on Python hears nothing, until `letPython()`."""
+
 
 class Host:
     """`ask(call, **arguments)` is what a page asks; `events`, what was said before the last answer."""

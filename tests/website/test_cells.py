@@ -15,7 +15,7 @@ import gpipe_edu as ge
 from gpipe_edu.course.predictions.question import find
 from gpipe_edu.course.predictions.widget import Prediction
 from tests.website.conftest import handed_out
-from tests.website.stand_in import Host, pages_of_a_reader
+from tests.website.stand_in import HOLD, Host, pages_of_a_reader
 from website import cells, in_page, pages, without_kernel
 from website.live.run_cells import MOST
 
@@ -70,8 +70,8 @@ def failure(events):
 
 class TestACell:
     def test_shows_its_last_value_and_its_names_stay(self, run):
-        assert run("x = 2\nx + 1") == ([{"display": {"text/plain": "3"}}], {"ok": True, "missing": ""})
-        assert run("y = x * 10\ny;") == ([], {"ok": True, "missing": ""})
+        assert run("x = 2\nx + 1") == ([{"display": {"text/plain": "3"}}], {"ended": "", "missing": ""})
+        assert run("y = x * 10\ny;") == ([], {"ended": "", "missing": ""})
         assert shown(run("print\n[x, y]")[0])["text/plain"] == "[2, 20]"
         assert run("None")[0] == run("")[0] == run("if x:\n    x")[0] == []
 
@@ -92,7 +92,7 @@ class TestACell:
         printed = "".join(each["text"] for each in events if "stream" in each)
         assert len(printed) < MOST + 2000
         assert printed.endswith(f"... it has printed {MOST:,} characters; what comes now is not shown\n")
-        assert value["ok"]
+        assert value["ended"] == ""
         assert events[-1]["display"]["text/plain"] == "'the end'"
 
     def test_shows_the_best_form_of_a_value(self, run):
@@ -138,7 +138,7 @@ class TestAnErrorOfACell:
         run("import gpipe_edu as ge\n\ndef mine(K):\n    return ge.gpipe(K, 2)", number=3)
         events, value = run("x = 1\nmine(0)", number=4)
         lines = failure(events).splitlines()
-        assert value == {"ok": False, "missing": ""}
+        assert value == {"ended": "ended with an error", "missing": ""}
         assert [line for line in lines if line.startswith("  File")] == [
             '  File "<cell 4>", line 2, in <module>',
             '  File "<cell 3>", line 4, in mine',
@@ -149,7 +149,7 @@ class TestAnErrorOfACell:
         assert lines[-1] == f"ValueError: {wrong.value}"
 
     def test_says_which_name_is_missing(self, run):
-        assert run("a + 1")[1] == {"ok": False, "missing": "a"}
+        assert run("a + 1")[1] == {"ended": "ended with an error", "missing": "a"}
 
     def test_has_its_cause(self, run):
         code = "try:\n    {}['a']\nexcept KeyError as error:\n    raise ValueError('no a') from error"
@@ -169,7 +169,7 @@ class TestAnErrorOfACell:
     @pytest.mark.parametrize("code", ["raise SystemExit(3)", "import sys\nsys.exit()", "raise KeyboardInterrupt"])
     def test_does_not_end_python(self, run, code):
         run("x = 5")
-        assert run(code)[1]["ok"] is False
+        assert run(code)[1]["ended"] == "ended with an error"
         assert shown(run("x")[0]) == {"text/plain": "5"}
 
     def test_of_a_stub_is_a_sentence(self, run):
@@ -192,12 +192,12 @@ class TestTheCourseInACell:
         run("import numpy as np\nfrom gpipe_edu.course import check")
         run("def split(batch, M):\n    return [batch]")
         events, value = run("check('ex01/splitting', split)")
-        assert not value["ok"]
+        assert value["ended"] == "not yet"
         assert "<strong>ex01/splitting: not yet.</strong>" in events[0]["display"]["text/html"]
-        assert failure(events) == "ex01/splitting: not yet."
+        assert not [each for each in events if "error" in each], "the report says more"
         run(RIGHT)
         events, value = run("check('ex01/splitting', split)")
-        assert value["ok"]
+        assert value["ended"] == ""
         assert "ex01/splitting: passed" in events[0]["display"]["text/plain"]
         assert "image/svg+xml" in events[1]["display"]
 
@@ -401,13 +401,53 @@ class TestThePage:
         lesson.page.click("#running button")
         said = "Stopped. Python was started anew: what cells had defined is gone."
         lesson.page.wait_for_selector(f"#running:has-text('{said}')")
-        assert lesson.cell("first").locator(".stands").inner_text() == ""
+        lesson.stands("first", "stopped")
+        assert lesson.page.evaluate("document.activeElement.textContent") == "Run", "the button with the focus is gone"
         assert not lesson.page.locator("#running button").is_visible()
         lesson.page.evaluate("startPython()")
         lesson.do("first", "run")
         lesson.do("second", "run")
         lesson.shows("second", "21")
         assert not lesson.page.locator("#running").is_visible()
+
+    def test_has_a_stop_at_the_cell_itself(self, open_page):
+        lesson = open_page(up=False)
+        lesson.do("first", "run")
+        lesson.do("second", "run")
+        assert lesson.cell("second").locator("[data-do=run]").inner_text() == "Stop"
+        lesson.do("second", "run")
+        for name in ("first", "second"):
+            lesson.stands(name, "stopped")
+            assert lesson.cell(name).locator("[data-do=run]").inner_text() == "Run"
+
+    def test_goes_on_to_what_hides_the_next_cell(self, open_page):
+        lesson = open_page()
+        lesson.do("ask", "edit")
+        lesson.page.keyboard.press("Shift+Enter")
+        assert lesson.page.evaluate("document.activeElement.dataset.do") != "edit"
+        lesson.do("third", "edit")
+        lesson.page.keyboard.press("Shift+Enter")
+        assert lesson.page.evaluate("document.activeElement.closest('section').dataset.cell") == "ask"
+
+    def test_says_at_once_what_waits_of_all_that_stands_above(self, open_page):
+        lesson = open_page()
+        lesson.do("third", "run")
+        lesson.shows("third", "NameError")
+        lesson.page.evaluate(HOLD)
+        lesson.do("third", "above")
+        for name in ("first", "second", "third"):
+            lesson.stands(name, "waits for Python")
+
+    def test_gives_back_what_waits_behind_a_cell_that_fails(self, open_page):
+        lesson = open_page()
+        lesson.do("third", "run")
+        lesson.shows("third", "NameError")
+        lesson.write("first", "1 / 0")
+        lesson.do("third", "above")
+        lesson.shows("first", "ZeroDivisionError")
+        lesson.stands("first", "ended with an error")
+        for name in ("second", "third"):
+            assert lesson.cell(name).locator(".stands").inner_text() == ""
 
     def test_checks_an_answer_with_one_click(self, open_page):
         lesson = open_page()
@@ -447,7 +487,7 @@ class TestThePage:
     def test_does_not_run_what_needs_pytorch(self, open_page):
         lesson = open_page()
         assert lesson.cell("torch").locator("[data-do=run]").count() == 0
-        assert "this cell needs PyTorch" in lesson.cell("torch").inner_text()
+        assert "needs PyTorch" in lesson.cell("torch").inner_text()
         lesson.cell("torch").locator("pre").click()
         lesson.page.keyboard.press("Shift+Enter")
         assert lesson.cell("torch").locator(".cm-editor").count() == 0

@@ -8,7 +8,7 @@ import pytest
 import gpipe_edu as ge
 from tests.browser import chrome
 from tests.puzzles.solutions import solved
-from tests.website.stand_in import WORKER, Host
+from tests.website.stand_in import HOLD, WORKER, Host
 from tests.website.test_in_page import FIRST, address, folder, says  # noqa: F401 (fixtures)
 from website.in_page import HERE
 
@@ -121,12 +121,6 @@ KEPT = """() => new Promise((done) => {
     };
   };
 })"""
-
-HOLD = """() => {
-  const ask = window.askPython;
-  const held = new Promise((done) => (window.letPython = done));
-  window.askPython = async (request) => { await held; return ask(request); };
-}"""
 
 
 @pytest.fixture

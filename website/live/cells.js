@@ -8,7 +8,8 @@ import { readSections } from "./store.js";
 import { createWidgets } from "./widgets.js";
 
 const PAGE = document.body.dataset.page;
-const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran", failed: "ended with an error" };
+const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran" };
+const KEYS = "Shift+Enter runs it and goes on; Escape, then Tab, leaves";
 
 const widgets = createWidgets();
 let stopped = false;
@@ -29,6 +30,7 @@ function createCell(section, index) {
   const back = section.querySelector("[data-do=back]");
   const above = section.querySelector("[data-do=above]");
   const place = section.querySelector(".outputs");
+  const runButton = section.querySelector("[data-do=run]");
   const given = pre.textContent.replace(/\n$/, "");
   const place_of_text = `gpipe_edu cell ${PAGE} ${name}`;
   const outputs = createOutputs(place, (el, widget) => widgets.show(python, el, widget));
@@ -61,8 +63,10 @@ function createCell(section, index) {
 
     stand(state) {
       cell.state = state;
-      stands.textContent = WORDS[state] ?? "";
-      section.setAttribute("aria-busy", state === "runs" || state === "waits");
+      const busy = state === "runs" || state === "waits";
+      stands.textContent = WORDS[state] ?? state;
+      if (runButton) runButton.textContent = busy ? "Stop" : "Run";
+      section.setAttribute("aria-busy", busy);
       showRunning();
     },
 
@@ -76,13 +80,13 @@ function createCell(section, index) {
       cell.stand("waits");
       try {
         const packages = await python.ask("packages", { code });
-        const { ok, missing } = await python.ask("run", { cell: name, number: index + 1, code }, packages);
+        const { ended, missing } = await python.ask("run", { cell: name, number: index + 1, code }, packages);
         above.hidden = !missing || !cells.slice(0, index).some((each) => each.state !== "done" && !each.needsPyTorch);
-        if (mine === runs) cell.stand(ok ? "done" : "failed");
-        return ok;
+        if (mine === runs) cell.stand(ended || "done");
+        return !ended;
       } catch (error) {
+        if (mine === runs) cell.stand(error.message === "stopped" ? "stopped" : "");
         if (error.message !== "stopped") announce(error.message);
-        if (mine === runs) cell.stand("");
         return false;
       } finally {
         place.style.minHeight = "";
@@ -100,12 +104,12 @@ function createCell(section, index) {
           run: section.dataset.check ? actions.check : actions.run,
           runAndGoOn() {
             cell.run();
-            cells[index + 1]?.edit();
+            goTo(cells[index + 1]);
           },
         });
+        stands.before(Object.assign(document.createElement("span"), { className: "keys", textContent: KEYS }));
       }
       editor.focus();
-      section.scrollIntoView({ block: "nearest" });
     },
   };
 
@@ -117,7 +121,7 @@ function createCell(section, index) {
   }
 
   const actions = {
-    run: () => cell.run(),
+    run: () => (runButton.textContent === "Stop" ? stop() : cell.run()),
     edit: () => cell.edit(),
     above: () => runUpTo(index),
     back() {
@@ -139,11 +143,33 @@ function createCell(section, index) {
 
 /** Run all cells above that have not run, and then this one; stops where one fails. */
 async function runUpTo(index) {
-  for (const cell of cells.slice(0, index)) {
-    if (cell.state === "done" || cell.needsPyTorch) continue;
-    if (!(await cell.run())) return false;
+  const due = cells.slice(0, index).filter((cell) => cell.state !== "done" && !cell.needsPyTorch);
+  due.push(cells[index]);
+  for (const cell of due) cell.stand("waits");
+  for (const cell of due) {
+    if (await cell.run()) continue;
+    for (const each of due) if (each.state === "waits") each.stand("");
+    return false;
   }
-  return cells[index].run();
+  return true;
+}
+
+/** Edit the next cell; where it is folded away behind a question, go to the button that unfolds it. */
+function goTo(cell) {
+  if (!cell) return;
+  const fold = cell.section.closest(".folded");
+  if (fold) fold.previousElementSibling.focus();
+  else if (!cell.needsPyTorch) cell.edit();
+}
+
+/** End whatever runs or waits. */
+function stop() {
+  python.startAnew();
+  stopped = true; // until another cell is run
+  bar.hidden = false;
+  bar.querySelector("span").textContent = "Stopped. Python was started anew: what cells had defined is gone.";
+  bar.querySelector("button").hidden = true;
+  for (const cell of cells) if (cell.state === "done") cell.stand("");
 }
 
 /** An exercise: what stands above, the answer, and then the cell that checks it. */
@@ -170,13 +196,10 @@ function showRunning() {
   bar.querySelector("span").textContent = words + (waiting ? `${waiting} wait${waiting === 1 ? "s" : ""}.` : "");
 }
 
-bar.querySelector("button").addEventListener("click", ({ target }) => {
-  python.startAnew();
-  for (const cell of cells) cell.stand("");
-  stopped = true; // until another cell is run
-  bar.hidden = false;
-  bar.querySelector("span").textContent = "Stopped. Python was started anew: what cells had defined is gone.";
-  target.hidden = true;
+bar.querySelector("button").addEventListener("click", () => {
+  const running = cells.find((cell) => cell.state === "runs" || cell.state === "waits");
+  stop();
+  running?.section.querySelector("[data-do=run]").focus({ preventScroll: true }); // this button is gone
 });
 answerQuestions(store, python.tell);
 store.read().then(markSolved);

@@ -21,6 +21,7 @@ export function createOutputs(place, show) {
       const last = place.lastElementChild;
       const node = last?.className === stream ? last : add("pre", stream);
       node.append(text);
+      node.tabIndex = node.scrollHeight > node.clientHeight ? 0 : -1; // a long one scrolls, with the keyboard too
     },
 
     line(number, text) {

@@ -32,10 +32,15 @@ function show(text) {
   if (plain) keep(SHOWN, JSON.stringify({ ...answer, serial: 0, did: "", message: "", accepted: true }));
 }
 
+function tellKept(words) {
+  document.getElementById("kept").textContent = words;
+}
+
 function open() {
   widget ??= python.ask("puzzle", asked).then(({ widget: number, state }) => {
     const model = createModel(python, number, state);
     model.on("change:answer", () => show(model.get("answer")));
+    tellKept("");
     if (!moves) show(state.answer);
     return model;
   });
@@ -44,13 +49,19 @@ function open() {
 
 function send(content) {
   moves += 1;
+  if (!document.documentElement.dataset.python) tellKept(`${moves === 1 ? "Your move is" : `Your ${moves} moves are`} kept, and answered when Python is up.`);
   const packages = content.do === "run" ? ["numpy", "threadpoolctl"] : undefined; // what trains
   open()
     .then(({ number }) => python.ask("message", { widget: number, content }, packages))
-    .catch((error) => announce(error.message));
+    .catch(fail);
 }
 
-const begin = () => open().catch((error) => announce(error.message));
+function fail({ message }) {
+  tellKept("");
+  announce(message);
+}
+
+const begin = () => open().catch(fail);
 const before = plain && kept(SHOWN);
 
 puzzle.show(before ? JSON.parse(before) : (FIRST.answers[asked.level] ?? FIRST.answers[""]));

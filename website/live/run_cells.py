@@ -14,6 +14,7 @@ import pprint
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from types import ModuleType
@@ -21,6 +22,7 @@ from typing import Any, TextIO
 
 from markdown_it import MarkdownIt
 
+from gpipe_edu.course.check import NotYet
 from gpipe_edu.course.notebook import frontend
 from gpipe_edu.course.notebook.unwritten_stub import explain
 from gpipe_edu.view.palette import PAGE
@@ -72,6 +74,7 @@ def start() -> None:
     page_widgets.begin_page()
     _module.__dict__.clear()
     _module.__dict__["__name__"] = "__main__"
+    warnings.filterwarnings("ignore", module="threadpoolctl")  # of Pyodide's, and no reader's business
     os.environ |= {"MPLBACKEND": "agg", THEME: PAGE}
     _module.__dict__["input"] = _no_input
     sys.modules["__main__"] = _module
@@ -80,7 +83,7 @@ def start() -> None:
 def run(cell: str, number: int, code: str) -> dict[str, Any]:
     """Run a cell. cell: its id on the page; number: how it is called in tracebacks.
 
-    Gives {"ok": whether it ran to its end}, with "missing" the name that it lacked, if that stopped it.
+    Gives {"ended": "" if it ran to its end, else how it did}, with "missing" the name that it lacked, if that was it.
     """
     _page.cell = cell
     wire.send(cell=cell, begins=True)
@@ -91,11 +94,14 @@ def run(cell: str, number: int, code: str) -> dict[str, Any]:
         try:
             _execute(code, file, names)
         except BaseException as error:  # a page ends with its worker, and not by SystemExit
+            if isinstance(error, NotYet):  # the report has been shown, and says more
+                return {"ended": "not yet", "missing": ""}
             _tell(error, file, names)
-            return {"ok": False, "missing": getattr(error, "name", "") if isinstance(error, NameError) else ""}
+            missing = getattr(error, "name", "") if isinstance(error, NameError) else ""
+            return {"ended": "ended with an error", "missing": missing}
         finally:
             _show_plots()
-    return {"ok": True, "missing": ""}
+    return {"ended": "", "missing": ""}
 
 
 def _execute(code: str, file: str, names: dict[str, Any]) -> None:

@@ -45,7 +45,7 @@ def page(
         title=escape(title),
         chart_style=style(),
         script=script(),
-        note="" if settings is None else f"<p>{escape(_note(settings))}</p>",
+        note="" if settings is None else f'<p class="ge-note">{escape(_note(settings))}</p>',
         summary=escape(_summary(data["payload"])),
         data=to_json(data).replace("<", "\\u003c"),
     )

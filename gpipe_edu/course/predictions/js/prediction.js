@@ -20,6 +20,7 @@ export function render({ model, el }) {
   const title = make("p", { class: "ge-prediction-title" }, "Predict");
   const form = make("form", { class: "ge-prediction" }, title, text, kind.node, controls, words);
   let timer;
+  let committed = false; // here, just now: the button that has the focus is disabled, which may take the focus away
 
   form.addEventListener("keydown", (event) => {
     if (event.key === "Escape") leave(event.target);
@@ -28,6 +29,7 @@ export function render({ model, el }) {
     event.preventDefault();
     const chosen = kind.value();
     if (chosen === undefined) return;
+    committed = true;
     button.disabled = true;
     const tell = (sentence) => {
       hint.textContent = sentence;
@@ -47,7 +49,8 @@ export function render({ model, el }) {
     const { chosen, solution, right, words: sentences } = model.get("outcome");
     if (chosen == null) return;
     clearTimeout(timer);
-    const held = form.contains(document.activeElement);
+    const { activeElement } = document;
+    const held = form.contains(activeElement) || (committed && activeElement === document.body);
     kind.reveal(chosen, solution);
     controls.hidden = true;
     form.classList.add(right ? "ge-prediction-won" : "ge-prediction-lost");
