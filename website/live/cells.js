@@ -9,6 +9,8 @@ import { createWidgets } from "./widgets.js";
 
 const PAGE = document.body.dataset.page;
 const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran", failed: "ended with an error" };
+const PATIENCE = 3; // seconds until a cell that runs tells how long it has
+const LONG = 10; // and until it tells why
 
 const widgets = createWidgets();
 let stopped = false;
@@ -26,6 +28,7 @@ function createCell(section, index) {
   const name = section.dataset.cell;
   const pre = section.querySelector("pre.code");
   const stands = section.querySelector(".stands");
+  const taken = section.querySelector(".taken");
   const back = section.querySelector("[data-do=back]");
   const above = section.querySelector("[data-do=above]");
   const place = section.querySelector(".outputs");
@@ -35,6 +38,7 @@ function createCell(section, index) {
   let text = kept(place_of_text) || given;
   let editor = null;
   let runs = 0;
+  let clock = 0;
 
   /** A question that the page itself answers stays as it is. */
   const asks = () => text === given && place.querySelector("script.ask");
@@ -62,6 +66,9 @@ function createCell(section, index) {
     stand(state) {
       cell.state = state;
       stands.textContent = WORDS[state] ?? "";
+      clearInterval(clock);
+      taken.textContent = "";
+      if (state === "runs") clock = countSeconds(taken);
       section.setAttribute("aria-busy", state === "runs" || state === "waits");
       showRunning();
     },
@@ -137,19 +144,30 @@ function createCell(section, index) {
   return cell;
 }
 
-/** Run all cells above that have not run, and then this one; stops where one fails. */
-async function runUpTo(index) {
+/** Say in `place` how long something takes, if it takes long; returns the interval that does so. */
+function countSeconds(place) {
+  const began = performance.now();
+  return setInterval(() => {
+    const seconds = Math.floor((performance.now() - began) / 1000);
+    if (seconds < PATIENCE) return;
+    place.textContent = seconds < LONG ? `${seconds} s` : `${seconds} s; Python is several times slower in a browser`;
+  }, 1000);
+}
+
+/** Run all cells above that have not run, and then this one; stops where one fails, unless `passing` over those. */
+async function runUpTo(index, passing = false) {
   for (const cell of cells.slice(0, index)) {
     if (cell.state === "done" || cell.needsPyTorch) continue;
-    if (!(await cell.run())) return false;
+    if (!(await cell.run()) && !passing) return false;
+    if (stopped) return false;
   }
   return cells[index].run();
 }
 
-/** An exercise: what stands above, the answer, and then the cell that checks it. */
+/** An exercise: what stands above, the answer, and then the cell that checks it. Another exercise may be unwritten. */
 async function check(index, checking) {
   const judge = cells.find((cell) => cell.name === checking);
-  if (await runUpTo(index)) await judge.run();
+  if (await runUpTo(index, true)) await judge.run();
   markSolved(await store.read());
   judge.section.querySelector(".outputs").scrollIntoView({ block: "nearest" });
 }
