@@ -74,7 +74,8 @@ def _code(cell: Any, number: int, checked_by: tuple[str, str], at: str, pages: d
         f'<section class="cell" data-cell="{escape(cell.id)}" data-check="{check}" data-exercise="{exercise}"'
         f'{" data-needs=pytorch" if needs else ""} aria-label="Cell {number}">{markdown.code(cell.source)}'
         f'<div class="tools"><span class="number">{number}</span>{"".join(tools)}'
-        f'<span class="stands" role="status"></span><span class="solved" hidden>\u2713 solved</span></div>'
+        f'<span class="stands" role="status"></span><span class="taken"></span>'
+        f'<span class="solved" hidden>\u2713 solved</span></div>'
         f'<div class="outputs">{outputs}</div></section>'
     )
 

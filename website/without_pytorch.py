@@ -1,7 +1,8 @@
 """Which cells of a notebook run on its page: all are tried, in this order, by what a page runs them with.
 
 `python -m website.without_pytorch notebook.ipynb` prints the ids of those that fail, as JSON, last. It takes itself for
-a browser's Python: no PyTorch, no process, no thread.
+a browser's Python: no PyTorch, no process, no thread. A cell that fails leaves no names behind, since on its page it
+does not run at all.
 """
 
 from __future__ import annotations
@@ -39,8 +40,14 @@ def _main(notebook: Path) -> None:
     host.start(lambda message: None)
     host.cells()
     cells = [cell for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
-    ran = {cell.id: run_cells.run(cell.id, number, cell.source)["ended"] for number, cell in enumerate(cells, 1)}
-    print("\n" + json.dumps([name for name, ended in ran.items() if ended == "ended with an error"]))
+    names, failing = vars(sys.modules["__main__"]), []
+    for number, cell in enumerate(cells, 1):
+        before = names.copy()
+        if run_cells.run(cell.id, number, cell.source)["ended"]:
+            failing.append(cell.id)
+            names.clear()
+            names.update(before)
+    print("\n" + json.dumps(failing))
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:

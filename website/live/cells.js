@@ -10,6 +10,8 @@ import { createWidgets } from "./widgets.js";
 const PAGE = document.body.dataset.page;
 const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran" };
 const KEYS = "Shift+Enter runs it and goes on; Escape, then Tab, leaves";
+const PATIENCE = 3; // seconds until a cell that runs tells how long it has
+const LONG = 10; // and until it tells why
 
 const widgets = createWidgets();
 let stopped = false;
@@ -27,6 +29,7 @@ function createCell(section, index) {
   const name = section.dataset.cell;
   const pre = section.querySelector("pre.code");
   const stands = section.querySelector(".stands");
+  const taken = section.querySelector(".taken");
   const back = section.querySelector("[data-do=back]");
   const above = section.querySelector("[data-do=above]");
   const place = section.querySelector(".outputs");
@@ -37,6 +40,7 @@ function createCell(section, index) {
   let text = kept(place_of_text) || given;
   let editor = null;
   let runs = 0;
+  let clock = 0;
 
   /** A question that the page itself answers stays as it is. */
   const asks = () => text === given && place.querySelector("script.ask");
@@ -65,6 +69,9 @@ function createCell(section, index) {
       cell.state = state;
       const busy = state === "runs" || state === "waits";
       stands.textContent = WORDS[state] ?? state;
+      clearInterval(clock);
+      taken.textContent = "";
+      if (state === "runs") clock = countSeconds(taken);
       if (runButton) runButton.textContent = busy ? "Stop" : "Run";
       section.setAttribute("aria-busy", busy);
       showRunning();
@@ -141,13 +148,24 @@ function createCell(section, index) {
   return cell;
 }
 
-/** Run all cells above that have not run, and then this one; stops where one fails. */
-async function runUpTo(index) {
+/** Say in `place` how long something takes, if it takes long; returns the interval that does so. */
+function countSeconds(place) {
+  const began = performance.now();
+  return setInterval(() => {
+    const seconds = Math.floor((performance.now() - began) / 1000);
+    if (seconds < PATIENCE) return;
+    place.textContent = seconds < LONG ? `${seconds} s` : `${seconds} s; Python is several times slower in a browser`;
+  }, 1000);
+}
+
+/** Run all cells above that have not run, and then this one; stops where one fails, unless `passing` over those. */
+async function runUpTo(index, passing = false) {
   const due = cells.slice(0, index).filter((cell) => cell.state !== "done" && !cell.needsPyTorch);
   due.push(cells[index]);
   for (const cell of due) cell.stand("waits");
   for (const cell of due) {
     if (await cell.run()) continue;
+    if (passing && cell !== cells[index] && !stopped) continue;
     for (const each of due) if (each.state === "waits") each.stand("");
     return false;
   }
@@ -172,12 +190,13 @@ function stop() {
   for (const cell of cells) if (cell.state === "done") cell.stand("");
 }
 
-/** An exercise: what stands above, the answer, and then the cell that checks it. */
+/** An exercise: what stands above, the answer, and then the cell that checks it. Another exercise may be unwritten. */
 async function check(index, checking) {
   const judge = cells.find((cell) => cell.name === checking);
-  if (await runUpTo(index)) await judge.run();
+  const defined = await runUpTo(index, true);
+  if (defined) await judge.run();
   markSolved(await store.read());
-  judge.section.querySelector(".outputs").scrollIntoView({ block: "nearest" });
+  (defined ? judge : cells[index]).section.querySelector(".outputs").scrollIntoView({ block: "nearest" });
 }
 
 /** What the learner's file says of the exercises of this page. */
