@@ -35,9 +35,9 @@ function createCell(section, index) {
   const place = section.querySelector(".outputs");
   const runButton = section.querySelector("[data-do=run]");
   const given = pre.textContent.replace(/\n$/, "");
-  const place_of_text = `gpipe_edu cell ${PAGE} ${name}`;
+  const storedAs = `gpipe_edu cell ${PAGE} ${name}`;
   const outputs = createOutputs(place, (el, widget) => widgets.show(python, el, widget));
-  let text = kept(place_of_text) || given;
+  let text = kept(storedAs) || given;
   let editor = null;
   let runs = 0;
   let clock = 0;
@@ -108,7 +108,7 @@ function createCell(section, index) {
         pre.replaceWith(box);
         editor = createEditor(box, text, `Code of cell ${index + 1}`, {
           change,
-          run: section.dataset.check ? actions.check : actions.run,
+          run: section.dataset.check ? actions.check : () => cell.run(),
           runAndGoOn() {
             cell.run();
             goTo(cells[index + 1]);
@@ -124,7 +124,7 @@ function createCell(section, index) {
     text = now;
     if (cell.state === "done") cell.stand("");
     back.hidden = text === given;
-    keep(place_of_text, text === given ? "" : text);
+    keep(storedAs, text === given ? "" : text);
   }
 
   const actions = {

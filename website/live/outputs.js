@@ -35,11 +35,12 @@ export function createOutputs(place, show) {
       const text = bundle["text/plain"];
       const widget = bundle["application/x-gpipe-edu-widget"];
       if (widget) show(add("div", "widget"), widget);
-      else if (bundle["text/html"]) lead_to_pages((add("div", "html").innerHTML = bundle["text/html"]) && place.lastElementChild);
-      else if (bundle["image/svg+xml"]) {
-        const node = add("div", "picture");
-        node.innerHTML = bundle["image/svg+xml"];
-      } else if (bundle["image/png"]) {
+      else if (bundle["text/html"]) {
+        const node = add("div", "html");
+        node.innerHTML = bundle["text/html"];
+        leadToPages(node);
+      } else if (bundle["image/svg+xml"]) add("div", "picture").innerHTML = bundle["image/svg+xml"];
+      else if (bundle["image/png"]) {
         Object.assign(add("img", "picture"), { src: `data:image/png;base64,${bundle["image/png"]}`, alt: text });
       } else add("pre", "value").textContent = text;
     },
@@ -47,7 +48,7 @@ export function createOutputs(place, show) {
 }
 
 /** In a notebook a link leads to another notebook; here to its page. */
-function lead_to_pages(node) {
+function leadToPages(node) {
   for (const link of node.querySelectorAll("a[href]")) {
     link.setAttribute("href", link.getAttribute("href").replace(/\.(ipynb|md)(?=$|#)/, ".html"));
   }
