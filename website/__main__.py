@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import lab, pages, serve
+from . import in_page, lab, pages, serve, slim
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -38,6 +38,7 @@ def build(out: Path, only: Sequence[str] = (), with_lab: bool = True) -> None:
     if with_lab:
         with tempfile.TemporaryDirectory() as work:
             lab.build(ROOT, out / "lab", Path(work))
+        slim.write(out / in_page.PYODIDE)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from gpipe_edu.exercises import find_exercise
 from tests.solutions.bank import bank
 from tests.solutions.typed import typed
 from tests.website.conftest import ROOT, TIMES
+from website.live.left_out import ARCHIVES
 
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
@@ -133,3 +134,33 @@ def verdict(judge):
 def plain(sentence):
     """A pattern for the sentence as a page shows it, with anything in the place of what is filled in."""
     return re.sub(r"\\{\w+\\}", ".+", re.escape(sentence.replace("`", "")))
+
+
+IMPORTS = """
+import calendar, csv, email.generator, logging.handlers, unittest.mock, xml.dom.minidom
+import numpy.polynomial, gpipe_edu.lecture
+from gpipe_edu import sizing
+try:
+    "x".encode("nonsense")
+except LookupError as error:
+    print(error, "café".encode("cp1252"))
+"""
+
+
+def test_what_is_left_out_of_a_page_is_there_when_it_is_imported(address, open_page):
+    page = open_page(1366, 768)
+    asked = []
+    page.context.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    page.goto(f"{address}notebooks/00_start_here.html")
+    cell = page.locator("section.cell").first
+    cell.locator('[data-do="edit"]').click()
+    cell.locator(".cm-content").fill("1 + 1")
+    cell.locator('[data-do="run"]').click()
+    cell.locator(".value:text-is('2')").wait_for()
+    assert not {"python_stdlib.zip", *ARCHIVES}.intersection(asked)
+    cell.locator(".cm-content").fill(IMPORTS)
+    cell.locator('[data-do="run"]').click()
+    cell.locator(".stdout, .error").wait_for()
+    shown = cell.locator(".outputs").inner_text().strip()
+    assert shown == "unknown encoding: nonsense b'caf\\xe9'"
+    assert page.problems == []

@@ -16,12 +16,18 @@ async function start({ start: folder, files, packages }) {
   self.postMessage({ state: "Python is being fetched" });
   const [{ loadPyodide }, lock] = await Promise.all([
     import(`${folder}pyodide.mjs`),
-    fetch(`${folder}pyodide-lock.json`).then((found) => found.json()),
+    fetch(`${folder}pages-lock.json`).then((found) => found.json()),
   ]);
   // Of the package only the archive: what it depends on for other uses would triple what is fetched.
   const archive = fetch(folder + lock.packages["gpipe-edu"].file_name).then((found) => found.arrayBuffer());
   const beside = fetch(files).then((found) => found.json());
-  python = await loadPyodide({ indexURL: folder, packages, stdout: () => {} });
+  python = await loadPyodide({
+    indexURL: folder,
+    lockFileURL: `${folder}pages-lock.json`,
+    stdLibURL: `${folder}pages_stdlib.zip`,
+    packages,
+    stdout: () => {},
+  });
   self.postMessage({ state: "Python is starting" });
   python.unpackArchive(await archive, "wheel");
   for (const [path, text] of Object.entries(await beside)) {
@@ -29,9 +35,20 @@ async function start({ start: folder, files, packages }) {
     python.FS.writeFile(`/page/${path}`, text);
   }
   python.runPython("import sys; sys.path.insert(0, '/page')");
+  python.pyimport("website.live.left_out").fetch_when_imported((archive) => python.toPy(fetchAtOnce(folder + archive)));
   host = python.pyimport("website.live.host");
   host.start((event) => self.postMessage({ event }));
   self.postMessage({ ready: (performance.now() - began) / 1000 });
+}
+
+/** While Python waits, as an import must: a worker may. */
+function fetchAtOnce(address) {
+  const request = new XMLHttpRequest();
+  request.open("GET", address, false);
+  request.responseType = "arraybuffer";
+  request.send();
+  if (request.status !== 200) throw new Error(`${address}: ${request.status}`);
+  return new Uint8Array(request.response);
 }
 
 async function answer({ number, packages, request }) {

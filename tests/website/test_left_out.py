@@ -1,0 +1,76 @@
+"""What a page's Python leaves out is fetched when it is imported; in CPython, with archives that are written here."""
+
+import importlib
+import io
+import sys
+import zipfile
+
+import pytest
+
+from website import slim
+from website.live import left_out
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """The archives that have been asked for; there is one, and another that the site does not have."""
+    monkeypatch.setattr(left_out, "ARCHIVES", {"a.zip": ("left", "kept_package.part"), "b.zip": ("gone",)})
+    place = tmp_path / "site-packages"
+    (tmp_path / "kept_package").mkdir()
+    (tmp_path / "kept_package" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(place))
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    found = []
+
+    def fetch(archive):
+        found.append(archive)
+        if archive == "b.zip":
+            raise OSError("404")
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as files:
+            files.writestr("left/__init__.py", "")
+            files.writestr("left/one.py", "x = 1")
+            files.writestr("kept_package/part.py", "y = 2")
+        return content.getvalue()
+
+    left_out.fetch_when_imported(fetch)
+    yield found
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("left", "kept_package")]:
+        del sys.modules[name]
+
+
+def test_a_module_is_fetched_with_its_archive_once(asked):
+    assert importlib.import_module("left.one").x == 1
+    assert importlib.import_module("kept_package.part").y == 2, "though the rest of its package lies elsewhere"
+    assert asked == ["a.zip"]
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("left.two")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("left_handed")
+    assert asked == ["a.zip"]
+
+
+def test_where_it_is_not_to_be_had_a_sentence_says_so(asked):
+    with pytest.raises(ImportError, match=r"^gone is fetched when it is imported, and the site did not give it: 404$"):
+        importlib.import_module("gone")
+
+
+@pytest.mark.parametrize(
+    ("file", "archive"),
+    [
+        ("xml/dom/minidom.pyc", "with_plots.zip"),
+        ("xmlrpc/client.pyc", "seldom.zip"),
+        ("logging/handlers.pyc", "seldom.zip"),
+        ("logging/__init__.pyc", ""),
+        ("gpipe_edu/sizing/__pycache__/plan.cpython-314.pyc", "with_plots.zip"),
+        ("gpipe_edu/grading/marking.toml", "seldom.zip"),
+        ("gpipe_edu/schedule/__init__.py", ""),
+        ("csv.pyc", "seldom.zip"),
+        ("encodings/__init__.pyc", ""),
+        ("encodings/utf_8.pyc", ""),
+        ("encodings/cp1252.pyc", "seldom.zip"),
+    ],
+)
+def test_files_go_where_their_modules_are_looked_for(file, archive):
+    assert left_out.archive_of(slim.module_of(file)) == archive

@@ -1,0 +1,61 @@
+"""What pages fetch of Python and its packages: the lab's archives without what their cells hardly ever import.
+
+A page's Python is fetched while somebody waits for a first result, and two thirds of the wait are bytes. What is taken
+out is packed beside (`live/left_out.py`), but for files that no Python reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from pathlib import Path
+
+from .lab import LOCK, STANDARD_LIBRARY
+from .live.left_out import ARCHIVES, archive_of
+
+SLIM_LOCK, SLIM_LIBRARY = "pages-lock.json", "pages_stdlib.zip"
+_SLIM = ("numpy", "gpipe-edu")
+_NEVER_READ = re.compile(r".*\.(pyi|pxd|h|a|c)$|.*-info/(licenses/.*|RECORD)$|solutions/__pycache__/.*")
+"""For compilers and type checkers. The licences stay in the lab's archive, which lies beside."""
+
+
+def write(folder: Path) -> None:
+    """Beside the lab's files in `folder`, where Pyodide is: a standard library, wheels and a lock for pages."""
+    lock = json.loads((folder / LOCK).read_text(encoding="utf-8"))
+    beside: dict[str, list[tuple[zipfile.ZipInfo, bytes]]] = {name: [] for name in ARCHIVES}
+    _write(folder / SLIM_LIBRARY, _kept(folder / STANDARD_LIBRARY, beside))
+    for name in _SLIM:
+        package = lock["packages"][name]
+        whole = folder / package["file_name"]
+        label, version, tags = package["file_name"].split("-", 2)
+        package["file_name"] = f"{label}-{version}-0pages-{tags}"  # a wheel of the same release, by its build number
+        _write(folder / package["file_name"], _kept(whole, beside))
+        package["sha256"] = hashlib.sha256((folder / package["file_name"]).read_bytes()).hexdigest()
+    for name, files in beside.items():
+        _write(folder / name, files)
+    (folder / SLIM_LOCK).write_text(json.dumps(lock, indent=1), encoding="utf-8")
+
+
+def _kept(archive: Path, beside: dict[str, list[tuple[zipfile.ZipInfo, bytes]]]) -> list[tuple[zipfile.ZipInfo, bytes]]:
+    """What of an archive pages fetch at once; the rest is added to `beside`."""
+    kept = []
+    with zipfile.ZipFile(archive) as files:
+        for entry in files.infolist():
+            if _NEVER_READ.match(entry.filename):
+                continue
+            place = archive_of(module_of(entry.filename))
+            (beside[place] if place else kept).append((entry, files.read(entry)))
+    return kept
+
+
+def module_of(file: str) -> str:
+    """The module that a file of an archive belongs to, for data its package: numpy/ma/core.pyc is numpy.ma.core."""
+    return re.sub(r"\.pyc?$|\.cpython-\d+\.pyc$", "", file).replace("__pycache__/", "").replace("/", ".")
+
+
+def _write(path: Path, files: list[tuple[zipfile.ZipInfo, bytes]]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as made:
+        for entry, content in files:
+            made.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
