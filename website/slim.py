@@ -21,10 +21,13 @@ _NEVER_READ = re.compile(r".*\.(pyi|pxd|h|a|c)$|.*-info/(licenses/.*|RECORD)$|so
 """For compilers and type checkers. The licences stay in the lab's archive, which lies beside."""
 
 
+_Files = list[tuple[zipfile.ZipInfo, bytes]]
+
+
 def write(folder: Path) -> None:
     """Beside the lab's files in `folder`, where Pyodide is: a standard library, wheels and a lock for pages."""
     lock = json.loads((folder / LOCK).read_text(encoding="utf-8"))
-    beside: dict[str, list[tuple[zipfile.ZipInfo, bytes]]] = {name: [] for name in ARCHIVES}
+    beside: dict[str, _Files] = {name: [] for name in ARCHIVES}
     _write(folder / SLIM_LIBRARY, _kept(folder / STANDARD_LIBRARY, beside))
     for name in _SLIM:
         package = lock["packages"][name]
@@ -38,9 +41,9 @@ def write(folder: Path) -> None:
     (folder / SLIM_LOCK).write_text(json.dumps(lock, indent=1), encoding="utf-8")
 
 
-def _kept(archive: Path, beside: dict[str, list[tuple[zipfile.ZipInfo, bytes]]]) -> list[tuple[zipfile.ZipInfo, bytes]]:
+def _kept(archive: Path, beside: dict[str, _Files]) -> _Files:
     """What of an archive pages fetch at once; the rest is added to `beside`."""
-    kept = []
+    kept: _Files = []
     with zipfile.ZipFile(archive) as files:
         for entry in files.infolist():
             if _NEVER_READ.match(entry.filename):
@@ -55,7 +58,7 @@ def module_of(file: str) -> str:
     return re.sub(r"\.pyc?$|\.cpython-\d+\.pyc$", "", file).replace("__pycache__/", "").replace("/", ".")
 
 
-def _write(path: Path, files: list[tuple[zipfile.ZipInfo, bytes]]) -> None:
+def _write(path: Path, files: _Files) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as made:
         for entry, content in files:
             made.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)

@@ -78,8 +78,10 @@ export function readSections(text) {
 const FOLDER = { name: "gpipe_edu", path: "gpipe_edu", type: "directory", format: "json", mimetype: "", content: null, size: 0 };
 const RECORD = { name: "progress.json", path: FILE, type: "file", format: "text", mimetype: "application/json" };
 
+/** The file as text: a file that the lab's Python has written first is in base64. */
 async function load(table) {
-  const content = (await asked(table.get(FILE)))?.content ?? "";
+  const { content = "", format } = (await asked(table.get(FILE))) ?? {};
+  if (format === "base64") return new TextDecoder().decode(Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0)));
   return typeof content === "string" ? content : JSON.stringify(content, null, 2);
 }
 
