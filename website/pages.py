@@ -137,9 +137,8 @@ def _banner(notebook: Any, lab: str) -> str:
         )
     if any(cell.metadata.get("needs_pytorch") for cell in notebook.cells):
         return (
-            '<div class="banner"><span>Cells run on this page: press <b>Run</b>. Those that need PyTorch are recorded, '
-            'since no browser runs it.</span> <a class="button quiet" href="../index.html#start">Run all on your '
-            "machine</a></div>"
+            '<div class="banner"><span>Press <b>Run</b> in a cell. No browser runs PyTorch: what needs it is recorded.'
+            '</span> <a class="button quiet" href="../index.html#start">Run all on your machine</a></div>'
         )
     return (
         '<div class="banner"><span>Cells run on this page: press <b>Run</b>, change them, run them again.</span> '

@@ -19,6 +19,7 @@ SLIM_LOCK, SLIM_LIBRARY = "pages-lock.json", "pages_stdlib.zip"
 _SLIM = ("numpy", "gpipe-edu")
 _NEVER_READ = re.compile(r".*\.(pyi|pxd|h|a|c)$|.*-info/(licenses/.*|RECORD)$|solutions/__pycache__/.*")
 """For compilers and type checkers. The licences stay in the lab's archive, which lies beside."""
+_COMPILED = re.compile(r"(.*)__pycache__/(\w+)\.cpython-\d+\.pyc")
 
 
 _Files = list[tuple[zipfile.ZipInfo, bytes]]
@@ -45,9 +46,13 @@ def _kept(archive: Path, beside: dict[str, _Files]) -> _Files:
     """What of an archive pages fetch at once; the rest is added to `beside`."""
     kept: _Files = []
     with zipfile.ZipFile(archive) as files:
-        for entry in files.infolist():
-            if _NEVER_READ.match(entry.filename):
+        entries = [entry for entry in files.infolist() if not _NEVER_READ.match(entry.filename)]
+        # Sources beside what was compiled of them would be fetched for tracebacks alone.
+        sources = {found[1] + found[2] + ".py" for entry in entries if (found := _COMPILED.fullmatch(entry.filename))}
+        for entry in entries:
+            if entry.filename in sources:
                 continue
+            entry.filename = _COMPILED.sub(r"\1\2.pyc", entry.filename)  # where Python finds it without its source
             place = archive_of(module_of(entry.filename))
             (beside[place] if place else kept).append((entry, files.read(entry)))
     return kept
@@ -55,7 +60,7 @@ def _kept(archive: Path, beside: dict[str, _Files]) -> _Files:
 
 def module_of(file: str) -> str:
     """The module that a file of an archive belongs to, for data its package: numpy/ma/core.pyc is numpy.ma.core."""
-    return re.sub(r"\.pyc?$|\.cpython-\d+\.pyc$", "", file).replace("__pycache__/", "").replace("/", ".")
+    return re.sub(r"\.pyc?$", "", file).replace("/", ".")
 
 
 def _write(path: Path, files: _Files) -> None:

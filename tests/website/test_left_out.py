@@ -63,7 +63,7 @@ def test_where_it_is_not_to_be_had_a_sentence_says_so(asked):
         ("xmlrpc/client.pyc", "seldom.zip"),
         ("logging/handlers.pyc", "seldom.zip"),
         ("logging/__init__.pyc", ""),
-        ("gpipe_edu/sizing/__pycache__/plan.cpython-314.pyc", "with_plots.zip"),
+        ("gpipe_edu/sizing/plan.pyc", "with_plots.zip"),
         ("gpipe_edu/grading/marking.toml", "seldom.zip"),
         ("gpipe_edu/schedule/__init__.py", ""),
         ("csv.pyc", "seldom.zip"),
@@ -74,3 +74,16 @@ def test_where_it_is_not_to_be_had_a_sentence_says_so(asked):
 )
 def test_files_go_where_their_modules_are_looked_for(file, archive):
     assert left_out.archive_of(slim.module_of(file)) == archive
+
+
+def test_a_page_is_given_what_was_compiled_without_its_source(tmp_path):
+    wheel = tmp_path / "made.whl"
+    with zipfile.ZipFile(wheel, "w") as files:
+        for name in ("made/__init__.py", "made/__pycache__/__init__.cpython-314.pyc", "made/words.toml", "answers/one.py"):
+            files.writestr(name, name)
+    kept = slim._kept(wheel, {name: [] for name in left_out.ARCHIVES})
+    assert {entry.filename: content.decode() for entry, content in kept} == {
+        "made/__init__.pyc": "made/__pycache__/__init__.cpython-314.pyc",
+        "made/words.toml": "made/words.toml",
+        "answers/one.py": "answers/one.py",
+    }

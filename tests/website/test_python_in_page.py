@@ -6,6 +6,7 @@ import pytest
 
 import gpipe_edu as ge
 from tests.website.conftest import TIMES
+from tests.website.visit import Visit
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("with_lab")]
 
@@ -60,3 +61,16 @@ def test_a_schedule_is_judged_as_it_is_typed(address, open_page):
     TIMES["box: next judgement of 512 ops, beside another"] = round(time.monotonic() - began, 3)
     assert page.locator("#chart .ge-panel").count() == 2
     assert page.problems == []
+
+
+def test_a_first_result_costs_at_most_11_megabytes(address, open_page):
+    page = open_page()
+    visit = Visit(page)
+    page.goto(f"{address}notebooks/00_start_here.html")
+    cell = page.locator("section.cell").first
+    cell.locator("[data-do=edit]").click()
+    cell.locator(".cm-content").fill("1 + 1")
+    cell.locator("[data-do=run]").click()
+    cell.locator(".outputs .value:text-is('2')").wait_for(timeout=60_000)
+    TIMES["lesson: MB until the first cell's result"] = f"{visit.megabytes():.2f}"
+    assert 8 < visit.megabytes() < 11  # Pyodide and NumPy alone are 8.4

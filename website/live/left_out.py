@@ -41,6 +41,8 @@ ARCHIVES = {
         *("numpy.conftest", "numpy.core", "numpy.f2py", "numpy.fft", "numpy.polynomial", "numpy.testing"),
         *("gpipe_edu.authoring", "gpipe_edu.cluster", "gpipe_edu.command", "gpipe_edu.distributed"),
         *("gpipe_edu.grading", "gpipe_edu.lecture", "gpipe_edu.pytorch"),
+        *("gpipe_edu.exercises.ex04_checkpoint", "gpipe_edu.exercises.ex05_stages", "gpipe_edu.exercises.ex05_wrapper"),
+        "gpipe_edu.exercises.ex10_processes",
     ),
 }
 """Names of modules by the archive that has them; those of codecs are too many."""
