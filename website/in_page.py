@@ -37,7 +37,9 @@ def puzzle(with_python: bool) -> str:
 
 def box(with_python: bool) -> str:
     """The box for a schedule of one's own, with its chart."""
-    return _filled("box.html", with_python, first=inside({"rows": ROWS, "offer": offer(), "value": judge(ROWS, COSTS)}))
+    return _filled(
+        "box.html", with_python, first=inside({"rows": ROWS, "offer": offer(ROWS), "value": judge(ROWS, COSTS)})
+    )
 
 
 def notebook(body: str, up: str, with_python: bool) -> str:

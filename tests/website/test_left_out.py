@@ -79,7 +79,12 @@ def test_files_go_where_their_modules_are_looked_for(file, archive):
 def test_a_page_is_given_what_was_compiled_without_its_source(tmp_path):
     wheel = tmp_path / "made.whl"
     with zipfile.ZipFile(wheel, "w") as files:
-        for name in ("made/__init__.py", "made/__pycache__/__init__.cpython-314.pyc", "made/words.toml", "answers/one.py"):
+        for name in (
+            "made/__init__.py",
+            "made/__pycache__/__init__.cpython-314.pyc",
+            "made/words.toml",
+            "answers/one.py",
+        ):
             files.writestr(name, name)
     kept = slim._kept(wheel, {name: [] for name in left_out.ARCHIVES})
     assert {entry.filename: content.decode() for entry, content in kept} == {

@@ -40,6 +40,17 @@ def test_all_words_have_to_be_there(page):
     assert page.locator("#found li").count() == 0 < both
 
 
+def test_what_is_shown_of_a_section_begins_and_ends_with_whole_words(page):
+    page.locator("header input").fill("bubble")
+    page.locator("#found li").first.wait_for()
+    shown = page.evaluate("[...document.querySelectorAll('#found li')].map((hit) => hit.lastChild.textContent.trim())")
+    words = set(" ".join(text for *_, text in page.evaluate("gpipeSections")).split())
+    cut = [piece for piece in shown if piece.startswith("… ") and piece.endswith(" …")]
+    assert cut, shown
+    for piece in cut:
+        assert set(piece.strip("… ").split()) <= words
+
+
 def test_arrow_keys_go_through_the_hits_and_escape_closes_them(page):
     page.locator("header input").fill("bubble")
     page.locator("#found p", has_text="sections found").wait_for()

@@ -8,6 +8,7 @@ const field = document.querySelector("header input");
 const found = document.getElementById("found");
 const SHOWN = 10;
 const ROUND = 60; // characters before the word that was found
+const LENGTH = 150; // characters shown
 
 let index = null; // a promise of it
 let asked = 0; // how often: the answer to an old question is not shown
@@ -72,8 +73,10 @@ function piece_of({ text, terms }) {
   const low = text.toLowerCase();
   const places = terms.map((word) => low.indexOf(word)).filter((place) => place >= 0);
   const from = Math.max(0, Math.min(...places, text.length) - ROUND);
-  const start = places.length ? from : 0;
-  return (start ? "… " : "") + text.slice(start, start + 150);
+  const start = places.length && from ? text.indexOf(" ", from) + 1 : 0;
+  const piece = text.slice(start, start + LENGTH);
+  const whole = start + LENGTH >= text.length;
+  return (start ? "… " : "") + (whole ? piece : `${piece.slice(0, piece.lastIndexOf(" "))} …`);
 }
 
 function close() {

@@ -74,14 +74,16 @@ def recipe(**wanted: Any) -> dict[str, str]:
     return {"rows": str(settings.build())}
 
 
-def offer() -> dict[str, Any]:
-    """What the page's controls offer, and where they begin."""
+def offer(rows: str) -> dict[str, Any]:
+    """What the page's controls offer, and where they begin: at the size of `rows`, which stand in the box."""
+    first = ge.Schedule.parse(rows)
+    begin = Settings(K=first.devices, M=first.micro_batches)
     forms = {name: form_of(name)._asdict() for name in schedules()}
     return {
         "names": kind_names(),
         "schedules": forms,
         "recomputes": RECOMPUTES,
-        "settings": {name: getattr(Settings, name) for name in ("schedule", "K", "M", "V", "recompute")},
+        "settings": {name: getattr(begin, name) for name in ("schedule", "K", "M", "V", "recompute")},
         "costs": COSTS,
     }
 
