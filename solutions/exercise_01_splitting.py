@@ -82,7 +82,7 @@ def split(batch, M: int) -> list:
 
 
 # %% [markdown]
-# Try it. These cells are yours: change them, add others.
+# Try it. These cells are yours: change them.
 
 # %%
 split(np.arange(10), 4)
@@ -94,7 +94,7 @@ split((images, labels), 4)
 # %% [markdown]
 # ## Check
 #
-# `check` calls your function with inputs of its own, in a process of its own, and shows the first thing that is wrong.
+# `check` calls your function with inputs of its own, and shows the first thing that is wrong.
 # Then it hands your pieces of real data to the training code.
 
 # %% nbgrader={"grade": true, "grade_id": "ex01-splitting-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}

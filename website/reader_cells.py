@@ -12,11 +12,14 @@ from typing import Any
 TAG = "remove-cell"
 
 _PROGRESS = re.compile(r"^progress\(", re.MULTILINE)
+_UNCOMMENT = "take the first # away for a hint; "
+"""What a page has a button for."""
 
 
 def leave_out(notebook: Any) -> None:
     """Take out of a notebook that has run what is not for the readers of its page."""
     notebook.cells = [cell for cell in notebook.cells if TAG not in cell.metadata.get("tags", [])]
     for cell in notebook.cells:
+        cell.source = cell.source.replace(_UNCOMMENT, "")
         if cell.cell_type == "code" and _PROGRESS.search(cell.source):
             cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
