@@ -57,7 +57,6 @@ export function createEditor(parent, text, label, on) {
     }),
   });
   return {
-    text: () => view.state.doc.toString(),
     replace: (with_) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: with_ } }),
     focus: () => view.focus(),
   };

@@ -13,6 +13,7 @@ export async function answerQuestions(store, tell) {
   const kept = readSections(await store.read())[SECTION] ?? {};
   for (const question of questions) question.recall(kept);
 }
+
 function ask(script, store, tell) {
   const asked = JSON.parse(script.textContent);
   const state = { kind: asked.kind, question: asked.question, asked: asked.asked, outcome: {} };
