@@ -13,6 +13,7 @@ from tests.notebooks.heights import VISIBLE, WIDTH
 from tests.website.asked import entries, misjudged, on_page
 from tests.website.conftest import ROOT, SAMPLE, TIMES
 from tests.website.visit import Visit, move_the_explorer
+from website import pages
 
 pytestmark = pytest.mark.timeout(1500)  # the site is built by the first test that wants it
 
@@ -137,6 +138,26 @@ def test_what_is_only_for_those_who_run_a_notebook_is_not_on_its_page(site):
     for path in lessons:
         assert foreign.findall(shown(path)) == [], path.name
         assert "take the first # away" not in path.read_text(encoding="utf-8"), path.name  # there is a button
+
+
+@pytest.mark.parametrize("needs_pytorch", [True, False])
+def test_a_lesson_that_needs_pytorch_says_where_all_of_it_runs(monkeypatch, needs_pytorch):
+    """Colab is offered where GitHub builds the site, and for what the repository has: exercises are built."""
+    cell = nbformat.v4.new_code_cell("import torch", metadata={"needs_pytorch": needs_pytorch})
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    at = "notebooks/06_pytorch_pipeline.ipynb"
+
+    def banner(at):
+        return pages._banner(notebook, "the lab", pages._in_colab(at))
+
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    assert ("Run all on your machine" in banner(at)) == needs_pytorch != ("Open it in JupyterLab" in banner(at))
+    assert "Colab" not in banner(at)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/pipelines")
+    link = "https://colab.research.google.com/github/somebody/pipelines/blob/main/notebooks/06_pytorch_pipeline.ipynb"
+    assert (link in banner(at)) == needs_pytorch
+    assert ("git+https://github.com/somebody/pipelines<" in banner(at)) == needs_pytorch
+    assert "Colab" not in banner("exercises/exercise_05_wrapper.ipynb")
 
 
 def shown(path):
