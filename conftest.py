@@ -23,6 +23,7 @@ SLOW = (
     "tests/cluster/test_devices.py",
     "tests/cluster/test_faults.py",
     "tests/cluster/test_gate.py",
+    "tests/cluster/test_layer_building.py",
     "tests/cluster/test_pipeline.py",
     "tests/cluster/test_saving.py",
     "tests/cluster/test_train.py",
