@@ -8,8 +8,9 @@ only its own layers.
 
 `ranks.py` is how ranks meet, compare what they are about to do, and end together; `fingerprint.py` tells whether they
 have built the same network. `shared_clock.py` and `links.py` measure their clocks and the links between them.
-`saving.py` saves a training under the names of the whole network, `optimizer_settings.py` the part of it that is not
-tensors. `python -m gpipe_edu train` under torchrun is `command/train_ranks.py`.
+`saving.py` saves a training under the names of the whole network, `optimizer_settings.py` what its optimizer has that
+is not tensors, `rank_state.py` what each rank has for itself; `checkpoint_folder.py` tells which saved steps are whole.
+`python -m gpipe_edu train` under torchrun is `command/train_ranks.py`.
 """
 
 from .layer_building import build_layers
