@@ -3,16 +3,19 @@
 `pipeline.py` is what a rank uses. PyTorch's `torch.distributed.pipelining` is the engine: `lowering.py` writes our rows
 as its actions, `engine.py` gives each micro-batch its share of the loss, `gradients.py` adds up those of replicas and
 hands them to the weights once. `names.py` alone has PyTorch's private names. What a pipeline refuses, how it is cut and
-what a loss counts is asked of `gpipe_edu.pytorch`: one gate for both engines.
+what a loss counts is asked of `gpipe_edu.pytorch`: one gate for both engines. `layer_building.py` lets each rank build
+only its own layers.
 
 `ranks.py` is how ranks meet, compare what they are about to do, and end together; `fingerprint.py` tells whether they
 have built the same network. `shared_clock.py` and `links.py` measure their clocks and the links between them.
-`saving.py` saves a training under the names of the whole network, `optimizer_settings.py` the part of it that is not
-tensors. `python -m gpipe_edu train` under torchrun is `command/train_ranks.py`.
+`saving.py` saves a training under the names of the whole network, `optimizer_settings.py` what its optimizer has that
+is not tensors, `rank_state.py` what each rank has for itself; `checkpoint_folder.py` tells which saved steps are whole.
+`python -m gpipe_edu train` under torchrun is `command/train_ranks.py`.
 """
 
+from .layer_building import build_layers
 from .lowering import lower
 from .pipeline import Pipeline
 from .ranks import Ranks, RanksError
 
-__all__ = ["Pipeline", "Ranks", "RanksError", "lower"]
+__all__ = ["Pipeline", "Ranks", "RanksError", "build_layers", "lower"]

@@ -1,4 +1,5 @@
-"""The part of an optimizer that is not tensors: its groups' settings, such as learning rates, and a scheduler's state.
+"""The part of an optimizer that is not tensors: its groups' settings, such as learning rates, what it counts for each
+weight, and a scheduler's state.
 
 Like everything that is saved, they are kept by the weights' names in the whole network: with another number of stages
 each rank has other weights.
@@ -6,41 +7,55 @@ each rank has other weights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import torch
+from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from .checkpoint_folder import read_object, write_object
 from .pipeline import Pipeline
 from .ranks import gather, refuse_together
 
 _FILE: Final = "settings.pt"
 
 
-class OptimizerSettings(NamedTuple):
-    """groups: for each weight the settings of its group. scheduler: its state, None without one."""
+class OfWeight(NamedTuple):
+    """settings: of the weight's group. place: the number of that group. counts: the state that is not tensors."""
 
-    groups: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Any]
+    place: int
+    counts: Mapping[str, Any]
+
+
+class OptimizerSettings(NamedTuple):
+    """weights: by name. groups: how many there are. scheduler: its state, None without one."""
+
+    weights: Mapping[str, OfWeight]
+    groups: int
     scheduler: dict[str, Any] | None
 
     @classmethod
-    def of(cls, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None) -> OptimizerSettings:
-        """The settings of all ranks, which call this together.
+    def of(
+        cls, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None, others: Collection[object]
+    ) -> OptimizerSettings:
+        """The settings of all ranks, which call this together. others: what is saved besides.
 
-        Raises ValueError, on every rank, if a scheduler was not given, or differs from another rank's.
+        Raises ValueError, on every rank, if a scheduler was not given, or differs from another rank's, and for an
+        optimizer of other weights than the pipeline's.
         """
         # ZeRO's optimizer, too, has groups of all weights, and passes their settings on to the one inside.
-        groups = optimizer.param_groups
-        wrong = ""
-        if scheduler is None and any("initial_lr" in group for group in groups):  # set by a scheduler
-            wrong = (
-                "the optimizer has a scheduler, which would begin anew after a resume: save(..., scheduler=scheduler)"
-            )
-        refuse_together(wrong)
-        mine = {name: _settings(group) for group in groups for name in _names(pipeline, group)}
+        groups, slots = optimizer.param_groups, slots_of(optimizer)
+        refuse_together(_lost(pipeline, optimizer, scheduler, others))
+        names = {weight: name for name, weight in pipeline.named_parameters()}
+        mine = {
+            names[weight]: OfWeight(_settings(group), place, _counts(slots.get(weight, {})))
+            for place, group in enumerate(groups)
+            for weight in group["params"]
+        }
         state = None if scheduler is None else scheduler.state_dict()
         found = gather((mine, state))
         for rank, (_, theirs) in enumerate(found):
@@ -49,16 +64,22 @@ class OptimizerSettings(NamedTuple):
                     f"rank {rank}'s scheduler is in another state than rank 0's; every rank must step it as often and "
                     "with the same numbers, and have the same groups in its optimizer"
                 )
-        return cls({name: group for groups, _ in found for name, group in groups.items()}, state)
+        weights: dict[str, OfWeight] = {}
+        for theirs, _ in found:
+            for name, one in theirs.items():
+                # With ZeRO one replica alone has a weight's state.
+                if name not in weights or one.counts:
+                    weights[name] = one
+        return cls(weights, len(groups), state)
 
-    def write(self, folder: Path) -> None:
-        """Write them into an existing folder."""
-        torch.save(self._asdict(), folder / _FILE)
+    def write(self, folder: Path) -> Path:
+        """Write them into an existing folder; returns the file."""
+        return write_object(folder / _FILE, (dict(self.weights), self.groups, self.scheduler))
 
     @classmethod
     def read(cls, folder: Path) -> OptimizerSettings:
         """The settings that `write` has written to `folder`."""
-        return cls(**torch.load(folder / _FILE, weights_only=False))
+        return cls(*read_object(folder / _FILE))
 
     def misfit(self, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None) -> str:
         """Why this rank's optimizer or scheduler can't take them, as the end of a sentence; "" if they can."""
@@ -66,15 +87,25 @@ class OptimizerSettings(NamedTuple):
             return "was saved without a scheduler; leave scheduler=... out"
         if self.scheduler is not None and scheduler is None:
             return "was saved with a scheduler; give one like it: load(..., scheduler=scheduler)"
-        for group in optimizer.param_groups:
+        if scheduler is not None and len(optimizer.param_groups) != self.groups:
+            return (
+                f"was saved with a scheduler of {self.groups} groups of weights, and this optimizer has "
+                f"{len(optimizer.param_groups)}; make the groups as they were"
+            )
+        for place, group in enumerate(optimizer.param_groups):
             names = _names(pipeline, group)
             for name in names:
-                if name not in self.groups:
+                if name not in self.weights:
                     return f"was saved with an optimizer that did not have {name}; give it the weights that it had"
-                if repr(self.groups[name]) != repr(self.groups[names[0]]):
+                if repr(self.weights[name].settings) != repr(self.weights[names[0]].settings):
                     return (
                         f"was saved with an optimizer that had {names[0]} and {name} in groups of different settings; "
                         "make the groups as they were"
+                    )
+                if scheduler is not None and self.weights[name].place != place:
+                    return (
+                        f"was saved with an optimizer that had {name} in group {self.weights[name].place}, and here it "
+                        f"is in group {place}; a scheduler tells groups apart by their order, so make them as they were"
                     )
         return ""
 
@@ -82,9 +113,36 @@ class OptimizerSettings(NamedTuple):
         """Set those of this rank's optimizer and scheduler."""
         for group in optimizer.param_groups:
             for name in _names(pipeline, group)[:1]:
-                group.update(self.groups[name])
+                group.update(self.weights[name].settings)
         if scheduler is not None and self.scheduler is not None:
             scheduler.load_state_dict(self.scheduler)
+
+
+def slots_of(optimizer: Optimizer) -> Any:
+    """State by weight; PyTorch's ZeRO optimizer holds a plain one, for the weights whose state this rank keeps."""
+    return getattr(optimizer, "optim", optimizer).state
+
+
+def _lost(pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None, others: Collection[object]) -> str:
+    """What a resume would lose, as a sentence; "" if nothing."""
+    weights = set(pipeline.parameters())
+    if any(weight not in weights for group in optimizer.param_groups for weight in group["params"]):
+        return "the optimizer has a weight that this rank's pipeline does not: give it pipeline.parameters()"
+    if any(key not in weights for key in slots_of(optimizer)):
+        return "the optimizer keeps state that belongs to no weight, and would lose it: give it in extra, too"
+    if scheduler is None and _has_scheduler(optimizer, others):
+        return "the optimizer has a scheduler, which would begin anew after a resume: save(..., scheduler=scheduler)"
+    return ""
+
+
+def _has_scheduler(optimizer: Optimizer, others: Collection[object]) -> bool:
+    """Whether a scheduler that is not among `others` changes the learning rates."""
+    if any("initial_lr" in group for group in optimizer.param_groups):
+        return not any(isinstance(other, LRScheduler) for other in others)
+    # A ReduceLROnPlateau leaves no trace on the optimizer. Its type is asked for, since of some objects isinstance asks
+    # themselves.
+    plateaus = [one for one in gc.get_objects() if issubclass(type(one), ReduceLROnPlateau)]
+    return any(one.optimizer is optimizer and all(one is not other for other in others) for one in plateaus)
 
 
 def _names(pipeline: Pipeline, group: Mapping[str, Any]) -> list[str]:
@@ -95,3 +153,7 @@ def _names(pipeline: Pipeline, group: Mapping[str, Any]) -> list[str]:
 
 def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in group.items() if name not in ("params", "param_names")}
+
+
+def _counts(slots: Mapping[str, Any]) -> dict[str, Any]:
+    return {slot: value for slot, value in slots.items() if not isinstance(value, Tensor)}

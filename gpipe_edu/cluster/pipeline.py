@@ -6,8 +6,9 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
@@ -28,6 +29,7 @@ from .boundaries import boundaries
 from .engine import Engine
 from .fingerprint import BuiltNetwork, compare, describe, fingerprint
 from .gradients import Gradients
+from .layer_building import Builders, build_layer, check_numbers, outline
 from .links import Link, measure
 from .lowering import lower
 from .ranks import gather
@@ -37,17 +39,21 @@ from .stage import Stage
 Sizes = tuple[int, ...]
 """The number of samples of each micro-batch."""
 
+_SEED: Final = "torch.initial_seed()"
+"""That of ranks which build their layers themselves must be one: no two of them have a layer to compare."""
+
 
 class Pipeline:
     """`Pipeline(net, schedule, loss_fn, example)`: on rank k, the stages that row k of `schedule` runs.
 
     net: the whole network, the same on every rank, which the first step makes sure of; only this rank's layers are kept
-    and moved to `device`. loss_fn: (output, target) -> a tensor with one value, for a micro-batch. example: a tensor
-    like a mini-batch, of which only the type and the shape behind the first dimension count. reduction: "mean" if
-    loss_fn averages over samples, "sum" if it sums. balance: layers per stage, as even as possible by default. group:
-    the ranks of this pipeline, one per row of the schedule, all of them unless given. replicas: the ranks that hold the
-    same stages as this one; each trains on samples of its own. What a pipeline refuses, and why: `pytorch/guards.py`,
-    as `GPipe` does.
+    and moved to `device`. Or a list of functions, each of which builds one layer: then each rank builds only its own,
+    as `layer_building.py` tells. loss_fn: (output, target) -> a tensor with one value, for a micro-batch. example: a
+    tensor like a mini-batch, of which only the type and the shape behind the first dimension count. reduction: "mean"
+    if loss_fn averages over samples, "sum" if it sums. balance: layers per stage, as even as possible by default.
+    group: the ranks of this pipeline, one per row of the schedule, all of them unless given. replicas: the ranks that
+    hold the same stages as this one; each trains on samples of its own. What a pipeline refuses, and why:
+    `pytorch/guards.py`, as `GPipe` does.
 
     Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
     check the whole network: one that raised alone would leave the others waiting.
@@ -55,7 +61,7 @@ class Pipeline:
 
     def __init__(
         self,
-        net: nn.Sequential,
+        net: nn.Sequential | Builders,
         schedule: Schedule,
         loss_fn: LossFunction,
         example: Tensor,
@@ -78,6 +84,10 @@ class Pipeline:
             raise ValueError(f'reduction is {reduction!r}; it must be "mean" or "sum", as loss_fn does it')
         is_a_loss(loss_fn, reduction, "Pipeline()")
         self._loss_fn, self._reduction = loss_fn, reduction
+        self.device = torch.device(device)
+        builders: Builders | None = None
+        if isinstance(net, (list, tuple)):
+            builders, net = net, outline(net)
         stages = cut(net, schedule.stages, balance)
         for skip in skip_ways(stages):
             raise ValueError(
@@ -85,21 +95,30 @@ class Pipeline:
                 "one tensor, from each stage to the next; move the cut so that one stage has both ends"
             )
         self.balance = tuple(map(len, stages))
-        self.device = torch.device(device)
+        here = sorted({op.stage for op in schedule.rows[self.rank]})
+        if builders is not None:
+            for k in here:
+                start = sum(self.balance[:k])
+                own = range(start, start + self.balance[k])
+                stages[k] = [build_layer(builders[index], index).to(self.device) for index in own]
+            net = nn.Sequential(*chain.from_iterable(stages))
         pieces = [nn.Sequential(*layers) for layers in stages]
         self._boundaries = boundaries(pieces, example)
         self._norms = any(isinstance(part, _BatchNorm) for part in net.modules())
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
-        arguments = {"balance": str(self.balance), "reduction": reduction}
+        seed = "none" if builders is None else str(torch.initial_seed())
+        arguments = {"balance": str(self.balance), "reduction": reduction, _SEED: seed}
         self._built: BuiltNetwork | None = BuiltNetwork(arguments, describe(net), fingerprint(net))
-        self._pieces = {k: pieces[k] for k in sorted({op.stage for op in schedule.rows[self.rank]})}
+        self._pieces = {k: pieces[k] for k in here}
         names = iter([name for name, layer in net._modules.items() if layer is not None])
         named = [[(next(names), layer) for layer in layers] for layers in stages]
         mine = OrderedDict(entry for k in self._pieces for entry in named[k])
         self.layers: dict[str, nn.Module] = mine
         """This rank's layers, by the names that they have in the whole network."""
-        self._mine = nn.Sequential(mine).to(self.device)
+        self._mine = nn.Sequential(mine)
+        check_numbers(self._mine)
+        self._mine.to(self.device)
         self._gradients = Gradients(self._mine, replicas)
         self._clock = SharedClock(self.device)
         self._engines: dict[Sizes, Engine] = {}
@@ -155,7 +174,8 @@ class Pipeline:
         """To be called on all ranks when each has loaded all its weights and buffers from the same place: their initial
         values do not matter then, so the first step need not compare them."""
         if self._built is not None:
-            self._built = self._built._replace(tensors={})
+            arguments = {**self._built.arguments, _SEED: "any"}
+            self._built = self._built._replace(tensors={}, arguments=arguments)
 
     def step(self, x: Tensor, y: Tensor, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.

@@ -187,7 +187,9 @@ class Ranks:
                 f"rank {self.rank} reached nobody at {where} within {patience:g} s ({_words(error)}): is rank 0 "
                 "started, is this its address, and may this port be reached from here?"
             ) from error
-        return c10d.PrefixStore(os.environ.get("TORCHELASTIC_RUN_ID", "job"), store)
+        # A torchrun that starts its ranks again keeps the store, and what the earlier ones have said in it.
+        run = os.environ.get("TORCHELASTIC_RUN_ID", "job"), os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        return c10d.PrefixStore("/".join(run), store)
 
     def _wait_for(self, what: str, lacks: str, patience: float) -> None:
         """Wait until every rank has set its key `what`."""

@@ -1,121 +1,139 @@
 """A training on disk: saved by all ranks together, and resumed later, on any number of stages.
 
-Every weight is saved under its name in the whole network, so it does not matter which rank holds it. A folder gets its
-name only when every rank has written its part, so it is complete or does not exist.
+Every weight is saved under its name in the whole network, so it does not matter which rank holds it. PyTorch's
+`torch.distributed.checkpoint` writes the tensors; `optimizer_settings.py` and `rank_state.py` have the rest, and
+`checkpoint_folder.py` tells which steps are whole.
 """
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from .optimizer_settings import OptimizerSettings
+from . import rank_state
+from .checkpoint_folder import (
+    digests,
+    do_together,
+    finish,
+    newest_whole,
+    partial_folder,
+    saved_steps,
+    step_folder,
+    step_of,
+)
+from .optimizer_settings import OptimizerSettings, slots_of
 from .pipeline import Pipeline
-from .ranks import refuse_together
+from .rank_state import Extra, RankState
+from .ranks import gather, refuse_together
 
-_KEPT: Final = 2
-"""The newest, and the one before it, which another program may be reading."""
-
-_NAME: Final = re.compile(r"step-(\d{8})")
+__all__ = ["load", "save", "saved_steps"]
 
 
 def save(
-    folder: Path | str, pipeline: Pipeline, optimizer: Optimizer, step: int, scheduler: LRScheduler | None = None
+    folder: Path | str,
+    pipeline: Pipeline,
+    optimizer: Optimizer,
+    step: int,
+    scheduler: LRScheduler | None = None,
+    extra: Extra | None = None,
 ) -> Path:
-    """Write weights, buffers, the state of optimizer, scheduler and each rank's random numbers after `step` steps.
+    """Write weights, buffers, the state of optimizer and scheduler, and each rank's random numbers after `step` steps.
+
+    extra: what else goes on, by name, as `load` is to be given it: a dict, a torch.Generator, or anything that has
+    `state_dict` and `load_state_dict`, such as a GradScaler. Each rank has its own.
 
     All ranks of all replicas call this. On several machines `folder` must be the same one everywhere. Returns the
     folder of this step; the two newest are kept. If a process is killed meanwhile, the earlier ones stay intact.
-    Raises ValueError, on every rank, for an optimizer whose scheduler is not given, or schedulers that differ.
+    Raises ValueError, on every rank, for an optimizer whose scheduler is not given, or schedulers that differ;
+    TypeError for an extra of another kind; OSError, on every rank, if one can't write, as on a full disk.
     """
-    settings = OptimizerSettings.of(pipeline, optimizer, scheduler)
-    folder = Path(folder)
-    final = folder / f"step-{step:08d}"
-    partial = folder / f"{final.name}.partial"
-    if dist.get_rank() == 0:
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
-    dist.barrier()
-    state: dict[str, Tensor] = {**_network(pipeline), f"random.{dist.get_rank()}": torch.get_rng_state()}
-    names = {weight: name for name, weight in pipeline.named_parameters()}
-    for weight, slots in _slots(optimizer).items():
-        if weight in names:  # with ZeRO each replica has the state of some weights only
-            state.update({_slot(names[weight], slot): value for slot, value in slots.items() if _kept(value)})
-    state_dict_saver.save(state, checkpoint_id=partial)
-    dist.barrier()
-    if dist.get_rank() == 0:
-        settings.write(partial)
-        if final.exists():  # a run resumed from an older step comes here again
-            shutil.rmtree(final)
-        os.replace(partial, final)
-        for old in saved_steps(folder)[:-_KEPT]:
-            shutil.rmtree(old)
-    dist.barrier()
+    extra = extra or {}
+    rank_state.check(extra)
+    settings = OptimizerSettings.of(pipeline, optimizer, scheduler, list(extra.values()))
+    if any(list(theirs) != list(extra) for theirs in gather(list(extra))):
+        raise ValueError("ranks have given extras of other names; give the same on every rank")
+    final = step_folder(Path(folder), step)
+    partial = partial_folder(final)
+    rank, state = dist.get_rank(), _network(pipeline) | _slots(pipeline, optimizer)
+
+    def begin() -> None:
+        if rank == 0:
+            shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
+            partial.mkdir(parents=True)
+
+    def write_rest() -> dict[str, Any]:
+        """All but the tensors; returns what is to be known of this rank's files."""
+        own = [rank_state.write(partial, pipeline, extra), *partial.glob(f"__{rank}_*")]
+        return digests(own if rank else [*own, settings.write(partial), partial / ".metadata"])
+
+    what = f"{final} can't be written"
+    try:
+        do_together(begin, what)
+        _in_words(lambda: state_dict_saver.save(state, checkpoint_id=partial), what)
+        written = do_together(write_rest, what)
+        do_together(lambda: finish(partial, final, written) if rank == 0 else None, what)
+    except OSError:
+        if rank == 0:
+            shutil.rmtree(partial, ignore_errors=True)  # the disk may be full
+        raise
     return final
 
 
-def saved_steps(folder: Path | str) -> list[Path]:
-    """The folders of complete steps in `folder`, the oldest first."""
-    found = Path(folder).glob("step-*") if Path(folder).is_dir() else ()
-    return sorted(path for path in found if _NAME.fullmatch(path.name))
+def load(
+    folder: Path | str,
+    pipeline: Pipeline,
+    optimizer: Optimizer,
+    scheduler: LRScheduler | None = None,
+    extra: Extra | None = None,
+) -> int:
+    """Put the newest of `folder` that is whole into the pipeline, the optimizer, its scheduler and each `extra`.
 
+    Returns the steps that it had made, 0 if the folder is empty. Warns if a newer one is damaged.
 
-def load(folder: Path | str, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None = None) -> int:
-    """Put the newest of `folder` into the pipeline, the optimizer and its scheduler.
-
-    Returns the steps that it had made, 0 if the folder is empty.
-
-    All ranks call this. The number of stages, ranks and replicas may differ from when it was saved; random states are
-    restored only if the number of ranks is the same. Learning rates and other settings are those that were saved.
-    Raises ValueError, on every rank, for a network of other layers, weights in other groups of the optimizer, or a
-    scheduler here if none was saved.
+    All ranks call this. The number of stages, ranks and replicas may differ from when it was saved; of random states
+    and extras each rank then gets what all had, or all of its replica. Learning rates and other settings are those that
+    were saved. The files are unpickled: load only what you trust.
+    Raises ValueError, on every rank, for a network of other layers, weights in other groups of the optimizer, a
+    scheduler or an extra on one side only, an extra that can't be divided anew, or if what was saved is all damaged.
     """
-    if not (there := saved_steps(folder)):
+    extra = extra or {}
+    rank_state.check(extra)
+    there = newest_whole(Path(folder))
+    if there is None:
         return 0
-    known = FileSystemReader(there[-1]).read_metadata().state_dict_metadata
+    known = FileSystemReader(there).read_metadata().state_dict_metadata
+    settings, own = OptimizerSettings.read(there), RankState.read(there, pipeline)
     state = _network(pipeline)
-    settings = OptimizerSettings.read(there[-1])
-    others = [name for name, value in state.items() if name not in known or _shape(known[name]) != value.shape]
-    if others:
-        wrong = (
-            f"is of another network: {others[0].partition('.')[2]} is not there, or has another shape. Build the "
-            "network as it was, or save into another folder"
-        )
-    else:
-        wrong = settings.misfit(pipeline, optimizer, scheduler)
-    refuse_together(wrong and f"{there[-1]} {wrong}")
-    names = dict(pipeline.named_parameters())
+    wrong = _other_network(state, known) or settings.misfit(pipeline, optimizer, scheduler) or own.misfit(extra)
+    refuse_together(wrong and f"{there} {wrong}")
+    weights = _with_state(pipeline, optimizer)
     slots = {}
     for key in known:
         name, _, slot = key.removeprefix("optimizer.").rpartition(".")
-        if key.startswith("optimizer.") and name in names:
+        if key.startswith("optimizer.") and name in weights:
             slots[name, slot] = state[key] = _empty(known[key], pipeline.device)
-    ranks = sum(key.startswith("random.") for key in known)
-    random = f"random.{dist.get_rank()}"
-    if ranks == dist.get_world_size():
-        state[random] = torch.get_rng_state()
-    state_dict_loader.load(state, checkpoint_id=there[-1])
+    _in_words(lambda: state_dict_loader.load(state, checkpoint_id=there), f"{there} can't be read")
     pipeline.mark_loaded()
     settings.put_into(pipeline, optimizer, scheduler)
     for (name, slot), value in slots.items():
-        if _mine(optimizer, names[name]):
-            _slots(optimizer).setdefault(names[name], {})[slot] = value
-    if random in state:
-        torch.set_rng_state(state[random])
-    found = _NAME.fullmatch(there[-1].name)
-    return int(found[1]) if found else 0
+        slots_of(optimizer).setdefault(weights[name], {})[slot] = value
+    for name, weight in weights.items():
+        if settings.weights[name].counts:
+            slots_of(optimizer).setdefault(weight, {}).update(settings.weights[name].counts)
+    own.put_into(pipeline, extra)
+    return step_of(there)
 
 
 def _network(pipeline: Pipeline) -> dict[str, Tensor]:
@@ -123,22 +141,43 @@ def _network(pipeline: Pipeline) -> dict[str, Tensor]:
     return {f"network.{name}": tensor.detach() for name, tensor in tensors}
 
 
-def _slots(optimizer: Optimizer) -> Any:
-    """State by weight; PyTorch's ZeRO optimizer holds a plain one, for the weights whose state this rank keeps."""
-    return getattr(optimizer, "optim", optimizer).state
+def _slots(pipeline: Pipeline, optimizer: Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state, as far as it is tensors."""
+    names = {weight: name for name, weight in pipeline.named_parameters()}
+    return {
+        f"optimizer.{names[weight]}.{slot}": value
+        for weight, slots in slots_of(optimizer).items()
+        for slot, value in slots.items()
+        if isinstance(value, Tensor)
+    }
 
 
-def _mine(optimizer: Optimizer, weight: Tensor) -> bool:
+def _with_state(pipeline: Pipeline, optimizer: Optimizer) -> dict[str, nn.Parameter]:
+    """The weights whose state this rank's optimizer keeps: with ZeRO, some of them."""
     groups = getattr(optimizer, "optim", optimizer).param_groups
-    return any(weight is other for group in groups for other in group["params"])
+    kept = {weight for group in groups for weight in group["params"]}
+    return {name: weight for name, weight in pipeline.named_parameters() if weight in kept}
 
 
-def _slot(name: str, slot: str) -> str:
-    return f"optimizer.{name}.{slot}"
+def _other_network(state: Mapping[str, Tensor], known: Mapping[str, Any]) -> str:
+    """How the network that was saved differs, as the end of a sentence; "" if it does not."""
+    for name, value in state.items():
+        if name not in known or _shape(known[name]) != value.shape:
+            return (
+                f"is of another network: {name.partition('.')[2]} is not there, or has another shape. Build the "
+                "network as it was, or save into another folder"
+            )
+    return ""
 
 
-def _kept(value: object) -> bool:
-    return isinstance(value, Tensor)
+def _in_words(work: Callable[[], object], what: str) -> None:
+    """Do PyTorch's work on tensors. Raises OSError, on every rank, beginning with `what`, if it fails on one."""
+    try:
+        work()
+    except CheckpointException as error:
+        rank, (cause, _) = min(error.failures.items())
+        words = getattr(cause, "strerror", None) or f"{type(cause).__name__}: {cause}".splitlines()[0]
+        raise OSError(f"{what}: {words} (rank {rank})") from error
 
 
 def _shape(known: Any) -> Any:

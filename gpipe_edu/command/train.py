@@ -108,6 +108,8 @@ def _train(trainer: Trainer, console: Console, epochs: int, batch: int, seed: in
         f"Digits: {len(data.x_train)} images to train, {len(data.x_test)} to test. {sum(trainer.balance)} layers on "
         f"{plural(trainer.schedule.devices, 'device')} as {', '.join(map(str, trainer.balance))}; {trainer.schedule!r}."
     )
+    if trainer.done:
+        console.print(f"Goes on behind step {trainer.done}, which is saved.")
     steps = -(-len(data.x_train) // batch)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
     # The file is asked, because Jupyter sets FORCE_COLOR, which makes rich take a cell's child for a terminal.

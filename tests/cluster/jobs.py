@@ -483,7 +483,7 @@ def training(
         if zero:
             assert 0 < len(optimizer.optim.state) < len(list(pipeline.parameters())), "each replica has its share"
         if step == end_at:
-            saving.os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+            saving.finish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         saving.save(folder, pipeline, optimizer, step + 1, planned)
     return losses, [group["lr"] for group in optimizer.param_groups]
 

@@ -48,6 +48,19 @@ def test_replicas_with_zero_1_go_on_from_what_was_saved(tmp_path):
     assert third == fourth, "the learning rate is that of the command"
 
 
+def test_ranks_that_torchrun_starts_again_go_on_by_themselves(tmp_path):
+    """The page's line, with rank 1 killed in its sixth step; four were saved."""
+    job = starting.JOB[2:]
+    again = ("--max-restarts=1", "-m", "tests.cluster.restarted", *job, "--epochs", "2", "--save", str(tmp_path))
+    with starting.torchrun(*again) as process:
+        told = process.communicate(timeout=150)[0]
+        assert process.returncode == 0, told
+    assert "Goes on behind step 4, which is saved" in told
+    whole = trained("--epochs", "2")
+    [line] = [line for line in whole.splitlines() if line.startswith("epoch 2")]
+    assert line in told.splitlines()
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -1,0 +1,197 @@
+"""What the processes of test_resume.py do."""
+
+import json
+import os
+import random
+import resource
+import signal
+import threading
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+import gpipe_edu as ge
+from gpipe_edu.cluster import Pipeline, saving
+
+from .jobs import LOSS, data, groups_of, network
+
+
+class Slowing(torch.optim.Optimizer):
+    """SGD whose rate falls with a count that is a plain number, as some optimizers keep it."""
+
+    def __init__(self, weights):
+        super().__init__(weights, {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for weight in group["params"]:
+                state = self.state[weight]
+                state["count"] = state.get("count", 0) + 1
+                weight -= group["lr"] / state["count"] * weight.grad
+
+
+def pipelines(schedule, copies, net):
+    """This rank's pipeline, and the number of its replica."""
+    mesh = init_device_mesh("cpu", (copies, schedule.devices), mesh_dim_names=("replica", "stage"))
+    replicas = mesh.get_group("replica") if copies > 1 else None
+    pipeline = Pipeline(net, schedule, LOSS, data()[0], group=mesh.get_group("stage"), replicas=replicas)
+    return pipeline, mesh.get_local_rank("replica")
+
+
+def training(schedule, folder, steps, *, copies=1, dropout=True, kill=None):
+    """Losses of steps that go on from `folder`, where every second is saved; each is also written to a file at once.
+
+    A step's samples come from a generator, Python, NumPy and a position; the rate falls by a count and by a plateau.
+    kill: after how many seconds this process kills itself, for each rank.
+    """
+    x, y = data(60)
+    pipeline, mine = pipelines(schedule, copies, network(*[nn.Dropout(0.3)] * dropout))
+    optimizer = Slowing(pipeline.parameters())
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0, threshold=0.5)
+    # Of the drawn samples, the generator draws the order, NumPy the scale, Python the shift.
+    generator, place = torch.Generator().manual_seed(5), {"first": 0, "order": []}
+    random.seed(5)
+    np.random.seed(5)
+    extra = {"generator": generator, "place": place}
+    done = saving.load(folder, pipeline, optimizer, plateau, extra)
+    if kill and (seconds := kill[dist.get_rank()]) is not None:
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    losses, size = {}, 12 // copies
+    for step in range(done, steps):
+        if not place["order"]:
+            place["order"] = torch.randperm(len(x), generator=generator).tolist()
+        chosen = place["order"][place["first"] : place["first"] + 12]
+        place["first"] += 12
+        if place["first"] == len(x):
+            place.update(first=0, order=[])
+        inputs = x[chosen] * float(np.random.uniform(0.9, 1.1)) + random.uniform(-0.1, 0.1)
+        part = slice(mine * size, (mine + 1) * size)
+        pipeline.zero_grad()
+        loss = pipeline.step(inputs[part], y[chosen][part], of=12)
+        optimizer.step()
+        total = torch.zeros(1, dtype=torch.float64) if loss is None else loss.reshape(1)
+        dist.all_reduce(total)
+        plateau.step(float(total))
+        losses[step] = float(total)
+        if dist.get_rank() == 0:
+            with open(f"{folder}-losses", "a") as file:
+                file.write(f"{json.dumps([step, float(total), optimizer.param_groups[0]['lr']])}\n")
+        if step % 2:
+            saving.save(folder, pipeline, optimizer, step + 1, plateau, extra)
+    return losses, optimizer.param_groups[0]["lr"]
+
+
+def simple(schedule, folder, steps, *, limit=None):
+    """Losses of steps that are all saved, what this rank was warned of, and why saving or loading failed.
+
+    limit: bytes that rank 1 may write to a file, from the second step on.
+    """
+    (x, y), said = data(12), ""
+    pipeline = Pipeline(network(), schedule, LOSS, x)
+    optimizer = torch.optim.Adam(pipeline.parameters(), lr=0.01)
+    losses = {}
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            for step in range(saving.load(folder, pipeline, optimizer), steps):
+                pipeline.zero_grad()
+                loss = pipeline.step(x, y)
+                optimizer.step()
+                losses[step] = loss if loss is None else float(loss)
+                with limited(limit if step and dist.get_rank() == 1 else None):
+                    saving.save(folder, pipeline, optimizer, step + 1)
+        except (OSError, ValueError) as error:
+            said = f"{type(error).__name__}: {error}"
+    return losses, [str(one.message) for one in heard if one.category is UserWarning], said
+
+
+def skipping(schedule, folder, step):
+    """Load, and save as if that were `step`."""
+    pipeline = Pipeline(network(), schedule, LOSS, data(12)[0])
+    optimizer = torch.optim.Adam(pipeline.parameters(), lr=0.01)
+    saving.load(folder, pipeline, optimizer)
+    saving.save(folder, pipeline, optimizer, step)
+
+
+@contextmanager
+def limited(size):
+    """Files that are written may have at most so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def own_places(folder, schedule, copies, by):
+    """Save, if nothing is there, an extra that tells `by` what it is whose; else load and return it, or why not."""
+    pipeline, mine = pipelines(schedule, copies, network())
+    optimizer = torch.optim.SGD(pipeline.parameters(), lr=0.1)
+    place = {"of": {"replica": mine, "rank": dist.get_rank(), "all": 0}[by]}
+    if not Path(folder).exists():
+        saving.save(folder, pipeline, optimizer, 1, extra={"place": place})
+        return place
+    place = {"of": "nobody's", "other": 1}
+    try:
+        saving.load(folder, pipeline, optimizer, extra={"place": place})
+    except ValueError as error:
+        return str(error)
+    return place
+
+
+def refusals(folder):
+    """What this rank is told of savings and loadings that would lose something."""
+    said = {}
+    pipeline = Pipeline(network(), ge.gpipe(2, 3), LOSS, data()[0])
+
+    def attempt(what, function, *arguments, **named):
+        try:
+            said[what] = str(function(*arguments, **named))
+        except (TypeError, ValueError) as error:
+            said[what] = str(error)
+
+    def stepped():
+        """An optimizer of a group of biases behind one of weights, and its scheduler."""
+        optimizer = groups_of(pipeline)
+        return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, [lambda step: 0.5**step, lambda step: 1.0])
+
+    optimizer, scheduler = stepped()
+    saving.save(f"{folder}/lambda", pipeline, optimizer, 1, scheduler)
+    attempt("the same order", saving.load, f"{folder}/lambda", pipeline, *stepped())
+    biases, others = reversed([list(group["params"]) for group in optimizer.param_groups])
+    turned = torch.optim.Adam([{"params": biases, "lr": 0.02, "weight_decay": 0.1}, {"params": others}], lr=0.01)
+    rates = torch.optim.lr_scheduler.LambdaLR(turned, [lambda step: 1.0, lambda step: 0.5**step])
+    attempt("another order", saving.load, f"{folder}/lambda", pipeline, turned, rates)
+    one = torch.optim.Adam(pipeline.parameters())
+    rates = torch.optim.lr_scheduler.LambdaLR(one, lambda step: 1.0)
+    attempt("one group", saving.load, f"{folder}/lambda", pipeline, one, rates)
+
+    optimizer = torch.optim.SGD(pipeline.parameters(), lr=0.1)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    attempt("a plateau", saving.save, f"{folder}/plateau", pipeline, optimizer, 1)
+    attempt("a plateau as extra", saving.save, f"{folder}/plateau", pipeline, optimizer, 1, extra={"rate": plateau})
+    attempt("an extra not given", saving.load, f"{folder}/plateau", pipeline, optimizer)
+    both = {"rate": plateau, "more": {}}
+    attempt("an extra too many", saving.load, f"{folder}/plateau", pipeline, optimizer, extra=both)
+    attempt("a number", saving.save, f"{folder}/plateau", pipeline, optimizer, 2, extra={"seen": 3})
+    other = torch.optim.SGD([*pipeline.parameters(), nn.Parameter(torch.zeros(1))])
+    attempt("a foreign weight", saving.save, f"{folder}/foreign", pipeline, other, 1)
+    keeping = torch.optim.SGD(pipeline.parameters())
+    keeping.state["all"] = {"count": 1}
+    attempt("state of no weight", saving.save, f"{folder}/foreign", pipeline, keeping, 1)
+    if dist.get_rank() == 1:
+        attempt("other names", saving.save, f"{folder}/names", pipeline, torch.optim.SGD(pipeline.parameters()), 1)
+    else:
+        named = {"seen": {}}
+        mine = torch.optim.SGD(pipeline.parameters())
+        attempt("other names", saving.save, f"{folder}/names", pipeline, mine, 1, extra=named)
+    return said

@@ -1,0 +1,203 @@
+"""A resume is the training: the same losses to the last digit after kill -9, and from the newest step that is whole."""
+
+import json
+import os
+import random
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu.cluster.saving import saved_steps
+from gpipe_edu.distributed import ProcessError
+
+from . import jobs, resume_jobs
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def run(crew, K, function, *arguments, **named):
+    return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=90).values
+
+
+def train(crew, schedule, folder, steps, **how):
+    size = schedule.devices * how.get("copies", 1)
+    return run(crew, size, resume_jobs.training, schedule, str(folder), steps, **how)[0]
+
+
+# Killed
+
+
+@pytest.mark.parametrize(("schedule", "copies"), [(ge.one_f_one_b(2, 3), 1), (ge.gpipe(1, 3), 2), (ge.gpipe(3, 2), 1)])
+def test_kills_at_random_moments_change_no_digit(crew, tmp_path, schedule, copies):
+    """Random numbers of each rank, where one was in the data, a plateau and an optimizer's counts all go on."""
+    expected, rate = train(crew, schedule, tmp_path / "whole", 12, copies=copies)
+    assert rate < 0.1, "the plateau has lowered it"
+    moments, size, killed = random.Random(0), schedule.devices * copies, 0
+    while True:
+        kill = [None] * size
+        kill[moments.randrange(size)] = moments.uniform(0.02, 0.4)
+        try:
+            later, end = train(crew, schedule, tmp_path / "parts", 12, copies=copies, kill=kill if killed < 3 else None)
+            break
+        except ProcessError:
+            killed += 1
+    assert killed == 3
+    assert later.items() <= expected.items()
+    assert end == rate
+    told = [json.loads(line) for line in Path(f"{tmp_path / 'parts'}-losses").read_text().splitlines()]
+    assert {step for step, *_ in told} == set(range(12))
+    assert [(step, loss) for step, loss, _ in told if loss != expected[step]] == []
+
+
+@pytest.mark.parametrize(("then", "copies"), [(ge.gpipe(1, 3), 1), (ge.one_f_one_b(3, 3), 1), (ge.gpipe(1, 3), 2)])
+def test_other_stages_and_replicas_go_on_with_the_same_samples(crew, tmp_path, then, copies):
+    """What all ranks had alike, as generators without dropout, goes on wherever it may be divided anew."""
+    expected, rate = train(crew, ge.gpipe(2, 3), tmp_path / "whole", 8, dropout=False)
+    train(crew, ge.gpipe(2, 3), tmp_path / "parts", 4, dropout=False)
+    later, end = train(crew, then, tmp_path / "parts", 8, dropout=False, copies=copies)
+    assert sorted(later) == [4, 5, 6, 7]
+    assert later == pytest.approx({step: expected[step] for step in later}, rel=1e-10)
+    assert end == rate
+
+
+@pytest.mark.parametrize(
+    ("by", "then", "copies", "found"),
+    [
+        ("rank", ge.gpipe(2, 2), 2, [0, 1, 2, 3]),
+        ("rank", ge.gpipe(1, 2), 2, "differed from rank to rank"),
+        ("replica", ge.gpipe(1, 2), 2, [0, 1]),
+        ("replica", ge.gpipe(2, 2), 1, "an extra 'place' that differed from rank to rank, so it can only be loaded"),
+        ("all", ge.gpipe(3, 2), 1, [0, 0, 0]),
+    ],
+)
+def test_an_extra_of_each_rank_goes_where_it_belongs(crew, tmp_path, by, then, copies, found):
+    folder = str(tmp_path / "run")
+    run(crew, 4, resume_jobs.own_places, folder, ge.gpipe(2, 2), 2, by)
+    told = run(crew, then.devices * copies, resume_jobs.own_places, folder, then, copies, by)
+    if isinstance(found, str):
+        assert all(found in words for words in told)
+    else:
+        assert told == [{"of": whose} for whose in found]
+
+
+def test_what_would_be_lost_is_refused_on_every_rank(crew, tmp_path):
+    for said in run(crew, 2, resume_jobs.refusals, str(tmp_path)):
+        assert said["the same order"] == "1"
+        assert "in group 1, and here it is in group 0" in said["another order"]
+        assert "a scheduler of 2 groups of weights, and this optimizer has 1" in said["one group"]
+        assert "the optimizer has a scheduler, which would begin anew" in said["a plateau"]
+        assert said["a plateau as extra"].endswith("step-00000001")
+        assert "was saved with an extra 'rate', which would be lost" in said["an extra not given"]
+        assert "was saved without an extra 'more'; leave it out" in said["an extra too many"]
+        assert "extra['seen'] is a int; give a dict" in said["a number"]
+        assert "a weight that this rank's pipeline does not: give it pipeline.parameters()" in said["a foreign weight"]
+        assert "state that belongs to no weight" in said["state of no weight"]
+        assert "extras of other names" in said["other names"]
+
+
+# Damaged
+
+
+def halve(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def plain(crew, folder, steps, K=2, **how):
+    """Losses of the last rank; what the first was warned of; what every rank was told."""
+    told = run(crew, K, resume_jobs.simple, ge.gpipe(K, 3), str(folder), steps, **how)
+    assert len({said.partition("(rank")[0] for *_, said in told}) == 1, "all ranks are told the same"
+    return told[-1][0], told[0][1], told[0][2]
+
+
+@pytest.fixture(scope="module")
+def expected(crew, tmp_path_factory):
+    return plain(crew, tmp_path_factory.mktemp("expected"), 5)[0]
+
+
+DAMAGES = {
+    "half of rank 0's tensors": ("__0_0.distcp", halve, "__0_0.distcp has "),
+    "half of rank 1's tensors": ("__1_0.distcp", halve, "__1_0.distcp has "),
+    "one bit of them": ("__1_0.distcp", flip, "__1_0.distcp has other bytes than were saved"),
+    "no tensors": ("__0_0.distcp", Path.unlink, "__0_0.distcp is missing"),
+    "no metadata": (".metadata", Path.unlink, ".metadata is missing"),
+    "half of the metadata": (".metadata", halve, ".metadata has "),
+    "half of the settings": ("settings.pt", halve, "settings.pt has "),
+    "one bit of a rank's own": ("replica-0-rank-1.pt", flip, "replica-0-rank-1.pt has other bytes than were saved"),
+    "no manifest": ("manifest.json", Path.unlink, "manifest.json is missing"),
+    "half of the manifest": ("manifest.json", halve, "manifest.json can't be read"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_step_is_named_and_the_one_before_is_taken(crew, tmp_path, expected, name):
+    file, damage, words = DAMAGES[name]
+    plain(crew, tmp_path, 3)
+    damage(tmp_path / "step-00000003" / file)
+    later, heard, said = plain(crew, tmp_path, 5)
+    assert said == ""
+    assert later == {step: expected[step] for step in (2, 3, 4)}
+    [warning] = heard
+    assert f"{tmp_path}/step-00000003 is damaged: {words}" in warning
+    assert warning.endswith("Going on from step-00000002, the newest that is whole")
+    assert "\n" not in warning
+
+
+def test_nothing_is_begun_anew_where_all_is_damaged(crew, tmp_path):
+    plain(crew, tmp_path, 2)
+    for path in saved_steps(tmp_path):
+        halve(path / "settings.pt")
+    later, heard, said = plain(crew, tmp_path, 3)
+    assert (later, heard) == ({}, [])
+    assert "step-00000002 is damaged: settings.pt has " in said
+    assert "step-00000001 is damaged: settings.pt has " in said
+    assert said.startswith("ValueError")
+    assert said.endswith("None is whole; remove the folder to begin anew")
+
+
+def test_a_damaged_step_does_not_count_among_those_that_are_kept(crew, tmp_path):
+    plain(crew, tmp_path, 3)
+    halve(tmp_path / "step-00000003" / "__0_0.distcp")
+    run(crew, 2, resume_jobs.skipping, ge.gpipe(2, 3), str(tmp_path), 4)
+    assert [path.name for path in saved_steps(tmp_path)] == ["step-00000002", "step-00000004"]
+
+
+def test_a_file_that_can_not_be_written_is_told_on_every_rank_and_earlier_steps_stay(crew, tmp_path, expected):
+    first, _, said = plain(crew, tmp_path, 3, limit=1000)
+    assert sorted(first) == [0, 1]
+    assert said.startswith(f"OSError: {tmp_path}/step-00000002 can't be written: ")
+    assert said.endswith("(rank 1)")
+    assert "\n" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+    assert plain(crew, tmp_path, 5)[0] == {step: expected[step] for step in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize("size", [144, 200, 232])
+def test_a_full_disk_is_told_and_the_newest_whole_step_is_taken(crew, tmp_path, expected, size):
+    """On a real one, of so many KiB that one step fits, and not two: it is full at another file each time."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("file systems can't be mounted here")
+    try:
+        first, _, said = plain(crew, disk, 5)
+        assert said.startswith(f"OSError: {disk}/step-")
+        assert "can't be written: No space left on device (rank " in said
+        steps = saved_steps(disk)
+        assert [path.name for path in steps] == ["step-00000001"]
+        assert not list(disk.glob("*.partial"))
+        subprocess.run(["mount", "-o", "remount,size=10m", disk], check=True)
+        later, heard, _ = plain(crew, disk, 5)
+        assert heard == []
+        assert sorted(later) == [1, 2, 3, 4]
+        assert first | later == expected
+    finally:
+        subprocess.run(["umount", disk], check=True)
