@@ -5,10 +5,11 @@ as its actions, `engine.py` gives each micro-batch its share of the loss, `gradi
 hands them to the weights once. `names.py` alone has PyTorch's private names. What a pipeline refuses, how it is cut and
 what a loss counts is asked of `gpipe_edu.pytorch`: one gate for both engines.
 
-`ranks.py` is how ranks meet, compare what they are about to do, and end together; `fingerprint.py` tells whether they
-have built the same network. `shared_clock.py` and `links.py` measure their clocks and the links between them.
-`saving.py` saves a training under the names of the whole network, `optimizer_settings.py` the part of it that is not
-tensors. `python -m gpipe_edu train` under torchrun is `command/train_ranks.py`.
+`ranks.py` is how ranks meet and compare what they are about to do, `watch.py` how they hear of one that is gone and
+end together; `fingerprint.py` tells whether they have built the same network. `shared_clock.py` and `links.py` measure
+their clocks and the links between them. `saving.py` saves a training under the names of the whole network,
+`optimizer_settings.py` the part of it that is not tensors. `python -m gpipe_edu train` under torchrun is
+`command/train_ranks.py`.
 """
 
 from .lowering import lower
