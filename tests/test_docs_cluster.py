@@ -34,13 +34,32 @@ def test_it_quotes_of_which_ways_a_plan_speaks():
 
 def test_it_says_after_which_silence_a_rank_is_missed():
     pytest.importorskip("torch", reason="ranks are PyTorch's")
-    from gpipe_edu.cluster import ranks
+    from gpipe_edu.cluster import watch
 
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert ranks._BEAT == 0.5, "half a second"
-    assert "So each gives a sign of life every half second" in text
-    assert f"missed after {ranks._SILENCE:g} seconds" in text
-    assert f"is gone, after {2 * ranks._SILENCE:g}." in text
+    assert watch.BEAT == 0.5
+    assert "gives it a sign of life every half second" in text
+    assert f"SIGTERM, as by `scancel` | after {watch.GRACE:g} seconds" in text
+    assert f"or the cable is gone | after {watch.SILENCE:g} seconds" in text
+    assert f"holds Python's lock for {watch.SILENCE:g} seconds" in text
+    assert f"when all have waited for {watch._STUCK:g} seconds" in text
+
+
+def test_the_loop_of_a_shell_trains():
+    pytest.importorskip("torch", reason="ranks are PyTorch's")
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    [start] = [number for number, line in enumerate(lines) if line.startswith("    export WORLD_SIZE=2")]
+    script = "\n".join(line.strip() for line in lines[start : start + 2])
+    script = script.replace("29500", str(starting.free_port())).replace("python -m", f"{preloaded.python()} -m")
+    done = subprocess.run(
+        ["bash", "-c", script.replace("--partitions", "--epochs 1 --partitions")],
+        capture_output=True,
+        text=True,
+        env=starting.environment(),
+        timeout=100,
+    )
+    assert "2 on 1 host: 1 replica of 2 devices" in done.stdout, done.stderr
+    assert done.stderr == ""
 
 
 def rows():

@@ -6,11 +6,12 @@ hands them to the weights once. `names.py` alone has PyTorch's private names. Wh
 what a loss counts is asked of `gpipe_edu.pytorch`: one gate for both engines. `layer_building.py` lets each rank build
 only its own layers.
 
-`ranks.py` is how ranks meet, compare what they are about to do, and end together; `fingerprint.py` tells whether they
-have built the same network. `shared_clock.py` and `links.py` measure their clocks and the links between them.
-`saving.py` saves a training under the names of the whole network, `optimizer_settings.py` what its optimizer has that
-is not tensors, `rank_state.py` what each rank has for itself; `checkpoint_folder.py` tells which saved steps are whole.
-`python -m gpipe_edu train` under torchrun is `command/train_ranks.py`.
+`ranks.py` is how ranks meet and compare what they are about to do, `watch.py` how they hear of one that is gone and
+end together; `fingerprint.py` tells whether they have built the same network. `shared_clock.py` and `links.py` measure
+their clocks and the links between them. `saving.py` saves a training under the names of the whole network,
+`optimizer_settings.py` what its optimizer has that is not tensors, `rank_state.py` what each rank has for itself;
+`checkpoint_folder.py` tells which saved steps are whole. `python -m gpipe_edu train` under torchrun is
+`command/train_ranks.py`.
 """
 
 from .layer_building import build_layers

@@ -21,11 +21,15 @@ _ADDRESS_OF: Final = {"linux": 0x8915, "darwin": 0xC0206921}
 
 def choose(master: str) -> None:
     """Let gloo use the interface that leads to `master`, unless the environment names one already."""
-    alone = os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]
-    if alone or master in ("127.0.0.1", "localhost"):
+    if is_alone(master):
         talk_by_loopback()
     elif name := towards(master):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
+
+
+def is_alone(master: str) -> bool:
+    """Whether all ranks are on this machine, for all that the environment says."""
+    return os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"] or master in ("127.0.0.1", "localhost")
 
 
 def towards(host: str) -> str | None:

@@ -1,21 +1,15 @@
 """The ranks of one job: they find each other, agree on the job, and none outlives another's end.
 
-A rank that has failed leaves its neighbours blocked inside a receive, where no exception can be raised. So each rank
-has a thread that sends heartbeats, reads those of the others, and ends its process with a sentence when one is gone:
-
-    store:   kind/RANK    "cpu" or "cuda", or why it can have neither of them
-             here/RANK    host and process, once it has joined
-             job/RANK     what it is about to do, to be compared
-             life/RANK    a heartbeat, a growing count, and the op that is running
-             failed       the first failure that a rank could report
-             done/RANK    it has ended without an error
+They meet at PyTorch's store, which rank 0 or torchrun holds, where they find the way to rank 0's watch; `watch.py` has
+what they then tell each other until the end.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import multiprocessing
 import os
-import signal
 import socket
 import sys
 import threading
@@ -23,32 +17,36 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, NoReturn
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed import distributed_c10d as c10d
 
 from gpipe_edu.words import plural
 
-from .interface import choose
-
-_BEAT: Final = 0.5
-"""Seconds between two heartbeats."""
-
-_SILENCE: Final = 6.0
-"""Seconds without a heartbeat after which a rank counts as gone: on a busy machine a few may be late."""
+from .interface import choose, is_alone
+from .watch import GRACE, SILENCE, Doing, First, Other, Verdict, Watch
 
 _GROUP: Final = timedelta(minutes=30)
-"""The limit of every wait inside PyTorch; missing heartbeats usually end a process long before."""
+"""The limit of every wait inside PyTorch; the watch usually ends a process long before."""
 
 _BACKENDS: Final = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
 """What carries tensors. With GPUs, questions that are about no tensor still go from host to host."""
 
 _ECHO: Final = ("onnection", "peer", "imed out", "closed", "reset", "Broken pipe")
 """Words in an error that is caused here by the end of a neighbour."""
+
+_DISTRIBUTED: Final = str(Path(dist.__file__).parent)
+_CHECKPOINT: Final = os.path.join(_DISTRIBUTED, "checkpoint")
+"""It writes files: that is no wait for a message."""
+
+_ENGINES: Final = (_DISTRIBUTED, str(Path(__file__).parent), nn.modules.module.__file__, nn.modules.container.__file__)
+"""Where lines of a traceback say nothing about the error of a layer."""
 
 
 class RanksError(RuntimeError):
@@ -74,22 +72,21 @@ class Ranks:
             )
         if os.environ["MASTER_PORT"] == "0":
             raise RanksError("MASTER_PORT is 0; give a port that all ranks know, or, on one machine, --standalone")
-        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.rank, self.size, self.local_rank = _number("RANK"), _number("WORLD_SIZE"), _number("LOCAL_RANK", "0")
+        if self.rank >= self.size:
+            raise RanksError(f"RANK is {self.rank}, but WORLD_SIZE is {self.size}: ranks are counted from 0")
         self.now: Callable[[], object] = lambda: None
         choose(os.environ["MASTER_ADDR"])
-        self._over = threading.Event()
-        self._store = self._find(patience)
-        self._store.set(f"kind/{self.rank}", _kind(device))
-        self._store.set(f"here/{self.rank}", f"{socket.gethostname()}, process {os.getpid()}")
-        self._wait_for("here", "has not started", patience)
+        self._main, self._ending = threading.get_ident(), threading.Lock()
+        self._watch = self._join(patience, device)
+        if verdict := self._watch.wait_for_all():
+            raise RanksError(self._told(verdict))
         self.device = self._device()
-        if hasattr(signal, "pthread_sigmask"):  # a thread waits for it below: the main one may be inside a receive
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        self._guard = threading.Thread(target=self._watch, name="ranks", daemon=True)
-        self._beat = monotonic()
-        self._guard.start()
-        threading.Thread(target=self._watch_the_watch, name="ranks' watch", daemon=True).start()
+        # PyTorch prints the whole schedule of a step that failed, on every rank, above the sentence that says why.
+        logging.getLogger("torch.distributed.pipelining.schedules").setLevel(logging.CRITICAL)
+        self._watch.enforced = True
+        if threading.current_thread() is threading.main_thread():
+            self._watch.listen_to_signals()
         try:
             dist.init_process_group(
                 _BACKENDS[self.device.type],
@@ -99,7 +96,7 @@ class Ranks:
                 timeout=_GROUP,
             )
         except RuntimeError as error:
-            self._let_the_guard_tell()
+            self._watch.join(GRACE)  # it may know which rank is gone
             unreached = RanksError(
                 f"rank {self.rank} can't open a connection to the others ({_words(error)}). Ports between the machines "
                 "must be open; if a machine has several networks, say which one to take, such as "
@@ -116,35 +113,19 @@ class Ranks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None or (isinstance(error, SystemExit) and not error.code):
-            self._leave()
+            try:
+                self._leave()
+            except BaseException as interrupted:
+                self._fail(interrupted)
         else:
             self._fail(error)
-
-    def _fail(self, error: BaseException) -> NoReturn:
-        """Report `error` to the others, print it, and end this process."""
-        if isinstance(error, RuntimeError) and not isinstance(error, RanksError) and _echoes(error):
-            self._let_the_guard_tell()
-        with suppress(Exception):
-            self._store.compare_set("failed", "", json.dumps([self.rank, self._where(), _words(error)]))
-        if isinstance(error, RanksError):
-            self._end(str(error))
-        if isinstance(error, KeyboardInterrupt):
-            self._end(f"rank {self.rank} was interrupted{self._where()}")
-        traceback.print_exception(error)
-        self._end(f"rank {self.rank} failed{self._where()}: {_words(error)}")
-
-    def _let_the_guard_tell(self) -> None:
-        """Give the guard thread time: it may know which rank is gone, and end this process with a better sentence."""
-        self._guard.join(_SILENCE + 4 * _BEAT)
 
     def agree(self, job: Mapping[str, object]) -> None:
         """Compare `job`, such as {"schedule": text}, with that of the others.
 
         Raises RanksError, on every rank, naming the first rank whose job is another one, and where.
         """
-        self._store.set(f"job/{self.rank}", json.dumps({name: str(value) for name, value in job.items()}))
-        self._wait_for("job", "has joined, but not said what it is about to run,", _GROUP.total_seconds())
-        jobs = [json.loads(self._store.get(f"job/{rank}")) for rank in range(self.size)]
+        jobs = gather({name: str(value) for name, value in job.items()})
         for rank, theirs in enumerate(jobs):
             for name in dict.fromkeys([*jobs[0], *theirs]):
                 ours, found = jobs[0].get(name, "none"), theirs.get(name, "none")
@@ -154,9 +135,27 @@ class Ranks:
                         "Start every rank with the same command."
                     )
 
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Report `error` to the others, print it, and end this process."""
+        if isinstance(error, RuntimeError) and not isinstance(error, RanksError) and _echoes(error):
+            self._watch.join(SILENCE + GRACE)  # it is about to know which rank is gone
+        where, status = self._where(), 1
+        if isinstance(error, RanksError):
+            sentence = str(error)
+        elif isinstance(error, KeyboardInterrupt):
+            sentence = f"rank {self.rank} was interrupted{where}"
+        elif isinstance(error, SystemExit):
+            status = error.code if isinstance(error.code, int) else 1
+            sentence = f"rank {self.rank} has ended itself{where}: sys.exit({error.code!r})"
+        else:
+            sentence = f"rank {self.rank} failed{where}: {_words(error)}"
+            _print_traceback(_cause(error))
+        self._watch.report(sentence)
+        self._end(sentence, status)
+
     def _device(self) -> torch.device:
         """A GPU for each rank, or for none: all must send their messages the same way."""
-        kinds = [self._store.get(f"kind/{rank}").decode() for rank in range(self.size)]
+        kinds = [hello["kind"] for hello in self._watch.hellos]
         for rank, kind in enumerate(kinds):
             if kind not in _BACKENDS:
                 raise RanksError(f"rank {rank}: {kind}")
@@ -165,119 +164,123 @@ class Ranks:
         torch.cuda.set_device(self.local_rank)
         return torch.device("cuda", self.local_rank)
 
+    def _join(self, patience: float, device: str) -> Watch:
+        """Meet at the store, and from there go to rank 0's watch."""
+        ours = sys.modules["gpipe_edu"].__version__  # whose module a room does not import
+        hello = {
+            "here": f"{socket.gethostname()}, process {os.getpid()}",
+            "kind": _kind(device),
+            "same": {"WORLD_SIZE": self.size, "gpipe_edu": ours, "PyTorch": torch.__version__},
+        }
+        end = monotonic() + patience
+        if self.rank == 0:
+            alone = is_alone(os.environ["MASTER_ADDR"])
+            first = First(self.size, patience, alone, hello, self._doing, self._end_with)
+            try:
+                self._store = self._find(patience)
+                self._store.set("watch", json.dumps(["127.0.0.1" if alone else "", first.port, first.token]))
+            except BaseException:
+                first.stop()
+                raise
+            return first
+        self._store = self._find(patience)
+        try:
+            while not self._store.check(["watch"]) and monotonic() < end:
+                sleep(0.05)
+            found = self._store.get("watch") if self._store.check(["watch"]) else None
+        except RuntimeError as error:
+            raise RanksError(
+                f"rank 0, or the torchrun that holds its store, has ended; so rank {self.rank} ends too"
+            ) from error
+        if found is None:
+            raise RanksError(f"rank 0 has not started within {patience:g} s, so rank {self.rank} ends")
+        host, port, token = json.loads(found)
+        host = host or os.environ["MASTER_ADDR"]
+        try:
+            return Other(self.rank, (host, port), token, hello, self._doing, self._end_with)
+        except OSError as error:
+            raise RanksError(
+                f"rank {self.rank} has reached port {os.environ['MASTER_PORT']} of {host}, but not port {port} "
+                f"({_words(error)}): has rank 0 ended, or are only some ports open between the machines?"
+            ) from error
+
     def _find(self, patience: float) -> Any:
         """The store where ranks meet: torchrun's own, or rank 0's."""
-        where = _address()
         agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        master = self.rank == 0 and not agent
         try:
+            if not master:
+                self._reach(patience)
             store = dist.TCPStore(  # type: ignore[attr-defined]
                 os.environ["MASTER_ADDR"],
-                int(os.environ["MASTER_PORT"]),
-                is_master=self.rank == 0 and not agent,
+                _number("MASTER_PORT"),
+                is_master=master,
                 timeout=timedelta(seconds=patience),
                 wait_for_workers=False,  # we wait ourselves, and name those we wait for
             )
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, OSError) as error:
             if "EADDRINUSE" in str(error) or "in use" in str(error):
                 raise RanksError(
-                    f"port {where} is in use, perhaps by a job that still runs; give another one, such as "
+                    f"port {_address()} is in use, perhaps by a job that still runs; give another one, such as "
                     "--master-port 29501"
                 ) from error
             raise RanksError(
-                f"rank {self.rank} reached nobody at {where} within {patience:g} s ({_words(error)}): is rank 0 "
+                f"rank {self.rank} reached nobody at {_address()} within {patience:g} s ({_words(error)}): is rank 0 "
                 "started, is this its address, and may this port be reached from here?"
             ) from error
         # A torchrun that starts its ranks again keeps the store, and what the earlier ones have said in it.
         run = os.environ.get("TORCHELASTIC_RUN_ID", "job"), os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         return c10d.PrefixStore("/".join(run), store)
 
-    def _wait_for(self, what: str, lacks: str, patience: float) -> None:
-        """Wait until every rank has set its key `what`."""
+    def _reach(self, patience: float) -> None:
+        """Wait until the store can be reached: PyTorch, which could wait, prints C++ frames if it is in vain."""
         end = monotonic() + patience
         while True:
             try:
-                silent = [rank for rank in range(self.size) if not self._store.check([f"{what}/{rank}"])]
-            except RuntimeError as error:
-                raise RanksError(
-                    f"the store at {_address()} is gone, so rank 0 or the torchrun that holds it has ended, while rank "
-                    f"{self.rank} waited for the others: look at what that one printed"
-                ) from error
-            if not silent:
+                socket.create_connection((os.environ["MASTER_ADDR"], _number("MASTER_PORT")), timeout=patience).close()
                 return
-            if monotonic() > end:
-                who = ", ".join(map(str, silent))
-                raise RanksError(
-                    f"rank {who} {lacks} within {patience:g} s, so rank {self.rank} ends: {self.size} ranks were "
-                    "announced. Start all of them with the same --nnodes and --nproc-per-node; look at what that one "
-                    "printed"
-                )
-            sleep(0.05)
+            except OSError:
+                if monotonic() > end:
+                    raise
+                sleep(0.1)
 
     def _leave(self) -> None:
-        """End well, together: rank 0 may hold the store."""
-        self._store.set(f"done/{self.rank}", "")
-        self._wait_for("done", "is not through", _GROUP.total_seconds())
-        self._over.set()
-        self._guard.join()
+        """End well, together."""
+        self._watch.leave()
+        if threading.current_thread() is threading.main_thread():
+            self._watch.forget_signals()
         dist.destroy_process_group()
+        self._watch.stop()
 
-    def _watch(self) -> None:
-        """Send heartbeats and read the others', until the end."""
-        store = self._store.clone()  # a connection of its own: the other one may be inside a wait
-        lives: dict[int, tuple[str, float]] = {}
-        count, asked_to_end = 0, 0.0
-        while not self._over.is_set():
-            count += 1
-            self._beat = monotonic()
-            try:
-                store.set(f"life/{self.rank}", f"{count} {self._where()}")
-                if store.check(["failed"]):
-                    rank, where, words = json.loads(store.get("failed"))
-                    if rank != self.rank:
-                        self._end(f"rank {rank} failed{where}: {words}\nso rank {self.rank} ends too{self._where()}")
-                for rank in range(self.size):
-                    if rank == self.rank or store.check([f"done/{rank}"]):
-                        continue
-                    sign = store.get(f"life/{rank}").decode() if store.check([f"life/{rank}"]) else ""
-                    if lives.get(rank, ("", 0.0))[0] != sign or rank not in lives:
-                        lives[rank] = sign, monotonic()
-                    elif monotonic() - lives[rank][1] > _SILENCE:
-                        last, who = sign.partition(" ")[2], store.get(f"here/{rank}").decode()
-                        self._end(
-                            f"rank {rank} ({who}) gave no sign of life for {_SILENCE:g} s. "
-                            f"It was killed, or its machine is gone; it was last seen{last or ' before its first op'}."
-                            f"\nSo rank {self.rank} ends too{self._where()}"
-                        )
-            except RuntimeError as error:
-                if not self._over.is_set():
-                    self._end(
-                        f"the store at {_address()} is gone, so rank 0 or the torchrun that holds it has ended "
-                        f"({_words(error)}); rank {self.rank} ends too{self._where()}"
-                    )
-            if asked_to_end and monotonic() - asked_to_end > _SILENCE + 2:
-                self._end(f"rank {self.rank} was told to end (SIGTERM){self._where()}")
-            if _wait_for_signal(_BEAT) and not asked_to_end:
-                asked_to_end = monotonic()
-
-    def _watch_the_watch(self) -> None:
-        """If the store's machine loses power, requests to it never return: this thread watches without any."""
-        while not self._over.wait(_BEAT):
-            if monotonic() - self._beat > 2 * _SILENCE:
-                self._end(
-                    f"the store at {_address()} has not answered for {2 * _SILENCE:g} s: the machine of rank 0 or the "
-                    f"network to it is gone; rank {self.rank} ends too{self._where()}"
-                )
+    def _doing(self) -> Doing:
+        """What the thread that has made this is doing."""
+        frame = sys._current_frames().get(self._main)
+        file = "" if frame is None else frame.f_code.co_filename
+        return Doing(self._where(), file.startswith(_DISTRIBUTED) and not file.startswith(_CHECKPOINT))
 
     def _where(self) -> str:
         """What this rank is doing, as the end of a sentence."""
-        op: Any = self.now()
+        op: Any = None
+        with suppress(Exception):  # a function of the user's, called at any moment
+            op = self.now()
         return "" if op is None else f" at {op.label} of stage {op.stage}, micro-batch {op.micro_batch}"
 
-    def _end(self, sentence: str) -> NoReturn:
+    def _told(self, verdict: Verdict) -> str:
+        if verdict.rank == self.rank:
+            return verdict.why
+        return f"{verdict.why.rstrip('.')}. So rank {self.rank} ends too{self._where()}"
+
+    def _end_with(self, verdict: Verdict) -> NoReturn:
+        self._end(self._told(verdict), 1)
+
+    def _end(self, sentence: str, status: int) -> NoReturn:
         """End this process at once: its main thread may be inside a receive that nothing interrupts."""
+        self._ending.acquire()  # for good: two threads may have something to say
         print(f"\n{sentence}", file=sys.stderr, flush=True)
         sys.stdout.flush()
-        os._exit(1)
+        for child in multiprocessing.active_children():  # a loader's workers
+            child.kill()
+        os._exit(status)
 
 
 def refuse_together(complaint: str, group: Any = None) -> None:
@@ -301,24 +304,38 @@ def _address() -> str:
     return f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
 
 
+def _number(name: str, default: str | None = None) -> int:
+    text = os.environ.get(name, default) or ""
+    if not text.isdecimal():
+        raise RanksError(f"{name} is {text!r}; it must be a whole number")
+    return int(text)
+
+
 def _echoes(error: BaseException) -> bool:
-    return any(word in str(error) for word in _ECHO)
+    return any(word in str(_cause(error)) for word in _ECHO)
 
 
-def _wait_for_signal(seconds: float) -> bool:
-    """Wait so long; True if a signal asks this process to end meanwhile."""
-    if hasattr(signal, "sigtimedwait"):
-        return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
-    sleep(seconds)
-    return False
+def _cause(error: BaseException) -> BaseException:
+    """The original one: PyTorch wraps those of a layer."""
+    while isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    return error
+
+
+def _print_traceback(error: BaseException) -> None:
+    """Without the engines' lines, of which there are more than of the program's."""
+    found = traceback.TracebackException.from_exception(error)
+    kept = [line for line in found.stack if not line.filename.startswith(_ENGINES)]
+    found.stack = traceback.StackSummary.from_list(kept or found.stack)
+    found.__context__ = None
+    print("".join(found.format()), file=sys.stderr, end="")
 
 
 def _words(error: BaseException) -> str:
     """Our own errors in full; of others the original one, in one line: PyTorch wraps those of a layer."""
     if isinstance(error, RanksError):
         return str(error)
-    while isinstance(error.__cause__, Exception):
-        error = error.__cause__
+    error = _cause(error)
     lines = str(error).strip().splitlines()
     return ": ".join([type(error).__name__, *lines[:1]])[:500]
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import gpipe_edu as ge
-from gpipe_edu.cluster import Pipeline, ranks
+from gpipe_edu.cluster import Pipeline, watch
 from gpipe_edu.cluster.ranks import Ranks
 
 BEAT, SILENCE = 0.2, 3.0
@@ -19,7 +19,7 @@ SEEN = 5 * BEAT
 
 
 class Trap(nn.Module):
-    """Does `what` at the third step's second micro-batch."""
+    """Does `what` at the third step's second micro-batch; it is the last layer."""
 
     def __init__(self, what, folder):
         super().__init__()
@@ -32,12 +32,16 @@ class Trap(nn.Module):
             (self.folder / "there").touch()
             if self.what == "raise":
                 raise ValueError("a layer went wrong")
+            if self.what == "os._exit(0)":
+                os._exit(0)
+            if self.what.startswith("sys.exit"):
+                sys.exit(int(self.what[-2]))
             sleep(300)
         return x
 
 
 def main(folder, what):
-    rank = int(os.environ["RANK"])
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     (folder / f"rank {rank}").write_text(str(os.getpid()))
     torch.manual_seed(0)
 
@@ -49,8 +53,8 @@ def main(folder, what):
 
     net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2), Trap(what, folder))
     x, y = torch.randn(8, 4), torch.randint(0, 2, (8,))
-    schedule = ge.gpipe(2, 4) if what == "other schedule" and rank == 1 else ge.one_f_one_b(2, 4)
-    ranks._BEAT, ranks._SILENCE = BEAT, SILENCE
+    schedule = ge.gpipe(size, 4) if what == "other schedule" and rank == 1 else ge.one_f_one_b(size, 4)
+    watch.BEAT, watch.SILENCE, watch._STUCK = BEAT, SILENCE, SILENCE
     with Ranks(patience=float(os.environ.get("PATIENCE", "60"))) as joined:
         joined.agree({"schedule": schedule})
         pipeline = Pipeline(net, schedule, loss, x)

@@ -4,7 +4,7 @@ import os
 import signal
 import socket
 import subprocess
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -26,31 +26,30 @@ def environment(**more):
 
 
 @contextmanager
+def process(program, known):
+    """`program` in the environment `known`; killed at the end."""
+    found = subprocess.Popen(
+        [preloaded.python(), *program], env=known, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        yield found
+    finally:
+        found.kill()
+        found.wait()
+        found.stdout.close()
+
+
+@contextmanager
 def ranks(size, *programs, port=None, started=None):
     """`programs[k]`, or the one for all, as rank k of `size`, without torchrun; those in `started` only."""
-    port = port or free_port()
-    processes = {}
-    try:
+    common = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
+    common["MASTER_PORT"] = str(port or free_port())
+    with ExitStack() as stack:
+        processes = {}
         for k in range(size) if started is None else started:
-            processes[k] = subprocess.Popen(
-                [preloaded.python(), *programs[k % len(programs)]],
-                env=environment(
-                    RANK=str(k),
-                    LOCAL_RANK=str(k),
-                    WORLD_SIZE=str(size),
-                    LOCAL_WORLD_SIZE=str(size),
-                    MASTER_ADDR="127.0.0.1",
-                    MASTER_PORT=str(port),
-                ),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+            known = environment(RANK=str(k), LOCAL_RANK=str(k), **common)
+            processes[k] = stack.enter_context(process(programs[k % len(programs)], known))
         yield processes
-    finally:
-        for process in processes.values():
-            process.kill()
-            process.communicate()
 
 
 @contextmanager

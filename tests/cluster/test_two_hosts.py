@@ -102,11 +102,8 @@ def test_one_is_killed_and_the_other_says_so(hosts, tmp_path, victim):
         told = processes[1 - victim].communicate(timeout=60)[0]
         assert monotonic() - killed < 20, told
         assert processes[1 - victim].returncode != 0
-    if victim == 1:
-        assert f"rank 1 ({HOSTS[1]}, process " in told
-        assert "gave no sign of life" in told
-    else:
-        assert "so rank 0 or the torchrun that holds it has ended" in told
+    assert f"rank {victim} ({HOSTS[victim]}, process " in told
+    assert "frame #" not in told.partition("Traceback")[0], "what torchrun prints comes after"
 
 
 def test_the_cable_is_pulled_and_both_say_so(hosts, tmp_path):
@@ -128,7 +125,8 @@ def test_the_cable_is_pulled_and_both_say_so(hosts, tmp_path):
         told = [process.communicate(timeout=60)[0] for process in processes]
     assert took < 20, told
     assert f"rank 1 ({HOSTS[1]}, process " in told[0]
-    assert f"the store at 10.0.0.1:29500 has not answered for {2 * SILENCE:g} s" in told[1]
+    assert f"rank 0 ({HOSTS[0]}, process " in told[1]
+    assert all(f"has given no sign of life for {SILENCE:g} s" in text for text in told)
 
 
 def alive(pid):
