@@ -20,6 +20,7 @@ from tests.notebooks import heights
 SLOW = (
     "tests/authoring/",
     "tests/browser/",
+    "tests/cluster/test_accumulation.py",
     "tests/cluster/test_devices.py",
     "tests/cluster/test_faults.py",
     "tests/cluster/test_gate.py",

@@ -1,7 +1,8 @@
 """A step's gradients: they are added up over the replicas, and reach each weight once.
 
 While a step runs, the layers hold weights of its own (`gpipe_edu.pytorch.weights`). So a hook on a weight is called
-once for a mini-batch, with the gradient of all its micro-batches and replicas, as on one device.
+once for a mini-batch, with the gradient of all its micro-batches and replicas, as on one device. Until then that of a
+16-bit weight is in fp32, also on its way between replicas.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from gpipe_edu.pytorch.weights import Weights, hand_over, has_hooks
 class Gradients:
     """Those of the weights in `layers`, of which each rank of the group `replicas` has a copy."""
 
-    def __init__(self, layers: nn.Module, replicas: Any) -> None:
+    def __init__(self, layers: nn.Module, replicas: Any, *, accumulate_in_fp32: bool) -> None:
+        self._accumulate_in_fp32 = accumulate_in_fp32
         self._layers, self._replicas = layers, replicas
         self._copies = 1 if replicas is None else dist.get_world_size(replicas)
         self._own = False
@@ -29,7 +31,7 @@ class Gradients:
     @contextmanager
     def of_step(self, reduce: bool) -> Iterator[None]:
         """Around all that runs layers. Then the step's gradients are added to `.grad`, unless the step fails."""
-        weights = Weights([self._layers])
+        weights = Weights([self._layers], accumulate_in_fp32=self._accumulate_in_fp32)
         held = [weight.grad for weight in weights.given]
         for weight in weights.given:
             weight.grad = None

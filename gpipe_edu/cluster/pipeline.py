@@ -52,7 +52,8 @@ class Pipeline:
     tensor like a mini-batch, of which only the type and the shape behind the first dimension count. reduction: "mean"
     if loss_fn averages over samples, "sum" if it sums. balance: layers per stage, as even as possible by default.
     group: the ranks of this pipeline, one per row of the schedule, all of them unless given. replicas: the ranks that
-    hold the same stages as this one; each trains on samples of its own. What a pipeline refuses, and why:
+    hold the same stages as this one; each trains on samples of its own. accumulate_in_fp32: gradients of 16-bit weights
+    are added up over micro-batches and replicas in fp32, and rounded once, for `.grad`. What a pipeline refuses, and why:
     `pytorch/guards.py`, as `GPipe` does.
 
     Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
@@ -71,6 +72,7 @@ class Pipeline:
         device: torch.device | str = "cpu",
         group: Any = None,
         replicas: Any = None,
+        accumulate_in_fp32: bool = True,
     ) -> None:
         lower(schedule)
         self.schedule, self.group, self.replicas = schedule, group or dist.group.WORLD, replicas
@@ -107,8 +109,12 @@ class Pipeline:
         self._norms = any(isinstance(part, _BatchNorm) for part in net.modules())
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
-        seed = "none" if builders is None else str(torch.initial_seed())
-        arguments = {"balance": str(self.balance), "reduction": reduction, _SEED: seed}
+        arguments = {
+            "balance": str(self.balance),
+            "reduction": reduction,
+            "accumulate_in_fp32": str(accumulate_in_fp32),
+            _SEED: "none" if builders is None else str(torch.initial_seed()),
+        }
         self._built: BuiltNetwork | None = BuiltNetwork(arguments, describe(net), fingerprint(net))
         self._pieces = {k: pieces[k] for k in here}
         names = iter([name for name, layer in net._modules.items() if layer is not None])
@@ -119,7 +125,7 @@ class Pipeline:
         self._mine = nn.Sequential(mine)
         check_numbers(self._mine)
         self._mine.to(self.device)
-        self._gradients = Gradients(self._mine, replicas)
+        self._gradients = Gradients(self._mine, replicas, accumulate_in_fp32=accumulate_in_fp32)
         self._clock = SharedClock(self.device)
         self._engines: dict[Sizes, Engine] = {}
         self._ran: list[OpTime] = []

@@ -62,13 +62,14 @@ class GPipe(nn.Module):
     "1f1b", "zero_bubble" or a Schedule. checkpoint: "always", "except_last" (default) or "never": which micro-batches
     keep only their stage inputs and recompute the rest before backward; a Schedule says so itself.
     deferred_batch_norm: running statistics are updated once per mini-batch, from all its samples (see batchnorm.py).
-    measure_memory: fill `peak_memory`. What a pipe refuses, and why: guards.py.
+    measure_memory: fill `peak_memory`. accumulate_in_fp32: the gradients of 16-bit weights are added up over
+    micro-batches in fp32, and rounded once, for `.grad`. What a pipe refuses, and why: guards.py.
 
     Raises TypeError or ValueError for arguments that do not fit, ScheduleError for a schedule that cannot run.
     """
 
     # torch.jit would read these properties before it calls forward, which raises a clear error.
-    __jit_unused_properties__ = ("schedule", "timeline", "peak_memory")
+    __jit_unused_properties__ = ("schedule", "timeline", "peak_memory", "gradient_memory")
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class GPipe(nn.Module):
         checkpoint: str | None = None,
         deferred_batch_norm: bool = False,
         measure_memory: bool = False,
+        accumulate_in_fp32: bool = True,
         **other: Any,
     ) -> None:
         super().__init__()
@@ -96,9 +98,11 @@ class GPipe(nn.Module):
         self.training = net.training
         self._places = make_places(devices, self._schedule.devices)
         self._measure_memory = measure_memory
+        self._accumulate_in_fp32 = accumulate_in_fp32
         self._workers: Workers | None = None
         self._clock: StepClock | None = None
         self._peaks: Sequence[int] = ()
+        self._gradient_bytes: Sequence[int] = ()
         # Sharing the dictionary of children makes parameters, state_dict keys, train() and eval() those of `net`.
         self._modules = net._modules  # type: ignore[assignment]
         self._net = [net]  # in a list, or nn.Module would register it as a child
@@ -230,9 +234,16 @@ class GPipe(nn.Module):
         Counted as autograd saves them on a CPU; on CUDA the allocator's figure for the whole GPU. Raises RuntimeError
         before the first training step, or unless measure_memory=True was given.
         """
-        if not self._peaks:
-            raise NotMeasured("memory was not measured; give measure_memory=True to GPipe and run a training step")
-        return tuple(self._peaks)
+        return _measured(self._peaks)
+
+    @property
+    def gradient_memory(self) -> tuple[int, ...]:
+        """Per device, the bytes of the weights' gradients that the last training step added up before it handed them
+        over to `.grad`: 4 per number in a 16-bit weight, or 2 with accumulate_in_fp32=False.
+
+        Beside `peak_memory`, except on CUDA, whose figure has them. Raises RuntimeError as that does.
+        """
+        return _measured(self._gradient_bytes)
 
     def __getattr__(self, name: str) -> Any:
         # Python asks here after an AttributeError of a property, which is to keep its words.
@@ -319,6 +330,7 @@ class GPipe(nn.Module):
             loss_fn=loss.get("loss_fn"),
             return_outputs=return_outputs,
             measure_memory=self._measure_memory and trains and (self.training or bool(loss)),
+            accumulate_in_fp32=self._accumulate_in_fp32,
             alone=alone,
         )
 
@@ -343,7 +355,8 @@ class GPipe(nn.Module):
         run.randomness.finish()
         # Not the run itself: it would keep the step's tensors.
         self._clock = run.interpreter.clock
-        self._peaks = run.peaks or self._peaks
+        if run.peaks:
+            self._peaks, self._gradient_bytes = run.peaks, run.gradient_bytes
 
     def _forget(self) -> None:
         for stage in self._stages:
@@ -352,11 +365,17 @@ class GPipe(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()  # type: ignore[no-untyped-call]
         # A copy has no threads and no measurements of its own yet.
-        return {**state, "_workers": None, "_clock": None, "_peaks": (), "_net": []}
+        return {**state, "_workers": None, "_clock": None, "_peaks": (), "_gradient_bytes": (), "_net": []}
 
 
 class NotMeasured(RuntimeError, AttributeError):
     """A figure that no run has measured yet; `hasattr`, which tools call, gives False for it."""
+
+
+def _measured(figures: Sequence[int]) -> tuple[int, ...]:
+    if not figures:
+        raise NotMeasured("memory was not measured; give measure_memory=True to GPipe and run a training step")
+    return tuple(figures)
 
 
 class _Pipeline(torch.autograd.Function):

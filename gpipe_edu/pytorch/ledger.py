@@ -1,4 +1,4 @@
-"""Bytes of saved activations that a device holds, counted tensor by tensor as autograd saves them."""
+"""Bytes that a device holds: saved activations, counted tensor by tensor as autograd saves them, and gradients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Ledger:
         counted = self._cells.setdefault(cell, {})
         for tensor in kept:
             # A tensor's own bytes, not its storage's: a micro-batch is a view of the whole mini-batch.
-            size = tensor.numel() * tensor.element_size()
+            size = bytes_of(tensor)
             more = size - counted.get(tensor.data_ptr(), 0)
             if more > 0 and tensor.untyped_storage().data_ptr() not in self._weights:
                 counted[tensor.data_ptr()] = size
@@ -62,6 +62,13 @@ class Ledger:
 
         with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
             yield
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """The bytes of a tensor's own numbers; of a sparse one, those it has."""
+    if tensor.layout == torch.sparse_coo:
+        return bytes_of(tensor._indices()) + bytes_of(tensor._values())
+    return tensor.numel() * tensor.element_size()
 
 
 def hooks_in_force() -> tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]] | None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gpipe_edu.schedule import Op, Schedule
 
@@ -28,7 +28,8 @@ from .workers import Workers
 
 
 class MiniBatchRun:
-    """A mini-batch cut into `pieces`, and the state that its step shares; `peaks`: bytes per device, if measured.
+    """A mini-batch cut into `pieces`, and the state that its step shares; `peaks`, `gradient_bytes`: per device, if
+    measured.
 
     return_outputs: the last layer's outputs are returned, too, where heads turn them into losses. alone: one worker
     runs everything, one op after another.
@@ -48,6 +49,7 @@ class MiniBatchRun:
         loss_fn: LossFunction | None = None,
         return_outputs: bool = False,
         measure_memory: bool = False,
+        accumulate_in_fp32: bool = True,
         alone: bool = False,
     ) -> None:
         self.alone = alone
@@ -64,8 +66,9 @@ class MiniBatchRun:
         homes = schedule.device_of_stage
         self._meters = [self._meter(device) for device in range(len(places))] if measure_memory else []
         self.peaks: list[int] = []
+        self.gradient_bytes: list[int] = []
         of_stage = {k: self._meters[device] for k, device in homes.items()} if measure_memory else {}
-        self.weights = Weights(stage.layers for stage in stages) if trains else Weights([])
+        self.weights = Weights((stage.layers for stage in stages) if trains else (), accumulate_in_fp32)
         self._modes = Modes(stage.layers for stage in stages if trains and not heads)
         self.randomness = Randomness([stage.layers for stage in stages], loss_fn)
         step = StepState(
@@ -178,6 +181,9 @@ class MiniBatchRun:
         for place in self.places:
             place.finish()
         self.peaks[:] = [meter.peak for meter in self._meters]
+        if self._meters:
+            layers = map(self._layers_of, range(len(self.places)))
+            self.gradient_bytes[:] = map(self.weights.gradient_bytes, layers)
 
     def _one_by_one(self, wanted: Callable[[Op], bool]) -> None:
         for device, op, _ in self.schedule.steps:
@@ -188,10 +194,13 @@ class MiniBatchRun:
         place = self.places[device]
         if isinstance(place, CudaPlace):
             return Allocator(place.device)
-        mine = (stage for stage in self.stages if self.schedule.device_of_stage[stage.index] == device)
-        weights = [weight for stage in mine for weight in stage.layers.parameters()]
+        weights = [weight for layers in self._layers_of(device) for weight in layers.parameters()]
         has_memory(weights)
         return Ledger(weights)
+
+    def _layers_of(self, device: int) -> list[nn.Module]:
+        homes = self.schedule.device_of_stage
+        return [stage.layers for stage in self.stages if homes[stage.index] == device]
 
     def _post(self, stage: int, kind: str, m: int, way: int, value: Any) -> None:
         inbox = self.interpreter.inbox_of_stage[stage]

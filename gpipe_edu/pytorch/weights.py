@@ -4,7 +4,9 @@ While workers run, the layers hold tensors of the step's own that share the weig
 up there reaches the user's weights once, through one node of the user's graph, and so:
 - a step that fails has touched no `.grad`, and hooks on weights are called once per backward, with the whole gradient;
 - autograd asks for what it needs: `torch.autograd.grad` and `backward(inputs=...)` fill no other `.grad`;
-- a recompute sees the weights that its forward saw, even if the layers hold others by then (`functional_call`).
+- a recompute sees the weights that its forward saw, even if the layers hold others by then (`functional_call`);
+- 16-bit weights add up in fp32 and round once: bf16 has 8 binary digits, so that a sum 256 times as large as what comes
+  next no longer grows (benchmarks/gradient_error.py). While a step runs that is 4 bytes per weight, instead of 2.
 """
 
 from __future__ import annotations
@@ -18,12 +20,16 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from .guards import same_parameters, unchanged
+from .ledger import bytes_of
 
 
 class Weights:
-    """The weights that `layers` hold now; `given`: those that require a gradient, each once."""
+    """The weights that `layers` hold now; `given`: those that require a gradient, each once.
 
-    def __init__(self, layers: Iterable[nn.Module]) -> None:
+    accumulate_in_fp32: whether gradients of 16-bit weights are added up so.
+    """
+
+    def __init__(self, layers: Iterable[nn.Module], accumulate_in_fp32: bool = True) -> None:
         ours: dict[int, Tensor] = {}
         self.given: list[Tensor] = []
         self._slots: list[tuple[nn.Module, str, Tensor]] = []
@@ -38,6 +44,9 @@ class Weights:
                         self.given.append(weight)
                 self._slots.append((module, name, ours[id(weight)]))
         self._ours = [ours[id(weight)] for weight in self.given]
+        if accumulate_in_fp32:
+            for narrow in (own for own in self._ours if own.dtype in (torch.bfloat16, torch.float16)):
+                narrow.grad_dtype = torch.float32
         self._all = [weight for weight in ours.values() if not weight.is_inference()]
         self._versions = [weight._version for weight in self._all]
 
@@ -53,10 +62,19 @@ class Weights:
             _hold(theirs)
 
     def gradients(self) -> list[Tensor | None]:
-        """For each of `given` the step's gradient; to be called once, so that autograd need not copy it."""
+        """For each of `given` the step's gradient; to be called once, so that autograd need not copy it.
+
+        In the type in which it was added up: autograd, to which it goes, rounds it to that of the weight's `.grad`.
+        """
         found = [weight.grad for weight in self._ours]
         self.let_go()
         return found
+
+    def gradient_bytes(self, layers: Iterable[nn.Module]) -> int:
+        """The bytes of what the step has added up for the weights in some of the layers."""
+        modules = {module for layer in layers for module in layer.modules()}
+        found = {id(ours): ours.grad for module, _, ours in self._slots if module in modules}
+        return sum(bytes_of(gradient) for gradient in found.values() if gradient is not None)
 
     def let_go(self) -> None:
         """Drop what the step has added up."""

@@ -27,6 +27,13 @@ class NotDense(nn.Module):
         return torch.stack([x, x * 2], 2)[:, :, 0]
 
 
+class Joined(nn.Module):
+    """The first layer of a net whose input is a tuple."""
+
+    def forward(self, parts: tuple[Tensor, Tensor]) -> Tensor:
+        return parts[0] + 3 * parts[1]
+
+
 def net(*, batch_norm: bool = False, dense: bool = True) -> nn.Sequential:
     torch.manual_seed(0)
     layers: list[nn.Module] = []

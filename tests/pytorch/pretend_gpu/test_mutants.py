@@ -40,6 +40,7 @@ EARLY, LATE = ({"schedule": "gpipe", "way": way} for way in ("step", "transparen
 
 ORDER = "test_order.test_gradients_are_those_of_one_device"
 ANYWHERE = "test_order.test_a_mini_batch_may_be_anywhere"
+PARTS = "test_order.test_parts_of_a_mini_batch_may_be_in_different_places"
 SIDE = "test_streams.test_all_in_side_streams"
 OTHER = "test_streams.test_forward_and_backward_in_different_streams"
 DROPPED = "test_streams.test_gradients_may_be_dropped_between_forward_and_backward"
@@ -62,6 +63,13 @@ MUTANTS = {
         "",
         ANYWHERE,
         ON_THREE,
+    ),
+    "of the user's GPUs only the first is waited for": Mutant(
+        "place",
+        "stream.record_event() for stream in streams]",
+        "stream.record_event() for stream in streams[:1]]",
+        PARTS,
+        {"devices": "three GPUs", "places": ("gpu:0", "gpu:2")},
     ),
     "a CPU stage does not wait for the GPU": Mutant(
         "place",

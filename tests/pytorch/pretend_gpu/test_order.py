@@ -3,6 +3,8 @@
 from itertools import product
 
 import pytest
+import torch.nn.functional as F
+from torch import nn
 
 from gpipe_edu.pytorch import GPipe
 
@@ -32,6 +34,27 @@ def test_a_mini_batch_may_be_anywhere(devices):
     for x_on, y_on, way in product(("cpu", "gpu:0", "gpu:2"), ("cpu", "gpu:1"), ("step", "transparent")):
         # The kernel that makes x may still be queued.
         scenes.same(scenes.in_pipe(pipe, x.to(x_on) * 1.0, y.to(y_on) * 1.0, way), expected)
+
+
+@pytest.mark.parametrize("places", [("gpu:0", "gpu:2"), ("gpu:2", "gpu:0"), ("gpu:1", "gpu:2"), ("cpu", "gpu:1")])
+@pytest.mark.parametrize("devices", ["three GPUs", "CPU in front"])
+def test_parts_of_a_mini_batch_may_be_in_different_places(devices, places):
+    layers, (x, y) = nn.Sequential(scenes.Joined(), *scenes.net()), scenes.batch()
+    z = x.flip(0)
+    loss, gradient, *weights = scenes.on_one_device(layers[1:], x + 3 * z, y)
+    pipe = GPipe(layers, 3, 4, devices=scenes.DEVICE_SETS[devices])
+    for way in ("step", "transparent"):
+        # The kernels that make both may still be queued, each on its own GPU.
+        parts = tuple((part.to(place) * 1.0).requires_grad_() for part, place in zip((x, z), places, strict=True))
+        pipe.zero_grad()
+        if way == "step":
+            found = pipe.step(parts, y, F.mse_loss)
+        else:
+            found = F.mse_loss(pipe(parts), y.to(pipe.devices[-1]))
+            found.backward()
+        assert [part.grad.device for part in parts] == [part.device for part in parts]
+        found = [found.detach(), *(part.grad for part in parts), *(weight.grad for weight in pipe.parameters())]
+        scenes.same(found, [loss, gradient, 3 * gradient, *weights])
 
 
 @pytest.mark.parametrize("peers", [True, False])

@@ -1,0 +1,30 @@
+"""Gradients of 16-bit weights: what fp32 makes of those of all micro-batches, and whether others are as good."""
+
+import torch
+
+from gpipe_edu.split import split_batch
+
+HALF_A_DIGIT = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+"""By how much rounding changes a number at most, as a share of it."""
+
+
+def added_in(dtype, net, x, y, loss_fn, M):
+    """By name, the gradients of M micro-batches, each of which plain autograd computes, added up in `dtype`."""
+    names, weights = zip(*net.named_parameters(), strict=True)
+    found = dict.fromkeys(names)
+    for piece, target in zip(split_batch(x, M), split_batch(y, M), strict=True):
+        loss = loss_fn(net(piece), target) * (len(piece) / len(x))
+        for name, gradient in zip(names, torch.autograd.grad(loss, weights), strict=True):
+            gradient = gradient.to(dtype)
+            found[name] = gradient if found[name] is None else found[name] + gradient
+    return found
+
+
+def share_off(found, exact):
+    """The share of numbers in `found` that are further from `exact` than rounding them once explains."""
+    wrong = count = 0
+    for name, gradient in found.items():
+        most = exact[name].abs() * HALF_A_DIGIT[gradient.dtype] * 1.01 + 1e-7
+        wrong += int(((gradient.float() - exact[name]).abs() > most).sum())
+        count += gradient.numel()
+    return wrong / count
