@@ -2,8 +2,9 @@
 
 `pipeline.py` is what a rank uses. PyTorch's `torch.distributed.pipelining` is the engine: `lowering.py` writes our rows
 as its actions, `engine.py` gives each micro-batch its share of the loss, `gradients.py` adds up those of replicas and
-hands them to the weights once. `names.py` alone has PyTorch's private names. What a pipeline refuses, how it is cut and
-what a loss counts is asked of `gpipe_edu.pytorch`: one gate for both engines.
+hands them to the weights once, with `ties.py` for weights that several ranks hold. `names.py` alone has PyTorch's
+private names. What a pipeline refuses, how it is cut and what a loss counts is asked of `gpipe_edu.pytorch`: one gate
+for both engines.
 
 `ranks.py` is how ranks meet, compare what they are about to do, and end together; `fingerprint.py` tells whether they
 have built the same network. `shared_clock.py` and `links.py` measure their clocks and the links between them.

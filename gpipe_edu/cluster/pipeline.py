@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gpipe_edu.pytorch.cut import cut
-from gpipe_edu.pytorch.guards import grad_is_enabled, is_a_loss, is_a_target
+from gpipe_edu.pytorch.guards import grad_is_enabled, is_a_loss, is_a_target, one_parameter_for_one_memory
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import Head
+from gpipe_edu.pytorch.weights import has_hooks
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
@@ -33,6 +34,7 @@ from .lowering import lower
 from .ranks import gather
 from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import Stage
+from .ties import Ties, first_names, holders
 
 Sizes = tuple[int, ...]
 """The number of samples of each micro-batch."""
@@ -79,6 +81,7 @@ class Pipeline:
         is_a_loss(loss_fn, reduction, "Pipeline()")
         self._loss_fn, self._reduction = loss_fn, reduction
         stages = cut(net, schedule.stages, balance)
+        one_parameter_for_one_memory(stages, schedule.device_of_stage)
         for skip in skip_ways(stages):
             raise ValueError(
                 f'the skip "{skip.name}" goes from stage {skip.source} to stage {skip.target}, and between ranks goes '
@@ -99,8 +102,13 @@ class Pipeline:
         mine = OrderedDict(entry for k in self._pieces for entry in named[k])
         self.layers: dict[str, nn.Module] = mine
         """This rank's layers, by the names that they have in the whole network."""
-        self._mine = nn.Sequential(mine).to(self.device)
-        self._gradients = Gradients(self._mine, replicas)
+        self._mine = nn.Sequential(mine)
+        found = first_names(entry for stage in named for entry in stage)
+        self._names = {name: found[weight] for name, weight in self._mine.named_parameters()}
+        held = holders(stages, schedule.device_of_stage)
+        self._ties = Ties({weight: held[weight] for weight in self._mine.parameters()}, self.group)
+        self._mine.to(self.device)
+        self._gradients = Gradients(self._mine, replicas, self._ties)
         self._clock = SharedClock(self.device)
         self._engines: dict[Sizes, Engine] = {}
         self._ran: list[OpTime] = []
@@ -131,8 +139,9 @@ class Pipeline:
         return self._clock.now
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """This rank's weights, each once, under the names that they have in the whole network."""
-        return self._mine.named_parameters()
+        """This rank's weights, each once, under the names that they have in the whole network. One that several layers
+        hold has its name in the first of them, whichever rank that is on."""
+        return ((self._names.get(name, name), weight) for name, weight in self._mine.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
         """This rank's buffers, such as running means, under the names that they have in the whole network."""
@@ -182,7 +191,7 @@ class Pipeline:
         engine = self._engine(sizes)
         heads = self._heads(y, sizes, of) if self.last else ()
         self._clock.begin()
-        with self._gradients.of_step(reduce):
+        with self._gradients.of_step(reduce or any(map(has_hooks, self.parameters()))):
             loss = engine.run(_pad(x.to(self.device), sizes) if self.first else None, sizes, heads)
             self._ran = self._clock.op_times()
         return loss
@@ -213,14 +222,15 @@ class Pipeline:
 
         A rank alone knows only its own share of the norm: all of them must call this.
         """
-        grads = [weight.grad for weight in self.parameters() if weight.grad is not None]
+        trained = [(weight, weight.grad) for weight in self.parameters() if weight.grad is not None]
         squares = torch.zeros((), dtype=torch.float64, device=self.device)
-        for grad in grads:
-            squares += grad.abs().double().square().sum()
+        for weight, grad in trained:
+            if self._ties.counts_here(weight):
+                squares += grad.abs().double().square().sum()
         dist.all_reduce(squares, group=self.group)
         norm = squares.sqrt()
         scale = (most / (norm + 1e-6)).clamp(max=1.0)
-        for grad in grads:
+        for _, grad in trained:
             grad.mul_(scale.to(grad.dtype))
         return norm
 

@@ -65,7 +65,8 @@ class MiniBatchRun:
         self._meters = [self._meter(device) for device in range(len(places))] if measure_memory else []
         self.peaks: list[int] = []
         of_stage = {k: self._meters[device] for k, device in homes.items()} if measure_memory else {}
-        self.weights = Weights(stage.layers for stage in stages) if trains else Weights([])
+        trained = stages if trains else ()
+        self.weights = Weights((stage.layers for stage in trained), (stage.device for stage in trained))
         self._modes = Modes(stage.layers for stage in stages if trains and not heads)
         self.randomness = Randomness([stage.layers for stage in stages], loss_fn)
         step = StepState(

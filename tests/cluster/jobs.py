@@ -136,11 +136,11 @@ def predicted():
     return None if outputs is None else float((outputs - net(x)).abs().max())
 
 
-def of_replicas(schedule, net, loss, x, **options):
-    """A pipeline of two replicas, and which one this rank is in."""
+def of_replicas(schedule, net, loss, x, copies=2, **options):
+    """A pipeline of some replicas, and which one this rank is in."""
     from torch.distributed.device_mesh import init_device_mesh
 
-    mesh = init_device_mesh("cpu", (2, schedule.devices), mesh_dim_names=("replica", "stage"))
+    mesh = init_device_mesh("cpu", (copies, schedule.devices), mesh_dim_names=("replica", "stage"))
     groups = {"group": mesh.get_group("stage"), "replicas": mesh.get_group("replica")}
     return Pipeline(net, schedule, loss, x, **groups, **options), mesh.get_local_rank("replica")
 

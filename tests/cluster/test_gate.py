@@ -110,15 +110,9 @@ def plain(*more):
     return nn.Sequential(nn.Linear(5, 5), nn.Tanh(), *more, nn.Linear(5, 3)).double()
 
 
-def tied_over_stages():
-    net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh()).double()
-    net[2].weight = net[0].weight
-    return net, jobs.LOSS, {}
-
-
-def one_layer_in_two_stages():
-    layer = nn.Linear(5, 5).double()
-    return nn.Sequential(layer, nn.Tanh(), layer, nn.Tanh()), jobs.LOSS, {}
+def one_norm_in_two_stages():
+    norm = nn.BatchNorm1d(5).double()
+    return nn.Sequential(nn.Linear(5, 5), norm, nn.Linear(5, 3), norm).double(), jobs.LOSS, {}
 
 
 def net_with_a_hook():
@@ -127,13 +121,21 @@ def net_with_a_hook():
     return net, jobs.LOSS, {}
 
 
+def one_memory():
+    net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5)).double()
+    net[2].weight.data = net[0].weight.data
+    return net, jobs.LOSS, {}
+
+
 def too_many_layers():
     return plain(), jobs.LOSS, {"balance": (2, 2)}
 
 
 AS_GPIPE = {
-    "tied weights": (tied_over_stages, "ValueError: the parameter 'weight' is used in stage 0 and in stage 1"),
-    "one layer in two stages": (one_layer_in_two_stages, "ValueError: the module 'Linear' is used in stage 0 and in"),
+    "one layer with buffers": (
+        one_norm_in_two_stages,
+        "ValueError: the module 'BatchNorm1d' is used in stage 0 and in",
+    ),
     "an own forward": (lambda: (Doubled(*plain()), jobs.LOSS, {}), "a Doubled, has a forward of its own"),
     "a hook on the net": (net_with_a_hook, "a Sequential, has hooks of its own"),
     "no Sequential": (lambda: (nn.Linear(5, 3).double(), jobs.LOSS, {}), "TypeError: net is a Linear"),
@@ -155,6 +157,7 @@ def skip_over_stages():
 
 
 ONLY_HERE = {
+    "one memory": (one_memory, "'weight' in stage 0 and 'weight' in stage 1 are two parameters with one memory"),
     "a skip": (skip_over_stages, 'the skip "a" goes from stage 0 to stage 1, and between ranks goes one tensor'),
     "a reduction": (
         lambda: (plain(), jobs.LOSS, {"reduction": [1.0, 2.0]}),
