@@ -6,6 +6,9 @@ hands them to the weights once, with `ties.py` for weights that several ranks ho
 private names. What a pipeline refuses, how it is cut and what a loss counts is asked of `gpipe_edu.pytorch`: one gate
 for both engines.
 
+`boundaries.py` knows what travels between stages, and takes it apart into tensors; `agreement.py` makes sure, at each
+step, that all ranks are about to do the same; engines for the last few forms of mini-batch are kept (`newest.py`).
+
 `ranks.py` is how ranks meet, compare what they are about to do, and end together; `fingerprint.py` tells whether they
 have built the same network. `shared_clock.py` and `links.py` measure their clocks and the links between them.
 `saving.py` saves a training under the names of the whole network, `optimizer_settings.py` the part of it that is not
