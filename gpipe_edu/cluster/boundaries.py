@@ -1,51 +1,181 @@
 """What crosses each boundary between stages, found on PyTorch's device "meta", whose tensors hold no numbers.
 
 Each layer is called once that way, with hooks and all, but its weights, buffers and random numbers stay as they are.
+PyTorch's engine sends tensors from each stage to the next one, in one order; so a value of several tensors is taken
+apart there, and a skip to a stage further on travels through those between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from gpipe_edu.pytorch.skip import Way, shelf
+from gpipe_edu.pytorch.stage import IN_PLACE, MAIN
+from gpipe_edu.pytorch.values import check, differentiable
+
+Held = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
+"""A value between two layers."""
+
 _ROWS = 2
 """BatchNorm refuses to train on one sample."""
 
 
-class Boundary(NamedTuple):
-    """shape: of one sample. dtype: of its numbers."""
+class Part(NamedTuple):
+    """A tensor that crosses. shape: of one sample. dtype: of its numbers."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
 
-    def empty(self, samples: int, device: torch.device, grad: bool = False) -> Tensor:
-        """An uninitialized tensor for so many samples."""
-        return torch.empty((samples, *self.shape), dtype=self.dtype, device=device, requires_grad=grad)
+    def __str__(self) -> str:
+        return f"shape {self.shape} and type {self.dtype}"
+
+
+class Form(NamedTuple):
+    """How a value holds its tensors. number: how many. keys: of a dictionary. alone: one tensor, not a tuple of one."""
+
+    number: int
+    keys: tuple[str, ...] | None
+    alone: bool
+
+    @classmethod
+    def of(cls, value: Held) -> Form:
+        """The form of `value`."""
+        keys = tuple(value) if isinstance(value, dict) else None
+        return cls(len(parts_of(value)), keys, isinstance(value, Tensor))
+
+    def hold(self, parts: Sequence[Tensor]) -> Held:
+        """A value of this form."""
+        if self.keys is not None:
+            return dict(zip(self.keys, parts, strict=True))
+        return parts[0] if self.alone else tuple(parts)
+
+
+class Boundary(NamedTuple):
+    """parts: the tensors that cross, those of one value after those of another. forms: by name, of the value that goes
+    from layer to layer, and of the skips on their way to this stage or a later one."""
+
+    parts: tuple[Part, ...]
+    forms: tuple[tuple[str, Form], ...]
+
+    @classmethod
+    def of(cls, values: Mapping[str, Held]) -> Boundary:
+        """The boundary that `values` cross."""
+        parts = [Part(tuple(one.shape[1:]), one.dtype) for value in values.values() for one in parts_of(value)]
+        return cls(tuple(parts), tuple((name, Form.of(value)) for name, value in values.items()))
+
+    def kinds(self) -> tuple[object, ...]:
+        """All but the shapes."""
+        return self.forms, tuple(part.dtype for part in self.parts)
+
+    def empty(self, samples: int, device: torch.device, grad: bool = False) -> tuple[Tensor, ...]:
+        """Uninitialized tensors for so many samples. grad: whether those that may require a gradient do."""
+        made = (torch.empty((samples, *part.shape), dtype=part.dtype, device=device) for part in self.parts)
+        return tuple(one.requires_grad_(grad and differentiable(one)) for one in made)
 
     def bytes(self, samples: int) -> int:
         """The size of so many samples."""
-        return samples * self.dtype.itemsize * int(torch.Size(self.shape).numel())
+        return samples * sum(part.dtype.itemsize * int(torch.Size(part.shape).numel()) for part in self.parts)
+
+    def pack(self, values: Mapping[str, Held]) -> tuple[Tensor, ...]:
+        """The tensors of `values`, each in one piece of memory, as they travel."""
+        return tuple(one.contiguous() for name, _ in self.forms for one in parts_of(values[name]))
+
+    def unpack(self, parts: Sequence[Tensor]) -> dict[str, Held]:
+        """The inverse of `pack`."""
+        values, start = {}, 0
+        for name, form in self.forms:
+            values[name] = form.hold(parts[start : start + form.number])
+            start += form.number
+        return values
+
+    def __str__(self) -> str:
+        keys = self.forms[0][1].keys
+        named = [f"{key!r} of " for key in keys] if keys else ["" for _ in self.parts]
+        return " and ".join(f"{name}{part}" for name, part in zip(named, self.parts, strict=False))
 
 
-def boundaries(stages: Sequence[nn.Sequential], example: Tensor) -> list[Boundary]:
-    """What goes into stage 0, 1, ... and what comes out of the last one.
+class StageLayers(nn.Module):
+    """`layers` of stage `index`, from what arrives there to what leaves: the value, and skips by name."""
 
-    Raises ValueError for a stage that changes the number of samples, or gives back anything but one tensor.
+    def __init__(self, index: int, layers: nn.Sequential, ways: Sequence[Way]) -> None:
+        super().__init__()
+        self.index, self.layers = index, layers
+        self._taken = {way.name for way in ways if way.target == index}
+        self._leaving = [way.name for way in ways if way.source <= index < way.target]
+        self._stashed = {way.name for way in ways if way.source == index}
+
+    def forward(self, arrived: Mapping[str, Held]) -> dict[str, Held]:
+        """What leaves, of what arrived. Raises TypeError for what can't travel."""
+        with shelf({name: value for name, value in arrived.items() if name in self._taken}) as kept:
+            values = {MAIN: travelling(self.layers(arrived[MAIN]), f"the output of stage {self.index}")}
+        for name in self._leaving:
+            if name not in self._stashed:
+                values[name] = arrived[name]
+            elif name in kept:
+                values[name] = travelling(kept[name], f'what Stash("{name}") keeps for a later stage')
+            else:
+                raise ValueError(
+                    f'the Stash("{name}") of stage {self.index} did not run, and a later stage waits for it'
+                )
+        return values
+
+
+def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
+    """What comes out of `stage` if `boundary` goes in.
+
+    Raises ValueError or TypeError for a stage that changes the number of samples, changes its input in place, gives
+    back anything but tensors, or can't be run without numbers.
     """
-    value = torch.empty((_ROWS, *example.shape[1:]), dtype=example.dtype, device="meta")
-    found = [Boundary(tuple(value.shape[1:]), value.dtype)]
-    for k, stage in enumerate(stages):
-        state = {name: tensor.to("meta") for name, tensor in [*stage.named_parameters(), *stage.named_buffers()]}
-        value = functional_call(stage, state, (value,))
-        if not isinstance(value, Tensor) or value.ndim == 0 or len(value) != _ROWS:
-            shown = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-            raise ValueError(
-                f"stage {k} makes {shown} of {_ROWS} samples; between ranks goes one tensor whose first dimension is "
-                "the samples"
-            )
-        found.append(Boundary(tuple(value.shape[1:]), value.dtype))
+    k, device = stage.index, torch.device("meta")
+    state = {name: tensor.to(device) for name, tensor in [*stage.named_parameters(), *stage.named_buffers()]}
+    arrived = boundary.empty(_ROWS, device, grad=k > 0)
+    versions = [one._version for one in arrived]
+    try:
+        values = functional_call(stage, state, (boundary.unpack(arrived),))
+    except (TypeError, ValueError):
+        raise
+    except Exception as error:
+        if "leaf Variable" in str(error) and "in-place" in str(error):
+            raise ValueError(f"stage {k}: {IN_PLACE}") from error
+        first = (str(error).strip() or "no words").splitlines()[0]
+        raise ValueError(
+            f"stage {k} can't be run with samples of {boundary}: {type(error).__name__}: {first}. It was tried without "
+            "numbers, on PyTorch's device 'meta', by which processes learn what travels between them"
+        ) from error
+    if k > 0 and [one._version for one in arrived] != versions:
+        raise ValueError(f"stage {k}: {IN_PLACE}")
+    for value in values.values():
+        for part in parts_of(value):
+            if part.ndim == 0 or len(part) != _ROWS:
+                raise ValueError(
+                    f"stage {k} makes shape {tuple(part.shape)} of {_ROWS} samples; between ranks go tensors whose "
+                    "first dimension is the samples"
+                )
+    return Boundary.of(values)
+
+
+def boundaries(stages: Sequence[StageLayers], first: Boundary) -> list[Boundary]:
+    """What goes into stage 0, which is `first`, into stage 1, ... and what comes out of the last one. Raises as
+    `behind` does."""
+    found = [first]
+    for stage in stages:
+        found.append(behind(stage, found[-1]))
     return found
+
+
+def parts_of(value: Held) -> tuple[Tensor, ...]:
+    """The tensors of a value, one or several."""
+    return tuple(value.values()) if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+
+
+def travelling(value: object, what: str) -> Held:
+    """`value` if it can travel between ranks. Raises TypeError that says what `what` is instead."""
+    if type(value) is dict and value and all(isinstance(key, str) for key in value):
+        check(tuple(value.values()), what)
+        return value
+    return check(value, what)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gpipe_edu.pytorch.guards import what_it_means
 from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.schedule import Schedule
 
@@ -33,14 +34,20 @@ class Engine(Runtime):  # type: ignore[misc]
         self._losses: dict[int, Tensor] = {}
         self._prepare_schedule_with_comms(lower(schedule))
 
-    def run(self, x: Tensor | None, sizes: Sequence[int], heads: Sequence[Head]) -> Tensor | None:
-        """One mini-batch, padded to equal micro-batches of which the first `sizes` samples count.
+    def run(self, x: Sequence[Tensor], sizes: Sequence[int], heads: Sequence[Head]) -> Tensor | None:
+        """One mini-batch, padded to equal micro-batches of which the first `sizes` samples count. x: its tensors where
+        stage 0 is, else none.
 
         Returns the sum of what `heads` make of the outputs where the last stage is, else None.
         """
         self._sizes, self._heads = tuple(sizes), heads
         self._losses = {}
-        self.step(*(() if x is None else (x,)), return_outputs=False)
+        try:
+            self.step(*x, return_outputs=False)
+        except RuntimeError as error:
+            if isinstance(error.__cause__, Exception) and " failed to run forward" in str(error):
+                raise _of_the_layer(error.__cause__) from None
+            raise
         if not self._losses:
             return None
         return torch.stack([loss.detach() for loss in self._losses.values()]).sum()
@@ -50,7 +57,7 @@ class Engine(Runtime):  # type: ignore[misc]
     ) -> None:
         if not stage.is_last:
             return
-        self._losses[mb_index] = self._heads[mb_index](output[: self._sizes[mb_index]])
+        self._losses[mb_index] = self._heads[mb_index](stage.output(output, self._sizes[mb_index]))
         self._clock.longer()
 
     def _maybe_get_loss(self, stage: Any, mb_index: int) -> Tensor | None:
@@ -58,6 +65,13 @@ class Engine(Runtime):  # type: ignore[misc]
 
     def _update_losses(self, stages: Any, losses: Any) -> None:
         """Does nothing, since `run` returns the loss."""
+
+
+def _of_the_layer(error: Exception) -> Exception:
+    """What a layer raised, and not PyTorch's list of shapes around it."""
+    if meaning := what_it_means(error):
+        error.add_note(meaning)
+    return error
 
 
 def _of_the_step(output: Any, target: Any) -> Tensor:

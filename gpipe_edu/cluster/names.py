@@ -26,7 +26,14 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
         "_update_losses",
     ),
 }
-_STAGE: Final = ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk", "clear_runtime_states")
+_STAGE: Final = (
+    "forward_one_chunk",
+    "forward_maybe_with_nosync",
+    "backward_one_chunk",
+    "backward_weight_one_chunk",
+    "backward_maybe_with_nosync",
+    "clear_runtime_states",
+)
 
 _ARGUMENTS: Final = {
     "_maybe_compute_loss": ("stage", "output", "target_mbs", "mb_index"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -16,31 +17,42 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gpipe_edu.pytorch.cut import cut
-from gpipe_edu.pytorch.guards import grad_is_enabled, is_a_loss, is_a_target
+from gpipe_edu.pytorch.guards import can_be_cut, grad_is_enabled, is_a_loss, is_a_target, one_parameter_for_one_memory
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
 from gpipe_edu.pytorch.skip import skip_ways
-from gpipe_edu.pytorch.stage import Head
+from gpipe_edu.pytorch.stage import MAIN, Head
+from gpipe_edu.pytorch.values import Value, tensors
+from gpipe_edu.pytorch.weights import has_hooks
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
 from gpipe_edu.validate import whole
 
-from .boundaries import boundaries
+from .agreement import agree
+from .boundaries import Boundary, Held, StageLayers, behind, boundaries, parts_of, travelling
 from .engine import Engine
 from .fingerprint import BuiltNetwork, compare, describe, fingerprint
 from .gradients import Gradients
 from .layer_building import Builders, build_layer, check_numbers, outline
 from .links import Link, measure
 from .lowering import lower
+from .newest import Newest
 from .ranks import gather
 from .shared_clock import Offset, OpTime, SharedClock, offset
-from .stage import Stage
+from .stage import PackedStage, Stage
+from .ties import Ties, first_names, holders
 
 Sizes = tuple[int, ...]
 """The number of samples of each micro-batch."""
 
 _SEED: Final = "torch.initial_seed()"
 """That of ranks which build their layers themselves must be one: no two of them have a layer to compare."""
+
+_ENGINES: Final = 8
+"""How many are kept, each for one shape and number of samples: each has memory for all that is under way."""
+
+_SHAPES: Final = 64
+"""For how many it is kept what travels between the stages."""
 
 
 class Pipeline:
@@ -49,12 +61,12 @@ class Pipeline:
     net: the whole network, the same on every rank, which the first step makes sure of; only this rank's layers are kept
     and moved to `device`. Or a list of functions, each of which builds one layer: then each rank builds only its own,
     as `layer_building.py` tells. loss_fn: (output, target) -> a tensor with one value, for a micro-batch. example: a
-    tensor like a mini-batch, of which only the type and the shape behind the first dimension count. reduction: "mean"
-    if loss_fn averages over samples, "sum" if it sums. balance: layers per stage, as even as possible by default.
-    group: the ranks of this pipeline, one per row of the schedule, all of them unless given. replicas: the ranks that
-    hold the same stages as this one; each trains on samples of its own. accumulate_in_fp32: gradients of 16-bit weights
-    are added up over micro-batches and replicas in fp32, and rounded once, for `.grad`. What a pipeline refuses, and why:
-    `pytorch/guards.py`, as `GPipe` does.
+    mini-batch of the usual form: a tensor, a tuple or a dictionary of tensors; only types and the shapes behind the
+    first dimension count. reduction: "mean" if loss_fn averages over samples, "sum" if it sums. balance: layers per
+    stage, as even as possible by default. group: the ranks of this pipeline, one per row of the schedule, all of them
+    unless given. replicas: the ranks that hold the same stages as this one; each trains on samples of its own.
+    accumulate_in_fp32: gradients of 16-bit weights are added up over micro-batches, stages and replicas in fp32, and
+    rounded once, for `.grad`. What a pipeline refuses, and why: `pytorch/guards.py`, as `GPipe` does.
 
     Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
     check the whole network: one that raised alone would leave the others waiting.
@@ -65,7 +77,7 @@ class Pipeline:
         net: nn.Sequential | Builders,
         schedule: Schedule,
         loss_fn: LossFunction,
-        example: Tensor,
+        example: Held,
         *,
         reduction: str = "mean",
         balance: Iterable[int] | None = None,
@@ -91,11 +103,8 @@ class Pipeline:
         if isinstance(net, (list, tuple)):
             builders, net = net, outline(net)
         stages = cut(net, schedule.stages, balance)
-        for skip in skip_ways(stages):
-            raise ValueError(
-                f'the skip "{skip.name}" goes from stage {skip.source} to stage {skip.target}, and between ranks goes '
-                "one tensor, from each stage to the next; move the cut so that one stage has both ends"
-            )
+        one_parameter_for_one_memory(stages, schedule.device_of_stage)
+        ways = skip_ways(stages)
         self.balance = tuple(map(len, stages))
         here = sorted({op.stage for op in schedule.rows[self.rank]})
         if builders is not None:
@@ -104,12 +113,17 @@ class Pipeline:
                 own = range(start, start + self.balance[k])
                 stages[k] = [build_layer(builders[index], index).to(self.device) for index in own]
             net = nn.Sequential(*chain.from_iterable(stages))
-        pieces = [nn.Sequential(*layers) for layers in stages]
-        self._boundaries = boundaries(pieces, example)
+        pieces = [StageLayers(k, nn.Sequential(*layers), ways) for k, layers in enumerate(stages)]
+        self._example = first = Boundary.of({MAIN: travelling(example, "the example")})
+        self._boundaries = boundaries(pieces, first)
+        """Those of the mini-batch that came last."""
+        self._known = Newest[Boundary, list[Boundary]](_SHAPES)
+        self._known.keep(first, self._boundaries)
         self._norms = any(isinstance(part, _BatchNorm) for part in net.modules())
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
         arguments = {
+            "schedule": _described(schedule),
             "balance": str(self.balance),
             "reduction": reduction,
             "accumulate_in_fp32": str(accumulate_in_fp32),
@@ -124,10 +138,14 @@ class Pipeline:
         """This rank's layers, by the names that they have in the whole network."""
         self._mine = nn.Sequential(mine)
         check_numbers(self._mine)
+        found = first_names(entry for stage in named for entry in stage)
+        self._names = {name: found[weight] for name, weight in self._mine.named_parameters()}
+        held = holders(stages, schedule.device_of_stage)
+        self._ties = Ties({weight: held[weight] for weight in self._mine.parameters()}, self.group)
         self._mine.to(self.device)
-        self._gradients = Gradients(self._mine, replicas, accumulate_in_fp32=accumulate_in_fp32)
+        self._gradients = Gradients(self._mine, replicas, self._ties, accumulate_in_fp32=accumulate_in_fp32)
         self._clock = SharedClock(self.device)
-        self._engines: dict[Sizes, Engine] = {}
+        self._engines = Newest[tuple[Boundary, Sizes], Engine](_ENGINES)
         self._ran: list[OpTime] = []
 
     @property
@@ -156,8 +174,9 @@ class Pipeline:
         return self._clock.now
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """This rank's weights, each once, under the names that they have in the whole network."""
-        return self._mine.named_parameters()
+        """This rank's weights, each once, under the names that they have in the whole network. One that several layers
+        hold has its name in the first of them, whichever rank that is on."""
+        return ((self._names.get(name, name), weight) for name, weight in self._mine.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
         """This rank's buffers, such as running means, under the names that they have in the whole network."""
@@ -183,70 +202,78 @@ class Pipeline:
             arguments = {**self._built.arguments, _SEED: "any"}
             self._built = self._built._replace(tensors={}, arguments=arguments)
 
-    def step(self, x: Tensor, y: Tensor, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
+    def step(self, x: Held, y: Value, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
-        x, y: shape (N, ...) each; every rank of a pipeline gets the same ones, but reads x only for stage 0 and y only
-        for the last. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
-        several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
-        elsewhere; the shares of the replicas, which all make as many steps, add up.
+        x, y: tensors of shape (N, ...), tuples or dictionaries of them; every rank of a pipeline gets the same ones,
+        but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step to
+        step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of several
+        steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None elsewhere; the
+        shares of the replicas, which all make as many steps, add up.
         reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
         reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
         gradients are added up at each step all the same.
 
-        Raises ValueError, in the first step, for ranks that have built different networks; for samples unlike the
-        example's, x and y of different length, a y that requires a gradient, a mini-batch that would be padded under
-        BatchNorm; RuntimeError under no_grad or autocast.
+        Raises, on every rank, ValueError, in the first step, for ranks that have built different networks; for ranks
+        that were given different mini-batches, for samples that a stage can't take, x and y of different length, a y
+        that requires a gradient, a mini-batch that would be padded under BatchNorm; RuntimeError under no_grad or
+        autocast.
         """
-        grad_is_enabled("predict(x)")
-        self._sends_what_is_expected()
-        self._check_fit(x, y, of)
-        sizes = self._cut(x)
-        if self._built is not None:
-            compare(self._built, self.group, self.replicas)
-            self._built = None
-        engine = self._engine(sizes)
+        self._compare()
+        hooked = any(map(has_hooks, self.parameters()))
+        first, hooked = self._agree("step", x, lambda: self._check_fit(x, y, of), hooked, of=of, reduce=reduce)
+        samples = len(parts_of(x)[0])
+        sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), self._micro_batches(samples)))
+        self._boundaries = self._along(first)
+        engine = self._engine(first, sizes)
         heads = self._heads(y, sizes, of) if self.last else ()
+        padded = [_pad(part.to(self.device), sizes) for part in parts_of(x)] if self.first else []
         self._clock.begin()
-        with self._gradients.of_step(reduce):
-            loss = engine.run(_pad(x.to(self.device), sizes) if self.first else None, sizes, heads)
+        with self._gradients.of_step(reduce or self._on_any_replica(hooked)):
+            loss = engine.run(padded, sizes, heads)
             self._ran = self._clock.op_times()
         return loss
 
-    def predict(self, x: Tensor) -> Tensor | None:
-        """The network's outputs for x, shape (N, ...), where the last stage is; None elsewhere. No gradients.
+    def predict(self, x: Held) -> Any:
+        """The network's outputs for x, of shape (N, ...), where the last stage is; None elsewhere. No gradients.
 
-        Raises RuntimeError under autocast.
+        Raises as `step` does.
         """
-        self._sends_what_is_expected()
-        value: Tensor | None = None
+        self._compare()
+        first, _ = self._agree("predict", x, lambda: self._check_samples(x), False)
+        between, samples = self._along(first), len(parts_of(x)[0])
+        values: dict[str, Held] = {}
         with torch.no_grad():
             for k in range(self.schedule.stages):
                 here, before = self.schedule.device_of_stage[k], self.schedule.device_of_stage.get(k - 1)
                 if here == self.rank:
                     if k == 0:
-                        value = x.to(self.device)
+                        values = first.unpack([part.to(self.device) for part in parts_of(x)])
                     elif before != self.rank:
-                        value = self._boundaries[k].empty(len(x), self.device)
-                        dist.recv(value, group=self.group, group_src=before)
-                    value = self._pieces[k](value)
-                elif before == self.rank and value is not None:
-                    dist.send(value.contiguous(), group=self.group, group_dst=here)
-        return value if self.last else None
+                        arrived = between[k].empty(samples, self.device)
+                        for part in arrived:
+                            dist.recv(part, group=self.group, group_src=before)
+                        values = between[k].unpack(arrived)
+                    values = self._pieces[k](values)
+                elif before == self.rank:
+                    for part in between[k].pack(values):
+                        dist.send(part, group=self.group, group_dst=here)
+        return values[MAIN] if self.last else None
 
     def clip_grad_norm(self, most: float) -> Tensor:
         """Scale the gradients of all stages so that their common norm is at most `most`; returns the norm it was.
 
         A rank alone knows only its own share of the norm: all of them must call this.
         """
-        grads = [weight.grad for weight in self.parameters() if weight.grad is not None]
+        trained = [(weight, weight.grad) for weight in self.parameters() if weight.grad is not None]
         squares = torch.zeros((), dtype=torch.float64, device=self.device)
-        for grad in grads:
-            squares += grad.abs().double().square().sum()
+        for weight, grad in trained:
+            if self._ties.counts_here(weight):
+                squares += grad.abs().double().square().sum()
         dist.all_reduce(squares, group=self.group)
         norm = squares.sqrt()
         scale = (most / (norm + 1e-6)).clamp(max=1.0)
-        for grad in grads:
+        for _, grad in trained:
             grad.mul_(scale.to(grad.dtype))
         return norm
 
@@ -300,43 +327,94 @@ class Pipeline:
         """The clock's offset, measured once: all ranks ask for it at the same time."""
         return offset(self.group)
 
-    def _sends_what_is_expected(self) -> None:
-        if torch.is_autocast_enabled(self.device.type):
-            raise RuntimeError(
-                "a pipeline of processes was called under torch.autocast, where a stage may send numbers of another "
-                "type than the next one expects; leave that, and give the layers a type to compute in: net.bfloat16()"
-            )
+    def _compare(self) -> None:
+        """With the first mini-batch, whether all ranks have built the same."""
+        if self._built is not None:
+            compare(self._built, self.group, self.replicas)
+            self._built = None
 
-    def _check_fit(self, x: Tensor, y: Tensor, of: int | None) -> None:
-        """Checked on every rank, also those that read neither: one that raised alone would leave the others waiting."""
-        expected = self._boundaries[0]
-        if tuple(x.shape[1:]) != expected.shape or x.dtype != expected.dtype:
-            raise ValueError(
-                f"x has samples of shape {tuple(x.shape[1:])} and type {x.dtype}; this pipeline's example has "
-                f"shape {expected.shape} and type {expected.dtype}. Make another Pipeline for other samples"
-            )
-        if len(x) != len(y) or len(x) == 0:
-            raise ValueError(f"x has {len(x)} samples and y {len(y)}; both must have the same number, at least 1")
+    def _agree(self, call: str, x: Held, check: Callable[[], None], note: bool, **more: Any) -> tuple[Boundary, bool]:
+        """What goes into stage 0, and whether any rank has a `note`, if all ranks may go on; see `agree`."""
+        complaint, first = None, self._boundaries[0]
+        try:
+            if torch.is_autocast_enabled(self.device.type):
+                raise RuntimeError(
+                    "a pipeline of processes was called under torch.autocast, where a stage may send numbers of "
+                    "another type than the next one expects; leave that, and give the layers a type to compute in: "
+                    "net.bfloat16()"
+                )
+            check()
+            first = Boundary.of({MAIN: x})
+        except (RuntimeError, TypeError, ValueError) as error:
+            complaint = error
+        described = [f"a call of {call}()", *([] if complaint else [f"{len(parts_of(x)[0])} samples of {first}"])]
+        described += [f"{name}={value}" for name, value in more.items()]
+        return first, agree(described, complaint, note, self.group)
+
+    def _on_any_replica(self, here: bool) -> bool:
+        anywhere = torch.tensor(float(here), device=self.device)
+        if self.replicas is not None:
+            dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=self.replicas)
+        return bool(anywhere)
+
+    def _check_fit(self, x: Held, y: Value, of: int | None) -> None:
+        grad_is_enabled("predict(x)")
+        self._check_samples(x)
+        samples, targets = len(parts_of(x)[0]), len(tensors(y)[0])
+        if samples != targets:
+            raise ValueError(f"x has {samples} samples and y {targets}; both must have the same number, at least 1")
         is_a_target(y)
         if of is not None and whole("of", of, 1) and self._reduction == "sum":
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
-
-    def _cut(self, x: Tensor) -> Sizes:
-        M = min(self.schedule.micro_batches, len(x))
-        sizes = tuple(len(piece) for piece in split_batch(torch.arange(len(x)), M))
-        if self._norms and len(set(sizes)) > 1:
+        M = self._micro_batches(samples)
+        if self._norms and samples % M:
             raise ValueError(
-                f"{len(x)} samples make {M} micro-batches of {min(sizes)} or {max(sizes)}. PyTorch's engine "
+                f"{samples} samples make {M} micro-batches of {samples // M} or {samples // M + 1}. PyTorch's engine "
                 "needs equal ones, and padding would go into BatchNorm's statistics: take a mini-batch that M divides, "
                 "drop_last=True in a loader for instance"
             )
-        return sizes
 
-    def _heads(self, y: Tensor, sizes: Sizes, of: int | None) -> list[Head]:
+    def _check_samples(self, x: Held) -> None:
+        parts = parts_of(travelling(x, "x"))
+        can_be_cut(parts)
+        sizes = [len(part) if part.ndim else 0 for part in parts]
+        if len(set(sizes)) > 1 or sizes[0] == 0:
+            raise ValueError(f"x has {sizes} samples; it needs at least one, and all its tensors the same number")
+        found = Boundary.of({MAIN: x})
+        if found.kinds() != self._example.kinds():  # which layers on the device "meta" do not notice
+            raise ValueError(
+                f"x has samples of {found}, and this pipeline's example {self._example}; shapes may differ"
+            )
+
+    def _micro_batches(self, samples: int) -> int:
+        return min(self.schedule.micro_batches, samples)
+
+    def _along(self, first: Boundary) -> list[Boundary]:
+        """All boundaries if `first` goes into stage 0. If that is new, each rank finds those behind its own stages, and
+        tells all: no rank has the whole network. Raises, on every rank, what `behind` raises."""
+        found = self._known.get(first)
+        if found is None:
+            found = [first]
+            for k in range(self.schedule.stages):
+                told: list[Any] = [None]
+                home = self.schedule.device_of_stage[k]
+                if home == self.rank:
+                    try:
+                        told = [behind(self._pieces[k], found[-1])]
+                    except (TypeError, ValueError) as error:
+                        told = [error]
+                dist.broadcast_object_list(told, group=self.group, group_src=home)
+                if isinstance(told[0], Exception):
+                    raise told[0]
+                found.append(told[0])
+            self._known.keep(first, found)
+        return found
+
+    def _heads(self, y: Value, sizes: Sizes, of: int | None) -> list[Head]:
         """Per micro-batch, the function to its share of the loss of all replicas."""
 
         def mean_over(here: float) -> float:
-            counts = torch.tensor([here, len(y)], dtype=torch.float64, device=self.device)
+            counts = torch.tensor([here, sum(sizes)], dtype=torch.float64, device=self.device)
             if self.replicas is not None:
                 dist.all_reduce(counts, group=self.replicas)
             everywhere, samples = counts.tolist()
@@ -344,9 +422,10 @@ class Pipeline:
 
         return make_heads(self._loss_fn, y, self._reduction, sizes, self.device, mean_over)
 
-    def _engine(self, sizes: Sizes) -> Engine:
-        """PyTorch's engine for mini-batches of this size: it must know shapes before it runs."""
-        if sizes not in self._engines:
+    def _engine(self, first: Boundary, sizes: Sizes) -> Engine:
+        """PyTorch's engine for mini-batches of this form and size: it must know shapes before it runs."""
+        found = self._engines.get((first, sizes))
+        if found is None:
             schedule = self.schedule.first(len(sizes))
             recomputed = defaultdict(set)
             for op in schedule.rows[self.rank]:
@@ -354,20 +433,25 @@ class Pipeline:
                     recomputed[op.stage].add(op.micro_batch)
             stages = [
                 Stage(
-                    piece,
+                    PackedStage(piece, self._boundaries[k], self._boundaries[k + 1]),
                     k,
                     schedule.stages,
+                    max(sizes),
                     self.device,
-                    self._boundaries[k].empty(max(sizes), self.device, grad=k > 0),
-                    self._boundaries[k + 1].empty(max(sizes), self.device, grad=True),
                     self.group,
                     frozenset(recomputed[k]),
                     self._clock,
                 )
                 for k, piece in self._pieces.items()
             ]
-            self._engines[sizes] = Engine(stages, schedule, self._clock)
-        return self._engines[sizes]
+            found = Engine(stages, schedule, self._clock)
+            self._engines.keep((first, sizes), found)
+        return found
+
+
+def _described(schedule: Schedule) -> str:
+    digest = hashlib.blake2b(repr(schedule.rows).encode(), digest_size=4).hexdigest()
+    return f"{schedule.name or 'of its own'}, M={schedule.micro_batches} ({digest})"
 
 
 def _pad(values: Tensor, sizes: Sizes) -> Tensor:

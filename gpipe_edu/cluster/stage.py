@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,35 +12,58 @@ from torch.distributed.pipelining import PipelineStage
 from torch.utils.checkpoint import checkpoint
 
 from gpipe_edu.pytorch.batchnorm import BatchNorms
+from gpipe_edu.pytorch.split_backward import backward, input_gradient
+from gpipe_edu.pytorch.stage import MAIN
 from gpipe_edu.schedule import Op
 
+from .boundaries import Boundary, Held, StageLayers
 from .shared_clock import SharedClock
 
 
-class Stage(PipelineStage):
-    """`layers` as stage `index` of `stages`.
+class PackedStage(nn.Module):
+    """A stage as PyTorch's engine calls it: from tensors to tensors."""
 
-    takes, gives: an example of what goes in and out, one micro-batch, so that PyTorch need not run the stage once more
-    to find shapes (BatchNorm would count that run). recomputed: the micro-batches whose activations are not kept.
-    clock: notes when each op runs.
+    def __init__(self, stage: StageLayers, takes: Boundary, gives: Boundary) -> None:
+        super().__init__()
+        self.stage, self.takes, self.gives = stage, takes, gives
+
+    def forward(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        """What leaves, of what arrived."""
+        arrived = {id(part) for part in parts}
+        # What a stage passes on as it came gets a graph of its own: backward starts at outputs and ends at inputs.
+        left = self.gives.pack(self.stage(self.takes.unpack(parts)))
+        return tuple(part.view_as(part) if id(part) in arrived else part for part in left)
+
+
+class Stage(PipelineStage):
+    """`packed` as stage `index` of `stages`, for micro-batches of so many samples.
+
+    What goes in and out is told to PyTorch, so that it need not run the stage once more to find shapes (BatchNorm would
+    count that run). recomputed: the micro-batches whose activations are not kept. clock: notes when each op runs.
     """
 
     def __init__(
         self,
-        layers: nn.Module,
+        packed: PackedStage,
         index: int,
         stages: int,
+        samples: int,
         device: torch.device,
-        takes: Tensor,
-        gives: Tensor,
         group: Any,
         recomputed: Collection[int],
         clock: SharedClock,
     ) -> None:
-        super().__init__(layers, index, stages, device, input_args=takes, output_args=gives, group=group)
+        takes = packed.takes.empty(samples, device, grad=index > 0)
+        gives = packed.gives.empty(samples, device, grad=True)
+        super().__init__(packed, index, stages, device, input_args=takes, output_args=gives, group=group)
+        self._packed = packed
         self._recomputed, self._clock = recomputed, clock
-        self._batch_norms = BatchNorms(layers, deferred=False)
+        self._batch_norms = BatchNorms(packed, deferred=False)
         self._recompute_now = False
+
+    def output(self, parts: Sequence[Tensor], samples: int) -> Held:
+        """The value that the layers made, of the samples that count."""
+        return self._packed.gives.unpack([part[:samples] for part in parts])[MAIN]
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         """PyTorch's, noted as F."""
@@ -72,6 +95,38 @@ class Stage(PipelineStage):
         with self._clock.op(Op("W", bwd_chunk_id, self.stage_index)):
             super().backward_weight_one_chunk(bwd_chunk_id, *args, **kwargs)
 
+    def backward_maybe_with_nosync(
+        self, backward_type: str, bwd_kwargs: dict[str, Any], last_backward: bool = False
+    ) -> tuple[tuple[Tensor | None, ...], Any]:
+        """The backward of the other engine, whole or in two halves: PyTorch's second half leaves out weights that are
+        not on the way from the stage's output to its input."""
+        if backward_type == "weight":
+            bwd_kwargs["param_groups"]()
+            return (), None
+        outputs, given = bwd_kwargs["stage_output"], bwd_kwargs["output_grads"]
+        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
+        given = (None,) * len(outputs) if given is None else given
+        # The loss, which has no gradient given, or what the next stage sent one for.
+        pairs = [
+            (root, gradient)
+            for root, gradient in zip(outputs, given, strict=True)
+            if root.requires_grad and (self.is_last or gradient is not None)
+        ]
+        roots, gradients = [root for root, _ in pairs], [gradient for _, gradient in pairs]
+        inputs, finish = bwd_kwargs["input_values"], None
+        if backward_type == "input":
+            finish = input_gradient(roots, gradients, inputs) if roots else _nothing
+        elif roots:
+            backward(roots, gradients)
+        found = tuple(None if one.grad is None else one.grad.contiguous() for one in inputs)
+        for one in inputs:
+            one.grad = None  # so that its memory goes with the message
+        return found, finish
+
     def _get_init_p2p_neighbors_ops(self) -> list[Any]:
         """PyTorch's greetings to its neighbours, without those to its own rank: in 2.11 gloo can't send these."""
         return [op for op in super()._get_init_p2p_neighbors_ops() if op.group_peer != self.group_rank]
+
+
+def _nothing() -> None:
+    """The second half of a backward for which there was nothing to do."""

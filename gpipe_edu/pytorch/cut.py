@@ -9,14 +9,14 @@ from torch import nn
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.validate import whole
 
-from .guards import plain_sequential
+from .guards import buffers_stay_in_one_stage, plain_sequential
 
 
 def cut(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
     """The layers of each of K stages, as even as possible unless `balance` has their numbers.
 
     Raises TypeError or ValueError for a net that does more than run its layers, for counts that don't fit it, and for
-    weights or layers that two stages would share.
+    buffers that two stages would share.
     """
     layers = layers_of(plain_sequential(net))
     counts = balance_uniform(len(layers), K) if balance is None else layer_counts(balance)
@@ -41,21 +41,8 @@ def layers_of(net: nn.Module) -> list[nn.Module]:
 
 
 def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Module]]:
-    """The layers in groups of `counts`. Raises ValueError for weights or layers that two stages would share."""
+    """The layers in groups of `counts`. Raises ValueError for buffers that two groups would share."""
     ends = [sum(counts[: k + 1]) for k in range(len(counts))]
     groups = [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
-    homes: dict[int, int] = {}
-    for k, group in enumerate(groups):
-        for layer in group:
-            # One ReLU object may be used everywhere, since it has nothing on a device.
-            holders = [
-                (name, module) for name, module in layer.named_modules() if module._parameters or module._buffers
-            ]
-            for name, thing in [*holders, *layer.named_parameters()]:
-                if homes.setdefault(id(thing), k) != k:
-                    what = "parameter" if isinstance(thing, nn.Parameter) else "module"
-                    raise ValueError(
-                        f"the {what} {name or type(thing).__name__!r} is used in stage {homes[id(thing)]} and in stage "
-                        f"{k}; a stage's weights live on one device, so move the cut or give each stage its own"
-                    )
+    buffers_stay_in_one_stage(groups)
     return groups

@@ -34,6 +34,7 @@ from .guards import (
     in_their_places,
     known_words,
     no_script,
+    one_layer_on_one_gpu,
     plain_sequential,
     runs_for_real,
     same_layers,
@@ -49,6 +50,7 @@ from .stage import MAIN, Stage
 from .step_clock import StepClock
 from .uncompiled import outside_of_graphs
 from .values import Value, check, sizes_of, tensors
+from .weights import move_layers
 from .workers import Workers
 
 
@@ -268,14 +270,14 @@ class GPipe(nn.Module):
         self._compiles, self._compiled_for = any(map(is_compiled, self._layers)), set[Hashable]()
         if self._compiles:
             can_be_compiled(torch.__version__)
+        homes = {k: self._places[device] for k, device in self._schedule.device_of_stage.items()}
+        one_layer_on_one_gpu(groups, homes)
+        move_layers([(layers, homes[k].device) for k, layers in enumerate(groups)])
         self._stages = []
         for k, layers in enumerate(groups):
-            device = self._places[self._schedule.device_of_stage[k]].device
-            for layer in layers:
-                layer.to(device)
             stashes = [way.name for way in skips if way.source == k]
             last = k == len(groups) - 1
-            self._stages.append(Stage(k, layers, device, stashes=stashes, deferred=self._deferred, last=last))
+            self._stages.append(Stage(k, layers, homes[k].device, stashes=stashes, deferred=self._deferred, last=last))
 
     def _plan(self, samples: int) -> Schedule:
         """The schedule for a batch of so many samples: "all but the last" means the last micro-batch that exists."""
@@ -292,8 +294,7 @@ class GPipe(nn.Module):
         now = layers_of(self)
         if len(now) != len(self._layers) or not all(map(is_, now, self._layers)):
             self._make_stages()
-        for stage in self._stages:
-            in_their_places(stage.layers, stage.device, stage.index)
+        in_their_places((stage.layers, stage.device) for stage in self._stages)
         if self._deferred:
             can_be_deferred(self._layers)
         parts = tensors(x)

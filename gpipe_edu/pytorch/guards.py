@@ -81,6 +81,36 @@ def plain_sequential(net: object) -> nn.Sequential:
     return net
 
 
+def buffers_stay_in_one_stage(stages: Sequence[Sequence[nn.Module]]) -> None:
+    """Raises ValueError for a module with buffers, such as running means, in two stages. Weights two stages may share:
+    gradients add up, but what a forward writes does not."""
+    homes: dict[int, int] = {}
+    for k, layers in enumerate(stages):
+        for module in (module for layer in layers for module in layer.modules()):
+            if any(buffer is not None for buffer in module._buffers.values()) and homes.setdefault(id(module), k) != k:
+                raise ValueError(
+                    f"the module {type(module).__name__!r} is used in stage {homes[id(module)]} and in stage {k}, and "
+                    "has buffers, which live on one device; move the cut or give each stage its own"
+                )
+
+
+def one_parameter_for_one_memory(stages: Sequence[Sequence[nn.Module]], homes: Mapping[int, int]) -> None:
+    """Raises ValueError for two parameters on two ranks that are one piece of memory: apart they would not be one.
+    homes: for each stage its rank."""
+    found: dict[int, tuple[int, str, Tensor]] = {}
+    for k, layers in enumerate(stages):
+        for name, weight in (entry for layer in layers for entry in layer.named_parameters()):
+            if is_lazy(weight) or weight.is_meta or weight.numel() == 0:
+                continue
+            before, other, first = found.setdefault(weight.data_ptr(), (k, name, weight))
+            if first is not weight and homes[before] != homes[k]:
+                raise ValueError(
+                    f"{other!r} in stage {before} and {name!r} in stage {k} are two parameters with one memory, as "
+                    "`.data` makes them, and are to be on two ranks; let both layers hold one parameter: "
+                    "second.weight = first.weight"
+                )
+
+
 def same_number(before: int, now: int) -> None:
     """Raises ValueError if layers were added or removed since the net was cut; exchanging some is fine."""
     if now != before:
@@ -99,14 +129,37 @@ def same_layers(net: nn.Sequential, pipe: nn.Module) -> None:
         )
 
 
-def in_their_places(layers: Iterable[nn.Module], device: torch.device, stage: int) -> None:
-    """Raises ValueError if weights of a stage were moved since the pipe has put them on the stage's device."""
-    for weight in (weight for layer in layers for weight in layer.parameters()):
-        if weight.device != device:
-            raise ValueError(
-                f"a weight of stage {stage} is on {weight.device}, and the stage runs on {device}: the net was moved "
-                f"after it was cut; leave its devices to the pipe, or make a new GPipe with other devices"
-            )
+def in_their_places(stages: Iterable[tuple[Iterable[nn.Module], torch.device]]) -> None:
+    """Raises ValueError if weights were moved since the pipe has put them on the device of the first stage with them.
+
+    stages: for each its layers and its device.
+    """
+    homes: dict[int, torch.device] = {}
+    for stage, (layers, device) in enumerate(stages):
+        for weight in (weight for layer in layers for weight in layer.parameters()):
+            home = homes.setdefault(id(weight), device)
+            if weight.device != home:
+                raise ValueError(
+                    f"a weight of stage {stage} is on {weight.device}, and the stage runs on {home}: the net was moved "
+                    f"after it was cut; leave its devices to the pipe, or make a new GPipe with other devices"
+                )
+
+
+def one_layer_on_one_gpu(stages: Sequence[Sequence[nn.Module]], homes: Mapping[int, Any]) -> None:
+    """Raises ValueError for one module with weights in two stages, if they do not run on one CPU, or one after another
+    on one GPU: it holds its weights once, for one device. homes: for each stage the place where it runs."""
+    first: dict[int, int] = {}
+    for k, layers in enumerate(stages):
+        for module in (module for layer in layers for module in layer.modules()):
+            before = first.setdefault(id(module), k) if module._parameters else k
+            on_cpu = homes[before].device.type == homes[k].device.type == "cpu"
+            if not on_cpu and homes[before] is not homes[k]:
+                kind = type(module).__name__
+                raise ValueError(
+                    f"one {kind} is used in stage {before} on {homes[before].device} and in stage {k} on "
+                    f"{homes[k].device}, and can be in one place only; make two, and give the second the "
+                    "weights of the first: other.weight = layer.weight"
+                )
 
 
 def can_be_cut(parts: Iterable[Tensor]) -> None:

@@ -68,7 +68,12 @@ class MiniBatchRun:
         self.peaks: list[int] = []
         self.gradient_bytes: list[int] = []
         of_stage = {k: self._meters[device] for k, device in homes.items()} if measure_memory else {}
-        self.weights = Weights((stage.layers for stage in stages) if trains else (), accumulate_in_fp32)
+        trained = stages if trains else ()
+        self.weights = Weights(
+            (stage.layers for stage in trained),
+            (stage.device for stage in trained),
+            accumulate_in_fp32=accumulate_in_fp32,
+        )
         self._modes = Modes(stage.layers for stage in stages if trains and not heads)
         self.randomness = Randomness([stage.layers for stage in stages], loss_fn)
         step = StepState(

@@ -186,10 +186,10 @@ class Stage:
                 x = layer(x)
         except RuntimeError as error:
             if "leaf Variable" in str(error) and "in-place" in str(error):
-                raise ValueError(_IN_PLACE) from error
+                raise ValueError(IN_PLACE) from error
             raise
         if [tensor._version for tensor in kept.inputs()] != versions:
-            raise ValueError(_IN_PLACE)
+            raise ValueError(IN_PLACE)
         return check(x, "the output of a stage")
 
     def _wants_gradient(self, kept: Kept) -> bool:
@@ -209,7 +209,7 @@ class Stage:
         return step.kept.pop((m, self.index))
 
 
-_IN_PLACE = (
+IN_PLACE = (
     "a layer changes the input of its stage in place, but the stage in front and a recompute need it as it was; use "
     "the layer's out-of-place form (inplace=False) or move the cut"
 )

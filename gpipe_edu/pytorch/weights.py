@@ -7,12 +7,16 @@ up there reaches the user's weights once, through one node of the user's graph, 
 - a recompute sees the weights that its forward saw, even if the layers hold others by then (`functional_call`);
 - 16-bit weights add up in fp32 and round once: bf16 has 8 binary digits, so that a sum 256 times as large as what comes
   next no longer grows (benchmarks/gradient_error.py). While a step runs that is 4 bytes per weight, instead of 2.
+
+A weight that several stages hold has a tensor in each of them, on the stage's device: their backwards run at the same
+time, and what they have added up is added up at the end, in the order of the stages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -24,26 +28,39 @@ from .ledger import bytes_of
 
 
 class Weights:
-    """The weights that `layers` hold now; `given`: those that require a gradient, each once.
+    """The weights that `layers`, one module per stage, hold now; `given`: those that require a gradient, each once.
 
-    accumulate_in_fp32: whether gradients of 16-bit weights are added up so.
+    devices: of the stages, where not all weights lie where their stage runs. accumulate_in_fp32: whether gradients of
+    16-bit weights are added up so.
     """
 
-    def __init__(self, layers: Iterable[nn.Module], accumulate_in_fp32: bool = True) -> None:
-        ours: dict[int, Tensor] = {}
+    def __init__(
+        self,
+        layers: Iterable[nn.Module],
+        devices: Iterable[torch.device | None] = repeat(None),
+        *,
+        accumulate_in_fp32: bool = True,
+    ) -> None:
+        ours: dict[tuple[int, int], Tensor] = {}
+        places: dict[int, int] = {}  # in `given`, by identity
         self.given: list[Tensor] = []
+        self._ours: list[Tensor] = []
+        self._places: list[int] = []
+        """For each of `_ours` the weight among `given` that it stands for."""
         self._slots: list[tuple[nn.Module, str, Tensor]] = []
-        for module in (module for layer in layers for module in layer.modules()):
-            for name, weight in module._parameters.items():
-                # A lazy layer's weight has no memory before its first forward.
-                if weight is None or is_lazy(weight):
-                    continue
-                if id(weight) not in ours:
-                    ours[id(weight)] = _detach(weight)
+        seen: set[nn.Module] = set()  # one layer in two stages has one set of tensors
+        for stage, (layer, device) in enumerate(zip(layers, devices, strict=False)):
+            for module, name, weight in _held(layer, seen):
+                key = id(weight), stage
+                if key not in ours:
+                    ours[key] = _detach(weight, device)
                     if weight.requires_grad:
-                        self.given.append(weight)
-                self._slots.append((module, name, ours[id(weight)]))
-        self._ours = [ours[id(weight)] for weight in self.given]
+                        if id(weight) not in places:
+                            places[id(weight)] = len(self.given)
+                            self.given.append(weight)
+                        self._ours.append(ours[key])
+                        self._places.append(places[id(weight)])
+                self._slots.append((module, name, ours[key]))
         if accumulate_in_fp32:
             for narrow in (own for own in self._ours if own.dtype in (torch.bfloat16, torch.float16)):
                 narrow.grad_dtype = torch.float32
@@ -66,7 +83,10 @@ class Weights:
 
         In the type in which it was added up: autograd, to which it goes, rounds it to that of the weight's `.grad`.
         """
-        found = [weight.grad for weight in self._ours]
+        found: list[Tensor | None] = [None for _ in self.given]
+        for place, weight in zip(self._places, self._ours, strict=True):
+            share = weight.grad
+            found[place] = add(found[place], None if share is None else share.to(self.given[place].device))
         self.let_go()
         return found
 
@@ -86,13 +106,47 @@ class Weights:
         unchanged(self._versions, [weight._version for weight in self._all], "a weight")
 
 
+def move_layers(stages: Sequence[tuple[Sequence[nn.Module], torch.device]]) -> None:
+    """The layers of each stage to its device; a weight of several stages to that of the first, and it stays one: for
+    some kinds of devices PyTorch makes a new parameter wherever a layer holds it."""
+    slots: dict[int, list[tuple[nn.Module, str]]] = {}
+    for layers, _ in stages:
+        for module, name, weight in _held(nn.ModuleList(layers), set()):
+            slots.setdefault(id(weight), []).append((module, name))
+    for layers, device in reversed(stages):
+        for layer in layers:
+            layer.to(device)
+    for (first, name), *others in slots.values():
+        _hold([(module, own, first._parameters[name]) for module, own in others])
+
+
+def add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """The sum of two gradients, of which either may be missing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return other + one if one.is_sparse else one + other  # PyTorch adds a sparse one to a dense one, not the reverse
+
+
 def has_hooks(weight: Tensor) -> bool:
     """Whether something is to be called when `weight` gets its gradient."""
     return bool(weight._backward_hooks or weight._post_accumulate_grad_hooks)
 
 
-def _detach(weight: Tensor) -> Tensor:
+def _held(layer: nn.Module, seen: set[nn.Module]) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """The weights of the modules in `layer` that were not seen before, with their names there."""
+    for module in layer.modules():
+        if module not in seen:
+            seen.add(module)
+            for name, weight in module._parameters.items():
+                # A lazy layer's weight has no memory before its first forward.
+                if weight is not None and not is_lazy(weight):
+                    yield module, name, weight
+
+
+def _detach(weight: Tensor, device: torch.device | None) -> Tensor:
     ours = weight.detach()
+    if device is not None:
+        ours = ours.to(device)
     # Layers may check the class of a parameter, and read attributes that were set on it.
     if type(weight) is not type(ours):
         ours = torch.Tensor._make_subclass(type(weight), ours, weight.requires_grad)

@@ -136,11 +136,11 @@ def predicted():
     return None if outputs is None else float((outputs - net(x)).abs().max())
 
 
-def of_replicas(schedule, net, loss, x, **options):
-    """A pipeline of two replicas, and which one this rank is in."""
+def of_replicas(schedule, net, loss, x, copies=2, **options):
+    """A pipeline of some replicas, and which one this rank is in."""
     from torch.distributed.device_mesh import init_device_mesh
 
-    mesh = init_device_mesh("cpu", (2, schedule.devices), mesh_dim_names=("replica", "stage"))
+    mesh = init_device_mesh("cpu", (copies, schedule.devices), mesh_dim_names=("replica", "stage"))
     groups = {"group": mesh.get_group("stage"), "replicas": mesh.get_group("replica")}
     return Pipeline(net, schedule, loss, x, **groups, **options), mesh.get_local_rank("replica")
 
@@ -196,12 +196,34 @@ def unfitting():
     (x, y), said = data(), []
     pipeline = Pipeline(network(), ge.gpipe(2, 4), LOSS, x)
     asks = torch.zeros(len(x), 3).double().requires_grad_()
-    for inputs, labels in [(x[:, :4], y), (x.float(), y), (x, y[:5]), (x[:0], y[:0]), (x, asks)]:
+    for inputs, labels in [(x[:, :4], y), (x.float(), y), (x, y[:5]), (x[:0], y[:0]), (x, asks), ([x], y)]:
         try:
             pipeline.step(inputs, labels)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             said.append(str(error))
     return said
+
+
+def other_mini_batches():
+    """What calls say to ranks of which the last one is given something else, and gradients of a step behind them."""
+    (x, y), said = data(), []
+    single = network()
+    pipeline = Pipeline(network(), ge.one_f_one_b(3, 4), LOSS, x)
+    last = dist.get_rank() == 2
+    calls = {
+        "12 samples of shape (5,) and type torch.float64": lambda: pipeline.step(x[:12], y[:12]),
+        "a call of predict()": lambda: pipeline.predict(x),
+        "of=26": lambda: pipeline.step(x, y, of=26),
+        "reduce=False": lambda: pipeline.step(x, y, reduce=False),
+    }
+    for call in calls.values():
+        try:
+            call() if last else pipeline.step(x, y)
+        except ValueError as error:
+            said.append(str(error))
+    LOSS(single(x), y).backward()
+    pipeline.step(x, y)
+    return {"said": said, "expected": list(calls), "apart": apart(pipeline, single)}
 
 
 def refusal(schedule):

@@ -1,6 +1,7 @@
 """What `GPipe` does with a net, a loss or a hook, a pipeline of processes does, too, or refuses in the same words."""
 
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -8,7 +9,6 @@ from torch import nn
 from torch.nn import functional
 
 import gpipe_edu as ge
-from gpipe_edu.pytorch import Stash, Take
 
 from . import jobs
 
@@ -110,15 +110,9 @@ def plain(*more):
     return nn.Sequential(nn.Linear(5, 5), nn.Tanh(), *more, nn.Linear(5, 3)).double()
 
 
-def tied_over_stages():
-    net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh()).double()
-    net[2].weight = net[0].weight
-    return net, jobs.LOSS, {}
-
-
-def one_layer_in_two_stages():
-    layer = nn.Linear(5, 5).double()
-    return nn.Sequential(layer, nn.Tanh(), layer, nn.Tanh()), jobs.LOSS, {}
+def one_norm_in_two_stages():
+    norm = nn.BatchNorm1d(5).double()
+    return nn.Sequential(nn.Linear(5, 5), norm, nn.Linear(5, 3), norm).double(), jobs.LOSS, {}
 
 
 def net_with_a_hook():
@@ -127,13 +121,21 @@ def net_with_a_hook():
     return net, jobs.LOSS, {}
 
 
+def one_memory():
+    net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5)).double()
+    net[2].weight.data = net[0].weight.data
+    return net, jobs.LOSS, {}
+
+
 def too_many_layers():
     return plain(), jobs.LOSS, {"balance": (2, 2)}
 
 
 AS_GPIPE = {
-    "tied weights": (tied_over_stages, "ValueError: the parameter 'weight' is used in stage 0 and in stage 1"),
-    "one layer in two stages": (one_layer_in_two_stages, "ValueError: the module 'Linear' is used in stage 0 and in"),
+    "one layer with buffers": (
+        one_norm_in_two_stages,
+        "ValueError: the module 'BatchNorm1d' is used in stage 0 and in",
+    ),
     "an own forward": (lambda: (Doubled(*plain()), jobs.LOSS, {}), "a Doubled, has a forward of its own"),
     "a hook on the net": (net_with_a_hook, "a Sequential, has hooks of its own"),
     "no Sequential": (lambda: (nn.Linear(5, 3).double(), jobs.LOSS, {}), "TypeError: net is a Linear"),
@@ -150,12 +152,43 @@ def test_what_gpipe_refuses_is_refused_on_every_rank_in_the_same_words(crew, nam
         assert said.replace("Pipeline()", "step()") == by_gpipe
 
 
-def skip_over_stages():
-    return plain(Stash("a"), nn.Tanh(), Take("a", torch.add), nn.Tanh()), jobs.LOSS, {}
+class Named(NamedTuple):
+    a: torch.Tensor
+
+
+class Gives(nn.Module):
+    """What `make` makes of its input."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.make = make
+
+    def forward(self, x):
+        return self.make(x)
+
+
+def giving(make):
+    """A first stage that ends with such a layer."""
+    net = nn.Sequential(nn.Linear(5, 5), Gives(make), nn.Linear(5, 3)).double()
+    return lambda: (net, jobs.LOSS, {"balance": (2, 1)})
+
+
+def changed_in_place():
+    net = nn.Sequential(nn.Linear(5, 5), nn.ReLU(inplace=True), nn.Linear(5, 3)).double()
+    return net, jobs.LOSS, {"balance": (1, 2)}
 
 
 ONLY_HERE = {
-    "a skip": (skip_over_stages, 'the skip "a" goes from stage 0 to stage 1, and between ranks goes one tensor'),
+    "one memory": (one_memory, "'weight' in stage 0 and 'weight' in stage 1 are two parameters with one memory"),
+    "a NamedTuple": (giving(Named), "TypeError: the output of stage 0 is a Named, a NamedTuple"),
+    "a list": (giving(lambda x: [x]), "TypeError: the output of stage 0 is list"),
+    "nothing": (giving(lambda x: None), "TypeError: the output of stage 0 is NoneType"),
+    "a number in a tuple": (giving(lambda x: (x, 1)), "TypeError: the output of stage 0 is a tuple of (Tensor, int)"),
+    "a number by a name": (giving(lambda x: {"x": x, "n": 1}), "the output of stage 0 is a tuple of (Tensor, int)"),
+    "no samples": (giving(lambda x: (x, x.sum())), "stage 0 makes shape () of 2 samples"),
+    "other samples": (giving(lambda x: x.T @ x), "stage 0 makes shape (5, 5) of 2 samples"),
+    "an input changed in place": (changed_in_place, "stage 1: a layer changes the input of its stage in place"),
+    "numbers needed": (giving(lambda x: x * float(x.sum())), "stage 0 can't be run with samples of shape (5,)"),
     "a reduction": (
         lambda: (plain(), jobs.LOSS, {"reduction": [1.0, 2.0]}),
         'reduction is [1.0, 2.0]; it must be "mean" or "sum"',

@@ -76,12 +76,26 @@ def test_a_frozen_stage_hands_gradients_on_and_gets_none(crew, part):
 
 
 def test_a_mini_batch_that_does_not_fit_is_refused_on_every_rank(crew):
-    for shape, kind, labels, nothing, gradient in run(crew, 2, jobs.unfitting):
-        assert "samples of shape (4,)" in shape
+    for shape, kind, labels, nothing, gradient, form in run(crew, 2, jobs.unfitting):
+        assert "stage 0 can't be run with samples of shape (4,)" in shape
+        assert ": RuntimeError: " in shape
         assert "torch.float32" in kind
+        assert "example shape (5,) and type torch.float64; shapes may differ" in kind
         assert "x has 13 samples and y 5" in labels
-        assert "x has 0 samples and y 0" in nothing
+        assert "x has [0] samples" in nothing
         assert "give y.detach()" in gradient
+        assert "x is list" in form
+
+
+def test_ranks_with_other_mini_batches_are_told_and_may_go_on(crew):
+    for told in run(crew, 3, jobs.other_mini_batches):
+        for said, words in zip(told["said"], told["expected"], strict=True):
+            assert said.startswith("rank 2 was given ")
+            assert words in said
+            assert said.endswith(
+                "every rank of a pipeline must be given the same mini-batch, also those that read nothing of it"
+            )
+        assert told["apart"] < 1e-12, "a step behind all that is right"
 
 
 def test_predictions_are_those_of_one_device(crew):

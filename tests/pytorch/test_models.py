@@ -86,6 +86,52 @@ def test_weights_tied_inside_a_stage(options, way):
 
 
 @bench.every_way
+@every_variant
+def test_weights_tied_over_stages(options, way):
+    """The first and the last layer have one weight, as an embedding and the head of a language model."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 4))
+    net[2].weight = net[5].weight = net[0].weight
+    bench.compare(net, *bench.data(7), way=way, **options)
+
+
+@bench.every_way
+@every_variant
+def test_one_layer_in_two_stages(options, way):
+    torch.manual_seed(0)
+    shared = nn.Linear(4, 4)
+    bench.compare(nn.Sequential(shared, nn.Tanh(), nn.Linear(4, 4), shared), *bench.data(7), way=way, **options)
+
+
+@bench.every_way
+def test_hooks_on_a_weight_of_two_stages_see_the_sum_once(way):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    net[2].weight = net[0].weight
+    plain, seen = copy.deepcopy(net), {"plain": [], "pipe": []}
+    for kind, model in (("plain", plain), ("pipe", net)):
+        model[0].weight.register_hook(lambda grad, kind=kind: seen[kind].append(grad))
+    x, y = bench.data(7)
+    bench.mse(plain(x), y).backward()
+    bench.train(GPipe(net, 3, 3), x, y, bench.mse, way)
+    torch.testing.assert_close(seen["pipe"], seen["plain"])
+
+
+def test_sums_over_stages_do_not_depend_on_which_stage_was_first():
+    torch.manual_seed(0)
+    layers = [layer for _ in range(4) for layer in (nn.Linear(4, 4), nn.Tanh())]
+    for layer in layers[2::2]:
+        layer.weight = layers[0].weight
+    pipe, gradients = GPipe(nn.Sequential(*layers), 4, 8, schedule="zero_bubble"), set()
+    x, y = bench.data(64)
+    for _ in range(20):
+        pipe.zero_grad()
+        pipe.step(x, y, bench.mse)
+        gradients.add(layers[0].weight.grad.numpy().tobytes())
+    assert len(gradients) == 1
+
+
+@bench.every_way
 def test_embedding_with_sparse_gradients_over_two_steps(way):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Embedding(9, 4, sparse=True), nn.Linear(4, 4))

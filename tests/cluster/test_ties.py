@@ -1,0 +1,78 @@
+"""A weight that stages on several ranks hold trains as the one weight that it is on one device."""
+
+from functools import partial
+
+import pytest
+
+import gpipe_edu as ge
+from tests.amount import third
+
+from . import jobs, ties
+from .test_pipeline import RECIPES
+
+
+def run(crew, K, function, *arguments, **named):
+    return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_transformer_whose_embedding_is_its_head_trains_as_on_one_device(crew, K, kind):
+    schedules = {name: RECIPES[name](K, 3) for name in third(list(RECIPES))}
+    told = run(crew, K, ties.trained, list(schedules.values()), kind, 50)
+    for name, ranks in zip(schedules, zip(*told, strict=True), strict=True):
+        assert max(apart for apart, _ in ranks) < 1e-10, name
+        copies = [copy for _, copy in ranks if copy is not None]
+        assert len(copies) >= 1, name
+        assert len(set(copies)) == 1, f"{name}: the copies are equal to the last bit"
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_layers_and_weights_in_several_stages_add_up_and_count_once(crew, K):
+    for name in RECIPES:
+        for told in run(crew, K, ties.gradients, RECIPES[name](K, 4)):
+            assert told["apart"] < 1e-12
+            assert told["norm"] < 1e-12
+            assert not {"2.weight", "4.weight", "4.bias"} & set(told["names"]), "each has the name of the first place"
+
+
+def test_hooks_on_a_shared_weight_see_the_sum_once_a_mini_batch(crew):
+    for calls, apart in run(crew, 2, ties.hooks, ge.one_f_one_b(2, 4)):
+        assert calls == 2
+        assert apart < 1e-12
+
+
+@pytest.mark.parametrize("reductions", [(True, True), (False, False, True, True, False, True)])
+def test_shared_weights_add_up_over_stages_and_replicas(crew, reductions):
+    """Three replicas: a sum of two numbers is the same in any order, and of three it is not."""
+    told = run(crew, 6, ties.replicas, ge.one_f_one_b(2, 3), reductions)
+    assert max(apart for apart, _ in told) < 1e-12
+    for after in zip(*(held for _, held in told), strict=True):
+        for name in {name for here in after for name in here}:
+            assert len({here[name] for here in after if name in here}) == 1, f"{name}: equal to the last bit"
+
+
+def test_a_weight_that_the_other_stage_does_not_use_has_the_gradient_of_the_first(crew):
+    assert run(crew, 2, ties.unused) == [[], ["2.bias"]]
+
+
+def test_a_sparse_gradient_adds_to_a_dense_one(crew):
+    assert max(run(crew, 2, ties.sparse)) < 1e-12
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_shared_weight_is_saved_as_one_and_resumed_by_other_stages_and_replicas(crew, tmp_path, zero):
+    """Two stages and two replicas, then four stages, and six steps without a break; ZeRO-1 where there are replicas."""
+
+    def trained(K, copies, folder, steps):
+        schedule = ge.one_f_one_b(K, 3)
+        return run(crew, K * copies, ties.resumed, schedule, tmp_path / folder, steps, copies, zero and copies > 1)
+
+    whole = trained(2, 2, "whole", 6)
+    trained(2, 2, "broken", 3)
+    resumed = trained(4, 1, "broken", 6)
+    assert resumed[0][0] == pytest.approx(whole[0][0][3:], abs=1e-10)
+    for told in (whole, resumed):
+        copies = [copy for _, copy in told if copy is not None]
+        assert len(copies) > 1
+        assert len(set(copies)) == 1
