@@ -81,9 +81,9 @@ check("ex09/early", early)
 # do it, none of them good enough:
 
 # %%
-one_f_one_b = str(ge.one_f_one_b(3, 6)).splitlines()  # a line for each device
-waits = [one_f_one_b[1], *one_f_one_b[1:]]
-front_recomputes = ["F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5", *one_f_one_b[1:]]
+rows = str(ge.one_f_one_b(3, 6)).splitlines()  # a line for each device
+waits = [rows[1], *rows[1:]]
+front_recomputes = ["F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5", *rows[1:]]
 
 
 def plan(rows, name):

@@ -56,7 +56,7 @@ def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster:
     for note in handed_in.notes:
         print(f"  {note}")
     graded = _grade_all(handed_in, out, wish, who)
-    print(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json, junit.xml.")
+    print(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json.")
     if graded.complete:
         return 0
     print("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")

@@ -1,8 +1,7 @@
 """An answer, cut out of a notebook without running it.
 
-The result is what a kernel would have had at the check cell for this one function: its definition, and the imports,
-definitions and assignments that it needs, down to the helpers of helpers, in their order. What a loop or a call did to
-a name is left out; a note says so, with the name. Line numbers stay those of the cells.
+The result is what a kernel would have had at the check cell for this one function: its definition, and the statements
+that bind or change what it needs, down to the helpers of helpers, in their order. Line numbers stay those of the cells.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import re
 import symtable
 import sys
 import types
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -26,7 +26,8 @@ from gpipe_edu.process.packing import Packed
 from .submitted_notebook import Cell
 
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_TAKEN: Final = (*_DEFINITIONS, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AugAssign)
+_IMPORTS: Final = (ast.Import, ast.ImportFrom)
+_DEFINING: Final = (*_DEFINITIONS, *_IMPORTS, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _FUTURE: Final = __future__.annotations.compiler_flag
 _TIMERS: Final = ("%%time", "%%timeit", "%%capture", "%%prun")
 """Magics that run the cell as it is."""
@@ -36,7 +37,7 @@ class Answer(NamedTuple):
     """One answer as found. state: "cut", "unwritten", "broken" (its cell is not valid Python) or "missing".
 
     parts: cell, first line and text of each statement that was taken. notes: what a person should know. sources: the
-    texts of the cells.
+    texts of the cells. defined: whether by a `def` or a `class`, and not by an assignment.
     """
 
     state: str
@@ -44,6 +45,7 @@ class Answer(NamedTuple):
     parts: tuple[tuple[str, int, str], ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
+    defined: bool = True
 
     @property
     def digest(self) -> str:
@@ -67,25 +69,36 @@ class _Made:
 
 
 def make(parts: Sequence[tuple[str, int, str]], function: str) -> Callable[..., Any]:
-    """Run the statements of an answer as a notebook would, and return its function. Only for a confined process."""
+    """Run the statements of an answer as a notebook would, and return its function. Only for a confined process.
+
+    As in a notebook, one that defines nothing may fail, such as a loop that saves files: the next one runs.
+    """
     module = types.ModuleType("__main__")
+    vars(module)["display"] = lambda *things, **how: None  # which every notebook has
     sys.modules["__main__"] = module
     flags = 0
     for name, line, text in parts:
         code = compile("\n" * (line - 1) + text, name, "exec", flags, dont_inherit=True)
         flags |= code.co_flags & _FUTURE
-        exec(code, vars(module))
+        try:
+            exec(code, vars(module))
+        except Exception:
+            if all(map(_only_defines, ast.parse(text).body)):
+                raise
     made: Callable[..., Any] = getattr(module, function)
     return made
 
 
 class _Statement(NamedTuple):
-    """binds: the names that it binds or whose objects it changes. uses: the names that it needs."""
+    """binds: the names that it binds or whose objects it changes. uses: the names that it needs.
+
+    defines: whether it only defines or assigns.
+    """
 
     cell: Cell
     node: ast.stmt
     text: str
-    taken: bool
+    defines: bool
     binds: frozenset[str]
     uses: frozenset[str]
 
@@ -108,7 +121,7 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
             broken.append((cell, where))
         statements += [(index, statement) for statement in found]
     name = exercise.function
-    defines = [(i, one) for i, one in statements if name in one.binds and one.taken]
+    defines = [(i, one) for i, one in statements if name in one.binds and one.defines]
     before = [(i, one) for i, one in defines if i <= check]
     in_broken = [where for cell, where in broken if cell.grade_id == f"{exercise.cell}-answer" or _defines(cell, name)]
     if not defines or (in_broken and all(_is_stub(one, name) for _, one in defines)):
@@ -125,8 +138,8 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
     end = max(check, last[0])
     if last[0] > check:
         notes.append(f"{name} stands behind its check cell, in {last[1].place}")
-    parts, more = _select_needed(name, [one for i, one in statements if i <= end])
-    return Answer("cut", name, parts, (*notes, *more), sources)
+    parts = _select_needed(name, [one for i, one in statements if i <= end])
+    return Answer("cut", name, parts, tuple(notes), sources, isinstance(last[1].node, _DEFINITIONS))
 
 
 def may_have(exercise: Exercise, cells: Sequence[Cell]) -> bool:
@@ -195,36 +208,37 @@ def _only_raises(body: list[ast.stmt]) -> bool:
 
 def _statements(cell: Cell, text: str) -> Iterator[_Statement]:
     tree = ast.parse(text)
-    lines = text.split("\n")
+    lines = text.encode().split(b"\n")
     for node in tree.body:
-        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        first = _first_line(node)
         own = _text(lines, node, first)
         yield _Statement(
             cell,
             node,
             own,
-            _takes(node),
+            _only_defines(node),
             frozenset(_bound_names(node)),
             frozenset(_used_names(node, symtable.symtable(own, "", "exec"))),
         )
 
 
-def _text(lines: list[str], node: ast.stmt, first: int) -> str:
-    """The lines of a statement; in a line with several statements, its own part only."""
-    part = lines[first - 1 : node.end_lineno]
-    part[-1] = part[-1].encode()[: node.end_col_offset].decode(errors="ignore")
-    if node.col_offset and first == node.lineno:  # behind a semicolon
-        part[0] = part[0].encode()[node.col_offset :].decode(errors="ignore")
-    return "\n".join(part)
+def _text(lines: list[bytes], node: ast.stmt, first: int) -> str:
+    """The lines of a statement; in a line with several statements, its own part only. lines: encoded, as ast counts."""
+    last = node.end_lineno or first
+    begin = node.col_offset if first == node.lineno else 0  # more than 0 behind a semicolon
+    if first == last:
+        return lines[first - 1][begin : node.end_col_offset].decode(errors="ignore")
+    part = [lines[first - 1][begin:], *lines[first : last - 1], lines[last - 1][: node.end_col_offset]]
+    return b"\n".join(part).decode(errors="ignore")
 
 
-def _takes(node: ast.stmt) -> bool:
-    """Whether a statement is taken: those that define, and an `if` or a `try` that contains nothing else."""
+def _only_defines(node: ast.stmt) -> bool:
+    """Whether a statement defines or assigns, and does nothing else; an `if` or a `try` may contain such ones."""
     if isinstance(node, ast.If | ast.Try):
         inside = [*node.body, *node.orelse, *getattr(node, "finalbody", ())]
         inside += [one for handler in getattr(node, "handlers", ()) for one in handler.body]
-        return all(_takes(one) or isinstance(one, ast.Pass) for one in inside)
-    return isinstance(node, _TAKEN)
+        return all(_only_defines(one) or isinstance(one, ast.Pass) for one in inside)
+    return isinstance(node, _DEFINING)
 
 
 def _bound_names(node: ast.AST) -> Iterator[str]:
@@ -232,20 +246,20 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, _DEFINITIONS):
         yield node.name
         return
-    if isinstance(node, ast.Import | ast.ImportFrom):
+    if isinstance(node, _IMPORTS):
         if getattr(node, "module", "") == "__future__":  # applies to all that follows
             yield "*"
         yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
         return
-    takes = isinstance(node, ast.stmt) and _takes(node)
+    defines = isinstance(node, ast.stmt) and _only_defines(node)
     for child in ast.walk(node):
         if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store | ast.Del):
             yield child.id
         if isinstance(child, ast.Attribute | ast.Subscript) and isinstance(child.ctx, ast.Store | ast.Del):
             yield _base(child)
-        if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and not takes:
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and not defines:
             yield _base(child.func)
-        if child is not node and isinstance(child, (*_DEFINITIONS, ast.Import, ast.ImportFrom)):
+        if child is not node and isinstance(child, (*_DEFINITIONS, *_IMPORTS)):
             yield from _bound_names(child)
 
 
@@ -266,27 +280,29 @@ def _used_names(node: ast.AST, table: symtable.SymbolTable) -> Iterator[str]:
             yield child.value  # an annotation in quotes
 
 
-def _select_needed(name: str, statements: list[_Statement]) -> tuple[tuple[tuple[str, int, str], ...], list[str]]:
-    """The statements that `name` needs, in their order, and notes on those that were not taken."""
-    wanted, size = {name}, 0
-    while size < len(wanted):
-        size = len(wanted)
-        for one in statements:
-            if one.taken and (one.binds & wanted or "*" in one.binds):
-                wanted |= one.uses
-    chosen = [one for one in statements if one.taken and (one.binds & wanted or "*" in one.binds)]
-    imports = (ast.Import, ast.ImportFrom)
-    modules = {n for one in chosen if isinstance(one.node, imports) for n in one.binds}
-    modules -= {n for one in chosen if not isinstance(one.node, imports) for n in one.binds}
-    notes = []
-    for one in statements:
-        made = sorted((one.binds & wanted) - modules - {""})
-        if not one.taken and made:
-            loop = isinstance(one.node, ast.For | ast.While | ast.AsyncFor)
-            what = "loop" if loop else "call" if isinstance(one.node, ast.Expr) else "statement"
-            notes.append(f"what a {what} made of {', '.join(made)} was not taken along ({one.place})")
-    parts = tuple(
-        (one.cell.name, min([one.node.lineno, *(d.lineno for d in getattr(one.node, "decorator_list", ()))]), one.text)
-        for one in chosen
-    )
-    return parts, notes
+def _select_needed(name: str, statements: list[_Statement]) -> tuple[tuple[str, int, str], ...]:
+    """The statements that `name` needs, in their order."""
+    imported = {n for one in statements if isinstance(one.node, _IMPORTS) for n in one.binds}
+    modules = imported - {
+        n for one in statements if one.defines and not isinstance(one.node, _IMPORTS) for n in one.binds
+    }
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for number, one in enumerate(statements):
+        # `np.random.seed(0)` changes a module's state, and is about what its own cell does next.
+        for bound in one.binds if one.defines else one.binds - modules:
+            by_name[bound].append(number)
+    chosen: set[int] = set()
+    wanted, waiting = {name, "*"}, [name, "*"]
+    while waiting:
+        for number in by_name[waiting.pop()]:
+            if number not in chosen:
+                chosen.add(number)
+                waiting += statements[number].uses - wanted
+                wanted |= statements[number].uses
+    needed = [one for number, one in enumerate(statements) if number in chosen]
+    return tuple((one.cell.name, _first_line(one.node), one.text) for one in needed)
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -41,11 +42,15 @@ class Wish(NamedTuple):
 
 
 class Class(NamedTuple):
-    """marks: by student, then by task. seeds: those that all answers were judged with."""
+    """marks: by student, then by task. seeds: those that all answers were judged with.
+
+    alike: by student, then by task, who else has handed in the very same text.
+    """
 
     marks: dict[str, dict[str, Mark]]
     seeds: tuple[int, ...]
     handed_in: HandedIn
+    alike: dict[str, dict[str, list[str]]]
 
     @property
     def complete(self) -> bool:
@@ -86,7 +91,7 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
         name: {key: _mark(found, outcomes, seeds, wish) for key, found in row.items()}
         for name, row in reading.answers.items()
     }
-    return Class(marks, seeds, handed_in)
+    return Class(marks, seeds, handed_in, _find_alike(reading.answers))
 
 
 def grade_one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
@@ -176,10 +181,17 @@ def _choose(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, s
     if not there:
         refused = [why for file, why in refusals if _may_be_of(exercise, file) or len(refusals) == 1]
         return Found(exercise, None, "; ".join(refused), ())
-    by_id = [book for book in there if key in book.by_id] or there
-    written = [book for book in by_id if book.answers[key].state != "unwritten"] or by_id
-    file, answer = written[0].file, written[0].answers[key]
-    several = f"of {len(there)} files with {exercise.function} in them, the newest counts: {file.path}"
+
+    def fits(book: _Book) -> tuple[bool, ...]:
+        """What decides before the time does, as another sheet may use the name for something else."""
+        answer = book.answers[key]
+        written = answer.state != "unwritten"
+        return key in book.by_id, written, answer.defined, _may_be_of(exercise, book.file)
+
+    best = max(there, key=fits)  # the newest of equals, as it comes first
+    file, answer = best.file, best.answers[key]
+    newest = "newest" if best is there[0] else "one that fits best"
+    several = f"of {len(there)} files with {exercise.function} in them, the {newest} counts: {file.path}"
     notes = [several] if there[1:] else []
     notes += [why for file, why in refusals if _may_be_of(exercise, file)]
     return Found(exercise, answer, "", (*notes, *answer.notes))
@@ -270,6 +282,20 @@ def _outcomes(
                 if report is not None:
                     outcomes[question] = Outcome(report)
     return outcomes
+
+
+def _find_alike(answers: dict[str, dict[str, Found]]) -> dict[str, dict[str, list[str]]]:
+    whose: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for student, row in answers.items():
+        for key, found in row.items():
+            if found.answer is not None and found.answer.state == "cut":
+                whose[key, tuple(text for _, _, text in found.answer.parts)].append(student)
+    alike: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    for (key, _), students in whose.items():
+        for student in students:
+            if others := [other for other in students if other != student]:
+                alike[student][key] = others
+    return alike
 
 
 def _rest(count: int, seconds: float) -> str:

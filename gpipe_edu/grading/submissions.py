@@ -20,7 +20,9 @@ from gpipe_edu.exercises import all_exercises
 
 from .submitted_notebook import LARGEST, Refused, bytes_of, refusing
 
-_SUFFIXES: Final = (".ipynb", ".py")
+_BOOK: Final = re.compile(r"(?P<stem>.+)\.(ipynb(\.txt|\.json)?|py)", re.IGNORECASE | re.DOTALL)
+"""A notebook's name, also as browsers and mail programs change it."""
+
 _MOST_FILES: Final = 200_000
 """Far more than a class has, because one student may hand in thousands. They are listed, not read."""
 
@@ -41,6 +43,8 @@ _MOST_OF_ONE: Final = 100
 
 _LONGEST_NAME: Final = 200
 """Bytes of a name that we give a file. File systems take 255, with a number and an ending."""
+
+_HIDDEN: Final = (".", "~$")
 
 _MOODLE: Final = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_?")
 _CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)", re.DOTALL)
@@ -63,7 +67,7 @@ class File(NamedTuple):
     @property
     def version(self) -> int:
         """The number that a browser has added, as in "clock (2).ipynb"."""
-        found = re.search(r"\((\d{1,9})\)$|-(\d{1,9})$", self.path.stem)
+        found = re.search(r"\((\d{1,9})\)$|-(\d{1,9})$", _stem(self.path))
         return int(found[1] or found[2]) if found else 0
 
 
@@ -90,10 +94,11 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
         layout, named = _by_looking(place, files)
     students: dict[str, list[File]] = defaultdict(list)
     for name, file in named:
-        if name == "solutions" or "solutions" in file.path.parts[:-1]:
+        passed_over = name == "solutions" or "solutions" in file.path.parts[:-1]
+        if passed_over:
             notes.append(f"{file.path}: solutions are nobody's hand-in, and were passed over")
-        elif name:
-            students[name] += [file] if _may_answer(file) else []
+        if name and name != "solutions":
+            students[name] += [file] if _may_answer(file) and not passed_over else []
     for name, theirs in students.items():
         if not theirs:
             notes.append(f"{name}: there is no notebook among the files")
@@ -119,7 +124,7 @@ def books_in(place: Path, notes: list[str]) -> Iterator[File]:
 
 
 def _is_book(file: File) -> bool:
-    return file.path.suffix in _SUFFIXES
+    return _BOOK.fullmatch(file.path.name) is not None
 
 
 def _may_answer(file: File) -> bool:
@@ -129,7 +134,7 @@ def _may_answer(file: File) -> bool:
 
 def _files(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
     """All files but those that editors and systems hide."""
-    return (file for file in _walk(place, notes, out) if not file.path.name.startswith((".", "~$")))
+    return (file for file in _walk(place, notes, out) if not file.path.name.startswith(_HIDDEN))
 
 
 def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
@@ -152,6 +157,8 @@ def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
             yield _make_unreadable(_short(folder, place), why, notes)
             continue
         folders = []
+        if folder != place and all(entry.name.startswith(_HIDDEN) for entry in found):
+            yield _empty(_short(folder, place))
         for entry in found:
             path = folder / entry.name
             if not _is_folder(entry):
@@ -165,7 +172,7 @@ def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
                 notes.append(f"{_short(path, place)}: a link to a folder is not followed")
             else:
                 folders.append(path)
-                if path.suffix in _SUFFIXES:
+                if _BOOK.fullmatch(entry.name):
                     yield _make_unreadable(_short(path, place), f"{entry.name} is a folder", notes)
         waiting += reversed(folders)
 
@@ -204,6 +211,11 @@ def _make_unreadable(path: PurePosixPath, why: str, notes: list[str]) -> File:
     return File(path, (0.0,), read, shut=True)
 
 
+def _empty(folder: PurePosixPath) -> File:
+    """In the place of the files that it lacks, so that a student whose folder is empty is not forgotten."""
+    return File(folder / "nothing", (0.0,), lambda: b"")
+
+
 def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
     """The file itself, or the files in it if it is an archive."""
     try:
@@ -236,19 +248,23 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
         if not name.name:
             raise ValueError(_too_many("the archive"))
         notes.append(f"{name}: of {len(members)} files in it, the first {most} are looked at")
+    if name.name and not members:
+        yield _empty(inside)
     for member in members[:most]:
         if not member.filename:
             notes.append(f"{name.name or 'the archive'}: a file without a name is passed over")
             continue
         path = PurePosixPath(member.filename.replace("\\", "/"))
-        if member.is_dir() or any(part.startswith((".", "__MACOSX")) and part != ".." for part in path.parts):
+        if any(part.startswith((".", "__MACOSX")) and part != ".." for part in path.parts):
             continue
         if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", str(path)):
             why = f"{member.filename}: a path that leads out of the archive"
-            if name.name and path.suffix in _SUFFIXES:
+            if name.name and _BOOK.fullmatch(path.name):
                 yield _make_unreadable(inside / path.name, why, notes)
             else:
                 notes.append(why)
+        elif member.is_dir():
+            yield _empty(inside / path)
         elif path.suffix.lower() == ".zip":
             room -= 1
             if room == -1:
@@ -292,7 +308,7 @@ def _by_expression(files: list[File], expression: str, notes: list[str]) -> Iter
         found = pattern.search(str(file.path))
         if found:
             yield found[1], file
-        elif file.path.suffix == ".ipynb":
+        elif _is_book(file):
             notes.append(f"{file.path}: --student finds no name in it")
 
 
@@ -367,12 +383,17 @@ def _common(books: list[File]) -> int:
 
 def _rest(path: PurePosixPath) -> str:
     """What is left of a file's name without the exercise's."""
-    stem = _AGAIN.sub("", path.stem)
+    stem = _AGAIN.sub("", _stem(path))
     for notebook in {one.notebook for one in all_exercises().values()}:
         for name in (notebook, notebook.removeprefix("exercise_")):
             if name in stem:
                 return stem.replace(name, "").strip(" _-.")
     return stem
+
+
+def _stem(path: PurePosixPath) -> str:
+    found = _BOOK.fullmatch(path.name)
+    return found["stem"] if found else path.stem
 
 
 def _only(place: Path) -> str:

@@ -58,7 +58,7 @@ def read(data: bytes, what: str = "this file") -> list[Cell]:
     if len(data) > LARGEST:
         raise Refused(f"{what} has {len(data) / 1e6:.0f} MB, and no more than {LARGEST / 1e6:.0f} are read")
     text = _text(data, what)
-    if what.endswith(".py"):
+    if what.lower().endswith(".py"):
         return _enough([cell("code", text, what)], what)
     try:
         found = json.loads(text)

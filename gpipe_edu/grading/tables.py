@@ -1,4 +1,4 @@
-"""The marks as files that other programs read: CSV, JSON and JUnit's XML."""
+"""The marks as files that other programs read: CSV and JSON."""
 
 from __future__ import annotations
 
@@ -7,25 +7,33 @@ import io
 import json
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-from xml.sax.saxutils import quoteattr
+from typing import Any, Final, NamedTuple
 
 from gpipe_edu.exercises import all_exercises
-from gpipe_edu.writing import escape, write_whole
+from gpipe_edu.writing import write_whole
 
 from .grade import Class
 from .marks import Mark, points
 
+_LOOK: Final = "look at it"
+"""The column of what may bear on a mark, for a person to decide."""
+
+_MOST_NAMES: Final = 5
+
 
 class Roster(NamedTuple):
-    """A list of participants: its columns, its rows, and the student of each row that has handed in."""
+    """A list of participants: its columns, its rows, and the student of each row that has handed in.
+
+    unclear: the rows that may be a student's or another's, with the students that they may be.
+    """
 
     columns: list[str]
     rows: list[dict[str, str]]
     whose: dict[int, str]
+    unclear: dict[int, list[str]]
 
 
 def roster(path: Path, students: Sequence[str]) -> Roster:
@@ -37,23 +45,37 @@ def roster(path: Path, students: Sequence[str]) -> Roster:
     reader = csv.DictReader(io.StringIO(text, newline=""), dialect=_dialect(text))
     rows = [{name: value or "" for name, value in row.items() if name is not None} for row in reader]
     columns = [name for name in reader.fieldnames or [] if name]
-    wanted = {_plain(name): name for name in students}
-    best: dict[int, str] = {}
+    best: tuple[dict[int, str], dict[int, list[str]]] = ({}, {})
     ways: list[tuple[str, ...]] = [(name,) for name in columns]
     ways += [(one, other) for one in columns for other in columns if one != other]
     for way in ways:
-        found: dict[int, str] = {}
-        for index, row in enumerate(rows):
-            name = wanted.get(_plain(" ".join(row.get(column, "") for column in way)))
-            if name is not None:
-                found[index] = name
-        if len(set(found.values())) > len(set(best.values())):
+        found = _match([" ".join(row.get(column, "") for column in way) for row in rows], students)
+        if len(set(found[0].values())) > len(set(best[0].values())):
             best = found
-    if not best:
+    if not best[0]:
         raise ValueError(
             f"no student of {path} is among the hand-ins, by whichever column; these are {', '.join(students[:3])}"
         )
-    return Roster(columns, rows, best)
+    return Roster(columns, rows, *best)
+
+
+def _match(names: Sequence[str], students: Sequence[str]) -> tuple[dict[int, str], dict[int, list[str]]]:
+    """The student of each of these names, by its place; and those who may be, where it is not clear who is.
+
+    A name that is written alike decides; else accents, case and blanks count for nothing, if only one is left of both.
+    """
+    alike = set(names).intersection(students)
+    left_names, left_students = _by_plain(set(names) - alike), _by_plain(set(students) - alike)
+    whose, unclear = {}, {}
+    for place, name in enumerate(names):
+        plain = _plain(name)
+        if name in alike:
+            whose[place] = name
+        elif len(left_names[plain]) == len(left_students[plain]) == 1:
+            whose[place] = next(iter(left_students[plain]))
+        elif left_students[plain]:
+            unclear[place] = sorted(left_students[plain])
+    return whose, unclear
 
 
 def write(out: Path, graded: Class, who: Roster | None) -> None:
@@ -62,7 +84,6 @@ def write(out: Path, graded: Class, who: Roster | None) -> None:
     write_whole(out / "marks.csv", _marks(graded, keys, who))
     write_whole(out / "answers.csv", _answers(graded))
     write_whole(out / "marks.json", json.dumps(as_data(graded), indent=1, ensure_ascii=False) + "\n")
-    write_whole(out / "junit.xml", _junit(graded))
 
 
 def as_data(graded: Class) -> dict[str, Any]:
@@ -111,35 +132,43 @@ def _keys(graded: Class) -> list[str]:
 
 def _marks(graded: Class, keys: list[str], who: Roster | None) -> str:
     largest = sum(points(key) for key in keys)
-    new = [*keys, "total", "of", "remark"]
+    new = [*keys, "total", "of", "remark", _LOOK]
     if who is None:
-        rows = [{"student": student, **_row(row, keys, largest)} for student, row in graded.marks.items()]
+        rows = [{"student": student, **_row(graded, student, keys, largest)} for student in graded.marks]
         return _csv(["student", *new], rows)
     names = {name: name if name not in who.columns else f"gpipe_edu {name}" for name in new}
     times = Counter(who.whose.values())
     rows = []
     for index, row in enumerate(who.rows):
         student = who.whose.get(index, "")
-        marks = graded.marks.get(student)
-        filled = (
-            _row(marks, keys, largest) if marks is not None else {"of": str(largest), "remark": "nothing handed in"}
-        )
+        filled = {"of": str(largest), "remark": "nothing handed in"}
+        if student in graded.marks:
+            filled = _row(graded, student, keys, largest)
+        elif index in who.unclear:
+            may_be = " or ".join(who.unclear[index])
+            filled["remark"] = (
+                f"no marks here, as {may_be} may be this student or another whose name differs only in accents or case"
+            )
         if times[student] > 1:
             filled["remark"] = "; ".join(filter(None, [filled["remark"], "this name stands here more than once"]))
         rows.append({**row, **{names[name]: value for name, value in filled.items()}})
     for student in sorted(set(graded.marks) - set(who.whose.values())):
-        filled = {**_row(graded.marks[student], keys, largest), "remark": f"not in the roster: {student}"}
+        filled = {**_row(graded, student, keys, largest), "remark": f"not in the roster: {student}"}
         rows.append({names[name]: value for name, value in filled.items()})
     return _csv([*who.columns, *names.values()], rows)
 
 
-def _row(row: Mapping[str, Mark], keys: list[str], largest: int) -> dict[str, str]:
+def _row(graded: Class, student: str, keys: list[str], largest: int) -> dict[str, str]:
+    row, alike = graded.marks[student], graded.alike.get(student, {})
     open_ones = [key for key in keys if row[key].points is None]
+    look = [f"{key}: {note}" for key in keys for note in row[key].notes]
+    look += [f"{key}: the same text as {', '.join(alike[key][:_MOST_NAMES])}" for key in keys if key in alike]
     return {
         **{key: number(row[key].points) for key in keys},
         "total": number(total(row)),
         "of": str(largest),
         "remark": f"not judged: {', '.join(open_ones)}" if open_ones else "",
+        _LOOK: "; ".join(look),
     }
 
 
@@ -169,24 +198,11 @@ def _csv(columns: list[str], rows: list[dict[str, str]]) -> str:
     return text.getvalue()
 
 
-def _junit(graded: Class) -> str:
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>"]
-    for student, row in graded.marks.items():
-        failed = sum(one.state not in ("passed", "not judged") for one in row.values())
-        skipped = sum(one.points is None for one in row.values())
-        lines.append(
-            f'<testsuite name={_attribute(student)} tests="{len(row)}" failures="{failed}" skipped="{skipped}">'
-        )
-        for key, one in row.items():
-            inside = "" if one.state == "passed" else f"<failure message={_attribute(f'{one.state}: {one.why}')}/>"
-            inside = f"<skipped message={_attribute(one.why)}/>" if one.points is None else inside
-            lines.append(f"<testcase classname={_attribute(student)} name={_attribute(key)}>{inside}</testcase>")
-        lines.append("</testsuite>")
-    return "\n".join([*lines, "</testsuites>", ""])
-
-
-def _attribute(text: str) -> str:
-    return quoteattr("".join(c for c in escape(text) if c in "\t\n" or (c >= " " and c not in "\ufffe\uffff")))
+def _by_plain(names: set[str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        found[_plain(name)].add(name)
+    return found
 
 
 def _dialect(text: str) -> type[csv.Dialect] | csv.Dialect:

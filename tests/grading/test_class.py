@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.timeout(7200),
 ]
 
-REPORT = ("marks.csv", "answers.csv", "marks.json", "junit.xml", "class.html")
+REPORT = ("marks.csv", "answers.csv", "marks.json", "class.html")
 
 
 class Size(NamedTuple):

@@ -1,6 +1,7 @@
 """An answer is cut out as a kernel would have had it, and nothing is run for that."""
 
 import json
+import time
 
 import pytest
 
@@ -65,17 +66,39 @@ def test_it_is_as_a_kernel_had_it_at_the_check():
     assert function(1, 1) == 2
 
 
-def test_what_a_loop_or_a_call_made_is_told_by_name():
+def test_what_a_loop_a_call_or_a_with_has_made_comes_along():
     answer, function = made(
-        "import random\ntable = []\nfor i in range(3):\n    table.append(i)",
-        "seen = []\nseen.append(2)\nrandom.seed(1)",
-        "def clock(K, M):\n    i = 1\n    return table + seen + [random]",
+        "import random\nimport numpy as np\ntable = []\nfor i in range(3):\n    table.append(i)",
+        "seen = set()\nseen.add(2)\nrandom.seed(1)\nwith np.errstate(all='ignore'):\n    root = float(np.sqrt(-1))",
+        "drawn = []\nfor i in range(3):\n    drawn.append(i)\n    display(i)",
+        "cut = [0]\nfor i in range(3):\n    cut.append(1 / i)",
+        "def clock(K, M):\n    i = 1\n    return table, seen, root != root, drawn, cut, random.random",
     )
-    assert function(1, 1)[:-1] == []
-    assert answer.notes == (
-        "what a loop made of table was not taken along (code cell 1, line 3)",
-        "what a call made of seen was not taken along (code cell 2, line 2)",
-    )
+    assert function(1, 1)[:-1] == ([0, 1, 2], {2}, True, [0, 1, 2], [0])
+    assert "random.seed(1)" not in [text for _, _, text in answer.parts]
+    assert answer.notes == ()
+
+
+def test_a_definition_that_fails_is_told():
+    answer = cut(CLOCK_TASK, cells("@lost\ndef helper():\n    pass", "def clock(K, M):\n    return helper()"))
+    with pytest.raises(NameError, match="lost"):
+        make(answer.parts, "clock")
+
+
+@pytest.mark.parametrize("kind", ["chain", "semicolons", "newlines"])
+def test_long_hand_ins_are_cut_in_little_time(kind):
+    """Each took half a minute once, and four times that at twice the size."""
+    n = 12_000
+    text = {
+        "chain": "\n".join(f"a{i} = a{i + 1}" for i in range(n)),
+        "semicolons": ";".join(f"a{i} = a{i + 1}" for i in range(n)),
+        "newlines": "\n" * 40_000 + "a0 = 1",
+    }[kind]
+    began = time.monotonic()
+    answer = cut(CLOCK_TASK, cells(text, "def clock(K, M):\n    return a0"))
+    assert answer.parts[-1][2] == "def clock(K, M):\n    return a0"
+    assert len(answer.parts) == {"chain": n, "semicolons": n, "newlines": 1}[kind] + 1
+    assert time.monotonic() - began < 10
 
 
 def test_line_numbers_stay_those_of_the_cell():

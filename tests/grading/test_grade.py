@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -167,11 +166,10 @@ def test_files_for_other_programs_agree(graded):
     out, _ = graded
     rows = {row["student"]: row for row in table(out / "marks.csv")}
     data = json.loads((out / "marks.json").read_text(encoding="utf-8"))["students"]
-    suites = ElementTree.parse(out / "junit.xml").getroot().findall("testsuite")
-    assert len(rows) == len(data) == len(suites) == len(list((out / "feedback").glob("*.html")))
+    assert len(rows) == len(data) == len(list((out / "feedback").glob("*.html")))
     assert (rows["right"]["total"], rows["right"]["of"]) == ("8", "8")
     assert data["right"]["ex02/clock"]["points"] == 2
-    assert sum(int(suite.get("failures")) for suite in suites) > len(HOSTILE)
+    assert sum(one["state"] != "passed" for row in data.values() for one in row.values()) > len(HOSTILE)
 
 
 def test_pages_stay_on_their_machine_and_tell_nobody_of_another(graded):
@@ -207,7 +205,7 @@ def test_a_roster_comes_back_with_its_columns(graded, classroom, tmp_path):
     shutil.copytree(graded[0], out)
     roster = tmp_path / "roster.csv"
     roster.write_text(
-        "Identifier;First name;Grade;Last name\n007;Right;;\n8;Nobody;-1;Here\n9;SEVEN;;\n10;Loop;;\n11;loop;;\n",
+        "Identifier;First name;Grade;Last name\n007;Right;;\n8;Nobody;-1;Here\n9;SEVEN;;\n10;loop;;\n11;loop;;\n",
         encoding="utf-8-sig",
     )
     run(classroom, "--out", out, "--tasks", "01,02", "--roster", roster, python=preloaded.python())

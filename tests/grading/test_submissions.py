@@ -12,6 +12,7 @@ from gpipe_edu.grading.submissions import books_in, file_name, find, newest_firs
 from gpipe_edu.grading.submitted_notebook import LARGEST, Refused
 
 BOOK = "exercise_02_clock.ipynb"
+EMPTY = ("bob", "carl", "dan", "eve", "fay")
 
 
 def refusal(file):
@@ -149,11 +150,29 @@ def test_names_of_any_bytes_can_be_written_down(tmp_path):
 
 
 def test_who_has_handed_in_no_notebook_is_there_and_told(tmp_path):
-    found = find(lay(tmp_path, f"ada/{BOOK}", "bob/answer.pdf", "people.csv", "carl/.DS_Store"))
-    assert {name: len(files) for name, files in found.students.items()} == {"ada": 1, "bob": 0}
-    assert found.notes == ["bob: there is no notebook among the files"]
+    place = lay(
+        tmp_path / "in", f"ada/{BOOK}", "bob/answer.pdf", "people.csv", "carl/.DS_Store", f"dan/solutions/{BOOK}"
+    )
+    (place / "eve" / "work").mkdir(parents=True)
+    zipfile.ZipFile(place / "fay.zip", "w").close()
+    found = find(place)
+    assert {name: len(files) for name, files in found.students.items()} == {"ada": 1} | dict.fromkeys(EMPTY, 0)
+    assert sorted(note for note in found.notes if "solutions" not in note) == [
+        f"{name}: there is no notebook among the files" for name in EMPTY
+    ]
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for path in sorted(place.rglob("*")):
+            archive.write(path, path.relative_to(place))
+    assert find(tmp_path / "all.zip").students.keys() == found.students.keys()
     with pytest.raises(ValueError, match="there is no notebook"):
         find(lay(tmp_path / "x", "ada/answer.pdf"))
+
+
+@pytest.mark.parametrize("ending", [".IPYNB", ".ipynb.txt", ".ipynb.json", " (1).ipynb.txt", ".PY"])
+def test_a_notebook_is_known_as_browsers_and_mail_programs_name_it(tmp_path, ending):
+    found = find(lay(tmp_path, f"exercise_02_clock_ada{ending}", "bob_exercise_02_clock.ipynb"))
+    assert {name: len(files) for name, files in found.students.items()} == {"ada": 1, "bob": 1}
+    assert found.students["ada"][0].version == ("(1)" in ending)
 
 
 def test_the_folder_of_marks_is_nobody_s(tmp_path):

@@ -1,0 +1,74 @@
+"""A roster's rows get the marks of their own students, and of no others."""
+
+import pytest
+
+from gpipe_edu.exercises import find_exercise
+from gpipe_edu.grading.cut import Answer
+from gpipe_edu.grading.grade import Class, Found, _find_alike
+from gpipe_edu.grading.marks import Mark
+from gpipe_edu.grading.submissions import HandedIn
+from gpipe_edu.grading.tables import roster, write
+from tests.grading.classroom import table
+
+KEY = "ex02/clock"
+
+
+def graded(points, notes=(), alike=None):
+    """A class in which each of these students has so many points."""
+    marks = {name: {KEY: Mark(KEY, "passed", float(number), "", "", None, notes)} for name, number in points.items()}
+    return Class(marks, (0,), HandedIn("", {name: [] for name in points}, []), alike or {})
+
+
+def written(tmp_path, names, points):
+    """The rows of marks.csv, of a roster with these names in one column."""
+    path = tmp_path / "roster.csv"
+    path.write_text("name\n" + "".join(f"{name}\n" for name in names), encoding="utf-8")
+    class_ = graded(points)
+    write(tmp_path, class_, roster(path, list(points)))
+    return [(row["name"], row["total"], row["remark"]) for row in table(tmp_path / "marks.csv")]
+
+
+UNCLEAR = "no marks here, as {} may be this student or another whose name differs only in accents or case"
+
+
+@pytest.mark.parametrize(
+    ("names", "points", "rows"),
+    [
+        (["José Diaz", "Jose Diaz"], {"José Diaz": 1, "Jose Diaz": 2}, [("1", ""), ("2", "")]),
+        (["Jose Diaz", "José Diaz"], {"José Diaz": 1, "Jose Diaz": 2}, [("2", ""), ("1", "")]),
+        (["José Diaz", "Jose Diaz"], {"José Diaz": 1, "josediaz": 2}, [("1", ""), ("2", "")]),  # one is left of both
+        (["José Diaz", "Ada L"], {"josediaz": 1, "ADA.L": 2}, [("1", ""), ("2", "")]),
+        (["José Diaz", "Ada L"], {"Ada L": 2}, [("", "nothing handed in"), ("2", "")]),
+        (
+            ["José Diaz", "Jose Diaz", "Ada L"],
+            {"josediaz": 1, "Ada L": 2},
+            [("", UNCLEAR.format("josediaz")), ("", UNCLEAR.format("josediaz")), ("2", "")],
+        ),
+        (
+            ["José Diaz", "Ada L"],
+            {"josediaz": 1, "Jose Diaz": 2, "Ada L": 0},
+            [("", UNCLEAR.format("Jose Diaz or josediaz")), ("0", "")],
+        ),
+    ],
+)
+def test_nobody_gets_another_s_marks(tmp_path, names, points, rows):
+    found = written(tmp_path, names, points)
+    assert found[: len(names)] == [(name, *row) for name, row in zip(names, rows, strict=True)]
+    placed = {total for total, _ in rows} - {""}
+    left = {name for name, number in points.items() if str(number) not in placed}
+    assert {remark for _, _, remark in found[len(names) :]} == {f"not in the roster: {name}" for name in left}
+
+
+def test_what_may_bear_on_a_mark_stands_in_a_column_for_a_person(tmp_path):
+    def answer(text):
+        return {KEY: Found(find_exercise(KEY), Answer("cut", "clock", (("code cell 1", 1, text),)), "", ())}
+
+    alike = _find_alike({"ada": answer("def a"), "bob": answer("def b"), "carl": answer("def a")})
+    write(tmp_path, graded({"ada": 2, "bob": 2, "carl": 2}, ("of 2 files, the newest counts",), alike), None)
+    rows = {row["student"]: row["look at it"] for row in table(tmp_path / "marks.csv")}
+    note = f"{KEY}: of 2 files, the newest counts"
+    assert rows == {
+        "ada": f"{note}; {KEY}: the same text as carl",
+        "bob": note,
+        "carl": f"{note}; {KEY}: the same text as ada",
+    }
