@@ -14,7 +14,8 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
+from torch.nn.parameter import is_lazy
 
 from gpipe_edu.pytorch.cut import cut
 from gpipe_edu.pytorch.guards import can_be_cut, grad_is_enabled, is_a_loss, is_a_target, one_parameter_for_one_memory
@@ -103,6 +104,8 @@ class Pipeline:
         if isinstance(net, (list, tuple)):
             builders, net = net, outline(net)
         stages = cut(net, schedule.stages, balance)
+        if any(map(is_lazy, net.parameters())):
+            raise ValueError("net has a lazy layer, whose weights are not there yet: call net(example) before")
         one_parameter_for_one_memory(stages, schedule.device_of_stage)
         ways = skip_ways(stages)
         self.balance = tuple(map(len, stages))
@@ -119,7 +122,7 @@ class Pipeline:
         """Those of the mini-batch that came last."""
         self._known = Newest[Boundary, list[Boundary]](_SHAPES)
         self._known.keep(first, self._boundaries)
-        self._norms = any(isinstance(part, _BatchNorm) for part in net.modules())
+        self._norms = any(map(_has_statistics, net.modules()))
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
         arguments = {
@@ -364,14 +367,16 @@ class Pipeline:
         if samples != targets:
             raise ValueError(f"x has {samples} samples and y {targets}; both must have the same number, at least 1")
         is_a_target(y)
+        if any(part.requires_grad for part in parts_of(x)):
+            raise ValueError("x requires a gradient, and a pipeline of processes gives none to its input: x.detach()")
         if of is not None and whole("of", of, 1) and self._reduction == "sum":
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
         M = self._micro_batches(samples)
         if self._norms and samples % M:
             raise ValueError(
                 f"{samples} samples make {M} micro-batches of {samples // M} or {samples // M + 1}. PyTorch's engine "
-                "needs equal ones, and padding would go into BatchNorm's statistics: take a mini-batch that M divides, "
-                "drop_last=True in a loader for instance"
+                "needs equal ones, and padding would go into the statistics of BatchNorm or InstanceNorm: take a "
+                "mini-batch that M divides, drop_last=True in a loader for instance"
             )
 
     def _check_samples(self, x: Held) -> None:
@@ -463,3 +468,8 @@ def _pad(values: Tensor, sizes: Sizes) -> Tensor:
         rows += [*range(start, start + size), *[start + size - 1] * (widest - size)]
         start += size
     return values[rows]
+
+
+def _has_statistics(layer: nn.Module) -> bool:
+    """Whether samples that do not count would leave a trace in it."""
+    return isinstance(layer, _BatchNorm) or (isinstance(layer, _NormBase) and layer.track_running_stats)
