@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gpipe_edu.pytorch.cut import cut
-from gpipe_edu.pytorch.guards import grad_is_enabled, is_a_loss, is_a_target
+from gpipe_edu.pytorch.guards import grad_is_enabled, is_a_loss, is_a_target, not_sharded
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import Head
@@ -179,6 +179,7 @@ class Pipeline:
         BatchNorm; RuntimeError under no_grad or autocast.
         """
         grad_is_enabled("predict(x)")
+        not_sharded(self._mine.modules())
         self._sends_what_is_expected()
         self._check_fit(x, y, of)
         sizes = self._cut(x)

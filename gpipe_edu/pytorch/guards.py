@@ -60,6 +60,21 @@ def gpus_are_there(asked: Iterable[torch.device], count: int) -> None:
             )
 
 
+def not_sharded(modules: Iterable[nn.Module]) -> None:
+    """Raises ValueError for modules that PyTorch's FSDP, old or new, has taken over.
+
+    It brings a module's whole weights together around each of its forwards and backwards, and sends gradients on behind
+    each; a pipe has M of both in a step, and weights of the step's own in their place.
+    """
+    # A name that both set, so that a course on pipelines need not import them.
+    if any("_is_fsdp_managed_module" in vars(module) for module in modules):
+        raise ValueError(
+            "FSDP (fully_shard, FullyShardedDataParallel) has sharded weights of a pipe, which needs them whole; take "
+            "FSDP without a pipe, or replicas of one: DistributedDataParallel(pipe), or over processes "
+            "Pipeline(replicas=...)"
+        )
+
+
 def plain_sequential(net: object) -> nn.Sequential:
     """`net`, if running its layers one after another is all that it does. Raises TypeError or ValueError otherwise."""
     if not isinstance(net, nn.Sequential):
