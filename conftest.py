@@ -25,6 +25,7 @@ SLOW = (
     "tests/cluster/test_faults.py",
     "tests/cluster/test_gate.py",
     "tests/cluster/test_pipeline.py",
+    "tests/cluster/test_refused.py",
     "tests/cluster/test_saving.py",
     "tests/cluster/test_train.py",
     "tests/cluster/test_two_hosts.py",

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gpipe_edu.pytorch.guards import depends_on_something
 from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.schedule import Schedule
 
@@ -43,6 +44,7 @@ class Engine(Runtime):  # type: ignore[misc]
         self.step(*(() if x is None else (x,)), return_outputs=False)
         if not self._losses:
             return None
+        depends_on_something(loss if loss.requires_grad else None for loss in self._losses.values())
         return torch.stack([loss.detach() for loss in self._losses.values()]).sum()
 
     def _maybe_compute_loss(

@@ -8,17 +8,27 @@ from dataclasses import replace
 from functools import cached_property
 from math import inf
 from typing import Any
+from weakref import ref
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
 
 from gpipe_edu.pytorch.cut import cut
-from gpipe_edu.pytorch.guards import grad_is_enabled, is_a_loss, is_a_target, not_sharded
+from gpipe_edu.pytorch.guards import (
+    as_built,
+    grad_is_enabled,
+    is_a_loss,
+    is_a_target,
+    not_sharded,
+    weights_are_there,
+)
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import Head
+from gpipe_edu.pytorch.uncompiled import outside_of_graphs
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
@@ -81,6 +91,9 @@ class Pipeline:
         is_a_loss(loss_fn, reduction, "Pipeline()")
         self._loss_fn, self._reduction = loss_fn, reduction
         stages = cut(net, schedule.stages, balance)
+        weights_are_there(net)
+        # Weak, since only this rank's layers are to be kept.
+        self._net, self._built_of = ref(net), [ref(layer) for layers in stages for layer in layers]
         for skip in skip_ways(stages):
             raise ValueError(
                 f'the skip "{skip.name}" goes from stage {skip.source} to stage {skip.target}, and between ranks goes '
@@ -90,7 +103,10 @@ class Pipeline:
         self.device = torch.device(device)
         pieces = [nn.Sequential(*layers) for layers in stages]
         self._boundaries = boundaries(pieces, example)
-        self._norms = any(isinstance(part, _BatchNorm) for part in net.modules())
+        self._norms = any(
+            isinstance(part, _BatchNorm) or (isinstance(part, _InstanceNorm) and part.track_running_stats)
+            for part in net.modules()
+        )
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
         arguments = {
@@ -163,6 +179,7 @@ class Pipeline:
         if self._built is not None:
             self._built = self._built._replace(tensors={})
 
+    @outside_of_graphs
     def step(self, x: Tensor, y: Tensor, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
@@ -179,7 +196,7 @@ class Pipeline:
         BatchNorm; RuntimeError under no_grad or autocast.
         """
         grad_is_enabled("predict(x)")
-        not_sharded(self._mine.modules())
+        self._runs_what_was_built()
         self._sends_what_is_expected()
         self._check_fit(x, y, of)
         sizes = self._cut(x)
@@ -194,11 +211,13 @@ class Pipeline:
             self._ran = self._clock.op_times()
         return loss
 
+    @outside_of_graphs
     def predict(self, x: Tensor) -> Tensor | None:
         """The network's outputs for x, shape (N, ...), where the last stage is; None elsewhere. No gradients.
 
         Raises RuntimeError under autocast.
         """
+        self._runs_what_was_built()
         self._sends_what_is_expected()
         value: Tensor | None = None
         with torch.no_grad():
@@ -281,6 +300,11 @@ class Pipeline:
         """The clock's offset, measured once: all ranks ask for it at the same time."""
         return offset(self.group)
 
+    def _runs_what_was_built(self) -> None:
+        not_sharded(self._mine.modules())
+        if (net := self._net()) is not None:
+            as_built(net, self._built_of)
+
     def _sends_what_is_expected(self) -> None:
         if torch.is_autocast_enabled(self.device.type):
             raise RuntimeError(
@@ -308,8 +332,8 @@ class Pipeline:
         if self._norms and len(set(sizes)) > 1:
             raise ValueError(
                 f"{len(x)} samples make {M} micro-batches of {min(sizes)} or {max(sizes)}. PyTorch's engine "
-                "needs equal ones, and padding would go into BatchNorm's statistics: take a mini-batch that M divides, "
-                "drop_last=True in a loader for instance"
+                "needs equal ones, and padding would go into a normalization's running statistics: take a mini-batch "
+                "that M divides, drop_last=True in a loader for instance"
             )
         return sizes
 

@@ -114,6 +114,27 @@ def same_layers(net: nn.Sequential, pipe: nn.Module) -> None:
         )
 
 
+def as_built(net: nn.Sequential, layers: Iterable[Callable[[], object]]) -> None:
+    """Raises ValueError if the net no longer has `layers`, weak references to those that processes have taken."""
+    now = [layer for layer in plain_sequential(net)._modules.values() if layer is not None]
+    before = [layer() for layer in layers]
+    if len(now) != len(before) or any(one is not other for one, other in zip(now, before, strict=True)):
+        raise ValueError(
+            "layers of the net were exchanged, deleted or inserted since each process has taken its own; make another "
+            "Pipeline of it, or change the weights of a layer in place"
+        )
+
+
+def weights_are_there(net: nn.Module) -> None:
+    """Raises ValueError for lazy layers, whose weights are not there before their first forward."""
+    for name, module in net.named_modules():
+        if any(is_lazy(weight) for weight in module._parameters.values()):
+            raise ValueError(
+                f"the lazy layer {name} has no weights before its first forward; run one first: "
+                f"with torch.no_grad(): net(x)"
+            )
+
+
 def in_their_places(layers: Iterable[nn.Module], device: torch.device, stage: int) -> None:
     """Raises ValueError if weights of a stage were moved since the pipe has put them on the stage's device."""
     for weight in (weight for layer in layers for weight in layer.parameters()):
