@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.nn import functional
 
 import gpipe_edu as ge
@@ -127,6 +128,14 @@ def one_memory():
     return net, jobs.LOSS, {}
 
 
+def sharded():
+    from torch.distributed.fsdp import fully_shard
+
+    net = plain()
+    fully_shard(net[0], mesh=init_device_mesh("cpu", (2,)))
+    return net, jobs.LOSS, {}
+
+
 def too_many_layers():
     return plain(), jobs.LOSS, {"balance": (2, 2)}
 
@@ -138,6 +147,7 @@ AS_GPIPE = {
     ),
     "an own forward": (lambda: (Doubled(*plain()), jobs.LOSS, {}), "a Doubled, has a forward of its own"),
     "a hook on the net": (net_with_a_hook, "a Sequential, has hooks of its own"),
+    "FSDP": (sharded, "ValueError: FSDP (fully_shard, FullyShardedDataParallel) has sharded weights"),
     "no Sequential": (lambda: (nn.Linear(5, 3).double(), jobs.LOSS, {}), "TypeError: net is a Linear"),
     "a summed loss": (lambda: (plain(), nn.MSELoss(reduction="sum"), {}), "give the same: reduction='sum'"),
     "a class for a loss": (lambda: (plain(), nn.MSELoss, {}), "TypeError: loss_fn is the class MSELoss"),
