@@ -26,6 +26,7 @@ SLOW = (
     "tests/cluster/test_gate.py",
     "tests/cluster/test_layer_building.py",
     "tests/cluster/test_pipeline.py",
+    "tests/cluster/test_refused.py",
     "tests/cluster/test_resume.py",
     "tests/cluster/test_saving.py",
     "tests/cluster/test_train.py",

@@ -29,6 +29,11 @@ def escape(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+def printable(text: str) -> str:
+    """The text as a terminal may get it: what would move its cursor, colour or rename it is escaped, as "\\x1b"."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in escape(text))
+
+
 def escape_on_terminals() -> None:
     """From now on, what the terminal cannot encode is escaped on standard output, as it always is on standard error."""
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -28,6 +28,35 @@ def test_the_program_runs_as_it_stands(tmp_path):
     assert "32 spans" in told
 
 
+def blocks(*words):
+    """The page's code in which these words are, one block after another."""
+    found = re.findall(r"(?:^    .*\n|^\n(?=    ))+", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return "\n".join(next(block for block in found if word in block) for word in words)
+
+
+def test_layers_that_ranks_build_train_and_are_saved_as_it_says(tmp_path):
+    """Two runs of fewer steps than are shown; the second goes on behind the first."""
+    pytest.importorskip("torch", reason="the programs of this page train with PyTorch")
+    before = [
+        "import torch",
+        "from torch import nn",
+        "import gpipe_edu as ge",
+        "from gpipe_edu.cluster import Pipeline, Ranks",
+        "with Ranks() as ranks:",
+        "    schedule = ge.one_f_one_b(ranks.size, 8)",
+    ]
+    middle = "    optimizer = torch.optim.Adam(pipeline.parameters())"
+    after = "    if ranks.rank == 0:\n        print('step', step, place)"
+    program = tmp_path / "program.py"
+    text = "\n".join([*before, blocks("import build_layers"), middle, blocks("import load, save"), after])
+    for steps in (2, 3):
+        program.write_text(text.replace('"run"', repr(str(tmp_path / "run"))).replace("1000", str(steps)))
+        with starting.torchrun(str(program)) as process:
+            told = process.communicate(timeout=100)[0]
+            assert process.returncode == 0, told
+        assert f"step {steps - 1} {{'batch': {steps}}}" in told
+
+
 def test_it_quotes_of_which_ways_a_plan_speaks():
     assert WAYS in " ".join(PAGE.read_text(encoding="utf-8").replace("\n> ", " ").split())
 

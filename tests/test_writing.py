@@ -3,7 +3,7 @@
 import io
 import sys
 
-from gpipe_edu.writing import escape, escape_on_terminals, write_whole
+from gpipe_edu.writing import escape, escape_on_terminals, printable, write_whole
 
 
 def test_what_has_no_bytes_is_escaped_and_nothing_else(tmp_path):
@@ -12,6 +12,11 @@ def test_what_has_no_bytes_is_escaped_and_nothing_else(tmp_path):
     assert escape("\ud800 and \udfff") == r"\ud800 and \udfff"
     write_whole(tmp_path / "page", f"{text}\ud800")
     assert (tmp_path / "page").read_bytes() == text.encode() + rb"\ud800"
+
+
+def test_a_terminal_is_told_nothing_that_it_obeys():
+    assert printable("ü 𝓐\n\tx \\") == "ü 𝓐\n\tx \\"
+    assert printable("\x1b]0;mine\x07\r\x9b2J\u202e\ud800") == r"\x1b]0;mine\x07\r\x9b2J\u202e\ud800"
 
 
 def test_a_terminal_gets_what_it_can_show(monkeypatch):

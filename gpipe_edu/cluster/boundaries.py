@@ -133,15 +133,13 @@ def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
     """
     k, device = stage.index, torch.device("meta")
     state = {name: tensor.to(device) for name, tensor in [*stage.named_parameters(), *stage.named_buffers()]}
-    arrived = boundary.empty(_ROWS, device, grad=k > 0)
+    arrived = boundary.empty(_ROWS, device)
     versions = [one._version for one in arrived]
     try:
         values = functional_call(stage, state, (boundary.unpack(arrived),))
     except (TypeError, ValueError):
         raise
     except Exception as error:
-        if "leaf Variable" in str(error) and "in-place" in str(error):
-            raise ValueError(f"stage {k}: {IN_PLACE}") from error
         first = (str(error).strip() or "no words").splitlines()[0]
         raise ValueError(
             f"stage {k} can't be run with samples of {boundary}: {type(error).__name__}: {first}. It was tried without "

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpipe_edu.pytorch.guards import what_it_means
+from gpipe_edu.pytorch.guards import depends_on_something, what_it_means
 from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.schedule import Schedule
 
@@ -50,6 +50,7 @@ class Engine(Runtime):  # type: ignore[misc]
             raise
         if not self._losses:
             return None
+        depends_on_something(loss if loss.requires_grad else None for loss in self._losses.values())
         return torch.stack([loss.detach() for loss in self._losses.values()]).sum()
 
     def _maybe_compute_loss(

@@ -20,23 +20,30 @@ from .ranks import gather, refuse_together
 
 
 class Print(NamedTuple):
-    """shape, kind: of a tensor. values: a digest of its bytes, "" on the device "meta", where there are none."""
+    """shape, kind: of a tensor. values: a digest of its bytes, "" on the device "meta", where there are none. trains:
+    whether it requires a gradient."""
 
     shape: tuple[int, ...]
     kind: str
     values: str
+    trains: bool
 
     def differs(self, other: Print) -> str:
         """In what `other` differs from this tensor, "" if in nothing."""
         if self[:2] != other[:2]:
             return f"there it is {other.kind} of shape {other.shape}, here {self.kind} of shape {self.shape}"
+        if self.trains != other.trains:
+            return "there it is frozen, here it trains" if self.trains else "there it trains, here it is frozen"
         return "the numbers in it are others" if self.values and other.values and self.values != other.values else ""
 
 
 def fingerprint(net: nn.Module) -> dict[str, Print]:
     """The `Print` of each weight and each buffer, by name."""
     tensors = [*net.named_parameters(), *net.named_buffers()]
-    return {name: Print(tuple(one.shape), str(one.dtype).removeprefix("torch."), _digest(one)) for name, one in tensors}
+    return {
+        name: Print(tuple(one.shape), str(one.dtype).removeprefix("torch."), _digest(one), one.requires_grad)
+        for name, one in tensors
+    }
 
 
 class BuiltNetwork(NamedTuple):

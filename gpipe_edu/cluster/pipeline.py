@@ -10,18 +10,29 @@ from functools import cached_property
 from itertools import chain
 from math import inf
 from typing import Any, Final
+from weakref import ref
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
-from torch.nn.parameter import is_lazy
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
 
 from gpipe_edu.pytorch.cut import cut
-from gpipe_edu.pytorch.guards import can_be_cut, grad_is_enabled, is_a_loss, is_a_target, one_parameter_for_one_memory
+from gpipe_edu.pytorch.guards import (
+    as_built,
+    can_be_cut,
+    grad_is_enabled,
+    is_a_loss,
+    is_a_target,
+    not_sharded,
+    one_parameter_for_one_memory,
+    weights_are_there,
+)
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import MAIN, Head
+from gpipe_edu.pytorch.uncompiled import outside_of_graphs
 from gpipe_edu.pytorch.values import Value, tensors
 from gpipe_edu.pytorch.weights import has_hooks
 from gpipe_edu.schedule import Op, Schedule
@@ -104,8 +115,9 @@ class Pipeline:
         if isinstance(net, (list, tuple)):
             builders, net = net, outline(net)
         stages = cut(net, schedule.stages, balance)
-        if any(map(is_lazy, net.parameters())):
-            raise ValueError("net has a lazy layer, whose weights are not there yet: call net(example) before")
+        weights_are_there(net)
+        # Weak, since only this rank's layers are to be kept.
+        self._net, self._built_of = ref(net), [ref(layer) for layers in stages for layer in layers]
         one_parameter_for_one_memory(stages, schedule.device_of_stage)
         ways = skip_ways(stages)
         self.balance = tuple(map(len, stages))
@@ -122,7 +134,10 @@ class Pipeline:
         """Those of the mini-batch that came last."""
         self._known = Newest[Boundary, list[Boundary]](_SHAPES)
         self._known.keep(first, self._boundaries)
-        self._norms = any(map(_has_statistics, net.modules()))
+        self._norms = any(
+            isinstance(part, _BatchNorm) or (isinstance(part, _InstanceNorm) and part.track_running_stats)
+            for part in net.modules()
+        )
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
         arguments = {
@@ -205,6 +220,7 @@ class Pipeline:
             arguments = {**self._built.arguments, _SEED: "any"}
             self._built = self._built._replace(tensors={}, arguments=arguments)
 
+    @outside_of_graphs
     def step(self, x: Held, y: Value, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
@@ -237,6 +253,7 @@ class Pipeline:
             self._ran = self._clock.op_times()
         return loss
 
+    @outside_of_graphs
     def predict(self, x: Held) -> Any:
         """The network's outputs for x, of shape (N, ...), where the last stage is; None elsewhere. No gradients.
 
@@ -336,6 +353,11 @@ class Pipeline:
             compare(self._built, self.group, self.replicas)
             self._built = None
 
+    def _runs_what_was_built(self) -> None:
+        not_sharded(self._mine.modules())
+        if (net := self._net()) is not None:
+            as_built(net, self._built_of)
+
     def _agree(self, call: str, x: Held, check: Callable[[], None], note: bool, **more: Any) -> tuple[Boundary, bool]:
         """What goes into stage 0, and whether any rank has a `note`, if all ranks may go on; see `agree`."""
         complaint, first = None, self._boundaries[0]
@@ -346,6 +368,7 @@ class Pipeline:
                     "another type than the next one expects; leave that, and give the layers a type to compute in: "
                     "net.bfloat16()"
                 )
+            self._runs_what_was_built()
             check()
             first = Boundary.of({MAIN: x})
         except (RuntimeError, TypeError, ValueError) as error:
@@ -375,8 +398,8 @@ class Pipeline:
         if self._norms and samples % M:
             raise ValueError(
                 f"{samples} samples make {M} micro-batches of {samples // M} or {samples // M + 1}. PyTorch's engine "
-                "needs equal ones, and padding would go into the statistics of BatchNorm or InstanceNorm: take a "
-                "mini-batch that M divides, drop_last=True in a loader for instance"
+                "needs equal ones, and padding would go into a normalization's running statistics: take a mini-batch "
+                "that M divides, drop_last=True in a loader for instance"
             )
 
     def _check_samples(self, x: Held) -> None:
@@ -468,8 +491,3 @@ def _pad(values: Tensor, sizes: Sizes) -> Tensor:
         rows += [*range(start, start + size), *[start + size - 1] * (widest - size)]
         start += size
     return values[rows]
-
-
-def _has_statistics(layer: nn.Module) -> bool:
-    """Whether samples that do not count would leave a trace in it."""
-    return isinstance(layer, _BatchNorm) or (isinstance(layer, _NormBase) and layer.track_running_stats)

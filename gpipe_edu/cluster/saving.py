@@ -8,7 +8,7 @@ Every weight is saved under its name in the whole network, so it does not matter
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,14 +116,17 @@ def load(
     known = FileSystemReader(there).read_metadata().state_dict_metadata
     settings, own = OptimizerSettings.read(there), RankState.read(there, pipeline)
     state = _network(pipeline)
-    wrong = _other_network(state, known) or settings.misfit(pipeline, optimizer, scheduler) or own.misfit(extra)
+    everywhere = {name for names in gather(list(state)) for name in names}
+    wrong = _other_network(state, everywhere, known)
+    wrong = wrong or settings.misfit(pipeline, optimizer, scheduler) or own.misfit(extra)
     refuse_together(wrong and f"{there} {wrong}")
     weights = _with_state(pipeline, optimizer)
     slots = {}
     for key in known:
         name, _, slot = key.removeprefix("optimizer.").rpartition(".")
         if key.startswith("optimizer.") and name in weights:
-            slots[name, slot] = state[key] = _empty(known[key], pipeline.device)
+            device = device_of_slot(slot, settings.weights[name].settings, pipeline.device)
+            slots[name, slot] = state[key] = _empty(known[key], device)
     _in_words(lambda: state_dict_loader.load(state, checkpoint_id=there), f"{there} can't be read")
     pipeline.mark_loaded()
     settings.put_into(pipeline, optimizer, scheduler)
@@ -159,14 +162,23 @@ def _with_state(pipeline: Pipeline, optimizer: Optimizer) -> dict[str, nn.Parame
     return {name: weight for name, weight in pipeline.named_parameters() if weight in kept}
 
 
-def _other_network(state: Mapping[str, Tensor], known: Mapping[str, Any]) -> str:
-    """How the network that was saved differs, as the end of a sentence; "" if it does not."""
-    for name, value in state.items():
-        if name not in known or _shape(known[name]) != value.shape:
-            return (
-                f"is of another network: {name.partition('.')[2]} is not there, or has another shape. Build the "
-                "network as it was, or save into another folder"
-            )
+def device_of_slot(slot: str, settings: Mapping[str, Any], device: torch.device) -> torch.device:
+    """Where a part of the optimizer's state belongs whose weight is on `device`: as when PyTorch loads an optimizer,
+    counts of steps are on the host, unless the optimizer keeps them on the device itself."""
+    on_host = slot == "step" and not settings.get("capturable") and not settings.get("fused")
+    return torch.device("cpu") if on_host else device
+
+
+def _other_network(state: Mapping[str, Tensor], everywhere: Collection[str], known: Mapping[str, Any]) -> str:
+    """How the network that was saved differs, as the end of a sentence; "" if it does not. everywhere: names that some
+    rank has."""
+    names = [name for name, value in state.items() if name not in known or _shape(known[name]) != value.shape]
+    for name in [*names, *(name for name in known if name.startswith("network.") and name not in everywhere)]:
+        where = "there" if name in everywhere else "here"
+        return (
+            f"is of another network: {name.partition('.')[2]} is not {where}, or has another shape. Build the network "
+            "as it was, or save into another folder"
+        )
     return ""
 
 

@@ -13,6 +13,7 @@ from gpipe_edu.grading.feedback_text import as_text, worth
 from gpipe_edu.grading.judges import HERE
 from gpipe_edu.process import orphans
 from gpipe_edu.words import plural
+from gpipe_edu.writing import printable
 
 from .common import AllOrNothing, Seeds, Tasks, bad_arguments
 
@@ -54,7 +55,7 @@ def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster:
     who = tables.roster(roster, list(handed_in.students)) if roster else None
     _say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
     for note in handed_in.notes:
-        print(f"  {note}")
+        print(f"  {printable(note)}")
     graded = _grade_all(handed_in, out, wish, who)
     print(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json.")
     if graded.complete:
@@ -79,7 +80,7 @@ def _grade_all(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who
 
 
 def _say(words: str) -> None:
-    print(words, flush=True)
+    print(printable(words), flush=True)
 
 
 def _one(path: Path, wish: grade.Wish) -> int:

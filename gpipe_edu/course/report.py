@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gpipe_edu.exercises import find_exercise
@@ -11,6 +12,7 @@ from gpipe_edu.timeline import Costs, Span, Timeline, simulate
 from gpipe_edu.timeline.simulate import replay
 from gpipe_edu.timeline.stuck_schedule import Standstill, standstill
 from gpipe_edu.words import plural
+from gpipe_edu.writing import printable
 
 _PRINTED = 400
 
@@ -25,14 +27,21 @@ def as_markdown(report: Report) -> str:
         parts[0] += f" {finding.because}"
         block = "\n".join(evidence(finding))
         if block:
-            parts.append(f"```\n{block}\n```")
+            parts.append(_fence(block))
         if finding.trouble and finding.slip != "arguments" and (lines := _trouble(finding.trouble)):
-            parts.append("```\n" + "\n".join(lines) + "\n```")
+            parts.append(_fence("\n".join(lines)))
     if report.printed.strip() and finding:
-        parts.append("Your code printed:\n\n```\n" + _shorten(report.printed) + "\n```")
+        parts.append(f"Your code printed:\n\n{_fence(_shorten(report.printed))}")
     if finding:
         parts.append(_again(report))
     return "\n\n".join(parts)
+
+
+def _fence(text: str) -> str:
+    """The text in a fence that nothing in it can close, without what a terminal would obey."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{printable(text)}\n{fence}"
 
 
 def headline(report: Report) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpipe_edu.course.notebook.output import plain
 from gpipe_edu.course.report import as_markdown
 from gpipe_edu.sandbox.findings import Report
+from gpipe_edu.writing import printable
 
 from .marks import Mark, points
 from .tables import number
@@ -25,4 +26,4 @@ def worth(mark: Mark) -> str:
 def as_text(mark: Mark) -> str:
     """What a student reads about one task."""
     body = mark.why if mark.report is None else plain(as_markdown(student_report(mark.report)))
-    return "\n".join([body, *(f"({note})" for note in mark.notes)])
+    return printable("\n".join([body, *(f"({note})" for note in mark.notes)]))

@@ -180,7 +180,8 @@ def _choose(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, s
     there = [book for book in books if key in book.answers and book.answers[key].state != "missing"]
     if not there:
         refused = [why for file, why in refusals if _may_be_of(exercise, file) or len(refusals) == 1]
-        return Found(exercise, None, "; ".join(refused), ())
+        notes = tuple(note for book in books if key in book.answers for note in book.answers[key].notes)
+        return Found(exercise, None, "; ".join(refused), notes)
 
     def fits(book: _Book) -> tuple[bool, ...]:
         """What decides before the time does, as another sheet may use the name for something else."""
@@ -192,9 +193,9 @@ def _choose(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, s
     file, answer = best.file, best.answers[key]
     newest = "newest" if best is there[0] else "one that fits best"
     several = f"of {len(there)} files with {exercise.function} in them, the {newest} counts: {file.path}"
-    notes = [several] if there[1:] else []
-    notes += [why for file, why in refusals if _may_be_of(exercise, file)]
-    return Found(exercise, answer, "", (*notes, *answer.notes))
+    more = [several] if there[1:] else []
+    more += [why for file, why in refusals if _may_be_of(exercise, file)]
+    return Found(exercise, answer, "", (*more, *answer.notes))
 
 
 def _may_be_of(exercise: Exercise, file: File) -> bool:

@@ -9,7 +9,7 @@ from torch import nn
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.validate import whole
 
-from .guards import buffers_stay_in_one_stage, plain_sequential
+from .guards import buffers_stay_in_one_stage, not_sharded, plain_sequential
 
 
 def cut(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
@@ -18,6 +18,8 @@ def cut(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Modu
     Raises TypeError or ValueError for a net that does more than run its layers, for counts that don't fit it, and for
     buffers that two stages would share.
     """
+    if isinstance(net, nn.Module):
+        not_sharded(net.modules())
     layers = layers_of(plain_sequential(net))
     counts = balance_uniform(len(layers), K) if balance is None else layer_counts(balance)
     if len(counts) != K or sum(counts) != len(layers):

@@ -34,6 +34,7 @@ from .guards import (
     in_their_places,
     known_words,
     no_script,
+    not_sharded,
     one_layer_on_one_gpu,
     plain_sequential,
     runs_for_real,
@@ -289,6 +290,7 @@ class GPipe(nn.Module):
     def _start(self, x: Value, trains: bool, return_outputs: bool = False, **loss: Any) -> MiniBatchRun:
         runs_for_real(x)
         check(x, "the input")
+        not_sharded(self.modules())
         for net in self._net:
             same_layers(plain_sequential(net), self)
         now = layers_of(self)

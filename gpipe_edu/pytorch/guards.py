@@ -60,6 +60,21 @@ def gpus_are_there(asked: Iterable[torch.device], count: int) -> None:
             )
 
 
+def not_sharded(modules: Iterable[nn.Module]) -> None:
+    """Raises ValueError for modules that PyTorch's FSDP, old or new, has taken over.
+
+    It brings a module's whole weights together around each of its forwards and backwards, and sends gradients on behind
+    each; a pipe has M of both in a step, and weights of the step's own in their place.
+    """
+    # A name that both set, so that a course on pipelines need not import them.
+    if any("_is_fsdp_managed_module" in vars(module) for module in modules):
+        raise ValueError(
+            "FSDP (fully_shard, FullyShardedDataParallel) has sharded weights of a pipe, which needs them whole; take "
+            "FSDP without a pipe, or replicas of one: DistributedDataParallel(pipe), or over processes "
+            "Pipeline(replicas=...)"
+        )
+
+
 def plain_sequential(net: object) -> nn.Sequential:
     """`net`, if running its layers one after another is all that it does. Raises TypeError or ValueError otherwise."""
     if not isinstance(net, nn.Sequential):
@@ -127,6 +142,27 @@ def same_layers(net: nn.Sequential, pipe: nn.Module) -> None:
             "layers of the net were deleted or inserted since it was cut into stages; one may be exchanged, but for "
             "more or fewer make a new GPipe"
         )
+
+
+def as_built(net: nn.Sequential, layers: Iterable[Callable[[], object]]) -> None:
+    """Raises ValueError if the net no longer has `layers`, weak references to those that processes have taken."""
+    now = [layer for layer in plain_sequential(net)._modules.values() if layer is not None]
+    before = [layer() for layer in layers]
+    if len(now) != len(before) or any(one is not other for one, other in zip(now, before, strict=True)):
+        raise ValueError(
+            "layers of the net were exchanged, deleted or inserted since each process has taken its own; make another "
+            "Pipeline of it, or change the weights of a layer in place"
+        )
+
+
+def weights_are_there(net: nn.Module) -> None:
+    """Raises ValueError for lazy layers, whose weights are not there before their first forward."""
+    for name, module in net.named_modules():
+        if any(is_lazy(weight) for weight in module._parameters.values()):
+            raise ValueError(
+                f"the lazy layer {name} has no weights before its first forward; run one first: "
+                f"with torch.no_grad(): net(x)"
+            )
 
 
 def in_their_places(stages: Iterable[tuple[Iterable[nn.Module], torch.device]]) -> None:

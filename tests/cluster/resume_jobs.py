@@ -61,8 +61,10 @@ def training(schedule, folder, steps, *, copies=1, dropout=True, kill=None):
     np.random.seed(5)
     extra = {"generator": generator, "place": place}
     done = saving.load(folder, pipeline, optimizer, plateau, extra)
+    end = None
     if kill and (seconds := kill[dist.get_rank()]) is not None:
-        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        end = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL))
+        end.start()
     losses, size = {}, 12 // copies
     for step in range(done, steps):
         if not place["order"]:
@@ -85,6 +87,8 @@ def training(schedule, folder, steps, *, copies=1, dropout=True, kill=None):
                 file.write(f"{json.dumps([step, float(total), optimizer.param_groups[0]['lr']])}\n")
         if step % 2:
             saving.save(folder, pipeline, optimizer, step + 1, plateau, extra)
+    if end:
+        end.join()  # and be killed, if that was quicker than the moment
     return losses, optimizer.param_groups[0]["lr"]
 
 
@@ -110,6 +114,16 @@ def simple(schedule, folder, steps, *, limit=None):
         except (OSError, ValueError) as error:
             said = f"{type(error).__name__}: {error}"
     return losses, [str(one.message) for one in heard if one.category is UserWarning], said
+
+
+def apart(folder):
+    """What each rank is told that saves into a folder of its own."""
+    pipeline = Pipeline(network(), ge.gpipe(2, 2), LOSS, data(12)[0])
+    try:
+        saving.save(f"{folder}/{dist.get_rank()}", pipeline, torch.optim.Adam(pipeline.parameters()), 1)
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 def skipping(schedule, folder, step):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.nn import functional
 
 import gpipe_edu as ge
@@ -127,6 +128,14 @@ def one_memory():
     return net, jobs.LOSS, {}
 
 
+def sharded():
+    from torch.distributed.fsdp import fully_shard
+
+    net = plain()
+    fully_shard(net[0], mesh=init_device_mesh("cpu", (2,)))
+    return net, jobs.LOSS, {}
+
+
 def too_many_layers():
     return plain(), jobs.LOSS, {"balance": (2, 2)}
 
@@ -138,6 +147,7 @@ AS_GPIPE = {
     ),
     "an own forward": (lambda: (Doubled(*plain()), jobs.LOSS, {}), "a Doubled, has a forward of its own"),
     "a hook on the net": (net_with_a_hook, "a Sequential, has hooks of its own"),
+    "FSDP": (sharded, "ValueError: FSDP (fully_shard, FullyShardedDataParallel) has sharded weights"),
     "no Sequential": (lambda: (nn.Linear(5, 3).double(), jobs.LOSS, {}), "TypeError: net is a Linear"),
     "a summed loss": (lambda: (plain(), nn.MSELoss(reduction="sum"), {}), "give the same: reduction='sum'"),
     "a class for a loss": (lambda: (plain(), nn.MSELoss, {}), "TypeError: loss_fn is the class MSELoss"),
@@ -233,6 +243,10 @@ def other_buffer(net):
     net[1].running_mean += 1
 
 
+def frozen(net):
+    net[3].weight.requires_grad_(False)
+
+
 def one_layer_less(net):
     del net[9]
 
@@ -245,6 +259,7 @@ CHANGES = {
     ),
     "other type": (lambda net: net[9].float(), "first at 9.weight: there it is float32 of shape (3, 6), here float64"),
     "other buffer": (other_buffer, "first at 1.running_mean: the numbers in it are others"),
+    "frozen": (frozen, "first at 3.weight: there it is frozen, here it trains"),
     "another function": (
         lambda net: net.__setitem__(2, nn.ReLU()),
         "first at (2): Tanh(): there it is (2): ReLU()",
@@ -260,6 +275,12 @@ def test_ranks_with_other_networks_are_told_which_and_where(crew, name):
         assert len(said) == 1
         assert said[0].startswith(f"rank 1 has built another network than rank 0, {words}")
         assert "torch.manual_seed(0)" in said[0]
+
+
+def test_a_prediction_before_any_step_compares_networks_too(crew):
+    for said in run(crew, 2, jobs.another_net, other_seed, predicts=True):
+        assert len(said) == 1
+        assert said[0].startswith("rank 1 has built another network than rank 0, first at 3.weight")
 
 
 def test_all_ranks_of_all_replicas_are_told(crew):

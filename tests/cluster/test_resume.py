@@ -180,6 +180,16 @@ def test_a_file_that_can_not_be_written_is_told_on_every_rank_and_earlier_steps_
     assert plain(crew, tmp_path, 5)[0] == {step: expected[step] for step in (1, 2, 3, 4)}
 
 
+def test_ranks_that_do_not_see_one_folder_are_told(crew, tmp_path):
+    """As on machines that have no disk in common."""
+    for rank, said in enumerate(run(crew, 2, resume_jobs.apart, str(tmp_path))):
+        assert (
+            f"{tmp_path}/{rank}/step-00000001 can't be written: replica-0-rank-1.pt, which another rank wrote" in said
+        )
+        assert "all ranks need the same folder" in said
+    assert not list(tmp_path.glob("*/step-????????"))
+
+
 @pytest.mark.parametrize("size", [144, 200, 232])
 def test_a_full_disk_is_told_and_the_newest_whole_step_is_taken(crew, tmp_path, expected, size):
     """On a real one, of so many KiB that one step fits, and not two: it is full at another file each time."""

@@ -3,9 +3,10 @@
 from functools import partial
 
 import pytest
+import torch
 
 import gpipe_edu as ge
-from gpipe_edu.cluster.saving import saved_steps
+from gpipe_edu.cluster.saving import device_of_slot, saved_steps
 from gpipe_edu.distributed import ProcessError
 
 from . import jobs
@@ -100,20 +101,39 @@ def test_what_would_be_lost_is_refused_on_every_rank(crew, tmp_path):
         assert "rank 1's scheduler is in another state than rank 0's" in said["apart"]
 
 
-def test_another_network_is_refused(crew, tmp_path, monkeypatch):
-    train(crew, ge.gpipe(2, 3), tmp_path, 1)
+OTHERS = {
+    "narrower": ([(5, 6), None, (6, 8), (8, 3)], "is of another network: 2.weight is not there, or has another shape"),
+    "shorter": ([(5, 6), None, (6, 7), None, (7, 4)], "is of another network: 6.weight is not here, or has another"),
+}
 
-    def narrower(folder):
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_network_is_refused(crew, tmp_path, name):
+    train(crew, ge.gpipe(2, 3), tmp_path, 1)
+    widths, words = OTHERS[name]
+
+    def other(folder):
         from torch import nn, optim, randn
 
         from gpipe_edu.cluster import Pipeline, saving
 
-        net = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 8), nn.Linear(8, 3)).double()
+        net = nn.Sequential(*(nn.Tanh() if pair is None else nn.Linear(*pair) for pair in widths)).double()
         pipeline = Pipeline(net, ge.gpipe(1, 2), jobs.LOSS, randn(4, 5).double())
         try:
             saving.load(folder, pipeline, optim.Adam(pipeline.parameters()))
         except ValueError as error:
             return str(error)
 
-    [said] = crew.run([partial(narrower, str(tmp_path))], seconds=60).values
-    assert "is of another network: 2.weight is not there, or has another shape" in said
+    [said] = crew.run([partial(other, str(tmp_path))], seconds=60).values
+    assert words in said
+
+
+@pytest.mark.parametrize("options", [{}, {"capturable": True}])
+def test_counts_of_steps_lie_where_pytorch_puts_them_when_it_loads_an_optimizer(options):
+    weight, elsewhere = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2, device="meta"))
+    slots = {slot: torch.zeros(()) for slot in ("step", "exp_avg", "exp_avg_sq")}
+    saved = torch.optim.Adam([weight], **options).state_dict() | {"state": {0: slots}}
+    theirs = torch.optim.Adam([elsewhere], **options)
+    theirs.load_state_dict(saved)
+    for slot, value in theirs.state[elsewhere].items():
+        assert device_of_slot(slot, theirs.param_groups[0], elsewhere.device) == value.device

@@ -1,12 +1,15 @@
-"""The pictures of a report: an answer that cannot run is drawn up to where it stands still, with its arrows."""
+"""A report: its pictures show what cannot run up to where it stands still, and what an answer says stays its words."""
 
 from types import SimpleNamespace
+
+from markdown_it import MarkdownIt
 
 import gpipe_edu as ge
 from gpipe_edu.course.check import show
 from gpipe_edu.course.notebook import frontend
-from gpipe_edu.course.report import drawings
-from gpipe_edu.sandbox.findings import Chart, Finding, Report
+from gpipe_edu.course.notebook.output import plain
+from gpipe_edu.course.report import as_markdown, drawings
+from gpipe_edu.sandbox.findings import Chart, Finding, Line, Report, Trouble
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.timeline.stuck_schedule import Standstill
 
@@ -41,3 +44,15 @@ def test_and_a_picture_of_both_in_a_notebook(monkeypatch):
     show(Report("ex09/cap", "wrong", 1, finding=Finding("deadlock", "", charts=(DEADLOCK, EXPECTED))))
     assert "cannot run: deadlock" in repr(shown[-1])
     assert 'class="wait"' in shown[-1].to_svg()
+
+
+def test_nothing_that_an_answer_prints_or_raises_is_markup_or_moves_a_terminal_s_cursor():
+    trouble = Trouble("ValueError", "```\n# a heading\n````", (Line("<cell 1>", 2, "clock", "raise ValueError"),))
+    finding = Finding("other-error", "It raised.", call="clock(2, 3)", trouble=trouble)
+    text = as_markdown(Report("ex02/clock", "wrong", 1, finding=finding, printed="\x1b[2J```\n**bold**\u202e"))
+    shown = MarkdownIt().render(text)
+    assert "<h1>" not in shown
+    assert "<strong>bold" not in shown
+    words = plain(text)
+    for line in ("ValueError: ```", "# a heading", "````", "\\x1b[2J```", "**bold**\\u202e"):
+        assert line in words.splitlines()

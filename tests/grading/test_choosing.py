@@ -1,13 +1,16 @@
 """Of several files with a task's function in them, the one counts that is its answer."""
 
+import json
 from pathlib import PurePosixPath
 
 import pytest
 
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.grading.grade import _answers
 from gpipe_edu.grading.submissions import File
 
 KEY = "ex07/1f1b"
+GRADE_ID = f"{find_exercise(KEY).cell}-answer"
 ANSWER = b"def one_f_one_b(K, M):\n    return 'right'\n"
 STUB = b"def one_f_one_b(K, M):\n    raise NotImplementedError\n"
 USED = b"one_f_one_b = str(3).splitlines()\n"
@@ -46,3 +49,12 @@ def test_of_those_that_fit_equally_the_newest_counts():
 
 def test_an_answer_may_be_an_assignment():
     assert chosen(("exercise_07_one_f_one_b.py", b"one_f_one_b = lambda K, M: 1"))[0].startswith("one_f_one_b = lambda")
+
+
+def test_why_there_is_no_answer_is_told():
+    named = {"nbgrader": {"grade_id": GRADE_ID}}
+    cell = {"cell_type": "code", "source": f"%%bash\n{ANSWER.decode()}", "metadata": named}
+    data = json.dumps({"cells": [cell]}).encode()
+    found = _answers([File(PurePosixPath("mine.ipynb"), (0.0,), lambda: data)], [KEY])[KEY]
+    assert found.answer is None
+    assert found.notes == ("code cell 1: a cell of %%bash is no Python, and was left out",)

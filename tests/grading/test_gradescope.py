@@ -121,7 +121,7 @@ def test_each_hand_in_gets_its_results(archive, tmp_path):
     results, _ = run(place)
     assert [test["score"] for test in results.values()] == [2, 0, 0]
     assert "is no regular file" in results["ex04/stage"]["output"]
-    assert "ValueError: \ud800" in results["ex02/f-then-b"]["output"]
+    assert r"ValueError: \ud800" in results["ex02/f-then-b"]["output"]
     hand_in(place / "submission" / f"{CLOCK_BOOK}.ipynb", notebook(CLOCK_BOOK))
     results, _ = run(place)
     assert results["ex02/clock"]["output"] == "unwritten\nThe function is still the stub."

@@ -445,6 +445,58 @@ def test_data_parallel_training_averages_the_gradients_of_both_ranks():
     assert said.strip() == "right 0"
 
 
+def test_fsdp_around_a_pipe_or_in_a_stage_is_refused():
+    said = printed(
+        """
+        import os, tempfile, warnings, torch, torch.distributed as dist
+        from torch import nn
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+        from gpipe_edu.pytorch import GPipe
+        warnings.simplefilter("ignore")
+        dist.init_process_group("gloo", init_method=f"file://{tempfile.mkdtemp()}/meet", rank=0, world_size=1)
+        mesh, cpu, x = init_device_mesh("cpu", (1,)), torch.device("cpu"), torch.randn(8, 4)
+
+        def layers():
+            return nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh())
+
+        def old(module):
+            return FullyShardedDataParallel(module, device_id=cpu, use_orig_params=True)
+
+        def new(module):
+            return fully_shard(module, mesh=mesh)
+
+        def in_a_stage(shard):
+            net = layers()
+            net[2] = shard(net[2])
+            return GPipe(net, 2, 4)
+
+        def in_a_stage_later(shard):
+            pipe = GPipe(layers(), 2, 4)
+            pipe(x).sum().backward()
+            shard(pipe[2])
+            return pipe
+
+        for shard in (old, new):
+            cases = {
+                "around": lambda: shard(GPipe(layers(), 2, 4)),
+                "under": lambda: GPipe(shard(layers()), 2, 4),
+                "in a stage": lambda: in_a_stage(shard),
+                "later": lambda: in_a_stage_later(shard),
+            }
+            for name, make in cases.items():
+                try:
+                    make()(x)
+                    print(name, "went on")
+                except ValueError as error:
+                    print(name, str(error)[:33])
+        dist.destroy_process_group()
+        """,
+    )
+    expected = [f"{name} FSDP (fully_shard, FullyShardedDa" for name in ("around", "under", "in a stage", "later")]
+    assert said.splitlines() == 2 * expected
+
+
 @bench.every_way
 def test_weights_that_are_computed_once_for_all_micro_batches_are_refused(way):
     parametrized = torch.nn.utils.parametrizations.weight_norm

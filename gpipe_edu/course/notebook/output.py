@@ -7,6 +7,7 @@ from typing import Final
 
 from . import frontend
 
+_FENCE: Final = re.compile("`{3,}")
 _BOLD: Final = re.compile(r"(?<!\w)\*\*(.+?)\*\*(?!\w)")  # not the power in 10**9
 
 
@@ -21,10 +22,15 @@ def show(markdown: str) -> None:
 
 def plain(markdown: str) -> str:
     """The text without the Markdown markup that we use: bold, code and fences. Fenced text stays as it is."""
-    inside, lines = False, []
+    fence, lines = "", []
     for line in markdown.splitlines():
-        if line.startswith("```"):
-            inside = not inside
+        if fence:
+            if line == fence:
+                fence = ""
+            else:
+                lines.append(line)
+        elif found := _FENCE.match(line):
+            fence = found[0]
         else:
-            lines.append(line if inside else _BOLD.sub(r"\1", line).replace("`", ""))
+            lines.append(_BOLD.sub(r"\1", line).replace("`", ""))
     return "\n".join(lines)

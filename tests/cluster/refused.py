@@ -1,0 +1,102 @@
+"""What the processes of test_refused.py do: nets and losses that would train something else than was meant."""
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+
+import gpipe_edu as ge
+from gpipe_edu.cluster import Pipeline
+
+from .jobs import apart, data, network, squares
+
+
+def said_by(call):
+    """The error that a call ends in, "" if in none."""
+    try:
+        call()
+    except (ValueError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def after(change):
+    """What a step and a prediction say after `change` to the net that the pipeline was made of."""
+    (x, _), net = data(12), network()
+    pipeline = Pipeline(net, ge.gpipe(2, 4), squares, x)
+    pipeline.step(x, x[:, :3])
+    change(net)
+    return [said_by(lambda: pipeline.step(x, x[:, :3])), said_by(lambda: pipeline.predict(x))]
+
+
+def without_net():
+    """Whether a pipeline goes on when the net is gone, and what is left of the layers that this rank does not run."""
+    from weakref import ref
+
+    (x, _), net = data(12), network()
+    layers = [ref(layer) for layer in net]
+    pipeline = Pipeline(net, ge.gpipe(2, 4), squares, x)
+    del net
+    pipeline.step(x, x[:, :3])
+    return [layer() is not None for layer in layers]
+
+
+def other_weight():
+    """A parameter put in another's place is trained."""
+    (x, _), net = data(12), network()
+    pipeline = Pipeline(net, ge.gpipe(2, 4), squares, x)
+    for layer in (net[0], net[-1]):
+        layer.weight = nn.Parameter(2 * layer.weight.detach())
+    single = copy.deepcopy(net)
+    squares(single(x), x[:, :3]).backward()
+    pipeline.step(x, x[:, :3])
+    return apart(pipeline, single)
+
+
+def loss_without_graph(loss):
+    """What a step says, on the rank that has the loss; the others would find out when they next wait for it."""
+    (x, _), net = data(12), network()
+    pipeline = Pipeline(net, ge.zero_bubble(2, 4), loss, x)
+    said = said_by(lambda: pipeline.step(x, x[:, :3]))
+    return said, [weight.grad for weight in pipeline.parameters()] if pipeline.last else []
+
+
+def constant(output, target):
+    return torch.tensor(1.0).double()
+
+
+def detached(output, target):
+    return mse_loss(output.detach(), target)
+
+
+class Rows(nn.Module):
+    """An instance normalization of each sample's numbers."""
+
+    def __init__(self, tracks):
+        super().__init__()
+        self.norm = nn.InstanceNorm1d(1, track_running_stats=tracks).double()
+
+    def forward(self, x):
+        return self.norm(x[:, None])[:, 0]
+
+
+def padded(tracks):
+    (x, _), net = data(13), network(Rows(tracks))
+    pipeline = Pipeline(net, ge.gpipe(2, 4), squares, x)
+    return said_by(lambda: pipeline.step(x, x[:, :3]))
+
+
+def lazy():
+    net = nn.Sequential(nn.LazyLinear(4), nn.Tanh(), nn.Linear(4, 3)).double()
+    return said_by(lambda: Pipeline(net, ge.gpipe(2, 4), squares, data()[0]))
+
+
+def compiled():
+    (x, _), net = data(12), network()
+    single, pipeline = copy.deepcopy(net), Pipeline(net, ge.one_f_one_b(2, 4), squares, x)
+    squares(single(2 * x), x[:, :3]).backward()
+    torch.compile(lambda x, y: pipeline.step(2 * x, y), backend="eager")(x, x[:, :3])
+    outputs = torch.compile(lambda x: pipeline.predict(2 * x), backend="eager")(x)
+    assert outputs is None or torch.allclose(outputs, single(2 * x))
+    return apart(pipeline, single)

@@ -1,0 +1,79 @@
+"""Nets and losses that would train something else than was meant are refused, or are right."""
+
+from functools import partial
+
+import pytest
+from torch import nn
+
+from . import jobs, refused
+
+
+def run(crew, function, *arguments):
+    return crew.run([partial(jobs.unwatched, function, *arguments)] * 2, seconds=60).values
+
+
+def exchange(net):
+    net[8] = nn.Linear(6, 3).double()
+
+
+def append(net):
+    net.append(nn.Tanh())
+
+
+def delete(net):
+    del net[3]
+
+
+def hook(net):
+    net.register_forward_hook(lambda module, inputs, output: 2 * output)
+
+
+CHANGES = {
+    "exchanged": (exchange, "ValueError: layers of the net were exchanged, deleted or inserted"),
+    "appended": (append, "ValueError: layers of the net were exchanged, deleted or inserted"),
+    "deleted": (delete, "ValueError: layers of the net were exchanged, deleted or inserted"),
+    "a hook": (hook, "ValueError: net, a Sequential, has hooks of its own"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_net_that_was_changed_since_is_refused_on_every_rank(crew, name):
+    change, words = CHANGES[name]
+    for said in run(crew, refused.after, change):
+        assert len(said) == 2
+        assert all(one.startswith(words) for one in said)
+
+
+def test_a_rank_goes_on_without_the_net_and_keeps_only_its_layers(crew):
+    first, last = run(crew, refused.without_net)
+    assert first == [True] * 5 + [False] * 4
+    assert last == [False] * 5 + [True] * 4
+
+
+def test_a_parameter_in_place_of_another_is_trained(crew):
+    assert max(run(crew, refused.other_weight)) < 1e-10
+
+
+@pytest.mark.parametrize("loss", [refused.constant, refused.detached])
+def test_a_loss_without_graph_is_refused_and_leaves_no_gradients(crew, loss):
+    _, (said, gradients) = run(crew, refused.loss_without_graph, loss)
+    assert said.startswith("RuntimeError: the loss depends on nothing that requires a gradient")
+    assert all(gradient is None for gradient in gradients)
+
+
+def test_padding_stays_out_of_the_statistics_of_instance_normalizations(crew):
+    for said in run(crew, refused.padded, True):
+        assert "padding would go into a normalization's running statistics" in said
+    assert run(crew, refused.padded, False) == ["", ""]
+
+
+def test_lazy_layers_are_refused_in_plain_words(crew):
+    for said in run(crew, refused.lazy):
+        assert said == (
+            "ValueError: the lazy layer 0 has no weights before its first forward; run one first: "
+            "with torch.no_grad(): net(x)"
+        )
+
+
+def test_a_compiled_function_may_call_a_pipeline(crew):
+    assert max(run(crew, refused.compiled)) < 1e-10
