@@ -149,7 +149,7 @@ class Ranks:
             sentence = f"rank {self.rank} has ended itself{where}: sys.exit({error.code!r})"
         else:
             sentence = f"rank {self.rank} failed{where}: {_words(error)}"
-            _print_traceback(_cause(error))
+            _print_traceback(error)
         self._watch.report(sentence)
         self._end(sentence, status)
 
@@ -312,14 +312,7 @@ def _number(name: str, default: str | None = None) -> int:
 
 
 def _echoes(error: BaseException) -> bool:
-    return any(word in str(_cause(error)) for word in _ECHO)
-
-
-def _cause(error: BaseException) -> BaseException:
-    """The original one: PyTorch wraps those of a layer."""
-    while isinstance(error.__cause__, Exception):
-        error = error.__cause__
-    return error
+    return any(word in str(error) for word in _ECHO)
 
 
 def _print_traceback(error: BaseException) -> None:
@@ -327,15 +320,13 @@ def _print_traceback(error: BaseException) -> None:
     found = traceback.TracebackException.from_exception(error)
     kept = [line for line in found.stack if not line.filename.startswith(_ENGINES)]
     found.stack = traceback.StackSummary.from_list(kept or found.stack)
-    found.__context__ = None
     print("".join(found.format()), file=sys.stderr, end="")
 
 
 def _words(error: BaseException) -> str:
-    """Our own errors in full; of others the original one, in one line: PyTorch wraps those of a layer."""
+    """Our own errors in full; of others the first line."""
     if isinstance(error, RanksError):
         return str(error)
-    error = _cause(error)
     lines = str(error).strip().splitlines()
     return ": ".join([type(error).__name__, *lines[:1]])[:500]
 

@@ -117,6 +117,8 @@ class Watch(ABC):
         with suppress(OSError):
             self._wake.send(b"\0")
         self._thread.join()
+        self._woken.close()
+        self._wake.close()
 
     def listen_to_signals(self) -> None:
         """SIGTERM, and SIGINT while the main thread is inside a receive, where Python can't act on it.
@@ -380,6 +382,8 @@ class First(Watch):
         while self._wires and monotonic() < end:
             self._thread.join(0.01)
         super().stop()
+        for one in self._listened():
+            one.close()
 
     def _is_last(self) -> bool:
         return not self._wires or monotonic() - self._decided > GRACE
