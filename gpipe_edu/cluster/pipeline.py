@@ -181,10 +181,10 @@ class Pipeline:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
         x, y: tensors of shape (N, ...) or tuples of them, x also a dictionary; every rank of a pipeline gets the same
-        ones, but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step to
-        step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of several
-        steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None elsewhere; the
-        shares of the replicas, which all make as many steps, add up.
+        ones, but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step
+        to step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
+        several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
+        elsewhere; the shares of the replicas, which all make as many steps, add up.
         reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
         reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
         gradients are added up at each step all the same.
