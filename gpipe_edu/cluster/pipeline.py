@@ -20,7 +20,7 @@ from gpipe_edu.pytorch.guards import can_be_cut, grad_is_enabled, is_a_loss, is_
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import MAIN, Head
-from gpipe_edu.pytorch.values import Value, check, tensors
+from gpipe_edu.pytorch.values import Value, tensors
 from gpipe_edu.pytorch.weights import has_hooks
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
@@ -308,7 +308,7 @@ class Pipeline:
             compare(self._built, self.group, self.replicas)
             self._built = None
 
-    def _agree(self, call: str, x: Held, refuse: Callable[[], None], note: bool, **more: Any) -> tuple[Boundary, bool]:
+    def _agree(self, call: str, x: Held, check: Callable[[], None], note: bool, **more: Any) -> tuple[Boundary, bool]:
         """What goes into stage 0, and whether any rank has a `note`, if all ranks may go on; see `agree`."""
         complaint, first = None, self._boundaries[0]
         try:
@@ -318,7 +318,7 @@ class Pipeline:
                     "another type than the next one expects; leave that, and give the layers a type to compute in: "
                     "net.bfloat16()"
                 )
-            refuse()
+            check()
             first = Boundary.of({MAIN: x})
         except (RuntimeError, TypeError, ValueError) as error:
             complaint = error
@@ -335,12 +335,12 @@ class Pipeline:
     def _check_fit(self, x: Held, y: Value, of: int | None) -> None:
         grad_is_enabled("predict(x)")
         self._check_samples(x)
+        is_a_target(y)
         samples = len(parts_of(x)[0])
-        for part in tensors(check(y, "y")):
+        for part in tensors(y):
             if part.ndim == 0 or len(part) != samples:
                 targets = len(part) if part.ndim else "one number"
                 raise ValueError(f"x has {samples} samples and y {targets}; both must have the same number, at least 1")
-        is_a_target(y)
         if of is not None and whole("of", of, 1) and self._reduction == "sum":
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
         M = self._micro_batches(samples)
