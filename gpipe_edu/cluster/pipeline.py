@@ -224,11 +224,11 @@ class Pipeline:
     def step(self, x: Held, y: Value, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
-        x, y: tensors of shape (N, ...), tuples or dictionaries of them; every rank of a pipeline gets the same ones,
-        but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step to
-        step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of several
-        steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None elsewhere; the
-        shares of the replicas, which all make as many steps, add up.
+        x, y: tensors of shape (N, ...) or tuples of them, x also a dictionary; every rank of a pipeline gets the same
+        ones, but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step
+        to step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
+        several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
+        elsewhere; the shares of the replicas, which all make as many steps, add up.
         reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
         reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
         gradients are added up at each step all the same.
@@ -386,10 +386,12 @@ class Pipeline:
     def _check_fit(self, x: Held, y: Value, of: int | None) -> None:
         grad_is_enabled("predict(x)")
         self._check_samples(x)
-        samples, targets = len(parts_of(x)[0]), len(tensors(y)[0])
-        if samples != targets:
-            raise ValueError(f"x has {samples} samples and y {targets}; both must have the same number, at least 1")
         is_a_target(y)
+        samples = len(parts_of(x)[0])
+        for part in tensors(y):
+            if part.ndim == 0 or len(part) != samples:
+                targets = len(part) if part.ndim else "one number"
+                raise ValueError(f"x has {samples} samples and y {targets}; both must have the same number, at least 1")
         if of is not None and whole("of", of, 1) and self._reduction == "sum":
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
         M = self._micro_batches(samples)

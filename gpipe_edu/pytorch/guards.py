@@ -20,7 +20,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 from torch.torch_version import TorchVersion
 
-from .values import Value, tensors
+from .values import Value, check, tensors
 
 _OTHER_WORDS = {"chunks": "call it micro_batches", "num_microbatches": "call it micro_batches"}
 """What other libraries call an argument."""
@@ -233,9 +233,9 @@ def is_a_loss(loss_fn: object, reduction: object, who: str = "step()") -> None:
         )
 
 
-def is_a_target(y: Value) -> None:
-    """Raises ValueError for a target with a graph behind it."""
-    if any(part.requires_grad for part in tensors(y)):
+def is_a_target(y: object) -> None:
+    """Raises TypeError for what can't be cut as the input is, ValueError for a target with a graph behind it."""
+    if any(part.requires_grad for part in tensors(check(y, "y"))):
         raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
 
 

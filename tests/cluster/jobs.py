@@ -196,7 +196,16 @@ def unfitting():
     (x, y), said = data(), []
     pipeline = Pipeline(network(), ge.gpipe(2, 4), LOSS, x)
     asks = torch.zeros(len(x), 3).double().requires_grad_()
-    for inputs, labels in [(x[:, :4], y), (x.float(), y), (x, y[:5]), (x[:0], y[:0]), (x, asks), ([x], y)]:
+    for inputs, labels in [
+        (x[:, :4], y),
+        (x.float(), y),
+        (x, y[:5]),
+        (x[:0], y[:0]),
+        (x, asks),
+        ([x], y),
+        (x, (y, y[:5])),
+        (x, {"y": y}),
+    ]:
         try:
             pipeline.step(inputs, labels)
         except (TypeError, ValueError) as error:
