@@ -30,17 +30,25 @@ def train(crew, schedule, folder, steps, **how):
 # Killed
 
 
-@pytest.mark.parametrize(("schedule", "copies"), [(ge.one_f_one_b(2, 3), 1), (ge.gpipe(1, 3), 2), (ge.gpipe(3, 2), 1)])
-def test_kills_at_random_moments_change_no_digit(crew, tmp_path, schedule, copies):
+@pytest.mark.parametrize(
+    ("schedule", "how"),
+    [
+        (ge.one_f_one_b(2, 3), {}),
+        (ge.gpipe(1, 3), {"copies": 2}),
+        (ge.gpipe(1, 3), {"copies": 2, "zero": True}),
+        (ge.gpipe(3, 2), {}),
+    ],
+)
+def test_kills_at_random_moments_change_no_digit(crew, tmp_path, schedule, how):
     """Random numbers of each rank, where one was in the data, a plateau and an optimizer's counts all go on."""
-    expected, rate = train(crew, schedule, tmp_path / "whole", 12, copies=copies)
+    expected, rate = train(crew, schedule, tmp_path / "whole", 12, **how)
     assert rate < 0.1, "the plateau has lowered it"
-    moments, size, killed = random.Random(0), schedule.devices * copies, 0
+    moments, size, killed = random.Random(0), schedule.devices * how.get("copies", 1), 0
     while True:
         kill = [None] * size
         kill[moments.randrange(size)] = moments.uniform(0.02, 0.4)
         try:
-            later, end = train(crew, schedule, tmp_path / "parts", 12, copies=copies, kill=kill if killed < 3 else None)
+            later, end = train(crew, schedule, tmp_path / "parts", 12, kill=kill if killed < 3 else None, **how)
             break
         except ProcessError:
             killed += 1
@@ -61,6 +69,10 @@ def test_other_stages_and_replicas_go_on_with_the_same_samples(crew, tmp_path, t
     assert sorted(later) == [4, 5, 6, 7]
     assert later == pytest.approx({step: expected[step] for step in later}, rel=1e-10)
     assert end == rate
+
+
+def test_every_optimizer_and_scheduler_goes_on_to_the_last_digit(crew, tmp_path):
+    assert run(crew, 2, resume_jobs.kinds, str(tmp_path)) == [[], []]
 
 
 @pytest.mark.parametrize(
