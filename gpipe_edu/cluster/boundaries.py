@@ -145,7 +145,7 @@ def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
             f"stage {k} can't be run with samples of {boundary}: {type(error).__name__}: {first}. It was tried without "
             "numbers, on PyTorch's device 'meta', by which processes learn what travels between them"
         ) from error
-    if k > 0 and [one._version for one in arrived] != versions:
+    if [one._version for one in arrived] != versions:  # also of stage 0: its micro-batches are parts of one tensor
         raise ValueError(f"stage {k}: {IN_PLACE}")
     for value in values.values():
         for part in parts_of(value):

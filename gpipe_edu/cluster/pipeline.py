@@ -392,6 +392,8 @@ class Pipeline:
             if part.ndim == 0 or len(part) != samples:
                 targets = len(part) if part.ndim else "one number"
                 raise ValueError(f"x has {samples} samples and y {targets}; both must have the same number, at least 1")
+        if any(part.requires_grad for part in parts_of(x)):
+            raise ValueError("x requires a gradient, and a pipeline of processes gives none to its input: x.detach()")
         if of is not None and whole("of", of, 1) and self._reduction == "sum":
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
         M = self._micro_batches(samples)
