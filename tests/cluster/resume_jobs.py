@@ -98,13 +98,16 @@ def training(schedule, folder, steps, *, copies=1, dropout=True, zero=False, kil
     return losses, optimizer.param_groups[0]["lr"]
 
 
-def simple(schedule, folder, steps, *, limit=None):
+def simple(schedule, folder, steps, *, limit=None, width=None):
     """Losses of steps that are all saved, what this rank was warned of, and why saving or loading failed.
 
-    limit: bytes that rank 1 may write to a file, from the second step on.
+    limit: bytes that rank 1 may write to a file, from the second step on. width: of the layer that it has, of another
+    network.
     """
-    (x, y), said = data(12), ""
-    pipeline = Pipeline(network(), schedule, LOSS, x)
+    (x, y), said, net = data(12), "", network()
+    if width:
+        net = nn.Sequential(nn.Linear(5, width), nn.Tanh(), nn.Linear(width, width), nn.Linear(width, 3)).double()
+    pipeline = Pipeline(net, schedule, LOSS, x)
     optimizer = torch.optim.Adam(pipeline.parameters(), lr=0.01)
     losses = {}
     with warnings.catch_warnings(record=True) as heard:
