@@ -41,7 +41,7 @@ def fingerprint(net: nn.Module) -> dict[str, Print]:
     """The `Print` of each weight and each buffer, by name."""
     tensors = [*net.named_parameters(), *net.named_buffers()]
     return {
-        name: Print(tuple(one.shape), str(one.dtype).removeprefix("torch."), _digest(one), one.requires_grad)
+        name: Print(tuple(one.shape), str(one.dtype).removeprefix("torch."), digest(one), one.requires_grad)
         for name, one in tensors
     }
 
@@ -108,7 +108,8 @@ def _other_tensor(theirs: Mapping[str, Print], found: Mapping[str, Print], first
     return ""
 
 
-def _digest(tensor: Tensor) -> str:
+def digest(tensor: Tensor) -> str:
+    """Of its numbers; "" on the device "meta"."""
     if tensor.is_meta:
         return ""
     numbers = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

@@ -430,6 +430,17 @@ def losses(way: Way, name: str) -> Any:
     return trained(way, mlp(), batch(6), make(), loss, reduction=reduction)
 
 
+def shuffled_by_what_dropout_draws_from(way: Way) -> Any:
+    """Ranks draw other numbers, since each has other layers."""
+    net = seeded(partial(nn.Linear, 6, 8), partial(nn.Dropout, 0.5), partial(nn.Linear, 8, 5), partial(nn.Linear, 5, 3))
+    model = way.wrap(net, F.mse_loss, batch(6))
+    torch.manual_seed(3)
+    for _ in range(2):
+        order = torch.randperm(7)
+        model.step(batch(6)[order], batch(3)[order])
+    return held(model)
+
+
 # Nets that are none of the usual
 
 

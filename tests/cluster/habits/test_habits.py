@@ -68,6 +68,7 @@ REFUSED = {
     table.batch_norm_of_ragged_batches: "7 samples make 3 micro-batches of 2 or 3",
     table.instance_norm_with_statistics_of_ragged_batches: "7 samples make 3 micro-batches of 2 or 3",
     table.inputs_that_want_a_gradient: "x requires a gradient, and a pipeline of processes gives none to its input",
+    table.shuffled_by_what_dropout_draws_from: "draw its order by a generator that nothing else uses",
     table.lazy_layers: "lazy",
     table.a_net_without_numbers: "meta",
     table.data_parallel_around: "net is a DataParallel; it must be an nn.Sequential",
