@@ -46,8 +46,8 @@ class Engine(Runtime):  # type: ignore[misc]
             self.step(*x, return_outputs=False)
         except RuntimeError as error:
             if isinstance(error.__cause__, Exception) and " failed to run forward" in str(error):
-                raise _of_the_layer(error.__cause__) from None
-            raise
+                raise _explained(error.__cause__) from None  # what a layer raised, without PyTorch's list of shapes
+            raise _explained(error) from error.__cause__
         if not self._losses:
             return None
         depends_on_something(loss if loss.requires_grad else None for loss in self._losses.values())
@@ -68,8 +68,8 @@ class Engine(Runtime):  # type: ignore[misc]
         """Does nothing, since `run` returns the loss."""
 
 
-def _of_the_layer(error: Exception) -> Exception:
-    """What a layer raised, and not PyTorch's list of shapes around it."""
+def _explained(error: Exception) -> Exception:
+    """`error`, with a note that says what it means for a stage."""
     if meaning := what_it_means(error):
         error.add_note(meaning)
     return error

@@ -155,6 +155,16 @@ def as_built(net: nn.Sequential, layers: Iterable[Callable[[], object]]) -> None
         )
 
 
+def has_numbers(net: nn.Module) -> None:
+    """Raises ValueError for weights and buffers on the device meta, from which nothing can be moved."""
+    for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
+        if tensor.device.type == "meta":
+            raise ValueError(
+                f"{name} is on the device meta, where it has no numbers; give the net some first: "
+                f"net.to_empty(device='cpu'), and then initialize it or load its state_dict"
+            )
+
+
 def weights_are_there(net: nn.Module) -> None:
     """Raises ValueError for lazy layers, whose weights are not there before their first forward."""
     for name, module in net.named_modules():

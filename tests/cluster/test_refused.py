@@ -77,3 +77,9 @@ def test_lazy_layers_are_refused_in_plain_words(crew):
 
 def test_a_compiled_function_may_call_a_pipeline(crew):
     assert max(run(crew, refused.compiled)) < 1e-10
+
+
+def test_a_selective_checkpoint_under_zero_bubble_is_explained(crew):
+    (_, first), (said, last) = run(crew, refused.selective)
+    assert said.startswith("create_selective_checkpoint_contexts stores what serves one backward")
+    assert max(first, last) < 1e-10, "under 1F1B it is right"
