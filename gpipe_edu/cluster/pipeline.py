@@ -15,8 +15,6 @@ from weakref import ref
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.instancenorm import _InstanceNorm
 
 from gpipe_edu.pytorch.cut import cut
 from gpipe_edu.pytorch.guards import (
@@ -134,10 +132,6 @@ class Pipeline:
         """Those of the mini-batch that came last."""
         self._known = Newest[Boundary, list[Boundary]](_SHAPES)
         self._known.keep(first, self._boundaries)
-        self._norms = any(
-            isinstance(part, _BatchNorm) or (isinstance(part, _InstanceNorm) and part.track_running_stats)
-            for part in net.modules()
-        )
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
         arguments = {
@@ -236,8 +230,7 @@ class Pipeline:
 
         Raises, on every rank, ValueError, in the first step, for ranks that have built different networks; for ranks
         that were given different mini-batches, for samples that a stage can't take, x and y of different length, a y
-        that requires a gradient, a mini-batch that would be padded under BatchNorm; RuntimeError under no_grad or
-        autocast.
+        that requires a gradient; RuntimeError under no_grad or autocast.
         """
         self._compare()
         hooked = any(map(has_hooks, self.parameters()))
@@ -247,14 +240,16 @@ class Pipeline:
         )
         self._steps += 1  # not of a step that was refused, perhaps since another rank did something else
         samples = len(parts_of(x)[0])
-        sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), self._micro_batches(samples)))
+        M = min(self.schedule.micro_batches, samples)
+        sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), M))
         self._boundaries = self._along(first)
         engine = self._engine(first, sizes)
         heads = self._heads(y, sizes, of) if self.last else ()
-        padded = [_pad(part.to(self.device), sizes) for part in parts_of(x)] if self.first else []
+        parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
+        pieces = split_batch(parts, len(sizes)) if parts else [() for _ in sizes]
         self._clock.begin()
         with self._gradients.of_step(reduce or self._on_any_replica(hooked)):
-            loss = engine.run(padded, sizes, heads)
+            loss = engine.run(pieces, heads)
             self._ran = self._clock.op_times()
         return loss
 
@@ -411,13 +406,6 @@ class Pipeline:
             raise ValueError("x requires a gradient, and a pipeline of processes gives none to its input: x.detach()")
         if of is not None and whole("of", of, 1) and self._reduction == "sum":
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
-        M = self._micro_batches(samples)
-        if self._norms and samples % M:
-            raise ValueError(
-                f"{samples} samples make {M} micro-batches of {samples // M} or {samples // M + 1}. PyTorch's engine "
-                "needs equal ones, and padding would go into a normalization's running statistics: take a mini-batch "
-                "that M divides, drop_last=True in a loader for instance"
-            )
 
     def _check_samples(self, x: Held) -> None:
         parts = parts_of(travelling(x, "x"))
@@ -430,9 +418,6 @@ class Pipeline:
             raise ValueError(
                 f"x has samples of {found}, and this pipeline's example {self._example}; shapes may differ"
             )
-
-    def _micro_batches(self, samples: int) -> int:
-        return min(self.schedule.micro_batches, samples)
 
     def _along(self, first: Boundary) -> list[Boundary]:
         """All boundaries if `first` goes into stage 0. If that is new, each rank finds those behind its own stages, and
@@ -481,7 +466,7 @@ class Pipeline:
                     PackedStage(piece, self._boundaries[k], self._boundaries[k + 1]),
                     k,
                     schedule.stages,
-                    max(sizes),
+                    sizes,
                     self.device,
                     self.group,
                     frozenset(recomputed[k]),
@@ -497,14 +482,3 @@ class Pipeline:
 def _described(schedule: Schedule) -> str:
     digest = hashlib.blake2b(repr(schedule.rows).encode(), digest_size=4).hexdigest()
     return f"{schedule.name or 'of its own'}, M={schedule.micro_batches} ({digest})"
-
-
-def _pad(values: Tensor, sizes: Sizes) -> Tensor:
-    """The micro-batches one after another, each padded to the size of the largest; padding does not count."""
-    if len(set(sizes)) == 1:
-        return values
-    rows, start, widest = [], 0, max(sizes)
-    for size in sizes:
-        rows += [*range(start, start + size), *[start + size - 1] * (widest - size)]
-        start += size
-    return values[rows]

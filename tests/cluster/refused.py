@@ -72,23 +72,6 @@ def detached(output, target):
     return mse_loss(output.detach(), target)
 
 
-class Rows(nn.Module):
-    """An instance normalization of each sample's numbers."""
-
-    def __init__(self, tracks):
-        super().__init__()
-        self.norm = nn.InstanceNorm1d(1, track_running_stats=tracks).double()
-
-    def forward(self, x):
-        return self.norm(x[:, None])[:, 0]
-
-
-def padded(tracks):
-    (x, _), net = data(13), network(Rows(tracks))
-    pipeline = Pipeline(net, ge.gpipe(2, 4), squares, x)
-    return said_by(lambda: pipeline.step(x, x[:, :3]))
-
-
 def lazy():
     net = nn.Sequential(nn.LazyLinear(4), nn.Tanh(), nn.Linear(4, 3)).double()
     return said_by(lambda: Pipeline(net, ge.gpipe(2, 4), squares, data()[0]))

@@ -61,12 +61,6 @@ def test_a_loss_without_graph_is_refused_and_leaves_no_gradients(crew, loss):
     assert all(gradient is None for gradient in gradients)
 
 
-def test_padding_stays_out_of_the_statistics_of_instance_normalizations(crew):
-    for said in run(crew, refused.padded, True):
-        assert "padding would go into a normalization's running statistics" in said
-    assert run(crew, refused.padded, False) == ["", ""]
-
-
 def test_lazy_layers_are_refused_in_plain_words(crew):
     for said in run(crew, refused.lazy):
         assert said == (
