@@ -87,7 +87,11 @@ class Stage(PipelineStage):
                 return nullcontext(), self._batch_norms.forward(False, seen)  # which does not count it twice
 
             return checkpoint(self.submod, *args, use_reentrant=False, context_fn=around, **kwargs)
-        return self.submod(*args, **kwargs)
+        given = self.submod(*args, **kwargs)
+        if self.is_last and not any(part.requires_grad for part in args):
+            # W begins at the loss then, and so needs the output, which PyTorch detaches after I unless it is a view.
+            given = tuple(part.view_as(part) for part in given)
+        return given
 
     def backward_one_chunk(
         self, bwd_chunk_id: int, loss: Any = None, full_backward: bool = True, last_backward: bool = False
