@@ -23,42 +23,55 @@ from .shared_clock import SharedClock
 
 
 class Engine(Runtime):  # type: ignore[misc]
-    """Runs `schedule` with `stages`, those of this rank."""
+    """Runs `schedule` with `stages`, those of this rank.
+
+    Micro-batches may differ in size: PyTorch would cut them evenly, so they are given to it as they are.
+    """
 
     def __init__(self, stages: list[Any], schedule: Schedule, clock: SharedClock) -> None:
         # PyTorch needs a loss function to know that there is a backward; the loss itself is given to `run`.
         super().__init__(stages, schedule.micro_batches, loss_fn=_of_the_step, scale_grads=False)
         self._clock = clock
-        self._sizes: tuple[int, ...] = ()
+        self._pieces: Sequence[tuple[Tensor, ...]] = ()
+        self._ready = False
         self._heads: Sequence[Head] = ()
         self._losses: dict[int, Tensor] = {}
         self._prepare_schedule_with_comms(lower(schedule))
 
-    def run(self, x: Sequence[Tensor], sizes: Sequence[int], heads: Sequence[Head]) -> Tensor | None:
-        """One mini-batch, padded to equal micro-batches of which the first `sizes` samples count. x: its tensors where
-        stage 0 is, else none.
+    def run(self, pieces: Sequence[tuple[Tensor, ...]], heads: Sequence[Head]) -> Tensor | None:
+        """One mini-batch, in micro-batches; their tensors are read where stage 0 is.
 
         Returns the sum of what `heads` make of the outputs where the last stage is, else None.
         """
-        self._sizes, self._heads = tuple(sizes), heads
+        self._pieces, self._heads = pieces, heads
         self._losses = {}
         try:
-            self.step(*x, return_outputs=False)
+            self.step(return_outputs=False)
         except RuntimeError as error:
             if isinstance(error.__cause__, Exception) and " failed to run forward" in str(error):
-                raise _of_the_layer(error.__cause__) from None
-            raise
+                raise _explained(error.__cause__) from None  # what a layer raised, without PyTorch's list of shapes
+            raise _explained(error) from error.__cause__
         if not self._losses:
             return None
         depends_on_something(loss if loss.requires_grad else None for loss in self._losses.values())
         return torch.stack([loss.detach() for loss in self._losses.values()]).sum()
+
+    def _split_inputs(self, args: Any, kwargs: Any = None) -> tuple[list[Any], list[dict[str, Any]]]:
+        return list(self._pieces), [{} for _ in self._pieces]
+
+    def _initialize_stages(self, *args: Any, **named: Any) -> None:
+        super()._initialize_stages(*args, **named)
+        if not self._ready:
+            for stage in self._stages:
+                stage.fit_buffers()
+        self._ready = True
 
     def _maybe_compute_loss(
         self, stage: Any, output: Any, target_mbs: Any, mb_index: int, *others: Any, **named: Any
     ) -> None:
         if not stage.is_last:
             return
-        self._losses[mb_index] = self._heads[mb_index](stage.output(output, self._sizes[mb_index]))
+        self._losses[mb_index] = self._heads[mb_index](stage.output(output))
         self._clock.longer()
 
     def _maybe_get_loss(self, stage: Any, mb_index: int) -> Tensor | None:
@@ -68,8 +81,8 @@ class Engine(Runtime):  # type: ignore[misc]
         """Does nothing, since `run` returns the loss."""
 
 
-def _of_the_layer(error: Exception) -> Exception:
-    """What a layer raised, and not PyTorch's list of shapes around it."""
+def _explained(error: Exception) -> Exception:
+    """`error`, with a note that says what it means for a stage."""
     if meaning := what_it_means(error):
         error.add_note(meaning)
     return error

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from gpipe_edu.pytorch.weights import Weights, add, hand_over
 
-from .ties import Ties, dense
+from .gradient_message import pack, unpack
+from .ties import Ties
 
 
 class Gradients:
@@ -85,12 +85,7 @@ class Gradients:
         large."""
         if not weights:
             return []
+        message = pack(weights, found)
+        dist.all_reduce(message, group=self._replicas)
         # A weight that this replica's samples did not reach may have a gradient on another one.
-        there = torch.tensor([own is not None for own in found], device=weights[0].device)
-        parts = [torch.zeros_like(w) if own is None else dense(own) for own, w in zip(found, weights, strict=True)]
-        flat = torch.cat([there, *(part.reshape(-1) for part in parts)])
-        dist.all_reduce(flat, group=self._replicas)
-        reached, *totals = torch.split(flat, [len(parts), *(part.numel() for part in parts)])
-        for part, total in zip(parts, totals, strict=True):
-            part.copy_(total.view_as(part))
-        return [part if some else None for part, some in zip(parts, reached.tolist(), strict=True)]
+        return unpack(weights, message)

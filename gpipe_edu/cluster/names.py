@@ -21,6 +21,8 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "_PipelineScheduleRuntime": (
         "_prepare_schedule_with_comms",
         "_step_microbatches",
+        "_split_inputs",
+        "_initialize_stages",
         "_maybe_compute_loss",
         "_maybe_get_loss",
         "_update_losses",
@@ -39,6 +41,7 @@ _ARGUMENTS: Final = {
     "_maybe_compute_loss": ("stage", "output", "target_mbs", "mb_index"),
     "_maybe_get_loss": ("stage", "mb_index"),
     "_update_losses": ("stages", "losses"),
+    "_split_inputs": ("args", "kwargs"),
     "_step_microbatches": ("arg_mbs", "kwarg_mbs", "target_mbs", "losses"),
 }
 """The parameters, in this order, of the methods that we override or call; a release may add more behind them."""

@@ -15,8 +15,6 @@ from weakref import ref
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.instancenorm import _InstanceNorm
 
 from gpipe_edu.pytorch.cut import cut
 from gpipe_edu.pytorch.guards import (
@@ -134,10 +132,6 @@ class Pipeline:
         """Those of the mini-batch that came last."""
         self._known = Newest[Boundary, list[Boundary]](_SHAPES)
         self._known.keep(first, self._boundaries)
-        self._norms = any(
-            isinstance(part, _BatchNorm) or (isinstance(part, _InstanceNorm) and part.track_running_stats)
-            for part in net.modules()
-        )
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
         arguments = {
@@ -225,19 +219,18 @@ class Pipeline:
     def step(self, x: Held, y: Value, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
-        x, y: tensors of shape (N, ...), tuples or dictionaries of them; every rank of a pipeline gets the same ones,
-        but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step to
-        step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of several
-        steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None elsewhere; the
-        shares of the replicas, which all make as many steps, add up.
+        x, y: tensors of shape (N, ...) or tuples of them, x also a dictionary; every rank of a pipeline gets the same
+        ones, but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step
+        to step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
+        several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
+        elsewhere; the shares of the replicas, which all make as many steps, add up.
         reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
         reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
         gradients are added up at each step all the same.
 
         Raises, on every rank, ValueError, in the first step, for ranks that have built different networks; for ranks
         that were given different mini-batches, for samples that a stage can't take, x and y of different length, a y
-        that requires a gradient, a mini-batch that would be padded under BatchNorm; RuntimeError under no_grad or
-        autocast.
+        that requires a gradient; RuntimeError under no_grad or autocast.
         """
         self._compare()
         hooked = any(map(has_hooks, self.parameters()))
@@ -247,14 +240,16 @@ class Pipeline:
         )
         self._steps += 1  # not of a step that was refused, perhaps since another rank did something else
         samples = len(parts_of(x)[0])
-        sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), self._micro_batches(samples)))
+        M = min(self.schedule.micro_batches, samples)
+        sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), M))
         self._boundaries = self._along(first)
         engine = self._engine(first, sizes)
         heads = self._heads(y, sizes, of) if self.last else ()
-        padded = [_pad(part.to(self.device), sizes) for part in parts_of(x)] if self.first else []
+        parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
+        pieces = split_batch(parts, len(sizes)) if parts else [() for _ in sizes]
         self._clock.begin()
         with self._gradients.of_step(reduce or self._on_any_replica(hooked)):
-            loss = engine.run(padded, sizes, heads)
+            loss = engine.run(pieces, heads)
             self._ran = self._clock.op_times()
         return loss
 
@@ -401,21 +396,16 @@ class Pipeline:
     def _check_fit(self, x: Held, y: Value, of: int | None) -> None:
         grad_is_enabled("predict(x)")
         self._check_samples(x)
-        samples, targets = len(parts_of(x)[0]), len(tensors(y)[0])
-        if samples != targets:
-            raise ValueError(f"x has {samples} samples and y {targets}; both must have the same number, at least 1")
         is_a_target(y)
+        samples = len(parts_of(x)[0])
+        for part in tensors(y):
+            if part.ndim == 0 or len(part) != samples:
+                targets = len(part) if part.ndim else "one number"
+                raise ValueError(f"x has {samples} samples and y {targets}; both must have the same number, at least 1")
         if any(part.requires_grad for part in parts_of(x)):
             raise ValueError("x requires a gradient, and a pipeline of processes gives none to its input: x.detach()")
         if of is not None and whole("of", of, 1) and self._reduction == "sum":
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
-        M = self._micro_batches(samples)
-        if self._norms and samples % M:
-            raise ValueError(
-                f"{samples} samples make {M} micro-batches of {samples // M} or {samples // M + 1}. PyTorch's engine "
-                "needs equal ones, and padding would go into a normalization's running statistics: take a mini-batch "
-                "that M divides, drop_last=True in a loader for instance"
-            )
 
     def _check_samples(self, x: Held) -> None:
         parts = parts_of(travelling(x, "x"))
@@ -428,9 +418,6 @@ class Pipeline:
             raise ValueError(
                 f"x has samples of {found}, and this pipeline's example {self._example}; shapes may differ"
             )
-
-    def _micro_batches(self, samples: int) -> int:
-        return min(self.schedule.micro_batches, samples)
 
     def _along(self, first: Boundary) -> list[Boundary]:
         """All boundaries if `first` goes into stage 0. If that is new, each rank finds those behind its own stages, and
@@ -479,7 +466,7 @@ class Pipeline:
                     PackedStage(piece, self._boundaries[k], self._boundaries[k + 1]),
                     k,
                     schedule.stages,
-                    max(sizes),
+                    sizes,
                     self.device,
                     self.group,
                     frozenset(recomputed[k]),
@@ -495,14 +482,3 @@ class Pipeline:
 def _described(schedule: Schedule) -> str:
     digest = hashlib.blake2b(repr(schedule.rows).encode(), digest_size=4).hexdigest()
     return f"{schedule.name or 'of its own'}, M={schedule.micro_batches} ({digest})"
-
-
-def _pad(values: Tensor, sizes: Sizes) -> Tensor:
-    """The micro-batches one after another, each padded to the size of the largest; padding does not count."""
-    if len(set(sizes)) == 1:
-        return values
-    rows, start, widest = [], 0, max(sizes)
-    for size in sizes:
-        rows += [*range(start, start + size), *[start + size - 1] * (widest - size)]
-        start += size
-    return values[rows]

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -81,7 +81,7 @@ def save(
     what = f"{final} can't be written"
     try:
         do_together(begin, what)
-        _in_words(lambda: state_dict_saver.save(state, checkpoint_id=partial), what)
+        _in_words(lambda: state_dict_saver.save(state, storage_writer=_Writer(partial)), what)
         written = do_together(write_rest, what)
         do_together(lambda: finish(partial, final, written) if rank == 0 else None, what)
     except OSError:
@@ -180,6 +180,20 @@ def _other_network(state: Mapping[str, Tensor], everywhere: Collection[str], kno
             "as it was, or save into another folder"
         )
     return ""
+
+
+class _Writer(FileSystemWriter):
+    """PyTorch's, which says of a full disk "unexpected pos 704 vs 598"; this one says what the system said."""
+
+    def write_data(self, *arguments: Any) -> Any:
+        """PyTorch's."""
+        try:
+            return super().write_data(*arguments)
+        except RuntimeError as error:
+            first: BaseException | None = error
+            while first is not None and not isinstance(first, OSError):
+                first = first.__context__
+            raise (first or error) from error
 
 
 def _in_words(work: Callable[[], object], what: str) -> None:

@@ -33,7 +33,7 @@ class PackedStage(nn.Module):
 
 
 class Stage(PipelineStage):
-    """`packed` as stage `index` of `stages`, for micro-batches of so many samples.
+    """`packed` as stage `index` of `stages`. sizes: the samples of each micro-batch.
 
     What goes in and out is told to PyTorch, so that it need not run the stage once more to find shapes (BatchNorm would
     count that run). recomputed: the micro-batches whose activations are not kept. clock: notes when each op runs.
@@ -44,23 +44,33 @@ class Stage(PipelineStage):
         packed: PackedStage,
         index: int,
         stages: int,
-        samples: int,
+        sizes: Sequence[int],
         device: torch.device,
         group: Any,
         recomputed: Collection[int],
         clock: SharedClock,
     ) -> None:
-        takes = packed.takes.empty(samples, device, grad=index > 0)
-        gives = packed.gives.empty(samples, device, grad=True)
+        takes = packed.takes.empty(max(sizes), device, grad=index > 0)
+        gives = packed.gives.empty(max(sizes), device, grad=True)
         super().__init__(packed, index, stages, device, input_args=takes, output_args=gives, group=group)
-        self._packed = packed
+        self._packed, self._sizes = packed, sizes
+        self._runtime_validate = False  # which TORCH_DISTRIBUTED_DEBUG=DETAIL asks for, and which knows one size only
         self._recomputed, self._clock = recomputed, clock
         self._batch_norms = BatchNorms(packed, deferred=False)
         self._recompute_now = False
 
-    def output(self, parts: Sequence[Tensor], samples: int) -> Held:
-        """The value that the layers made, of the samples that count."""
-        return self._packed.gives.unpack([part[:samples] for part in parts])[MAIN]
+    def output(self, parts: Sequence[Tensor]) -> Held:
+        """The value that the layers made."""
+        return self._packed.gives.unpack(parts)[MAIN]
+
+    def fit_buffers(self) -> None:
+        """Make what PyTorch receives messages into, all of the largest size, as large as each micro-batch."""
+        for buffers in (self.args_recv_info, self.grad_recv_info):
+            for m, received in buffers.items():
+                for one in received:
+                    buffer: Tensor | None = getattr(one, "buffer", None)
+                    if buffer is not None:
+                        one.buffer = buffer.detach()[: self._sizes[m]]
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         """PyTorch's, noted as F."""
@@ -77,7 +87,11 @@ class Stage(PipelineStage):
                 return nullcontext(), self._batch_norms.forward(False, seen)  # which does not count it twice
 
             return checkpoint(self.submod, *args, use_reentrant=False, context_fn=around, **kwargs)
-        return self.submod(*args, **kwargs)
+        given = self.submod(*args, **kwargs)
+        if self.is_last and not any(part.requires_grad for part in args):
+            # W begins at the loss then, and so needs the output, which PyTorch detaches after I unless it is a view.
+            given = tuple(part.view_as(part) for part in given)
+        return given
 
     def backward_one_chunk(
         self, bwd_chunk_id: int, loss: Any = None, full_backward: bool = True, last_backward: bool = False
@@ -115,7 +129,11 @@ class Stage(PipelineStage):
             finish = input_gradient(roots, gradients, inputs) if roots else _nothing
         elif roots:
             backward(roots, gradients)
-        found = tuple(None if one.grad is None else one.grad.contiguous() for one in inputs)
+        # Zeros where a stage does not use what it got: PyTorch would send as many as for the largest micro-batch.
+        found = tuple(
+            None if not one.requires_grad else torch.zeros_like(one) if one.grad is None else one.grad.contiguous()
+            for one in inputs
+        )
         for one in inputs:
             one.grad = None  # so that its memory goes with the message
         return found, finish

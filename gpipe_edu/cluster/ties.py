@@ -8,7 +8,6 @@ apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import torch
@@ -16,6 +15,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from gpipe_edu.pytorch.weights import add
+
+from .gradient_message import pack, unpack
 
 
 def first_names(layers: Iterable[tuple[str, nn.Module]]) -> dict[Tensor, str]:
@@ -61,7 +62,7 @@ class Ties:
         gradients = dict(zip(weights, found, strict=True))
         for first, other, tied in self._messages(weights):
             if self._rank == other:
-                dist.send(_pack(tied, gradients), group=self._group, group_dst=first)
+                dist.send(pack(tied, [gradients[weight] for weight in tied]), group=self._group, group_dst=first)
                 gradients.update(dict.fromkeys(tied))
             else:
                 theirs = self._receive(tied, other)
@@ -73,7 +74,7 @@ class Ties:
         gradients = dict(zip(weights, found, strict=True))
         for first, other, tied in self._messages(weights):
             if self._rank == first:
-                dist.send(_pack(tied, gradients), group=self._group, group_dst=other)
+                dist.send(pack(tied, [gradients[weight] for weight in tied]), group=self._group, group_dst=other)
             else:
                 gradients.update(self._receive(tied, first))
         return [gradients[weight] for weight in weights]
@@ -92,22 +93,6 @@ class Ties:
         return [(*pair, tied) for pair, tied in sorted(pairs.items(), key=lambda entry: entry[0])]
 
     def _receive(self, tied: Sequence[Tensor], rank: int) -> dict[Tensor, Tensor | None]:
-        message = torch.empty_like(_pack(tied, {}))
+        message = torch.empty_like(pack(tied, [None] * len(tied)))
         dist.recv(message, group=self._group, group_src=rank)
-        there, *parts = torch.split(message, [len(tied), *(weight.numel() for weight in tied)])
-        cut = (part.view_as(weight) for part, weight in zip(parts, tied, strict=True))
-        return {weight: part if some else None for weight, part, some in zip(tied, cut, there.tolist(), strict=True)}
-
-
-def _pack(weights: Sequence[Tensor], gradients: Mapping[Tensor, Tensor | None]) -> Tensor:
-    """One message: for each weight whether it has a gradient, and the gradients, in 32 bits at least."""
-    found = [gradients.get(weight) for weight in weights]
-    there = torch.tensor([gradient is not None for gradient in found], device=weights[0].device)
-    parts = [torch.zeros_like(w) if part is None else dense(part) for part, w in zip(found, weights, strict=True)]
-    kind = reduce(torch.promote_types, (weight.dtype for weight in weights), torch.float32)
-    return torch.cat([there, *(part.reshape(-1) for part in parts)]).to(kind)
-
-
-def dense(gradient: Tensor) -> Tensor:
-    """An embedding may give a sparse one."""
-    return gradient.to_dense() if gradient.is_sparse else gradient
+        return dict(zip(tied, unpack(tied, message), strict=True))

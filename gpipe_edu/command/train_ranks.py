@@ -89,7 +89,10 @@ class RanksTrainer:
         loss = self._step(*tensors(x, y))
         self.optimizer.step()
         if self._folder and (number + 1) % SAVED_EVERY == 0:
-            save(self._folder, self.pipeline, self.optimizer, number + 1)
+            try:
+                save(self._folder, self.pipeline, self.optimizer, number + 1)
+            except OSError as error:  # the same on every rank
+                raise RanksError(str(error)) from error
         return self._of_all(loss)
 
     def accuracy(self, x: Array, y: Labels) -> float:

@@ -30,6 +30,7 @@ from .guards import (
     can_be_deferred,
     first_derivative,
     grad_is_enabled,
+    has_numbers,
     have_samples,
     in_their_places,
     known_words,
@@ -271,6 +272,7 @@ class GPipe(nn.Module):
         self._compiles, self._compiled_for = any(map(is_compiled, self._layers)), set[Hashable]()
         if self._compiles:
             can_be_compiled(torch.__version__)
+        has_numbers(self)
         homes = {k: self._places[device] for k, device in self._schedule.device_of_stage.items()}
         one_layer_on_one_gpu(groups, homes)
         move_layers([(layers, homes[k].device) for k, layers in enumerate(groups)])

@@ -20,7 +20,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 from torch.torch_version import TorchVersion
 
-from .values import Value, tensors
+from .values import Value, check, tensors
 
 _OTHER_WORDS = {"chunks": "call it micro_batches", "num_microbatches": "call it micro_batches"}
 """What other libraries call an argument."""
@@ -155,6 +155,16 @@ def as_built(net: nn.Sequential, layers: Iterable[Callable[[], object]]) -> None
         )
 
 
+def has_numbers(net: nn.Module) -> None:
+    """Raises ValueError for weights and buffers on the device meta, from which nothing can be moved."""
+    for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
+        if tensor.device.type == "meta":
+            raise ValueError(
+                f"{name} is on the device meta, where it has no numbers; give the net some first: "
+                f"net.to_empty(device='cpu'), and then initialize it or load its state_dict"
+            )
+
+
 def weights_are_there(net: nn.Module) -> None:
     """Raises ValueError for lazy layers, whose weights are not there before their first forward."""
     for name, module in net.named_modules():
@@ -233,9 +243,9 @@ def is_a_loss(loss_fn: object, reduction: object, who: str = "step()") -> None:
         )
 
 
-def is_a_target(y: Value) -> None:
-    """Raises ValueError for a target with a graph behind it."""
-    if any(part.requires_grad for part in tensors(y)):
+def is_a_target(y: object) -> None:
+    """Raises TypeError for what can't be cut as the input is, ValueError for a target with a graph behind it."""
+    if any(part.requires_grad for part in tensors(check(y, "y"))):
         raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
 
 

@@ -21,7 +21,7 @@ from gpipe_edu.split import split_batch
 from .guards import is_a_loss, is_a_target, setting
 from .place import move
 from .stage import Head
-from .values import Value, change, check, sizes_of, tensors
+from .values import Value, change, sizes_of, tensors
 
 LossFunction = Callable[[Any, Any], Tensor]
 
@@ -43,7 +43,7 @@ def make_heads(
     there is not one weight per micro-batch.
     """
     is_a_loss(loss_fn, reduction)
-    is_a_target(check(y, "y"))
+    is_a_target(y)
     M, N = len(sizes), sum(sizes)
     targets = split_batch(y, M)
     if sizes_of(targets) != list(sizes):

@@ -4,6 +4,7 @@ import copy
 from functools import partial
 
 import torch
+from torch import nn
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
@@ -52,3 +53,17 @@ def in_hooks():
     pipeline.zero_grad()
     (dtype,) = {gradient.dtype for gradient in seen.values()}
     return dtype, share_off(seen, added_in(torch.float32, net, x, y, LOSS, M))
+
+
+def in_tied_stages(dtype):
+    """One weight on both ranks, beside two equal ones on one device."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 5, bias=False), nn.Tanh(), nn.Linear(5, 5, bias=False)).to(dtype)
+    net[2].weight.data.copy_(net[0].weight)
+    (x, y), tied = batch(dtype), copy.deepcopy(net)
+    tied[2].weight = tied[0].weight
+    pipeline = Pipeline(tied, ge.one_f_one_b(2, M), LOSS, x)
+    pipeline.step(x, y)
+    ((name, weight),) = pipeline.named_parameters()
+    exact = sum(added_in(torch.float32, net, x, y, LOSS, M).values())
+    return weight.grad.dtype, share_off({name: weight.grad}, {name: exact}), weight.grad.float()

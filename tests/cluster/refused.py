@@ -1,10 +1,12 @@
 """What the processes of test_refused.py do: nets and losses that would train something else than was meant."""
 
 import copy
+from functools import partial
 
 import torch
 from torch import nn
 from torch.nn.functional import mse_loss
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
@@ -70,23 +72,6 @@ def detached(output, target):
     return mse_loss(output.detach(), target)
 
 
-class Rows(nn.Module):
-    """An instance normalization of each sample's numbers."""
-
-    def __init__(self, tracks):
-        super().__init__()
-        self.norm = nn.InstanceNorm1d(1, track_running_stats=tracks).double()
-
-    def forward(self, x):
-        return self.norm(x[:, None])[:, 0]
-
-
-def padded(tracks):
-    (x, _), net = data(13), network(Rows(tracks))
-    pipeline = Pipeline(net, ge.gpipe(2, 4), squares, x)
-    return said_by(lambda: pipeline.step(x, x[:, :3]))
-
-
 def lazy():
     net = nn.Sequential(nn.LazyLinear(4), nn.Tanh(), nn.Linear(4, 3)).double()
     return said_by(lambda: Pipeline(net, ge.gpipe(2, 4), squares, data()[0]))
@@ -100,3 +85,32 @@ def compiled():
     outputs = torch.compile(lambda x: pipeline.predict(2 * x), backend="eager")(x)
     assert outputs is None or torch.allclose(outputs, single(2 * x))
     return apart(pipeline, single)
+
+
+class Stored(nn.Module):
+    """A checkpoint that stores its products."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(7, 7), nn.Tanh(), nn.Linear(7, 7)).double()
+
+    def forward(self, x):
+        aten = torch.ops.aten
+        stored = partial(create_selective_checkpoint_contexts, [aten.mm.default, aten.addmm.default])
+        return checkpoint(self.layers, x, use_reentrant=False, context_fn=stored)
+
+
+def selective():
+    """What zero bubble says, with its notes, to a selective checkpoint in the last stage, and how far 1F1B is off."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), Stored(), nn.Linear(7, 3)).double()
+    (x, _), said, single = data(12), "", copy.deepcopy(net)
+    squares(single(x), x[:, :3]).backward()
+    right = Pipeline(copy.deepcopy(net), ge.one_f_one_b(2, 4), squares, x, balance=(2, 2))
+    right.step(x, x[:, :3])
+    try:
+        # With one micro-batch the other rank has all it needs before this one fails.
+        Pipeline(net, ge.zero_bubble(2, 1), squares, x, balance=(2, 2)).step(x, x[:, :3])
+    except RuntimeError as error:
+        said = " ".join(error.__notes__)
+    return said, apart(right, single)

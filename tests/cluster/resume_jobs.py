@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.optim import lr_scheduler as rates
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline, saving
@@ -45,7 +46,7 @@ def pipelines(schedule, copies, net):
     return pipeline, mesh.get_local_rank("replica")
 
 
-def training(schedule, folder, steps, *, copies=1, dropout=True, kill=None):
+def training(schedule, folder, steps, *, copies=1, dropout=True, zero=False, kill=None):
     """Losses of steps that go on from `folder`, where every second is saved; each is also written to a file at once.
 
     A step's samples come from a generator, Python, NumPy and a position; the rate falls by a count and by a plateau.
@@ -53,8 +54,13 @@ def training(schedule, folder, steps, *, copies=1, dropout=True, kill=None):
     """
     x, y = data(60)
     pipeline, mine = pipelines(schedule, copies, network(*[nn.Dropout(0.3)] * dropout))
-    optimizer = Slowing(pipeline.parameters())
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0, threshold=0.5)
+    if zero:
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        optimizer = ZeroRedundancyOptimizer(pipeline.parameters(), Slowing, process_group=pipeline.replicas)
+    else:
+        optimizer = Slowing(pipeline.parameters())
+    plateau = rates.ReduceLROnPlateau(optimizer, factor=0.5, patience=0, threshold=0.5)
     # Of the drawn samples, the generator draws the order, NumPy the scale, Python the shift.
     generator, place = torch.Generator().manual_seed(5), {"first": 0, "order": []}
     random.seed(5)
@@ -92,13 +98,16 @@ def training(schedule, folder, steps, *, copies=1, dropout=True, kill=None):
     return losses, optimizer.param_groups[0]["lr"]
 
 
-def simple(schedule, folder, steps, *, limit=None):
+def simple(schedule, folder, steps, *, limit=None, width=None):
     """Losses of steps that are all saved, what this rank was warned of, and why saving or loading failed.
 
-    limit: bytes that rank 1 may write to a file, from the second step on.
+    limit: bytes that rank 1 may write to a file, from the second step on. width: of the layer that it has, of another
+    network.
     """
-    (x, y), said = data(12), ""
-    pipeline = Pipeline(network(), schedule, LOSS, x)
+    (x, y), said, net = data(12), "", network()
+    if width:
+        net = nn.Sequential(nn.Linear(5, width), nn.Tanh(), nn.Linear(width, width), nn.Linear(width, 3)).double()
+    pipeline = Pipeline(net, schedule, LOSS, x)
     optimizer = torch.optim.Adam(pipeline.parameters(), lr=0.01)
     losses = {}
     with warnings.catch_warnings(record=True) as heard:
@@ -146,6 +155,61 @@ def limited(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+OPTIMIZERS = {
+    "SGD": lambda weights: torch.optim.SGD(weights, lr=0.05, momentum=0.9, nesterov=True),
+    "amsgrad": lambda weights: torch.optim.Adam(weights, lr=0.01, amsgrad=True, weight_decay=0.1),
+    "a tensor for a rate": lambda weights: torch.optim.AdamW(weights, lr=torch.tensor(0.01)),
+    **{
+        name: getattr(torch.optim, name)
+        for name in ("Adadelta", "Adafactor", "Adagrad", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
+    },
+    "plain numbers": Slowing,
+}
+SCHEDULERS = {
+    "none": lambda optimizer: None,
+    "step": lambda optimizer: rates.StepLR(optimizer, 2, 0.3),
+    "several steps": lambda optimizer: rates.MultiStepLR(optimizer, [1, 3], 0.3),
+    "lambda": lambda optimizer: rates.LambdaLR(optimizer, lambda step: 1 / (1 + step)),
+    "factor": lambda optimizer: rates.MultiplicativeLR(optimizer, lambda step: 0.7),
+    "polynomial": lambda optimizer: rates.PolynomialLR(optimizer, 6, 2),
+    "one cycle": lambda optimizer: rates.OneCycleLR(optimizer, 0.1, total_steps=8),
+    "cycles": lambda optimizer: rates.CyclicLR(optimizer, 0.01, 0.1, step_size_up=2, cycle_momentum=False),
+    "warm restarts": lambda optimizer: rates.CosineAnnealingWarmRestarts(optimizer, 3),
+    "chained": lambda optimizer: rates.ChainedScheduler(
+        [rates.ConstantLR(optimizer, 0.5, 2), rates.ExponentialLR(optimizer, 0.8)]
+    ),
+    "plateau": lambda optimizer: rates.ReduceLROnPlateau(optimizer, patience=0, threshold=0.5),
+}
+
+
+def kinds(folder):
+    """Of which optimizers and schedulers a training, saved after two of its four steps, goes on in another way."""
+    pairs = dict.fromkeys([*((name, "step") for name in OPTIMIZERS), *(("SGD", name) for name in SCHEDULERS)])
+    return [pair for pair in pairs if goes_on(folder, *pair, 2) != goes_on(folder, *pair, None)]
+
+
+def goes_on(folder, optimizer, scheduler, saved_after):
+    """The rates, and this rank's weights after each step, of which the training of the first two ends."""
+    (x, y), found = data(12), []
+    for first, end in [(0, 4)] if saved_after is None else [(0, saved_after), (saved_after, 4)]:
+        pipeline = Pipeline(network(), ge.one_f_one_b(2, 3), LOSS, x)
+        made = OPTIMIZERS[optimizer](pipeline.parameters())
+        planned = SCHEDULERS[scheduler](made)
+        place = f"{folder}/{optimizer} {scheduler}"
+        if saved_after is not None:
+            assert saving.load(place, pipeline, made, planned) == first
+        for _ in range(first, end):
+            pipeline.zero_grad()
+            pipeline.step(x, y)
+            made.step()
+            if planned:
+                planned.step(*[1.0] * (scheduler == "plateau"))
+            found += [float(made.param_groups[0]["lr"]), *(weight.tolist() for weight in pipeline.parameters())]
+        if saved_after == end:
+            saving.save(place, pipeline, made, end, planned)
+    return found
+
+
 def own_places(folder, schedule, copies, by):
     """Save, if nothing is there, an extra that tells `by` what it is whose; else load and return it, or why not."""
     pipeline, mine = pipelines(schedule, copies, network())
@@ -176,21 +240,21 @@ def refusals(folder):
     def stepped():
         """An optimizer of a group of biases behind one of weights, and its scheduler."""
         optimizer = groups_of(pipeline)
-        return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, [lambda step: 0.5**step, lambda step: 1.0])
+        return optimizer, rates.LambdaLR(optimizer, [lambda step: 0.5**step, lambda step: 1.0])
 
     optimizer, scheduler = stepped()
     saving.save(f"{folder}/lambda", pipeline, optimizer, 1, scheduler)
     attempt("the same order", saving.load, f"{folder}/lambda", pipeline, *stepped())
     biases, others = reversed([list(group["params"]) for group in optimizer.param_groups])
     turned = torch.optim.Adam([{"params": biases, "lr": 0.02, "weight_decay": 0.1}, {"params": others}], lr=0.01)
-    rates = torch.optim.lr_scheduler.LambdaLR(turned, [lambda step: 1.0, lambda step: 0.5**step])
-    attempt("another order", saving.load, f"{folder}/lambda", pipeline, turned, rates)
+    planned = rates.LambdaLR(turned, [lambda step: 1.0, lambda step: 0.5**step])
+    attempt("another order", saving.load, f"{folder}/lambda", pipeline, turned, planned)
     one = torch.optim.Adam(pipeline.parameters())
-    rates = torch.optim.lr_scheduler.LambdaLR(one, lambda step: 1.0)
-    attempt("one group", saving.load, f"{folder}/lambda", pipeline, one, rates)
+    planned = rates.LambdaLR(one, lambda step: 1.0)
+    attempt("one group", saving.load, f"{folder}/lambda", pipeline, one, planned)
 
     optimizer = torch.optim.SGD(pipeline.parameters(), lr=0.1)
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    plateau = rates.ReduceLROnPlateau(optimizer)
     attempt("a plateau", saving.save, f"{folder}/plateau", pipeline, optimizer, 1)
     attempt("a plateau as extra", saving.save, f"{folder}/plateau", pipeline, optimizer, 1, extra={"rate": plateau})
     attempt("an extra not given", saving.load, f"{folder}/plateau", pipeline, optimizer)

@@ -43,3 +43,10 @@ def test_replicas_add_up_in_fp32_and_end_with_the_same(crew, dtype):
 
 def test_hooks_get_the_sum_in_the_weights_type(crew):
     assert run(crew, accumulating.in_hooks) == [(torch.bfloat16, 0)] * 2
+
+
+@every_type
+def test_ranks_that_share_a_weight_add_up_in_fp32_and_end_with_the_same(crew, dtype):
+    (one, off, first), (_, other_off, second) = run(crew, accumulating.in_tied_stages, dtype)
+    assert (one, off, other_off) == (dtype, 0, 0)
+    assert torch.equal(first, second)

@@ -61,12 +61,6 @@ def test_a_loss_without_graph_is_refused_and_leaves_no_gradients(crew, loss):
     assert all(gradient is None for gradient in gradients)
 
 
-def test_padding_stays_out_of_the_statistics_of_instance_normalizations(crew):
-    for said in run(crew, refused.padded, True):
-        assert "padding would go into a normalization's running statistics" in said
-    assert run(crew, refused.padded, False) == ["", ""]
-
-
 def test_lazy_layers_are_refused_in_plain_words(crew):
     for said in run(crew, refused.lazy):
         assert said == (
@@ -77,3 +71,9 @@ def test_lazy_layers_are_refused_in_plain_words(crew):
 
 def test_a_compiled_function_may_call_a_pipeline(crew):
     assert max(run(crew, refused.compiled)) < 1e-10
+
+
+def test_a_selective_checkpoint_under_zero_bubble_is_explained(crew):
+    (_, first), (said, last) = run(crew, refused.selective)
+    assert said.startswith("create_selective_checkpoint_contexts stores what serves one backward")
+    assert max(first, last) < 1e-10, "under 1F1B it is right"

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+import torch
 
 import gpipe_edu as ge
 from tests.amount import third
@@ -42,11 +43,12 @@ def test_hooks_on_a_shared_weight_see_the_sum_once_a_mini_batch(crew):
         assert apart < 1e-12
 
 
+@pytest.mark.parametrize(("kind", "off"), [(torch.float64, 1e-12), (torch.bfloat16, 0.1)])
 @pytest.mark.parametrize("reductions", [(True, True), (False, False, True, True, False, True)])
-def test_shared_weights_add_up_over_stages_and_replicas(crew, reductions):
+def test_shared_weights_add_up_over_stages_and_replicas(crew, reductions, kind, off):
     """Three replicas: a sum of two numbers is the same in any order, and of three it is not."""
-    told = run(crew, 6, ties.replicas, ge.one_f_one_b(2, 3), reductions)
-    assert max(apart for apart, _ in told) < 1e-12
+    told = run(crew, 6, ties.replicas, ge.one_f_one_b(2, 3), reductions, kind)
+    assert max(apart for apart, _ in told) < off
     for after in zip(*(held for _, held in told), strict=True):
         for name in {name for here in after for name in here}:
             assert len({here[name] for here in after if name in here}) == 1, f"{name}: equal to the last bit"

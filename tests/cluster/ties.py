@@ -131,9 +131,10 @@ def hooks(schedule):
     return len(seen["here"]), max((float((one - other).abs().max()) for one, other in pairs), default=0.0)
 
 
-def replicas(schedule, reductions, N=13):
+def replicas(schedule, reductions, kind=torch.float64, N=13):
     """Steps of two or three replicas with parts of the samples: gradients after each that adds up, and the copies."""
-    (x, y), net = data(), several()
+    (x, y), net = data(), several().to(kind)
+    x = x.to(kind)
     single, copies = copy.deepcopy(net), dist.get_world_size() // schedule.devices
     pipeline, mine = of_replicas(schedule, net, LOSS, x, copies=copies)
     part, off, held = slice(mine * N // copies, (mine + 1) * N // copies), 0.0, []
@@ -142,7 +143,7 @@ def replicas(schedule, reductions, N=13):
         pipeline.step(x[part], y[part], of=N, reduce=reduce)
         if reduce:
             off = max(off, apart(pipeline, single))
-            held.append({name: w.grad.numpy().tobytes() for name, w in pipeline.named_parameters()})
+            held.append({name: w.grad.double().numpy().tobytes() for name, w in pipeline.named_parameters()})
     return off, held
 
 

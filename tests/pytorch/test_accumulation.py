@@ -137,6 +137,21 @@ def test_clipping_and_an_optimizer_take_it_as_it_is(accumulate_in_fp32):
 # Gradients of other kinds
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "zero_bubble"])
+def test_a_weight_of_two_stages(schedule):
+    """What both have added up is added in fp32, too."""
+    apart, (x, y) = net_of(torch.bfloat16), batch(torch.bfloat16)
+    apart[6].weight.data.copy_(apart[0].weight)
+    exact = added(torch.float32, apart, x, y)
+    exact["0.weight"] += exact.pop("6.weight")
+    tied = copy.deepcopy(apart)
+    tied[6].weight = tied[0].weight
+    pipe = GPipe(tied, K, M, schedule=schedule, measure_memory=True)
+    pipe.step(x, y, bench.mse)
+    assert share_off(bench.grads(pipe), exact) == 0
+    assert pipe.gradient_memory == (160, 160), "each stage has a sum of its own"
+
+
 class Both(nn.Module):
     """An embedding that is also a head, so that its gradients are sparse and dense."""
 

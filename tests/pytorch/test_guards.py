@@ -445,6 +445,20 @@ def test_data_parallel_training_averages_the_gradients_of_both_ranks():
     assert said.strip() == "right 0"
 
 
+def test_weights_without_numbers_are_refused():
+    with torch.device("meta"):
+        net = bench.mlp()
+    told = re.escape("0.weight is on the device meta, where it has no numbers; give the net some first: net.to_empty")
+    with pytest.raises(ValueError, match=told):
+        GPipe(net, 2, 3)
+    net = bench.mlp()
+    pipe = GPipe(net, 2, 3)
+    net[2] = nn.BatchNorm1d(4, affine=False, device="meta")
+    with pytest.raises(ValueError, match=r"2\.running_mean is on the device meta"):
+        pipe(X)
+    assert GPipe(bench.mlp().to("meta").to_empty(device="cpu"), 2, 3)(X).shape == X.shape
+
+
 def test_fsdp_around_a_pipe_or_in_a_stage_is_refused():
     said = printed(
         """

@@ -57,7 +57,9 @@ AS_PLAIN = [
 
 IN_PIECES = [
     table.batch_norm,
+    table.batch_norm_of_ragged_batches,
     table.instance_norm_with_statistics,
+    table.instance_norm_with_statistics_of_ragged_batches,
     table.spectral_norm,
     table.a_buffer_that_counts_calls,
 ]
@@ -65,8 +67,6 @@ IN_PIECES = [
 
 REFUSED = {
     table.relu_in_place_first_in_a_stage: "stage 0: a layer changes the input of its stage in place",
-    table.batch_norm_of_ragged_batches: "7 samples make 3 micro-batches of 2 or 3",
-    table.instance_norm_with_statistics_of_ragged_batches: "7 samples make 3 micro-batches of 2 or 3",
     table.inputs_that_want_a_gradient: "x requires a gradient, and a pipeline of processes gives none to its input",
     table.shuffled_by_what_dropout_draws_from: "draw its order by a generator that nothing else uses",
     table.lazy_layers: "lazy",

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, vector_to_parameters
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 
-from tests.pytorch.habits.ways import as_plain, as_plain_calls, batch, data, held, in_pieces, mlp, seeded
+from gpipe_edu.pytorch import GPipe
+from tests.pytorch.habits.ways import as_plain, as_plain_calls, batch, data, held, in_pieces, learned, mlp, seeded
 
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
@@ -496,3 +497,34 @@ def test_model_between_two_others(way):
     whole = nn.Sequential(before, way.wrap(net), after)
     whole(batch(4)).pow(2).sum().backward()
     return held(before), held(net), held(after)
+
+
+def contrastive(outputs, _):
+    """Each sample is to be most like itself among all samples of the mini-batch."""
+    rows = F.normalize(outputs, dim=1)
+    return F.cross_entropy(rows @ rows.flip(1).T / 0.1, torch.arange(len(rows)))
+
+
+def correlation(outputs, targets):
+    a, b = (part - part.mean(0) for part in (outputs, targets))
+    return -((a * b).sum(0) / (a.norm(dim=0) * b.norm(dim=0))).mean()
+
+
+def root_of_mean(outputs, targets):
+    return F.mse_loss(outputs, targets).sqrt()
+
+
+@pytest.mark.parametrize("loss_fn", [contrastive, correlation, root_of_mean])
+@as_plain_calls
+def test_losses_over_all_samples_stand_behind_the_pipe(way, loss_fn):
+    net = mlp()
+    return way.learn(way.wrap(net), *data(), loss_fn), held(net)
+
+
+@pytest.mark.parametrize("loss_fn", [contrastive, correlation, root_of_mean])
+def test_in_a_step_they_see_one_micro_batch(loss_fn):
+    """As the documentation says, since the engine can't see it."""
+    net = mlp()
+    expected = learned(copy.deepcopy(net), *data(), loss_fn)
+    found = GPipe(net, 2, 3).step(*data(), loss_fn)
+    assert abs(float(found - expected)) > 1e-3

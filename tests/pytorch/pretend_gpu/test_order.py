@@ -57,6 +57,17 @@ def test_parts_of_a_mini_batch_may_be_in_different_places(devices, places):
         scenes.same(found, [loss, gradient, 3 * gradient, *weights])
 
 
+@pytest.mark.parametrize("devices", ["one GPU", "three GPUs", "CPU between"])
+@pytest.mark.parametrize("way", ["step", "transparent"])
+def test_16_bit_gradients_are_added_up_where_they_are(devices, way):
+    """In fp32, and without a race: the same as on the CPU, whose sums tests/pytorch/test_accumulation.py looks at."""
+    (x, y), found = (part.bfloat16() for part in scenes.batch(8)), []
+    for chosen in (["cpu"], scenes.DEVICE_SETS[devices]):
+        pipe = GPipe(scenes.net().bfloat16(), 3, 4, devices=chosen, schedule="zero_bubble")
+        found.append([part.cpu() for part in scenes.in_pipe(pipe, x, y, way)])
+    scenes.same(found[1], found[0])
+
+
 @pytest.mark.parametrize("peers", [True, False])
 def test_boundary_values_need_not_be_dense(peers):
     cuda.peer_access(peers)
