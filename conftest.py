@@ -20,6 +20,7 @@ from tests.notebooks import heights
 SLOW = (
     "tests/authoring/",
     "tests/browser/",
+    "tests/cluster/habits/",
     "tests/cluster/test_accumulation.py",
     "tests/cluster/test_devices.py",
     "tests/cluster/test_faults.py",
@@ -29,8 +30,10 @@ SLOW = (
     "tests/cluster/test_refused.py",
     "tests/cluster/test_resume.py",
     "tests/cluster/test_saving.py",
+    "tests/cluster/test_ties.py",
     "tests/cluster/test_train.py",
     "tests/cluster/test_two_hosts.py",
+    "tests/cluster/test_values.py",
     "tests/command/",
     "tests/distributed/",
     "tests/course/test_check.py",

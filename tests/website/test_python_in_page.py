@@ -63,8 +63,9 @@ def test_a_schedule_is_judged_as_it_is_typed(address, open_page):
     assert page.problems == []
 
 
-def test_a_first_result_costs_at_most_11_megabytes(address, open_page):
-    page = open_page()
+def test_a_first_result_costs_at_most_11_megabytes(address, new_context):
+    context = new_context()  # that of no other test, since what was fetched stays
+    page = context.new_page()
     visit = Visit(page)
     page.goto(f"{address}notebooks/00_start_here.html")
     cell = page.locator("section.cell").first
@@ -74,3 +75,4 @@ def test_a_first_result_costs_at_most_11_megabytes(address, open_page):
     cell.locator(".outputs .value:text-is('2')").wait_for(timeout=60_000)
     TIMES["lesson: MB until the first cell's result"] = f"{visit.megabytes():.2f}"
     assert 8 < visit.megabytes() < 11  # Pyodide and NumPy alone are 8.4
+    context.close()
