@@ -8,7 +8,7 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -51,6 +51,12 @@ def spread(values: list[float]) -> str:
     """Median and interquartile range."""
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return f"{middle:8.3f} ({high - low:6.3f})"
+
+
+def between(values: Sequence[float], digits: int = 1) -> str:
+    """Median, and the least and the most in brackets."""
+    least, middle, most = min(values), statistics.median(values), max(values)
+    return f"{middle:.{digits}f} ({least:.{digits}f} to {most:.{digits}f})"
 
 
 def _cpu() -> str:

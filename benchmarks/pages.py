@@ -11,8 +11,6 @@ throttling leaves out its workers, where Python is.
 from __future__ import annotations
 
 import argparse
-import http.server
-import statistics
 import threading
 import time
 from collections import defaultdict
@@ -20,8 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import machine
+from benchmarks.measuring import between, machine
 from tests.browser import chrome
+from tests.website.visit import SPLIT
 from website import serve
 
 PATIENCE = 240_000
@@ -29,14 +28,6 @@ PATIENCE = 240_000
 
 DELAY = 0.02
 """Seconds before each answer of a slow line."""
-
-ANSWER = """def split(batch, M):
-    if M < 1:
-        raise ValueError(M)
-    if isinstance(batch, tuple):
-        return list(zip(*(split(each, M) for each in batch)))
-    return np.array_split(batch, M)
-"""
 
 FORGET = """async () => {
   localStorage.clear();
@@ -69,8 +60,8 @@ class Line:
             write(piece)
 
 
-def server(site: Path, line: Line) -> http.server.ThreadingHTTPServer:
-    """The site's server behind the line."""
+def behind(line: Line) -> type[serve.Handler]:
+    """What answers for the site's server behind the line."""
 
     class Slowly:
         def __init__(self, file: Any) -> None:
@@ -91,12 +82,7 @@ def server(site: Path, line: Line) -> http.server.ThreadingHTTPServer:
             time.sleep(DELAY if line.rate else 0)
             super().do_GET()
 
-    def handler(*arguments: Any) -> Handler:
-        return Handler(*arguments, directory=str(site))
-
-    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    made.daemon_threads = True
-    return made
+    return Handler
 
 
 def puzzle(page: Any, address: str, _: Line) -> Iterator[Step]:
@@ -158,7 +144,7 @@ def exercise(page: Any, address: str, _: Line) -> Iterator[Step]:
     page.evaluate("for (const button of document.querySelectorAll('button.unfold')) button.click()")
     answer = page.locator('section.cell[data-exercise="ex01/splitting"]')
     answer.locator("[data-do=edit]").click()
-    answer.locator(".cm-content").fill(ANSWER)
+    answer.locator(".cm-content").fill(SPLIT)
     began = time.monotonic()
     answer.locator("[data-do=check]").click()
     answer.locator(".solved").wait_for()
@@ -187,7 +173,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     line = Line(given.megabits * 1e6 / 8)
-    serving = server(given.site, line)
+    serving = serve.server(given.site, kind=behind(line))
     address = f"http://127.0.0.1:{serving.server_port}{serve.PREFIX}"
     threading.Thread(target=serving.serve_forever, daemon=True).start()
     found: dict[str, list[list[float]]] = defaultdict(lambda: [[], []])
@@ -204,11 +190,7 @@ def main() -> None:
     print(f"{machine()}, Chromium, line: {rate}; seconds, medians of {given.rounds}, least and most in brackets")
     print(f"{'':<44} {'first visit':>20} {'second visit':>20}")
     for name, visits in found.items():
-        print(f"{name:<44} {_spread(visits[0]):>20} {_spread(visits[1]):>20}")
-
-
-def _spread(values: list[float]) -> str:
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+        print(f"{name:<44} {between(visits[0], 2):>20} {between(visits[1], 2):>20}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import threading
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks.measuring import machine
+from benchmarks.measuring import between, machine
 from tests.browser import chrome
 from tests.website.visit import Visit, move_the_explorer, open_notebook, run_a_schedule_of_ones_own
 from website import serve
@@ -45,7 +45,7 @@ def main() -> None:
     print(f"{'':<42} {'seconds':>20} {'of the processor':>20} {'MB':>6}")
     for what, rows in found.items():
         seconds, processor, megabytes = zip(*rows, strict=True)
-        print(f"{what:<42} {_spread(seconds):>20} {_spread(processor):>20} {statistics.median(megabytes):>6.1f}")
+        print(f"{what:<42} {between(seconds):>20} {between(processor):>20} {statistics.median(megabytes):>6.1f}")
 
 
 def one_round(address: str) -> list[tuple[str, tuple[float, float, float]]]:
@@ -72,10 +72,6 @@ def one_round(address: str) -> list[tuple[str, tuple[float, float, float]]]:
 
 def _numbers(visit: Visit) -> tuple[float, float, float]:
     return visit.seconds(), visit.processor(), visit.megabytes()
-
-
-def _spread(values: tuple[float, ...]) -> str:
-    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
 if __name__ == "__main__":

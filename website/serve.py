@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import http.server
 from email.utils import formatdate
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +73,6 @@ def _content(path: Path, changed: float, packed: bool) -> bytes:
     return gzip.compress(content, 6, mtime=0) if packed else content
 
 
-def server(folder: Path, port: int = 0) -> http.server.ThreadingHTTPServer:
-    """A server of `folder`, ready for `serve_forever`; port 0 takes a free one."""
-
-    def handler(*arguments: Any) -> Handler:
-        return Handler(*arguments, directory=str(folder))
-
-    return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+def server(folder: Path, port: int = 0, kind: type[Handler] = Handler) -> http.server.ThreadingHTTPServer:
+    """A server of `folder`, ready for `serve_forever`; port 0 takes a free one. kind: answers the requests."""
+    return http.server.ThreadingHTTPServer(("127.0.0.1", port), partial(kind, directory=str(folder)))

@@ -82,6 +82,14 @@ def profile(new_context):
         yield found
 
 
+@contextmanager
+def profile_on_disk(folder):
+    """A profile in a Chromium of its own, which keeps in `folder` what it has fetched, as a reader's does."""
+    chrome.needed()
+    with chrome.browser(ALONE, profile=folder / "profile") as opened, chrome.profile(opened) as found:
+        yield found
+
+
 @pytest.fixture
 def open_page(profile):
     """`open_page(width, height, scheme)`: a page; `.problems` are the errors of its scripts and its console.

@@ -8,8 +8,7 @@ import zipfile
 import nbformat
 import pytest
 
-from tests.browser import chrome
-from tests.website.conftest import ALONE, ROOT, TIMES
+from tests.website.conftest import ROOT, TIMES, profile_on_disk
 from tests.website.visit import OWN, PATIENCE, READY, Visit, open_notebook, run_a_schedule_of_ones_own
 from website.lab import MEGABYTES, MEGABYTES_OF_PLOTS, needs_pytorch
 
@@ -91,8 +90,7 @@ SAVE = """([name, content]) =>
 @pytest.fixture
 def profile(site, tmp_path):
     """For each test a Chromium that keeps on disk what it has fetched, as a reader's does."""
-    chrome.needed()
-    with chrome.browser(ALONE, profile=tmp_path / "profile") as opened, chrome.profile(opened) as found:
+    with profile_on_disk(tmp_path) as found:
         yield found
 
 

@@ -2,23 +2,15 @@
 
 import pytest
 
-from tests.browser import chrome
-from tests.website.conftest import ALONE
+from tests.website.conftest import profile_on_disk
 from tests.website.test_lab import put, run, text
-from tests.website.visit import open_notebook
+from tests.website.visit import SPLIT, open_notebook
 
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
 LESSON = "notebooks/00_start_here.ipynb"
 MINE = "notebooks/mine.ipynb"
 ASKED = "00/gradients"
-SPLIT = """def split(batch, M):
-    if M < 1:
-        raise ValueError(M)
-    if isinstance(batch, tuple):
-        return list(zip(*(split(each, M) for each in batch)))
-    return np.array_split(batch, M)
-"""
 SOLVE = """from gpipe_edu.course import check
 def clock(K, M):
     return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
@@ -37,8 +29,7 @@ READ = """async (name) => {
 @pytest.fixture
 def profile(site, tmp_path):
     """For each test a browser of its own, in which neither a page nor the lab has been."""
-    chrome.needed()
-    with chrome.browser(ALONE, profile=tmp_path / "profile") as opened, chrome.profile(opened) as found:
+    with profile_on_disk(tmp_path) as found:
         yield found
 
 

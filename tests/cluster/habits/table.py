@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -94,24 +95,16 @@ def instance_norm_with_statistics_of_ragged_batches(way: Way) -> Any:
     return trained(way, convolutions(partial(nn.InstanceNorm2d, 4, track_running_stats=True)), *images(7))
 
 
+def normed(norm: Callable[[nn.Module], nn.Module]) -> nn.Sequential:
+    return seeded(partial(nn.Linear, 6, 8), lambda: norm(nn.Linear(8, 8)), nn.Tanh, partial(nn.Linear, 8, 3))
+
+
 def spectral_norm(way: Way) -> Any:
-    net = seeded(
-        partial(nn.Linear, 6, 8),
-        lambda: parametrizations.spectral_norm(nn.Linear(8, 8)),
-        nn.Tanh,
-        partial(nn.Linear, 8, 3),
-    )
-    return trained(way, net, batch(6), batch(3))
+    return trained(way, normed(parametrizations.spectral_norm), batch(6), batch(3))
 
 
 def weight_norm(way: Way) -> Any:
-    net = seeded(
-        partial(nn.Linear, 6, 8),
-        lambda: parametrizations.weight_norm(nn.Linear(8, 8)),
-        nn.Tanh,
-        partial(nn.Linear, 8, 3),
-    )
-    return trained(way, net, batch(6), batch(3))
+    return trained(way, normed(parametrizations.weight_norm), batch(6), batch(3))
 
 
 def pruned(way: Way) -> Any:
