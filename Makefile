@@ -102,7 +102,7 @@ $(VENV)/npm/ready: website/package.json | $(BIN)/python
 	npm install --silent --no-audit --no-fund --no-package-lock --prefix $(@D)
 	@touch $@
 
-lint: $(VENV)/developer $(VENV)/npm/ready  ## style, formatting, types, which room may import which; CSS and JS
+lint: $(VENV)/developer $(VENV)/npm/ready  ## style, formatting, types, which room may import which; CSS, JS and HTML
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,7 @@ from gpipe_edu.course.lessons import LESSONS
 from gpipe_edu.course.predictions import question
 from gpipe_edu.exercises import all_exercises
 from gpipe_edu.puzzles import LEVELS
-
-from .in_page import inside
+from gpipe_edu.view.html import json_element
 
 HERE = Path(__file__).parent
 
@@ -36,10 +36,7 @@ def page() -> str:
 
 def script(course: dict[str, Any]) -> str:
     """What counts, for a page at the top of the site."""
-    return (
-        f'<script type="application/json" id="course">{inside(course)}</script>'
-        '<script src="assets/progress.js"></script>'
-    )
+    return json_element('id="course"', json.dumps(course)) + '<script src="assets/progress.js"></script>'
 
 
 def count() -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from gpipe_edu.puzzles import LEVELS, SolvedLevels
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.view.gantt.assets import asset, style
+from gpipe_edu.view.html import json_element
 from gpipe_edu.view.puzzle.widget import Puzzle
 
 from .bundle import bundle
@@ -32,14 +33,13 @@ ROWS: Final = "F0 F1 F2 B0 B1 B2\nF0 B0 F1 B1 F2 B2"
 
 def puzzle(with_python: bool) -> str:
     """The body of the puzzle's page. with_python: the site has Python for browsers in PYODIDE."""
-    return _filled("puzzle.html", with_python, first=inside(_first_boards()))
+    return _filled("puzzle.html", with_python, first=json_element('id="first"', json.dumps(_first_boards())))
 
 
 def box(with_python: bool) -> str:
     """The box for a schedule of one's own, with its chart."""
-    return _filled(
-        "box.html", with_python, first=inside({"rows": ROWS, "offer": offer(ROWS), "value": judge(ROWS, COSTS)})
-    )
+    first = {"rows": ROWS, "offer": offer(ROWS), "value": judge(ROWS, COSTS)}
+    return _filled("box.html", with_python, first=json_element('id="box"', json.dumps(first)))
 
 
 def notebook(body: str, up: str, with_python: bool) -> str:
@@ -65,7 +65,11 @@ def _filled(page: str, with_python: bool, up: str = "", packages: tuple[str, ...
         "packages": ["traitlets", *packages],
         "lab": f"{up}lab/",
     }
-    return (HERE / page).read_text(encoding="utf-8").format(python=inside(python), up=up, **parts)
+    return (
+        (HERE / page)
+        .read_text(encoding="utf-8")
+        .format(python=json_element('id="python"', json.dumps(python)), up=up, **parts)
+    )
 
 
 def _first_boards() -> dict[str, Any]:
@@ -77,8 +81,3 @@ def _first_boards() -> dict[str, Any]:
         widgets = {key: Puzzle(session) for key, session in sessions.items()}
         offer = {**json.loads(widgets[""].offer), "engines": ["numpy"]}  # PyTorch does not run in browsers
         return {"offer": offer, "answers": {key: json.loads(widget.answer) for key, widget in widgets.items()}}
-
-
-def inside(data: Any) -> str:
-    """JSON for a script element."""
-    return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")

@@ -18,6 +18,7 @@ import gpipe_edu
 from gpipe_edu.course.predictions.commit import Outcome
 from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.view.gantt.widget import Gantt
+from gpipe_edu.view.html import json_element
 from gpipe_edu.view.puzzle.widget import Puzzle
 
 
@@ -58,7 +59,7 @@ def _question(widget: Prediction) -> str:
         "asked": widget.asked,
         "answers": pack(_answers(widget)),
     }
-    return f'<script type="application/json" class="ask">{json.dumps(data).replace("<", chr(92) + "u003c")}</script>'
+    return json_element('class="ask"', json.dumps(data))
 
 
 def _answers(widget: Prediction) -> dict[str, Any]:

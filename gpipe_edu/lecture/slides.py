@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from gpipe_edu.view.compare import compare
 from gpipe_edu.view.gantt.page import page
-from gpipe_edu.view.html import fill
+from gpipe_edu.view.html import fill, json_element
 
 from .outline import Lecture, Slide
 
@@ -68,12 +68,11 @@ def _show(slide: Slide, number: int) -> str:
 
 
 def _page(slide: Slide, number: int) -> str:
-    """The page of a live chart, as JSON in which no HTML can end the script element."""
+    """The page of a live chart, as JSON."""
     form = "explorer" if slide.explorer else "several" if len(slide.charts) > 1 else "chart"
     text = page(slide.charts, slide.explorer, _OPTIONS, None)
     text = text.replace("<html", f'<html class="{form}"', 1).replace("</head>", f"<style>{_frame()}</style></head>", 1)
-    data = json.dumps(text).replace("<", "\\u003c")
-    return f'<script type="application/json" id="page-{number}">{data}</script>'
+    return json_element(f'id="page-{number}"', json.dumps(text))
 
 
 def _inline(text: str) -> str:

@@ -9,9 +9,16 @@ from string import Template
 def fill(module: str, **parts: str) -> str:
     """The page beside the Python file `module` and with its name, with HTML for each $word in it.
 
-    $style and $script are the .css and the .js of the same name, unless they are among `parts`. Raises KeyError for a
-    word that is not given.
+    $style is a style element with the .css of the same name, $script the text of the .js, unless `parts` has them.
+    Raises KeyError for a word that is not given.
     """
     files = {word: Path(module).with_suffix(ending) for word, ending in (("style", ".css"), ("script", ".js"))}
     own = {word: file.read_text(encoding="utf-8") for word, file in files.items() if file.exists()}
+    if "style" in own:
+        own["style"] = f"<style>\n{own['style']}</style>"
     return Template(Path(module).with_suffix(".html").read_text(encoding="utf-8")).substitute(own | parts)
+
+
+def json_element(attribute: str, json: str) -> str:
+    """A script element that holds data, which nothing in them can end. attribute: its id or class."""
+    return f'<script type="application/json" {attribute}>{json.replace("<", chr(92) + "u003c")}</script>'

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from gpipe_edu.timeline import Timeline
 
 
-class Chart(Protocol):
+class Drawing(Protocol):
     """What can be saved: the widget, or anything else with its methods."""
 
     @property
@@ -39,34 +39,34 @@ class SavedFile(NamedTuple):
     content: bytes
 
 
-def files(chart: Chart, kind: str) -> list[SavedFile]:
+def files(chart: Drawing, kind: str) -> list[SavedFile]:
     """The chart as files of `kind`: one, or for a trace one per timeline. Raises ValueError for an unknown kind."""
     if kind not in KINDS:
         raise ValueError(f"cannot save as {kind!r}; it must be one of {', '.join(KINDS)}")
     return KINDS[kind](chart)
 
 
-def _one(ending: str, media: str, content: Callable[[Chart], str | bytes]) -> Callable[[Chart], list[SavedFile]]:
-    def make(chart: Chart) -> list[SavedFile]:
+def _one(ending: str, media: str, content: Callable[[Drawing], str | bytes]) -> Callable[[Drawing], list[SavedFile]]:
+    def make(chart: Drawing) -> list[SavedFile]:
         made = content(chart)
         return [SavedFile(f"{_name(chart)}.{ending}", media, made.encode() if isinstance(made, str) else made)]
 
     return make
 
 
-def _traces(chart: Chart) -> list[SavedFile]:
+def _traces(chart: Drawing) -> list[SavedFile]:
     with TemporaryDirectory() as folder:
         paths = chart.save_trace(Path(folder) / f"{_name(chart)}.json")
         return [SavedFile(path.name, "application/json", path.read_bytes()) for path in paths]
 
 
-def _name(chart: Chart) -> str:
+def _name(chart: Drawing) -> str:
     """The timelines' names as a file's name, on any system."""
     names = "-".join(timeline.name or "timeline" for timeline in chart.timelines)
     return re.sub(r"\W+", "-", names).strip("-").lower()[:80] or "timeline"
 
 
-KINDS: Final[dict[str, Callable[[Chart], list[SavedFile]]]] = {
+KINDS: Final[dict[str, Callable[[Drawing], list[SavedFile]]]] = {
     "svg": _one("svg", "image/svg+xml", lambda chart: chart.to_svg()),
     "png": _one("png", "image/png", lambda chart: chart.to_png()),
     "html": _one("html", "text/html", lambda chart: chart.to_html()),
