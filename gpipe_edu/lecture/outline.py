@@ -3,12 +3,15 @@
     title = "Who works when"
     minutes = 45
 
-    [[slide]] title = "The loop is not the time" words = "Markdown, for the wall: few lines." live = [{ schedule =
-    "gpipe", K = 4, M = 4 }]     # charts to drag and play; several share one time axis picture = [{ schedule = "naive",
-    K = 4, M = 1 }]  # the same, still explorer = { schedule = "gpipe", K = 4, M = 8 }   # one with controls vote =
-    "03/loop"                                  # a prediction with options; its answer comes with the second key code =
-    "sched-loop"                               # a code cell of the lesson, by its id notes = "For the handout and the
-    speaker."
+    [[slide]]
+    title = "The loop is not the time"
+    words = "Markdown, for the wall: few lines."
+    notes = "For the speaker's window and the handout."
+    live = [{ schedule = "gpipe", K = 4, M = 4 }]      # charts to drag and play; several share one time axis
+    picture = [{ schedule = "naive", K = 4, M = 1 }]   # the same, still
+    explorer = { schedule = "gpipe", K = 4, M = 8 }    # one with controls
+    vote = "03/loop"                                   # a prediction; its answer comes with the second key
+    code = "sched-loop"                                # a code cell of the lesson, by its id
 
 A slide has words beside at most one of the others. Numbers in `words` are those of the lesson, which asserts them.
 """

@@ -1,4 +1,6 @@
 const stage = document.getElementById("stage"), slides = [...stage.querySelectorAll(".slide")];
+const LEAST = 18; // pixels of letters, on a slide of 720
+const MOST = 2; // times a chart's size in a notebook
 let at = Math.min(slides.length, Math.max(1, Number(location.hash.slice(1)) || 1)) - 1;
 function fit() {
   const scale = Math.min(innerWidth / 1280, innerHeight / 720);
@@ -7,10 +9,32 @@ function fit() {
 function open(slide) { // a chart is made when its slide is first near, and measures itself only where it shows
   for (const frame of slide.querySelectorAll("iframe[data-page]")) {
     const source = document.getElementById(frame.dataset.page);
-    frame.addEventListener("load", () => frame.contentWindow.addEventListener("keydown", turned, true));
+    frame.addEventListener("load", () => {
+      frame.contentWindow.addEventListener("keydown", turned, true);
+      fill(frame);
+    });
     frame.srcdoc = JSON.parse(source.textContent);
     delete frame.dataset.page;
   }
+}
+async function fill(frame) { // a chart grows until it fills its slide; its width is the slide's at any zoom
+  const root = frame.contentDocument.documentElement;
+  const bottom = () => Math.max(...[...root.querySelectorAll(".ge-gantt > *")].map((part) => part.getBoundingClientRect().bottom));
+  let fits = 0.5;
+  for (let more = MOST, zoom = MOST; more - fits > 0.02; zoom = (fits + more) / 2) {
+    await drawn(root, zoom);
+    if (bottom() > frame.clientHeight) more = zoom;
+    else fits = zoom;
+  }
+  await drawn(root, fits);
+  frame.dataset.filled = "";
+}
+async function drawn(root, zoom) {
+  root.style.zoom = zoom;
+  root.style.setProperty("--least", `${LEAST / zoom}px`);
+  const frame = () => new Promise(requestAnimationFrame);
+  for (let i = 0; i < 600 && !root.querySelector(".ge-base *"); i++) await frame();
+  for (let i = 0; i < 3; i++) await frame(); // a chart is laid out anew when it has another width
 }
 function show(to) {
   at = Math.min(slides.length - 1, Math.max(0, to));

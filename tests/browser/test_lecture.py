@@ -14,12 +14,11 @@ SIZES = {number: [(1280, 720), (1920, 1080)] if number in third(numbers()) else 
 PROBE = """async () => {
   const frame = () => new Promise(requestAnimationFrame);
   const charts = () => [...document.querySelectorAll(".slide.here iframe")];
-  const drawn = () => charts().every((one) => one.contentDocument?.querySelector(".ge-base *"));
+  const drawn = () => charts().every((one) => one.dataset.filled !== undefined);
   for (let i = 0; i < 1000 && !drawn(); i++) await frame();
-  for (let i = 0; i < 3; i++) await frame(); // a chart measures itself where it shows
   const here = document.querySelector(".slide.here"), stage = document.getElementById("stage").getBoundingClientRect();
   const over = [], small = [];
-  const sized = (root, scale) => {
+  const sized = (root, zoom, scale) => { // letters in pixels of a slide of 720
     const walker = root.ownerDocument.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
       const parent = walker.currentNode.parentElement;
@@ -28,18 +27,18 @@ PROBE = """async () => {
       if (silent || label || !walker.currentNode.data.trim()) continue;
       const box = parent.getBoundingClientRect();
       if (!box.width || getComputedStyle(parent).visibility === "hidden") continue;
-      let size = parseFloat(getComputedStyle(parent).fontSize) ;
+      let size = parseFloat(getComputedStyle(parent).fontSize) * zoom;
       const svg = parent.closest("svg");
       const drawn = svg?.viewBox.baseVal?.width;
       if (drawn) size *= svg.getBoundingClientRect().width / drawn / scale;
-      if (size < 13.99) small.push(`${parent.tagName} ${size.toFixed(1)} ${walker.currentNode.data.slice(0, 20)}`);
+      if (size < 17.99) small.push(`${parent.tagName} ${size.toFixed(1)} ${walker.currentNode.data.slice(0, 20)}`);
     }
   };
   for (const element of here.querySelectorAll("*")) {
     const box = element.getBoundingClientRect();
     if (box.width && (box.right > stage.right + 1 || box.bottom > stage.bottom + 1)) over.push(element.tagName);
   }
-  sized(here, stage.width / 1280);
+  sized(here, 1, stage.width / 1280);
   for (const frame of charts()) {
     const root = frame.contentDocument.documentElement;
     const parts = [...root.querySelectorAll(".ge-gantt > *")];
@@ -47,7 +46,8 @@ PROBE = """async () => {
     if (bottom > frame.clientHeight + 1 || root.scrollWidth > frame.clientWidth + 1)
       over.push(`frame ${bottom} of ${frame.clientHeight}, ${root.scrollWidth} of ${frame.clientWidth}`);
     if (!root.querySelector(".ge-base *")) over.push("an empty chart");
-    sized(frame.contentDocument.body, 1);
+    sized(frame.contentDocument.body, Number(root.style.zoom), 1);
+    if (bottom < 0.9 * frame.clientHeight && Number(root.style.zoom) < 2) over.push(`empty below ${bottom}`);
   }
   return { over, small, at: [...document.querySelectorAll(".slide")].indexOf(here) };
 }"""
