@@ -78,8 +78,8 @@ SLOW = (
 )
 """What `--quick` leaves out: a browser, processes that start others, notebooks that run, sweeps and searches."""
 
-TOGETHER = ("tests/browser/",)
-"""Folders whose files run in one worker, as they share what takes long to start."""
+TOGETHER = ("tests/browser/", "tests/website/")
+"""Folders whose files run in one worker, as they share what takes long to start or to build."""
 
 SAMPLE = 1
 """Of each exercise's bank, so many answers are judged with `--quick`."""
@@ -117,9 +117,11 @@ def pytest_collection_modifyitems(config, items):
         if ".ipynb::" in item.nodeid:
             item.add_marker(pytest.mark.random_order(disabled=True))  # cells have an order
     if hasattr(config, "workerinput"):
-        items.sort(key=_takes_seconds, reverse=True)  # else one worker would be left alone with a long file at the end
+        items.sort(key=_length, reverse=True)  # else one worker would be left alone with something long at the end
+    if not config.getoption("whole"):
+        _leave_out(config, items, _most_of_a_sweep(items))
     if config.getoption("quick"):
-        _leave_out_what_takes_long(config, items)
+        _leave_out(config, items, _what_takes_long(items))
 
 
 @pytest.hookimpl(tryfirst=True)  # before nbval starts the kernel
@@ -130,16 +132,30 @@ def pytest_runtest_setup(item):
         os.environ.pop("JUPYTER_PATH", None)
 
 
-def _leave_out_what_takes_long(config, items):
+def _leave_out(config, items, which):
+    left_out = set(which)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _most_of_a_sweep(items):
+    """A third of its cases is left, going through all values of each parameter: 0, 5, 7, 9, 14 ..."""
+    seen = Counter()
+    for item in items:
+        if item.get_closest_marker("sweep"):
+            place = seen[item.function]
+            seen[item.function] += 1
+            if (place + place // 3) % 3:
+                yield item
+
+
+def _what_takes_long(items):
     judged = Counter()
-    kept, left_out = [], []
     for item in items:
         exercise = _exercise(item.nodeid)
         judged[exercise] += 1
-        too_long = judged[exercise] > SAMPLE if exercise else item.nodeid.startswith(SLOW)
-        (left_out if too_long else kept).append(item)
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = kept
+        if judged[exercise] > SAMPLE if exercise else item.nodeid.startswith(SLOW):
+            yield item
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -155,8 +171,9 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def _takes_seconds(item):
-    return bool(item.nodeid.startswith((*SLOW, "notebooks/")) or _exercise(item.nodeid))
+def _length(item):
+    together = item.nodeid.startswith(TOGETHER)
+    return together, bool(item.nodeid.startswith((*SLOW, "notebooks/")) or _exercise(item.nodeid))
 
 
 def _exercise(nodeid):

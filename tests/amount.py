@@ -18,14 +18,14 @@ def whole() -> bool:
     return settings.get_current_profile_name() == WHOLE
 
 
-def half(count: int) -> int:
-    """So many seeds or examples; daily half of them."""
-    return count if whole() else count // 2
+def fewer(count: int) -> int:
+    """So many seeds or examples; daily a third of them."""
+    return count if whole() else -(-count // 3)
 
 
 def examples(count: int) -> settings:
-    """`@examples(300)` above `@given` tries so many; daily half of them."""
-    return settings(max_examples=half(count))
+    """`@examples(300)` above `@given` tries so many; daily a third of them."""
+    return settings(max_examples=fewer(count))
 
 
 def third(cases: Sequence[T]) -> Sequence[T]:

@@ -145,6 +145,7 @@ def test_what_a_device_holds_is_written_in_full(show):
     assert left >= panel
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("key", [level.key for level in LEVELS])
 def test_the_puzzle_fits(show, tmp_path, key):
     page = show(puzzle(tmp_path, key))

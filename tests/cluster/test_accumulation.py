@@ -23,6 +23,7 @@ def run(crew, function, *arguments, **named):
     return crew.run([partial(jobs.unwatched, function, *arguments, **named)] * 2, seconds=60).values
 
 
+@pytest.mark.sweep
 @every_type
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_every_schedule_adds_up_in_fp32_and_rounds_once(crew, dtype, name):

@@ -45,6 +45,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_counts_what_it_counts_on_one_device(crew, name):
     loss, targets, reduction = LOSSES[name]
@@ -53,6 +54,7 @@ def test_a_loss_counts_what_it_counts_on_one_device(crew, name):
     assert max(run(crew, 2, jobs.trained, make, schedule, y=targets, reduction=reduction)) < 1e-10
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_counts_what_it_counts_also_over_replicas(crew, name):
     loss, targets, reduction = LOSSES[name]

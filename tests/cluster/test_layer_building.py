@@ -27,6 +27,7 @@ SCHEDULES = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_layers_that_ranks_build_train_as_the_whole_net_does(crew, name):
     schedule = SCHEDULES[name]

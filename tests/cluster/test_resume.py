@@ -31,6 +31,7 @@ def train(crew, schedule, folder, steps, **how):
 # Killed
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("schedule", "how"),
     [
@@ -61,6 +62,7 @@ def test_kills_at_random_moments_change_no_digit(crew, tmp_path, schedule, how):
     assert [(step, loss) for step, loss, _ in told if loss != expected[step]] == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("then", "copies"), [(ge.gpipe(1, 3), 1), (ge.one_f_one_b(3, 3), 1), (ge.gpipe(1, 3), 2)])
 def test_other_stages_and_replicas_go_on_with_the_same_samples(crew, tmp_path, then, copies):
     """What all ranks had alike, as generators without dropout, goes on wherever it may be divided anew."""
@@ -76,6 +78,7 @@ def test_every_optimizer_and_scheduler_goes_on_to_the_last_digit(crew, tmp_path)
     assert run(crew, 2, resume_jobs.kinds, str(tmp_path)) == [[], []]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("by", "then", "copies", "found"),
     [
@@ -207,6 +210,7 @@ def test_ranks_that_do_not_see_one_folder_are_told(crew, tmp_path):
     assert not list(tmp_path.glob("*/step-????????"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [144, 200, 232])
 def test_a_full_disk_is_told_and_the_newest_whole_step_is_taken(crew, tmp_path, expected, size):
     """On a real one, of so many KiB that one step fits, and not two: it is full at another file each time."""

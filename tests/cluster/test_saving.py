@@ -29,6 +29,7 @@ def whole(crew, tmp_path_factory):
     return train(crew, ge.gpipe(2, 3), tmp_path_factory.mktemp("whole"), 4)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("then", [ge.one_f_one_b(2, 3), ge.gpipe(1, 2), ge.interleaved(2, 3, 2)])
 def test_it_goes_on_with_the_same_losses_also_on_other_stages(crew, tmp_path, whole, then):
     first = train(crew, ge.gpipe(2, 3), tmp_path, 2)
@@ -65,6 +66,7 @@ KINDS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", KINDS)
 def test_learning_rates_and_their_scheduler_go_on_to_the_last_digit(crew, tmp_path, name):
     how, schedule = KINDS[name], ge.gpipe(2, 3)

@@ -16,6 +16,7 @@ def run(crew, K, function, *arguments, **named):
     return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["adam", "sgd"])
 @pytest.mark.parametrize("K", [2, 3])
 def test_a_transformer_whose_embedding_is_its_head_trains_as_on_one_device(crew, K, kind):
@@ -43,6 +44,7 @@ def test_hooks_on_a_shared_weight_see_the_sum_once_a_mini_batch(crew):
         assert apart < 1e-12
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("kind", "off"), [(torch.float64, 1e-12), (torch.bfloat16, 0.1)])
 @pytest.mark.parametrize("reductions", [(True, True), (False, False, True, True, False, True)])
 def test_shared_weights_add_up_over_stages_and_replicas(crew, reductions, kind, off):

@@ -15,6 +15,7 @@ def run(crew, K, function, *arguments, **named):
     return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("K", [1, 2, 3])
 @pytest.mark.parametrize("name", values.NETWORKS)
 def test_what_goes_between_layers_may_be_several_tensors_and_skips(crew, name, K):
@@ -31,6 +32,7 @@ def test_a_skip_travels_through_the_stages_between(crew):
     assert told == 3 * [[40, 5 * 40, 4 * 40, 24]]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["1f1b", "zero_bubble", "interleaved"])
 def test_sequences_of_several_lengths_and_ragged_batches_train_and_predict(crew, name):
     for told in run(crew, 2, values.lengths, RECIPES[name](2, 3)):

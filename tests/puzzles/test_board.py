@@ -109,6 +109,7 @@ def test_what_is_drawn_of_a_part_is_what_the_whole_will_show(level):
         }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
 @examples(3)
 @given(rng=RANDOM)

@@ -83,6 +83,7 @@ def every_state(level, start=None):
     return min(ends, default=None)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("K", "M", "V", "kinds"),
     [(2, 3, 1, "FB"), (3, 2, 1, "FB"), (2, 2, 2, "FB"), (2, 2, 1, "FIW"), (2, 1, 2, "FRBC"), (2, 2, 1, "FBIW")],

@@ -86,6 +86,7 @@ def legal(level, rows):
     return level.goal is None or end <= level.goal
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
 def test_random_slips_are_judged_as_two_independent_judges_do(level):
     verdicts = set()

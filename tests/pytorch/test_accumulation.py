@@ -26,6 +26,7 @@ def batch(dtype):
     return tuple(part.to(dtype) for part in bench.data(N))
 
 
+@pytest.mark.sweep
 @every_type
 @bench.every_way
 def test_every_schedule_adds_up_in_fp32_and_rounds_once(dtype, way):

@@ -72,6 +72,7 @@ def micro_batched(net, x, y, M):
         (bench.mse(net(a), b) * len(a) / len(x)).backward()
 
 
+@pytest.mark.sweep
 @bench.every_way
 @pytest.mark.parametrize("deferred", [False, True])
 @pytest.mark.parametrize("momentum", [0.1, None])

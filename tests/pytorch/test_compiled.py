@@ -78,6 +78,7 @@ def by_function(layer, backend):
     return layer
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", [by_wrapper, by_method, by_function])
 @pytest.mark.parametrize("mode", ["never", "always"])
 def test_compiled_layers_run_compiled_and_train_as_plain_ones(way, mode):

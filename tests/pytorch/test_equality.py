@@ -15,6 +15,7 @@ from tests.amount import whole
 from . import bench
 
 
+@pytest.mark.sweep
 @bench.every_way
 @pytest.mark.parametrize("index", range(len(bench.NAMED) + len(bench.HAND_WRITTEN)))
 def test_two_accumulated_steps_of_every_shape(index, way):

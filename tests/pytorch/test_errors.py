@@ -178,6 +178,7 @@ def raise_signal():
     signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("interrupt", [send_signal, raise_signal])
 @bench.every_way
 def test_control_c_while_a_step_runs(way, interrupt):

@@ -30,6 +30,7 @@ def unet(width=4):
     )  # fmt: skip
 
 
+@pytest.mark.sweep
 @bench.every_way
 @pytest.mark.parametrize("K", [1, 2, 3, 5, 10])
 def test_named_schedules(K, way):

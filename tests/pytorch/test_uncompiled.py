@@ -102,6 +102,7 @@ def by_method(pipe):
 every_compiled = pytest.mark.parametrize("compiled", [by_wrapper, by_method])
 
 
+@pytest.mark.sweep
 @every_compiled
 @pytest.mark.parametrize("mode", bench.MODES)
 def test_a_compiled_pipe_is_the_net(compiled, mode):

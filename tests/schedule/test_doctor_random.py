@@ -7,7 +7,7 @@ from hypothesis import given
 
 from gpipe_edu import Op, Schedule
 from gpipe_edu.schedule import CODES
-from tests.amount import examples, half
+from tests.amount import examples, fewer
 from tests.each import each
 from tests.oracle import expected_code, inputs, plain, play
 from tests.recipes import recompute_and_split, small_schedules
@@ -100,7 +100,7 @@ def test_every_link_of_every_deadlock_is_true():
         assert tuple(problem.op) == read(links[0].split()[0])
 
     true()
-    assert len(lengths) >= half(80)
+    assert len(lengths) >= fewer(80)
     assert max(lengths) >= 3
 
 

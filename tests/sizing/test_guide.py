@@ -7,7 +7,7 @@ import pytest
 from gpipe_edu.sizing import STATES, WAYS, Guide, Job, Machine, Plan, guide, transformer
 from gpipe_edu.sizing.guide import TIE, duration, size
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
-from tests.amount import half
+from tests.amount import fewer
 
 MODEL = transformer(blocks=10, width=256, context=128, vocabulary=2000)
 MACHINE = Machine(devices=6, memory=200e6, speed=1e12, overhead=20e-6, link=10e9)
@@ -45,7 +45,7 @@ def a_job(rng):
     )
 
 
-@pytest.mark.parametrize("seed", range(half(10)))
+@pytest.mark.parametrize("seed", range(fewer(10)))
 def test_no_plan_beats_the_best_and_the_best_fits(seed):
     rng = random.Random(seed)
     fits = 0

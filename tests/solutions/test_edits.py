@@ -16,11 +16,11 @@ from gpipe_edu.exercises import find_exercise
 from gpipe_edu.exercises.case import Exam, Wrong
 from gpipe_edu.sandbox.findings import Reply
 from tests import oracle
-from tests.amount import half
+from tests.amount import fewer
 from tests.solutions import reasons, reasons_cap
 from tests.solutions.reasons import makespan
 
-EDITS = half(2500)
+EDITS = fewer(2500)
 
 MIDDLE = "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5"
 REST = f"{MIDDLE}\nF0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5"

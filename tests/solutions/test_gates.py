@@ -64,6 +64,7 @@ def test_no_line_of_a_solution_is_in_it(master):
     assert "SOLUTION" not in json.dumps(text)
 
 
+@pytest.mark.sweep
 @each
 def test_unsolved_it_fails_with_not_implemented_and_nothing_else(master, home, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PATH", preloaded.kernels())
@@ -83,6 +84,7 @@ def test_unsolved_it_fails_with_not_implemented_and_nothing_else(master, home, t
     assert "gpipe_edu/course" not in shown, "a traceback of ours"
 
 
+@pytest.mark.sweep
 @each
 def test_solved_it_passes_from_its_first_line_to_its_last(master, home):
     environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": str(ROOT)}

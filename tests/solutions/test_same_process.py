@@ -12,6 +12,7 @@ from .judged import NUMPY, judged
 ENTRIES = [entry for key in NUMPY for entry in third(sorted(bank(key), key=lambda entry: (entry.slip, entry.name)))]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.key} {entry.name}")
 def test_an_answer_gets_its_verdict(entry):
     report = judged(entry, same_process=True)

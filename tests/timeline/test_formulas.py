@@ -33,6 +33,7 @@ def test_the_naive_makespan_is_the_simulated_one():
         assert formulas.makespan_naive(K, M, F, B) == ge.simulate(ge.naive(K, M), Costs(F=F, B=B)).makespan
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("R", [None, 0, 1, 2, 7])
 def test_late_and_early_recompute_take_what_the_simulation_says(R):
     for K, M, F, B in GRID:
@@ -143,6 +144,7 @@ def test_defaults_are_those_of_costs():
     assert formulas.makespan_interleaved(4, 8, 2) == ge.simulate(ge.interleaved(4, 8, 2)).makespan
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("fixed", "work"), [(0.1, 3), (0.04, 3), (1, 1), (2, 0.5), (0.01, 10)])
 def test_the_best_number_of_micro_batches_is_the_one_found_by_trying_all(fixed, work):
     for K in third(range(1, 7)):

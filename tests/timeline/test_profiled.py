@@ -26,7 +26,7 @@ def work(folder, schedule):
     found.export_chrome_trace(f"{folder}/{rank}.json")
 
 
-def test_profiles_of_two_ranks_are_one_timeline_in_the_order_of_the_schedule(tmp_path):
+def test_profiles_of_two_ranks_are_one_timeline_in_the_order_of_the_schedule(tmp_path, preloaded_python):
     pytest.importorskip("torch", reason="this test profiles a real run of PyTorch")
     from gpipe_edu.distributed import Crew
 

@@ -8,7 +8,7 @@ import gpipe_edu as ge
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.layout import layout
-from tests.amount import half
+from tests.amount import fewer
 from tests.each import each
 from tests.oracle import play
 
@@ -49,7 +49,7 @@ def test_where_what_is_waited_for_stands_first_there_is_no_turn():
     ]
 
 
-@each("seed", range(half(60)))
+@each("seed", range(fewer(60)))
 def test_what_has_run_is_what_an_independent_player_can_run(seed):
     rng = random.Random(seed)
     rows = [list(row) for row in ge.one_f_one_b(3, 3).rows]

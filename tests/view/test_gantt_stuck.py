@@ -11,7 +11,7 @@ from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.gantt.spec import to_json
 from gpipe_edu.view.gantt.stuck_spec import stuck_spec
 from gpipe_edu.view.measures import TimeUnit
-from tests.amount import half
+from tests.amount import fewer
 from tests.each import each
 
 BROKEN = {
@@ -59,7 +59,7 @@ def test_every_broken_rule_is_sent_as_the_standstill_has_it(code):
     assert spec["heading"][:2] == ["mine", "cannot run"]
 
 
-@each("seed", range(half(40)))
+@each("seed", range(fewer(40)))
 def test_so_is_every_shuffled_schedule_with_costs_of_its_own(seed):
     rng = random.Random(seed)
     rows = [list(row) for row in ge.gpipe(3, 4, recompute="early").rows]

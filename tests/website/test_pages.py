@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 import pytest
 
+from tests.amount import third
 from tests.notebooks.heights import VISIBLE, WIDTH
 from tests.website.asked import entries, misjudged, on_page
 from tests.website.conftest import ROOT, SAMPLE, TIMES
@@ -39,6 +40,11 @@ def written(site):
     return [path for path in sorted(site.rglob("*.html")) if path.relative_to(site).parts[0] not in ("live", "lab")]
 
 
+def sample(site, whole):
+    """Those a browser looks at: daily a third."""
+    return written(site) if whole else third(written(site))
+
+
 def test_every_lesson_exercise_and_doc_has_a_page(site, whole):
     names = {path.relative_to(site).as_posix() for path in written(site)}
     for folder, suffix in (("notebooks", ".ipynb"), ("exercises", ".ipynb"), ("docs", ".md")):
@@ -67,9 +73,9 @@ def test_links_lead_somewhere(site, whole):
     assert lost == []
 
 
-def test_every_page_opens_by_double_click_with_as_many_live_charts_as_widgets(site, open_page):
+def test_every_page_opens_by_double_click_with_as_many_live_charts_as_widgets(site, whole, open_page):
     page = open_page(1366, 768)
-    for path in written(site):
+    for path in sample(site, whole):
         page.goto(path.as_uri())
         page.wait_for_load_state()
         while page.locator(".unfold").count():
@@ -107,10 +113,12 @@ def test_what_is_packed_into_a_page_judges_every_answer_as_its_file_has_it(site)
         assert [fault for each in asked for fault in misjudged(each, written_down[each["key"]])] == [], path.name
 
 
-def test_nothing_hangs_over_the_edge_and_pictures_fit_a_laptop_s_screen_where_they_are_first_seen(site, open_page):
+def test_nothing_hangs_over_the_edge_and_pictures_fit_a_laptop_s_screen_where_they_are_first_seen(
+    site, whole, open_page
+):
     """In JupyterLab; lessons are measured when nbval runs them (tests/notebooks/heights.py), exercises only here."""
     page = open_page()
-    for path in written(site):
+    for path in sample(site, whole):
         page.goto(path.as_uri())
         for width, scheme in ((1366, "light"), (390, "dark")):
             page.set_viewport_size({"width": width, "height": 800})

@@ -73,6 +73,7 @@ def test_the_files_are_those_that_the_course_reads():
     assert sorted(ENTRIES) == sorted(key for lesson in question.lessons() for key in question.keys(lesson))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", ORDERS)
 def test_every_answer_is_judged_as_its_file_has_it(home, seed):
     asked = on_page(page_of(ENTRIES, seed))
@@ -87,7 +88,7 @@ def test_options_come_in_another_order_for_another_seed(home):
 
 @pytest.mark.parametrize("kind", ["choice", "click"])
 def test_every_option_and_op_is_clicked_and_the_chosen_one_stays_chosen(home, tmp_path, open_page, kind):
-    clicked = [key for key, entry in ENTRIES.items() if entry.get("kind", "choice") == kind]
+    clicked = third([key for key, entry in ENTRIES.items() if entry.get("kind", "choice") == kind])
     file = tmp_path / "site" / "notebooks" / "asked.html"
     written = page_of(clicked, "one learner")
     expected = {each["key"]: each["answers"]["replies"] for each in on_page(written)}
@@ -123,7 +124,7 @@ def test_every_option_and_op_is_clicked_and_the_chosen_one_stays_chosen(home, tm
 
 
 def test_a_bar_is_judged_at_its_place_and_stays_there(home, tmp_path, open_page):
-    bars = [key for key, entry in ENTRIES.items() if entry.get("kind") == "bar"]
+    bars = third([key for key, entry in ENTRIES.items() if entry.get("kind") == "bar"])
     places = [[step * ENTRIES[key]["step"] for step in range(steps(ENTRIES[key]))] for key in bars]
     assert places
     file = tmp_path / "site" / "notebooks" / "asked.html"

@@ -15,6 +15,7 @@ def page(site, open_page):
     assert found.problems == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("words", "where"),
     [

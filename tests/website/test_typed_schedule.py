@@ -400,6 +400,7 @@ def test_a_link_with_rows_alone_leads_where_it_did(open_box):
     says(page, said_of(ge.simulate(ge.gpipe(1, 1))))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "mark",
     ["#s=F0%20B0%2", "#s=F0&Q=1", "#s=F0%20B0&kept.F=2", "#s=F0&F", "#s=F0&s=F1", "#s=F0%20B0&kept=F0&kept.s=F1"],

@@ -86,6 +86,7 @@ def is_as_one_device(crew, ranks, habit, pieces=False):
             assert apart < 1e-10, schedule
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("habit", AS_PLAIN, ids=name)
 def test_two_ranks_are_as_one_device(crew, habit):
     is_as_one_device(crew, 2, habit)
@@ -95,11 +96,13 @@ def test_whole_numbers_go_from_stage_to_stage(crew):
     is_as_one_device(crew, 2, table.whole_numbers_between)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("habit", third(AS_PLAIN), ids=name)
 def test_three_ranks_are_as_one_device(crew, habit):
     is_as_one_device(crew, 3, habit)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("habit", IN_PIECES, ids=name)
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_layers_that_look_at_all_samples_see_a_micro_batch(crew, habit, ranks):

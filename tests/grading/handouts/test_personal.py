@@ -11,9 +11,9 @@ from gpipe_edu.cli import main
 from gpipe_edu.grading.handouts.personal import FILE, answers, puzzles, read, share_earned
 from gpipe_edu.puzzles.par import prove
 from gpipe_edu.schedule.recipes import RECIPES
-from tests.amount import half
+from tests.amount import fewer
 
-STUDENTS = [f"student {number}" for number in range(half(40))]
+STUDENTS = [f"student {number}" for number in range(fewer(40))]
 FIRST = STUDENTS[0]
 
 

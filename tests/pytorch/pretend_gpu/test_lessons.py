@@ -42,6 +42,7 @@ LONG = {check_equality, check_several_gpus}
 """They ask for nothing that test_order does not ask for here."""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("check", [each for each in CHECKS if each not in LONG], ids=lambda check: check.__name__)
 def test_the_checks_for_a_real_gpu_hold_on_this_one(check):
     """Whether they could fail only a real one can tell; that they run, and find nothing here, shows before."""

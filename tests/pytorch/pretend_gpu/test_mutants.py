@@ -287,6 +287,7 @@ class _Finder:
         return spec
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", MUTANTS)
 def test_it_is_killed(name):
     mutant = MUTANTS[name]

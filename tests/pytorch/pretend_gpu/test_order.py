@@ -14,6 +14,7 @@ SCHEDULES = ("naive", "gpipe", "1f1b", "zero_bubble")
 MODES = ("always", "except_last", "never")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("devices", scenes.DEVICE_SETS)
 @pytest.mark.parametrize("way", ["step", "transparent"])
 def test_gradients_are_those_of_one_device(devices, way):
@@ -26,6 +27,7 @@ def test_gradients_are_those_of_one_device(devices, way):
                 scenes.same(scenes.in_pipe(pipe, x, y, way), expected)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("devices", ["three GPUs", "CPU in front", "CPU behind"])
 def test_a_mini_batch_may_be_anywhere(devices):
     layers, (x, y) = scenes.net(), scenes.batch()
@@ -36,6 +38,7 @@ def test_a_mini_batch_may_be_anywhere(devices):
         scenes.same(scenes.in_pipe(pipe, x.to(x_on) * 1.0, y.to(y_on) * 1.0, way), expected)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("places", [("gpu:0", "gpu:2"), ("gpu:2", "gpu:0"), ("gpu:1", "gpu:2"), ("cpu", "gpu:1")])
 @pytest.mark.parametrize("devices", ["three GPUs", "CPU in front"])
 def test_parts_of_a_mini_batch_may_be_in_different_places(devices, places):

@@ -23,6 +23,7 @@ def side_streams():
         yield
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("devices", DEVICES)
 @pytest.mark.parametrize("way", ["step", "transparent"])
 def test_all_in_side_streams(devices, way):
@@ -37,6 +38,7 @@ def test_all_in_side_streams(devices, way):
                     weight.mul_(2.0).div_(2.0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("devices", DEVICES)
 @pytest.mark.parametrize("mode", ["always", "never"])
 def test_forward_and_backward_in_different_streams(devices, mode):
@@ -77,6 +79,7 @@ def test_gradients_may_be_dropped_between_forward_and_backward(devices):
     assert len(norms) == 2 * len(expected[2:])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("sides", [True, False])
 @pytest.mark.parametrize("devices", DEVICES)
 def test_deferred_batch_norm_and_recompute(devices, sides):

@@ -16,6 +16,7 @@ def tied():
     return layers
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("devices", scenes.DEVICE_SETS)
 @pytest.mark.parametrize("way", ["step", "transparent"])
 def test_gradients_are_those_of_one_device(devices, way):
