@@ -6,8 +6,9 @@ hands them to the weights once, with `ties.py` for weights that several ranks ho
 private names. What a pipeline refuses, how it is cut and what a loss counts is asked of `gpipe_edu.pytorch`: one gate
 for both engines. `layer_building.py` lets each rank build only its own layers.
 
-`boundaries.py` knows what travels between stages, and takes it apart into tensors; `agreement.py` makes sure, at each
-step, that all ranks are about to do the same; engines for the last few forms of mini-batch are kept (`newest.py`).
+`boundaries.py` knows what travels between stages, and takes it apart into tensors; `far_skips.py` sends what PyTorch's
+engine does not, skips to a stage further on. `agreement.py` makes sure, at each step, that all ranks are about to do
+the same; engines for the last few forms of mini-batch are kept (`newest.py`).
 
 `ranks.py` is how ranks meet and compare what they are about to do, `watch.py` how they hear of one that is gone and
 end together; `fingerprint.py` tells whether they have built the same network. `shared_clock.py` and `links.py` measure

@@ -2,12 +2,12 @@
 
 Each layer is called once that way, with hooks and all, but its weights, buffers and random numbers stay as they are.
 PyTorch's engine sends tensors from each stage to the next one, in one order; so a value of several tensors is taken
-apart there, and a skip to a stage further on travels through those between.
+apart there, and a skip to the next stage goes with it. What goes further is in `far_skips.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -57,7 +57,7 @@ class Form(NamedTuple):
 
 class Boundary(NamedTuple):
     """parts: the tensors that cross, those of one value after those of another. forms: by name, of the value that goes
-    from layer to layer, and of the skips on their way to this stage or a later one."""
+    from layer to layer, and of the skips from a stage in front to one behind."""
 
     parts: tuple[Part, ...]
     forms: tuple[tuple[str, Form], ...]
@@ -67,6 +67,19 @@ class Boundary(NamedTuple):
         """The boundary that `values` cross."""
         parts = [Part(tuple(one.shape[1:]), one.dtype) for value in values.values() for one in parts_of(value)]
         return cls(tuple(parts), tuple((name, Form.of(value)) for name, value in values.items()))
+
+    def names(self) -> list[str]:
+        """Of its values."""
+        return [name for name, _ in self.forms]
+
+    def only(self, names: Sequence[str]) -> Boundary:
+        """With these values alone, in this order."""
+        found, start = {}, 0
+        for name, form in self.forms:
+            found[name] = form, self.parts[start : start + form.number]
+            start += form.number
+        parts = tuple(part for name in names for part in found[name][1])
+        return Boundary(parts, tuple((name, found[name][0]) for name in names))
 
     def kinds(self) -> tuple[object, ...]:
         """All but the shapes."""
@@ -106,27 +119,32 @@ class StageLayers(nn.Module):
         super().__init__()
         self.index, self.layers = index, layers
         self._taken = {way.name for way in ways if way.target == index}
-        self._leaving = [way.name for way in ways if way.source <= index < way.target]
-        self._stashed = {way.name for way in ways if way.source == index}
+        self._stashed = [way.name for way in ways if way.source == index]
 
     def forward(self, arrived: Mapping[str, Held]) -> dict[str, Held]:
         """What leaves, of what arrived. Raises TypeError for what can't travel."""
         with shelf({name: value for name, value in arrived.items() if name in self._taken}) as kept:
             values = {MAIN: travelling(self.layers(arrived[MAIN]), f"the output of stage {self.index}")}
-        for name in self._leaving:
-            if name not in self._stashed:
-                values[name] = arrived[name]
-            elif name in kept:
-                values[name] = travelling(kept[name], f'what Stash("{name}") keeps for a later stage')
-            else:
+        for name in self._stashed:
+            if name not in kept:
                 raise ValueError(
                     f'the Stash("{name}") of stage {self.index} did not run, and a later stage waits for it'
                 )
+            values[name] = travelling(kept[name], f'what Stash("{name}") keeps for a later stage')
         return values
+
+    def passing(self, arrived: Mapping[str, Held]) -> dict[str, Held]:
+        """Skips from a stage in front of this one to one behind it."""
+        return {name: value for name, value in arrived.items() if name != MAIN and name not in self._taken}
+
+
+def to_neighbour(boundary: Boundary, stage: int, ways: Iterable[Way]) -> Boundary:
+    """Of `boundary`, behind `stage`, what goes to the next stage: the value, and the skips that end there."""
+    return boundary.only([MAIN, *(way.name for way in ways if way.source == stage == way.target - 1)])
 
 
 def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
-    """What comes out of `stage` if `boundary` goes in.
+    """What crosses the boundary behind `stage` if `boundary` goes in.
 
     Raises ValueError or TypeError for a stage that changes the number of samples, changes its input in place, gives
     back anything but tensors, or can't be run without numbers.
@@ -134,9 +152,9 @@ def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
     k, device = stage.index, torch.device("meta")
     state = {name: tensor.to(device) for name, tensor in [*stage.named_parameters(), *stage.named_buffers()]}
     arrived = boundary.empty(_ROWS, device)
-    versions = [one._version for one in arrived]
+    versions, held = [one._version for one in arrived], boundary.unpack(arrived)
     try:
-        values = functional_call(stage, state, (boundary.unpack(arrived),))
+        values = {**functional_call(stage, state, (held,)), **stage.passing(held)}
     except (TypeError, ValueError):
         raise
     except Exception as error:

@@ -17,21 +17,22 @@ from gpipe_edu.pytorch.guards import depends_on_something, what_it_means
 from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.schedule import Schedule
 
+from .far_skips import FarSkips
 from .lowering import lower
 from .names import Runtime
 from .shared_clock import SharedClock
 
 
 class Engine(Runtime):  # type: ignore[misc]
-    """Runs `schedule` with `stages`, those of this rank.
+    """Runs `schedule` with `stages`, those of this rank, and the `skips` that PyTorch does not send.
 
     Micro-batches may differ in size: PyTorch would cut them evenly, so they are given to it as they are.
     """
 
-    def __init__(self, stages: list[Any], schedule: Schedule, clock: SharedClock) -> None:
+    def __init__(self, stages: list[Any], schedule: Schedule, skips: FarSkips, clock: SharedClock) -> None:
         # PyTorch needs a loss function to know that there is a backward; the loss itself is given to `run`.
         super().__init__(stages, schedule.micro_batches, loss_fn=_of_the_step, scale_grads=False)
-        self._clock = clock
+        self._skips, self._clock = skips, clock
         self._pieces: Sequence[tuple[Tensor, ...]] = ()
         self._ready = False
         self._heads: Sequence[Head] = ()
@@ -46,7 +47,8 @@ class Engine(Runtime):  # type: ignore[misc]
         self._pieces, self._heads = pieces, heads
         self._losses = {}
         try:
-            self.step(return_outputs=False)
+            with self._skips.of_step():
+                self.step(return_outputs=False)
         except RuntimeError as error:
             if isinstance(error.__cause__, Exception) and " failed to run forward" in str(error):
                 raise _explained(error.__cause__) from None  # what a layer raised, without PyTorch's list of shapes

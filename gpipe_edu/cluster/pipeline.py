@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -39,8 +39,9 @@ from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
 from gpipe_edu.validate import whole
 
 from .agreement import agree
-from .boundaries import Boundary, Held, StageLayers, behind, boundaries, parts_of, travelling
+from .boundaries import Boundary, Held, StageLayers, behind, boundaries, parts_of, to_neighbour, travelling
 from .engine import Engine
+from .far_skips import FarSkips, far, own_groups
 from .fingerprint import BuiltNetwork, compare, describe, digest, fingerprint
 from .gradients import Gradients
 from .layer_building import Builders, build_layer, check_numbers, outline
@@ -117,7 +118,7 @@ class Pipeline:
         # Weak, since only this rank's layers are to be kept.
         self._net, self._built_of = ref(net), [ref(layer) for layers in stages for layer in layers]
         one_parameter_for_one_memory(stages, schedule.device_of_stage)
-        ways = skip_ways(stages)
+        self._ways = ways = skip_ways(stages)
         self.balance = tuple(map(len, stages))
         here = sorted({op.stage for op in schedule.rows[self.rank]})
         if builders is not None:
@@ -262,23 +263,25 @@ class Pipeline:
         self._compare()
         first, _ = self._agree("predict", x, lambda: self._check_samples(x), False)
         between, samples = self._along(first), len(parts_of(x)[0])
-        values: dict[str, Held] = {}
-        with torch.no_grad():
+        rows = [[op for op in row if op.kind == "F" and op.micro_batch == 0] for row in self.schedule.rows]
+        skips = self._far_skips(between, rows, (samples,))
+        parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
+        with torch.no_grad(), skips.of_step():
             for k in range(self.schedule.stages):
                 here, before = self.schedule.device_of_stage[k], self.schedule.device_of_stage.get(k - 1)
                 if here == self.rank:
-                    if k == 0:
-                        values = first.unpack([part.to(self.device) for part in parts_of(x)])
-                    elif before != self.rank:
-                        arrived = between[k].empty(samples, self.device)
-                        for part in arrived:
+                    packed = self._packed(k, between)
+                    if k > 0 and before != self.rank:
+                        parts = packed.takes.empty(samples, self.device)
+                        for part in parts:
                             dist.recv(part, group=self.group, group_src=before)
-                        values = between[k].unpack(arrived)
-                    values = self._pieces[k](values)
+                    made, number = packed(*parts, *skips.take(k, 0)), len(packed.gives.parts)
+                    parts = made[:number]
+                    skips.give(k, 0, made[number:])
                 elif before == self.rank:
-                    for part in between[k].pack(values):
+                    for part in parts:
                         dist.send(part, group=self.group, group_dst=here)
-        return values[MAIN] if self.last else None
+        return between[-1].unpack(parts)[MAIN] if self.last else None
 
     def clip_grad_norm(self, most: float) -> Tensor:
         """Scale the gradients of all stages so that their common norm is at most `most`; returns the norm it was.
@@ -332,7 +335,8 @@ class Pipeline:
         messages that keep `link` busy for their bytes. It stands on one axis with `measured`.
         """
         micro_batches = min(self.schedule.micro_batches, samples)
-        widest = max((b.bytes(-(-samples // micro_batches)) for b in self._boundaries[1:-1]), default=0)
+        sent = [to_neighbour(self._boundaries[k + 1], k, self._ways) for k in range(self.schedule.stages - 1)]
+        widest = max((one.bytes(-(-samples // micro_batches)) for one in sent), default=0)
         costs = replace(calibrate(measured), send=link.latency, link=link.seconds(widest))
         return simulate(self.schedule.first(samples), costs)
 
@@ -461,22 +465,39 @@ class Pipeline:
             for op in schedule.rows[self.rank]:
                 if op.kind == "C":
                     recomputed[op.stage].add(op.micro_batch)
+            skips = self._far_skips(self._boundaries, schedule.rows, sizes)
             stages = [
                 Stage(
-                    PackedStage(piece, self._boundaries[k], self._boundaries[k + 1]),
+                    self._packed(k, self._boundaries),
                     k,
                     schedule.stages,
                     sizes,
                     self.device,
                     self.group,
                     frozenset(recomputed[k]),
+                    skips,
                     self._clock,
                 )
-                for k, piece in self._pieces.items()
+                for k in self._pieces
             ]
-            found = Engine(stages, schedule, self._clock)
+            found = Engine(stages, schedule, skips, self._clock)
             self._engines.keep((first, sizes), found)
         return found
+
+    def _packed(self, k: int, between: Sequence[Boundary]) -> PackedStage:
+        return PackedStage(self._pieces[k], between[k], between[k + 1], self._ways)
+
+    def _far_skips(self, between: Sequence[Boundary], rows: Sequence[Sequence[Op]], sizes: Sizes) -> FarSkips:
+        ways = far(self._ways)
+        forms = {way.name: between[way.source + 1].only([way.name]) for way in ways}
+        homes = self.schedule.device_of_stage
+        return FarSkips(ways, forms, rows, homes, sizes, self.device, self.group, self._groups_of_skips)
+
+    @cached_property
+    def _groups_of_skips(self) -> list[Any]:
+        """Made when the ranks have compared their networks: all or none of them ask for it."""
+        homes = self.schedule.device_of_stage
+        return own_groups(self.group) if any(homes[way.source] != homes[way.target] for way in far(self._ways)) else []
 
 
 def _described(schedule: Schedule) -> str:

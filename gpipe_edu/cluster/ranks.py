@@ -29,6 +29,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from gpipe_edu.words import plural
 
+from . import far_skips
 from .interface import choose, is_alone
 from .watch import GRACE, SILENCE, Doing, First, Other, Verdict, Watch
 
@@ -42,6 +43,9 @@ _ECHO: Final = ("onnection", "peer", "imed out", "closed", "reset", "Broken pipe
 """Words in an error that is caused here by the end of a neighbour."""
 
 _DISTRIBUTED: Final = str(Path(dist.__file__).parent)
+_WAITS: Final = (_DISTRIBUTED, far_skips.__file__)
+"""Where a thread that is at work waits for a message."""
+
 _CHECKPOINT: Final = os.path.join(_DISTRIBUTED, "checkpoint")
 """It writes files: that is no wait for a message."""
 
@@ -256,7 +260,7 @@ class Ranks:
         """What the thread that has made this is doing."""
         frame = sys._current_frames().get(self._main)
         file = "" if frame is None else frame.f_code.co_filename
-        return Doing(self._where(), file.startswith(_DISTRIBUTED) and not file.startswith(_CHECKPOINT))
+        return Doing(self._where(), file.startswith(_WAITS) and not file.startswith(_CHECKPOINT))
 
     def _where(self) -> str:
         """What this rank is doing, as the end of a sentence."""

@@ -12,31 +12,43 @@ from torch.distributed.pipelining import PipelineStage
 from torch.utils.checkpoint import checkpoint
 
 from gpipe_edu.pytorch.batchnorm import BatchNorms
+from gpipe_edu.pytorch.skip import Way
 from gpipe_edu.pytorch.split_backward import backward, input_gradient
 from gpipe_edu.pytorch.stage import MAIN
 from gpipe_edu.schedule import Op
 
-from .boundaries import Boundary, Held, StageLayers
+from .boundaries import Boundary, Held, StageLayers, to_neighbour
+from .far_skips import FarSkips, far
 from .shared_clock import SharedClock
 
 
 class PackedStage(nn.Module):
-    """A stage as PyTorch's engine calls it: from tensors to tensors."""
+    """A stage as PyTorch's engine calls it: from tensors to tensors. before, behind: what crosses the boundaries there.
 
-    def __init__(self, stage: StageLayers, takes: Boundary, gives: Boundary) -> None:
+    takes, gives: what comes from the stage in front, and goes to the one behind. The tensors of skips that go further
+    stand behind these, in the order of `FarSkips`.
+    """
+
+    def __init__(self, stage: StageLayers, before: Boundary, behind: Boundary, ways: Sequence[Way]) -> None:
         super().__init__()
-        self.stage, self.takes, self.gives = stage, takes, gives
+        self.stage, k = stage, stage.index
+        self.takes, self.gives = to_neighbour(before, k - 1, ways), to_neighbour(behind, k, ways)
+        taken = [way.name for way in far(ways) if way.target == k]
+        given = [way.name for way in far(ways) if way.source == k]
+        self._all_taken = before.only([*self.takes.names(), *taken])
+        self._all_given = behind.only([*self.gives.names(), *given])
 
     def forward(self, *parts: Tensor) -> tuple[Tensor, ...]:
         """What leaves, of what arrived."""
-        return self.gives.pack(self.stage(self.takes.unpack(parts)))
+        return self._all_given.pack(self.stage(self._all_taken.unpack(parts)))
 
 
 class Stage(PipelineStage):
     """`packed` as stage `index` of `stages`. sizes: the samples of each micro-batch.
 
     What goes in and out is told to PyTorch, so that it need not run the stage once more to find shapes (BatchNorm would
-    count that run). recomputed: the micro-batches whose activations are not kept. clock: notes when each op runs.
+    count that run). recomputed: the micro-batches whose activations are not kept. skips: those that PyTorch does not
+    send. clock: notes when each op runs.
     """
 
     def __init__(
@@ -48,6 +60,7 @@ class Stage(PipelineStage):
         device: torch.device,
         group: Any,
         recomputed: Collection[int],
+        skips: FarSkips,
         clock: SharedClock,
     ) -> None:
         takes = packed.takes.empty(max(sizes), device, grad=index > 0)
@@ -55,9 +68,19 @@ class Stage(PipelineStage):
         super().__init__(packed, index, stages, device, input_args=takes, output_args=gives, group=group)
         self._packed, self._sizes = packed, sizes
         self._runtime_validate = False  # which TORCH_DISTRIBUTED_DEBUG=DETAIL asks for, and which knows one size only
-        self._recomputed, self._clock = recomputed, clock
+        self._recomputed, self._skips, self._clock = recomputed, skips, clock
         self._batch_norms = BatchNorms(packed, deferred=False)
         self._recompute_now = False
+        self._micro_batch = 0
+        """Of the op that runs."""
+        self._taken: Sequence[Tensor] = ()
+        """What has come for it by far skips."""
+        self._stashed: Sequence[Tensor] = ()
+        """What it has made to go by them."""
+        self._back: Sequence[Tensor | None] = ()
+        """The gradients of what has come."""
+        self._given: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        """For each micro-batch what has gone by them, with the gradients that have come back."""
 
     def output(self, parts: Sequence[Tensor]) -> Held:
         """The value that the layers made."""
@@ -74,20 +97,29 @@ class Stage(PipelineStage):
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         """PyTorch's, noted as F."""
-        self._recompute_now = fwd_chunk_id in self._recomputed
+        self._micro_batch, self._recompute_now = fwd_chunk_id, fwd_chunk_id in self._recomputed
+        self._taken = self._skips.take(self.stage_index, fwd_chunk_id)
         with self._clock.op(Op("F", fwd_chunk_id, self.stage_index)):
-            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+            output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+        self._skips.give(self.stage_index, fwd_chunk_id, self._stashed)
+        self._stashed = self._taken = ()
+        return output
 
     def forward_maybe_with_nosync(self, *args: Any, **kwargs: Any) -> Any:
         """The layers, keeping only their input for a micro-batch that is recomputed."""
+        given, number = self._run(*args, *self._taken), len(self._packed.gives.parts)
+        self._stashed = given[number:]
+        return given[:number]
+
+    def _run(self, *args: Tensor) -> tuple[Tensor, ...]:
         if self._recompute_now and torch.is_grad_enabled():
             seen = self._batch_norms.snapshot()
 
             def around() -> tuple[Any, Any]:
                 return nullcontext(), self._batch_norms.forward(False, seen)  # which does not count it twice
 
-            return checkpoint(self.submod, *args, use_reentrant=False, context_fn=around, **kwargs)
-        given = self.submod(*args, **kwargs)
+            return checkpoint(self.submod, *args, use_reentrant=False, context_fn=around)  # type: ignore[no-any-return]
+        given: tuple[Tensor, ...] = self.submod(*args)
         if self.is_last and not any(part.requires_grad for part in args):
             # W begins at the loss then, and so needs the output, which PyTorch detaches after I unless it is a view.
             given = tuple(part.view_as(part) for part in given)
@@ -98,11 +130,16 @@ class Stage(PipelineStage):
     ) -> None:
         """PyTorch's, noted as B, C or I."""
         kind = "I" if not full_backward else "C" if bwd_chunk_id in self._recomputed else "B"
+        self._micro_batch = bwd_chunk_id
+        self._given[bwd_chunk_id] = self._skips.given(self.stage_index, bwd_chunk_id)
         with self._clock.op(Op(kind, bwd_chunk_id, self.stage_index)):
             super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        self._skips.give_back(self.stage_index, bwd_chunk_id, self._back)
+        self._back = ()
 
     def backward_weight_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> None:
         """PyTorch's, noted as W."""
+        self._micro_batch = bwd_chunk_id
         with self._clock.op(Op("W", bwd_chunk_id, self.stage_index)):
             super().backward_weight_one_chunk(bwd_chunk_id, *args, **kwargs)
 
@@ -123,8 +160,11 @@ class Stage(PipelineStage):
             for root, gradient in zip(outputs, given, strict=True)
             if root.requires_grad and (self.is_last or gradient is not None)
         ]
+        pairs += [pair for pair in self._given.pop(self._micro_batch) if pair[0].requires_grad]
         roots, gradients = [root for root, _ in pairs], [gradient for _, gradient in pairs]
         inputs, finish = bwd_kwargs["input_values"], None
+        number = len(inputs)
+        inputs = [*inputs, *self._skips.taken(self.stage_index, self._micro_batch)]
         if backward_type == "input":
             finish = input_gradient(roots, gradients, inputs) if roots else _nothing
         elif roots:
@@ -136,7 +176,8 @@ class Stage(PipelineStage):
         )
         for one in inputs:
             one.grad = None  # so that its memory goes with the message
-        return found, finish
+        self._back = found[number:]
+        return found[:number], finish
 
     def _get_init_p2p_neighbors_ops(self) -> list[Any]:
         """PyTorch's greetings to its neighbours, without those to its own rank: in 2.11 gloo can't send these."""

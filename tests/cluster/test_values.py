@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 
-import gpipe_edu as ge
 from gpipe_edu.cluster.newest import Newest
 
 from . import jobs, values
@@ -26,10 +25,23 @@ def test_what_goes_between_layers_may_be_several_tensors_and_skips(crew, name, K
         assert {recipe: apart for recipe, apart in found.items() if apart > 1e-10} == {}
 
 
-def test_a_skip_travels_through_the_stages_between(crew):
-    """5 numbers of 8 bytes each: of the value, "far", the two of "pair", and, where it is needed, "near"."""
-    told = run(crew, 3, values.messages_of_skips, ge.one_f_one_b(3, 4))
-    assert told == 3 * [[40, 5 * 40, 4 * 40, 24]]
+@pytest.mark.parametrize("name", ["gpipe", "1f1b", "zero_bubble"])
+def test_a_skip_goes_straight_to_the_rank_that_takes_it_and_costs_nothing_between(crew, name):
+    """500 numbers of 8 bytes for each of 13 samples, beside 5 that go from layer to layer. As PyTorch counts sends."""
+    schedule = RECIPES[name](3, 4)
+    value, skip = 13 * 5 * 8, 13 * 500 * 8
+    without = run(crew, 3, values.sent_of_skips, schedule, False)
+    assert without == [[{1: value}, {1: value}], [{0: value, 2: value}, {2: value}], [{1: value}, {}]]
+    first, between, last = run(crew, 3, values.sent_of_skips, schedule, True)
+    assert between == without[1]
+    assert first == [{1: value, 2: skip}, {1: value, 2: skip}]
+    assert last == [{1: value, 0: skip}, {}]
+
+
+@pytest.mark.parametrize("name", ["1f1b", "zero_bubble"])
+def test_far_skips_of_replicas_stay_in_their_pipeline(crew, name):
+    """Three stages each; only replicas of the same stage meet."""
+    assert max(run(crew, 6, values.skips_of_replicas, RECIPES[name](3, 3))) < 1e-10
 
 
 @pytest.mark.sweep

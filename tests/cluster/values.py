@@ -3,12 +3,13 @@
 import copy
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from gpipe_edu.cluster import Pipeline
 from gpipe_edu.pytorch import Stash, Take
 
-from .jobs import LOSS, apart, data
+from .jobs import LOSS, apart, data, of_replicas
 from .ties import LENGTH, batches, next_words, transformer
 
 
@@ -173,8 +174,39 @@ def lengths(schedule):
     return {"apart": off, "kept": kept, "sizes": len(set(sizes)), "said": said}
 
 
-def messages_of_skips(schedule):
-    """The bytes of the tensors that go into each stage for one sample."""
-    net, x = skips()
-    pipeline = Pipeline(net, schedule, LOSS, x)
-    return [boundary.bytes(1) for boundary in pipeline._boundaries]
+def sent_of_skips(schedule, far):
+    """The bytes of a step, and of a prediction, that each rank sends to each other one, without greetings."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(5, 5) for _ in range(schedule.stages)]
+    if far:
+        layers[0] = nn.Sequential(nn.Linear(5, 5), Stash("far", Do(lambda f, x: f(x).repeat(1, 100))))
+        layers[-1] = nn.Sequential(Take("far", lambda x, far: x + far[:, -5:]), nn.Linear(5, 3))
+    pipeline = Pipeline(nn.Sequential(*layers).double(), schedule, LOSS, data()[0])
+    pipeline.step(*data())
+    pipeline.predict(data()[0])
+    found, send = [], vars(dist.ProcessGroup)["send"]
+
+    def counted(group, tensors, to, tag):
+        sent[to] = sent.get(to, 0) + sum(one.nbytes for one in tensors)
+        return send.__get__(group)(tensors, to, tag)
+
+    dist.ProcessGroup.send = counted
+    try:
+        for run in (lambda: pipeline.step(*data()), lambda: pipeline.predict(data()[0])):
+            sent = {}
+            run()
+            found.append(sent)
+    finally:
+        dist.ProcessGroup.send = send
+    return found
+
+
+def skips_of_replicas(schedule):
+    """Two replicas with 7 and 6 samples: how far gradients are from one device's."""
+    (net, x), y = skips(), data()[1]
+    single = copy.deepcopy(net)
+    LOSS(single(x), y).backward()
+    pipeline, mine = of_replicas(schedule, net, LOSS, x)
+    part = slice(0, 7) if mine == 0 else slice(7, 13)
+    pipeline.step(x[part], y[part], of=len(x))
+    return apart(pipeline, single)
