@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from gpipe_edu import exercises as room
+from gpipe_edu import harness
 from gpipe_edu.course.building.build import ROOT, masters
 from gpipe_edu.exercises import Exercise, find_exercise
 
@@ -71,6 +72,11 @@ class Material(NamedTuple):
         return self.folder / "said.toml"
 
     @property
+    def harness(self) -> Path:
+        """What calls the function."""
+        return Path(harness.__file__).with_name(f"{self.stem}.py")
+
+    @property
     def bank(self) -> Path:
         """Its answers, wrong and right."""
         return BANKS / f"{self.stem}.py"
@@ -95,7 +101,7 @@ class Material(NamedTuple):
     def files(self) -> Iterator[Path]:
         """Every file that its author writes."""
         yield from sorted(path for path in self.folder.iterdir() if path.is_file())
-        yield from (path for path in (self.master, self.bank) if path.is_file())
+        yield from (path for path in (self.harness, self.master, self.bank) if path.is_file())
 
 
 def relative(path: Path) -> str:

@@ -17,7 +17,7 @@ _KEY: Final = re.compile(r"ex\d\d/[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def new(key: str) -> list[Path]:
-    """Write the folder, the master and the bank of the exercise `key`; returns the files written.
+    """Write the folder, the harness, the master and the bank of the exercise `key`; returns the files written.
 
     Nothing is overwritten: raises ValueError for a key that is invalid or taken, before anything is written, and
     FileNotFoundError outside a clone of the repository.
@@ -32,7 +32,7 @@ def new(key: str) -> list[Path]:
     number, material = key[2:4], Material(key)
     notebook = f"exercise_{number}_{function}"
     taken = [path for path in masters() if path.stem.split("_")[1] == number]
-    taken += [path for path in (material.folder, material.bank) if path.exists()]
+    taken += [path for path in (material.folder, material.harness, material.bank) if path.exists()]
     if taken:
         numbers = {path.stem.split("_")[1] for path in masters()}
         free = next(f"{n:02}" for n in range(1, 100) if f"{n:02}" not in numbers)
@@ -44,6 +44,7 @@ def new(key: str) -> list[Path]:
         "__init__.py": material.folder / "__init__.py",
         "said.toml": material.said,
         "check.py": material.folder / "check.py",
+        "harness.py": material.harness,
         "master.py": ROOT / "solutions" / f"{notebook}.py",
         "bank.py": material.bank,
     }

@@ -3,15 +3,12 @@
 A folder holds
 
     said.toml   every sentence that a learner may read (see `Exercise`)
-    check.py    perform(function, ...)  calls the learner's function with plain data, in the learner's process; what is
-                                        asked and what comes back are a NamedTuple each, where they have many fields
-                examine(exam, rng)      asks for answers and judges them, in the judge's process
-                HIDDEN                  optional: what of this package would give the answer away -> how it is refused
-                unpack                  optional: `Forwarded`, if perform hands the function on to other processes
-                TALKS                   optional: True, if these need TCP between them
+    check.py    examine(exam, rng)  asks for answers and judges them, in the judge's process
 
-and what else only this exercise needs. What several share stands beside the folders: `case.py` is what every check is
+and what else only its judge needs. What several share stands beside the folders: `case.py` is what every check is
 written in, the `said.toml` there has the sentences that any exercise may need.
+
+Nothing of this room is in the process where an answer to be graded runs: what calls the function there is `harness`.
 """
 
 from __future__ import annotations
@@ -50,13 +47,22 @@ class Exercise(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The name of its check."""
-        return f"{__name__}.{_folder_of(self.key)}.check"
+        """The name of what calls the function, in the learner's process."""
+        return f"gpipe_edu.harness.{_folder_of(self.key)}"
+
+    @property
+    def harness(self) -> Any:
+        """The module of that name."""
+        return importlib.import_module(self.module)
 
     @property
     def check(self) -> Any:
-        """The module of its check."""
-        return importlib.import_module(self.module)
+        """The module of its judge."""
+        return importlib.import_module(f"{__name__}.{_folder_of(self.key)}.check")
+
+    def load(self) -> None:
+        """Import both, for the sake of processes that are forked from this one."""
+        _ = self.harness, self.check
 
     @property
     def cell(self) -> str:

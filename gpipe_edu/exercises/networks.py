@@ -1,42 +1,20 @@
-"""A network that travels between judge and learner, and what one device computes with it.
+"""Networks for questions, and what one device computes with them.
 
 The judge computes the truth in NumPy, which shares no line with what PyTorch does in the learner's process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpipe_edu import reference as ref
 from gpipe_edu.data import digits
+from gpipe_edu.harness.networks import Array, Item
 from gpipe_edu.reference.stage import Stage
-from gpipe_edu.reference.twin import in_torch
-
-Array: TypeAlias = NDArray[Any]
-
-Item: TypeAlias = tuple[Array, Array] | float | None
-"""One layer: weight and bias of a Linear as NumPy has them, the p of a Dropout, or None for a Tanh."""
-
-
-class Masked(ref.Dropout):
-    """Dropout with a mask that is known; it lets everything pass without one."""
-
-    def __init__(self, p: float, mask: Array | None) -> None:
-        super().__init__(p)
-        self.mask = np.ones(1) if mask is None else mask
-
-    def forward(self, x: Array) -> tuple[Array, Any]:
-        """x times the mask."""
-        return x * self.mask, ()
-
-    def input_gradient(self, dy: Array, saved: Any) -> Array:
-        """dy times the mask."""
-        return dy * self.mask
 
 
 def draw_digits(rng: Random, N: int) -> tuple[Array, Array]:
@@ -53,28 +31,9 @@ def draw_digit_batches(rng: Random, count: int, N: int) -> list[tuple[Array, Arr
     return [(np.asarray(data.x_train[rows], dtype=float), np.asarray(data.y_train[rows])) for rows in order]
 
 
-def layer_of(item: Item, mask: Array | None = None) -> ref.Layer:
-    """The layer as the reference engine's; a Dropout draws `mask`, or nothing."""
-    if item is None:
-        return ref.Tanh()
-    if isinstance(item, float):
-        return Masked(item, mask)
-    layer = ref.Linear(*item[0].shape)
-    layer.params = {"weight": item[0].copy(), "bias": item[1].copy()}
-    return layer
-
-
 def items_of(layers: Sequence[ref.Layer]) -> list[Item]:
     """Layers of the reference engine on their way, with their weights of now: Linear, and Tanh between."""
     return [(layer.params["weight"].copy(), layer.params["bias"].copy()) if layer.params else None for layer in layers]
-
-
-def build_network(items: Iterable[Item]) -> Any:
-    """In the learner's process: the layers as nn.Sequential, in double precision and on one thread."""
-    import torch
-
-    torch.set_num_threads(1)
-    return in_torch(list(map(layer_of, items)))
 
 
 def arrays_of(layers: Sequence[ref.Layer]) -> list[Array]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
-from types import ModuleType
 from typing import Any, Final
 
 from gpipe_edu import Op, Schedule
 from gpipe_edu import reference as ref
+from gpipe_edu.exercises.networks import draw_digits
+from gpipe_edu.harness.forms import describe
 from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.sandbox.findings import Chart
-from gpipe_edu.schedule import recipes, recompute
 
 from .case import Case, Exam, Sign, Signs, Traps
-from .forms import describe, gather
-from .networks import draw_digits
 
 BIG: Final = 400
 """Cells of a schedule that is too large to be read: it is shown in part, and not drawn."""
@@ -60,16 +57,6 @@ class Proposal:
         """Both, to be drawn, unless there are too many ops to be read."""
         both = Chart(mine, str(self.schedule)), Chart(self.name, str(self.right))
         return () if self.K * self.M >= BIG else both
-
-
-def perform(function: Any, K: int, M: int) -> Any:
-    """In the learner's process: what the function gives for K devices and M micro-batches."""
-    return gather(function(K, M), 2)
-
-
-def hide_recipes(function: str) -> dict[str, str]:
-    """All recipes of this package and what they are made of, for an exercise that asks for one."""
-    return {f"{module.__name__}.{name}": function for module in (recipes, recompute) for name in _functions(module)}
 
 
 def judge_schedule(
@@ -232,8 +219,3 @@ def _beginning(text: str) -> str:
     lines = text.splitlines()
     shown = [line if len(line) <= 60 else f"{line[:56].rpartition(' ')[0]} ..." for line in lines[:3]]
     return "\n".join([*shown, "..."] if len(lines) > 3 else shown)
-
-
-def _functions(module: ModuleType) -> Sequence[str]:
-    found = inspect.getmembers(module, inspect.isfunction)
-    return [name for name, function in found if function.__module__ == module.__name__]

@@ -12,9 +12,9 @@ import numpy as np
 
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
+from gpipe_edu.harness.networks import Array
 
 from .case import Belief
-from .networks import Array
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ that bind or change what it needs, down to the helpers of helpers, in their orde
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
 import hashlib
@@ -13,22 +12,17 @@ import json
 import pickle
 import re
 import symtable
-import sys
-import types
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu.exercises import Exercise
+from gpipe_edu.harness.statements import DEFINITIONS, IMPORTS, make, only_defines
 from gpipe_edu.process.packing import Packed
 
 from .submitted_notebook import Cell
 
-_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_IMPORTS: Final = (ast.Import, ast.ImportFrom)
-_DEFINING: Final = (*_DEFINITIONS, *_IMPORTS, ast.Assign, ast.AnnAssign, ast.AugAssign)
-_FUTURE: Final = __future__.annotations.compiler_flag
 _TIMERS: Final = ("%%time", "%%timeit", "%%capture", "%%prun")
 """Magics that run the cell as it is."""
 
@@ -66,27 +60,6 @@ class _Made:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return make, self._how
-
-
-def make(parts: Sequence[tuple[str, int, str]], function: str) -> Callable[..., Any]:
-    """Run the statements of an answer as a notebook would, and return its function. Only for a confined process.
-
-    As in a notebook, one that defines nothing may fail, such as a loop that saves files: the next one runs.
-    """
-    module = types.ModuleType("__main__")
-    vars(module)["display"] = lambda *things, **how: None  # which every notebook has
-    sys.modules["__main__"] = module
-    flags = 0
-    for name, line, text in parts:
-        code = compile("\n" * (line - 1) + text, name, "exec", flags, dont_inherit=True)
-        flags |= code.co_flags & _FUTURE
-        try:
-            exec(code, vars(module))
-        except Exception:
-            if all(map(_only_defines, ast.parse(text).body)):
-                raise
-    made: Callable[..., Any] = getattr(module, function)
-    return made
 
 
 class _Statement(NamedTuple):
@@ -139,7 +112,7 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
     if last[0] > check:
         notes.append(f"{name} stands behind its check cell, in {last[1].place}")
     parts = _select_needed(name, [one for i, one in statements if i <= end])
-    return Answer("cut", name, parts, tuple(notes), sources, isinstance(last[1].node, _DEFINITIONS))
+    return Answer("cut", name, parts, tuple(notes), sources, isinstance(last[1].node, DEFINITIONS))
 
 
 def may_have(exercise: Exercise, cells: Sequence[Cell]) -> bool:
@@ -189,7 +162,7 @@ def _defines(cell: Cell, name: str) -> bool:
 def _is_stub(statement: _Statement, name: str) -> bool:
     """Whether its body is only the stub's `raise NotImplementedError`, apart from a docstring."""
     node = statement.node
-    if not isinstance(node, _DEFINITIONS) or node.name != name:
+    if not isinstance(node, DEFINITIONS) or node.name != name:
         return False
     bodies = [node.body]
     if isinstance(node, ast.ClassDef):
@@ -216,7 +189,7 @@ def _statements(cell: Cell, text: str) -> Iterator[_Statement]:
             cell,
             node,
             own,
-            _only_defines(node),
+            only_defines(node),
             frozenset(_bound_names(node)),
             frozenset(_used_names(node, symtable.symtable(own, "", "exec"))),
         )
@@ -232,26 +205,17 @@ def _text(lines: list[bytes], node: ast.stmt, first: int) -> str:
     return b"\n".join(part).decode(errors="ignore")
 
 
-def _only_defines(node: ast.stmt) -> bool:
-    """Whether a statement defines or assigns, and does nothing else; an `if` or a `try` may contain such ones."""
-    if isinstance(node, ast.If | ast.Try):
-        inside = [*node.body, *node.orelse, *getattr(node, "finalbody", ())]
-        inside += [one for handler in getattr(node, "handlers", ()) for one in handler.body]
-        return all(_only_defines(one) or isinstance(one, ast.Pass) for one in inside)
-    return isinstance(node, _DEFINING)
-
-
 def _bound_names(node: ast.AST) -> Iterator[str]:
     """The names that a statement binds in its notebook, or whose objects it changes by assignment or by a method."""
-    if isinstance(node, _DEFINITIONS):
+    if isinstance(node, DEFINITIONS):
         yield node.name
         return
-    if isinstance(node, _IMPORTS):
+    if isinstance(node, IMPORTS):
         if getattr(node, "module", "") == "__future__":  # applies to all that follows
             yield "*"
         yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
         return
-    defines = isinstance(node, ast.stmt) and _only_defines(node)
+    defines = isinstance(node, ast.stmt) and only_defines(node)
     for child in ast.walk(node):
         if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store | ast.Del):
             yield child.id
@@ -259,7 +223,7 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
             yield _base(child)
         if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and not defines:
             yield _base(child.func)
-        if child is not node and isinstance(child, (*_DEFINITIONS, *_IMPORTS)):
+        if child is not node and isinstance(child, (*DEFINITIONS, *IMPORTS)):
             yield from _bound_names(child)
 
 
@@ -282,9 +246,9 @@ def _used_names(node: ast.AST, table: symtable.SymbolTable) -> Iterator[str]:
 
 def _select_needed(name: str, statements: list[_Statement]) -> tuple[tuple[str, int, str], ...]:
     """The statements that `name` needs, in their order."""
-    imported = {n for one in statements if isinstance(one.node, _IMPORTS) for n in one.binds}
+    imported = {n for one in statements if isinstance(one.node, IMPORTS) for n in one.binds}
     modules = imported - {
-        n for one in statements if one.defines and not isinstance(one.node, _IMPORTS) for n in one.binds
+        n for one in statements if one.defines and not isinstance(one.node, IMPORTS) for n in one.binds
     }
     by_name: dict[str, list[int]] = defaultdict(list)
     for number, one in enumerate(statements):

@@ -7,7 +7,6 @@ started is killed before the next message is read, and also if the grader goes a
 from __future__ import annotations
 
 import base64
-import importlib
 import importlib.util
 import os
 import select
@@ -49,7 +48,7 @@ def main(enclosure: Enclosure = CAGE) -> None:
                 frames.write(answers, plain.encode(_apart(message, 2 * START, questions, enclosure)))
                 continue
             exercise = find_exercise(message["key"])
-            importlib.import_module(exercise.module)
+            exercise.load()
             seconds = wall(exercise.seconds) + 2 * START
             frames.write(answers, plain.encode(_apart(message, seconds, questions, enclosure)))
             namespaces.die_with_parent()  # what follows may take seconds, and there is nothing to kill now
@@ -66,7 +65,7 @@ def _load() -> None:
     import gpipe_edu.reference  # noqa: F401
 
     for exercise in all_exercises().values():
-        importlib.import_module(exercise.module)
+        exercise.load()
 
 
 @cache

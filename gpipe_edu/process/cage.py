@@ -21,6 +21,9 @@ from . import namespaces
 FILE_BYTES: Final = 50_000_000
 """The largest size of a file that it writes."""
 
+JUDGES: Final = "gpipe_edu.exercises"
+"""The package of the judges, which know what is expected of an answer."""
+
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PATH_BENEATH: Final = 1
 _EXECUTE, _WRITE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
@@ -81,7 +84,9 @@ def readable_paths() -> list[str]:
     Packages may be installed in several places: for one user, for all, below a virtual environment.
     """
     package = Path(__file__).resolve().parents[1]
-    paths = {str(package), sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.realpath(sys.executable)}
+    # All rooms but the judges': what is expected of an answer is not to be had there.
+    rooms = {str(room) for room in package.iterdir() if room.name != JUDGES.rpartition(".")[2]}
+    paths = {*rooms, sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.realpath(sys.executable)}
     paths |= {
         path for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")
     }
@@ -114,6 +119,7 @@ def _landlock(scratch: str, tcp: bool) -> Held:
     ruleset = _must(libc.syscall(_CREATE, rules, len(rules), 0), "Landlock")
     try:
         allowed = dict.fromkeys(readable_paths(), _READ) | {scratch: files, "/dev/null": _READ | _WRITE}
+        allowed[str(Path(__file__).resolve().parents[1])] = _READ_DIR  # in which Python looks for its rooms
         for path, access in allowed.items():
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:

@@ -1,17 +1,38 @@
-"""What of this package would give an answer away is not there while a learner's function runs, under any name."""
+"""What would give an answer away is not there while a learner's function runs, under any name."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
+
+from gpipe_edu.process.cage import JUDGES
 
 _OTHERS: Final = frozenset(("torch", "sympy", "mpmath"))
 """PyTorch and what it brings: 1,500 modules that know nothing of ours. They are loaded only in processes in which no
 learner's code has run before the names are hidden, and to look through them takes longer than most answers.
 """
+
+
+def forget_judges() -> None:
+    """Take all judges out of this process, which may be forked from one that has them: what is right, and why not.
+
+    The names in a module are taken away, too, and those in its classes: a function that somebody still holds, or finds
+    among all objects, has nothing left to work with. In the cage, their files can't be read again.
+    """
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{JUDGES}.")]:
+        names = vars(sys.modules.pop(name))
+        for value in names.values():
+            if isinstance(value, type) and value.__module__ == name:
+                for attribute in list(vars(value)):
+                    with suppress(AttributeError, TypeError):
+                        delattr(value, attribute)
+        names.clear()
+    above, _, room = JUDGES.rpartition(".")
+    vars(sys.modules[above]).pop(room, None)
 
 
 class Hidden:

@@ -16,7 +16,7 @@ from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.parent import Parent, look_also_in
 
 from .error_text import describe_error
-from .hiding import Hidden
+from .hiding import Hidden, forget_judges
 
 
 def main() -> None:
@@ -33,6 +33,7 @@ def main() -> None:
         enter = ENCLOSURES[start["enclosure"]].enter
         held = tuple(enter(start["folder"], start["cpu"], getattr(exercise, "TALKS", False)))
         _draw_as_always()
+        forget_judges()
     parent.listen()
     _answer(parent, held, None)  # from now on the time that passes is the learner's
     body = parent.hear()

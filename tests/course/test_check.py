@@ -212,7 +212,7 @@ def test_a_damaged_entry_is_taken_for_an_empty_one():
 def test_every_exercise_is_complete(key):
     exercise = find_exercise(key)
     assert exercise.key == key
-    assert callable(exercise.check.perform)
+    assert callable(exercise.harness.perform)
     assert callable(exercise.check.examine)
 
 

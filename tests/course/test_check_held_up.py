@@ -132,7 +132,7 @@ def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():
 
     slow = Slow()
     begun = time.monotonic()
-    with Sandbox("gpipe_edu.exercises.ex02_clock.check", pack(lambda K, M: slow), 0.5) as sandbox:
+    with Sandbox("gpipe_edu.harness.ex02_clock", pack(lambda K, M: slow), 0.5) as sandbox:
         assert sandbox(K=1, M=1).trouble.kind == "stopped"
     assert time.monotonic() - begun < 50
 
@@ -157,7 +157,7 @@ def test_time_that_others_take_is_not_the_answer_s():
 
     busy = [os.posix_spawn(sys.executable, [sys.executable, "-c", "while True: pass"], os.environ) for _ in range(10)]
     try:
-        with Sandbox("gpipe_edu.exercises.ex01_splitting.check", pack(works), 1) as sandbox:
+        with Sandbox("gpipe_edu.harness.ex01_splitting", pack(works), 1) as sandbox:
             begun = time.monotonic()
             reply = sandbox(batch=[1], M=1)
             took = time.monotonic() - begun
@@ -179,7 +179,7 @@ def test_the_time_of_a_thread_counts(monkeypatch):
         thread.start()
         thread.join()
 
-    with Sandbox("gpipe_edu.exercises.ex01_splitting.check", pack(waits_for_a_thread), 0.5) as sandbox:
+    with Sandbox("gpipe_edu.harness.ex01_splitting", pack(waits_for_a_thread), 0.5) as sandbox:
         assert sandbox(batch=[1], M=1).trouble.kind == "stopped"
 
 
@@ -188,7 +188,7 @@ def test_an_answer_that_was_kept_from_working_is_judged_again_and_never_called_w
     monkeypatch.setattr(time_limit.TimeLimit, "over", False)
     with (
         pytest.raises(Crowded),
-        Sandbox("gpipe_edu.exercises.ex02_clock.check", pack(lambda K, M: time.sleep(60)), 5) as sandbox,
+        Sandbox("gpipe_edu.harness.ex02_clock", pack(lambda K, M: time.sleep(60)), 5) as sandbox,
     ):
         sandbox(K=1, M=1)
     asked = []

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from gpipe_edu import reference as ref
-from gpipe_edu.exercises.networks import build_network, items_of, layer_of, one_device
+from gpipe_edu.exercises.networks import items_of, one_device
+from gpipe_edu.harness.networks import build_network, layer_of
 from gpipe_edu.reference.twin import as_arrays
 
 NETWORK = items_of(ref.mlp([5, 7, 3], activation="tanh", seed=1))

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from gpipe_edu import reference as ref  # noqa: E402
-from gpipe_edu.exercises.ex04_checkpoint.witness import perform  # noqa: E402
 from gpipe_edu.exercises.networks import items_of  # noqa: E402
+from gpipe_edu.harness.ex04_checkpoint import perform  # noqa: E402
 
 STAGES = [[*items_of(ref.mlp([4, 4], seed=seed)), None] for seed in (0, 1)]  # Linear, Tanh
 X = np.random.default_rng(0).normal(size=(3, 4))

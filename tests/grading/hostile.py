@@ -120,5 +120,36 @@ def clock(K, M):
                 return value.reference(K, M)
         frame = frame.f_back
     return []""",
+    "imports the truth": """def clock(K, M):
+    from gpipe_edu.exercises.ex02_clock.check import truth
+    return truth(K, M)""",
+    "imports the truth anew": """def clock(K, M):
+    import sys
+    for name in [name for name in sys.modules if "exercises" in name]:
+        del sys.modules[name]
+    from gpipe_edu.exercises.ex02_clock.check import truth
+    return truth(K, M)""",
+    "reads the truth": """def clock(K, M):
+    import pathlib, gpipe_edu
+    folder = pathlib.Path(gpipe_edu.__file__).with_name("exercises") / "ex02_clock"
+    space = {}
+    for path in [folder / "check.py", *folder.glob("__pycache__/*")]:
+        try:
+            text = path.read_text()
+        except (OSError, UnicodeDecodeError):
+            continue
+        text = text[text.index("def truth"):text.index("def judge")]
+        exec(text.replace("Cell", "tuple"), space)
+        return space["truth"](K, M)
+    raise ValueError("it is not there")""",
+    "finds the truth among all objects": """def clock(K, M):
+    import gc, types
+    for thing in gc.get_objects():
+        if isinstance(thing, types.FunctionType) and thing.__name__ == "truth" and thing.__code__.co_varnames[0] == "K":
+            return thing(K, M)
+    for kind in object.__subclasses__():
+        if kind.__name__ == "LearnersClock":
+            return [[cell] for cell in kind([], K, M).board]
+    raise ValueError("it is not there")""",
     "own check": "def check(*a): pass\ndef clock(K, M):\n    return 7",
 }

@@ -6,8 +6,9 @@ import time
 import pytest
 
 from gpipe_edu.exercises import all_exercises, find_exercise
-from gpipe_edu.grading.cut import cut, make, may_have
+from gpipe_edu.grading.cut import cut, may_have
 from gpipe_edu.grading.submitted_notebook import LARGEST, Cell, Refused, read
+from gpipe_edu.harness.statements import make
 
 from .classroom import CLOCK, answered, code, notebook, solved
 

@@ -103,9 +103,9 @@ def test_of_no_exercise_the_collector_knows_a_name_that_is_left():
         from gpipe_edu.sandbox.hiding import Hidden
 
         for key, exercise in all_exercises().items():
-            paths = [path.rpartition(".") for path in getattr(exercise.check, "HIDDEN", {})]
+            paths = [path.rpartition(".") for path in getattr(exercise.harness, "HIDDEN", {})]
             functions = [getattr(import_module(module), name) for module, _, name in paths]
-            with Hidden(getattr(exercise.check, "HIDDEN", {})):
+            with Hidden(getattr(exercise.harness, "HIDDEN", {})):
                 tables = [table for table in gc.get_referrers(*functions) if isinstance(table, dict)]
                 left = {str(name) for table in tables for name, value in table.items() if value in functions}
             print(key, len(functions), *left)

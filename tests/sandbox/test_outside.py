@@ -15,7 +15,7 @@ from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.packing import pack
 from gpipe_edu.sandbox.outside import Sandbox
 
-MODULE = "gpipe_edu.exercises.ex01_splitting.check"
+MODULE = "gpipe_edu.harness.ex01_splitting"
 
 
 def ask(function, seconds=30, times=1, module=MODULE):
@@ -280,7 +280,7 @@ def test_what_gives_the_answer_away_is_not_there_under_any_name(module, path):
     space = {"path": path}
     exec("def function(*given):\n    import sys, gpipe_edu, numpy as np\n    return eval(path)", space)
     given = {"ex01_splitting": {"batch": np.arange(4), "M": 2}}.get(module, {"K": 2, "M": 4})
-    with Sandbox(f"gpipe_edu.exercises.{module}.check", pack(space["function"]), 30) as sandbox:
+    with Sandbox(f"gpipe_edu.harness.{module}", pack(space["function"]), 30) as sandbox:
         found = sandbox(**given).trouble
     assert found is not None
     assert "write it" in found.message

@@ -15,7 +15,7 @@ from gpipe_edu.process.packing import pack
 from gpipe_edu.sandbox.outside import Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
 
-MODULE = "gpipe_edu.exercises.ex01_splitting.check"
+MODULE = "gpipe_edu.harness.ex01_splitting"
 
 
 def ask(function, seconds=30, times=1, asked=SameProcess):

@@ -43,6 +43,8 @@ ARCHIVES = {
         *("gpipe_edu.grading", "gpipe_edu.lecture", "gpipe_edu.pytorch"),
         *("gpipe_edu.exercises.ex04_checkpoint", "gpipe_edu.exercises.ex05_stages", "gpipe_edu.exercises.ex05_wrapper"),
         "gpipe_edu.exercises.ex10_processes",
+        *("gpipe_edu.harness.ex04_checkpoint", "gpipe_edu.harness.ex05_stages", "gpipe_edu.harness.ex05_watching"),
+        *("gpipe_edu.harness.ex05_wrapper", "gpipe_edu.harness.ex10_one_process", "gpipe_edu.harness.ex10_processes"),
     ),
 }
 """Names of modules by the archive that has them; those of codecs are too many."""

@@ -9,34 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Exam, Sign
-from gpipe_edu.exercises.forms import gather
-from gpipe_edu.exercises.networks import Array, draw_digits
+from gpipe_edu.exercises.networks import draw_digits
+from gpipe_edu.harness.networks import Array
 from gpipe_edu.process.plain import a_name_of, name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import join_words, plural
-
-HIDDEN: Final = {"gpipe_edu.split_batch": "split"}
-
-
-def perform(split: Any, batch: Any, M: int, view: bool = False) -> Any:
-    """The pieces, as a list even where they come one by one or in an array of arrays; and the batch afterwards.
-
-    view: the batch is every other sample of a larger array, and so lies in memory with gaps.
-    """
-    if view:
-        batch = np.repeat(batch, 2, axis=0)[::2]
-    found = split(batch, M)
-    if isinstance(found, np.ndarray) and isinstance(batch, np.ndarray):
-        one_piece = found.ndim <= batch.ndim and found.dtype != object
-        return found if one_piece else list(found), batch
-    return gather(found), batch
 
 
 @dataclass(frozen=True)

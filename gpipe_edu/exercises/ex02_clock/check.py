@@ -17,21 +17,12 @@ from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Exam, Sign
-from gpipe_edu.exercises.forms import describe, gather, gives_items, is_whole
+from gpipe_edu.harness.forms import describe, is_whole
 from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 
 Cell: TypeAlias = tuple[int, int]
 """A micro-batch and the stage that works on it."""
-
-
-def perform(clock: Any, K: int, M: int) -> Any:
-    """The ticks; their pairs may stand in any order, so a set is as good as a list."""
-    ticks = clock(K, M)
-    if not gives_items(ticks):
-        return ticks
-    # One tick is read before the next one is asked for, as a program that runs them does.
-    return [gather(list(tick) if isinstance(tick, set | frozenset) else tick, 2) for tick in ticks]
 
 
 @dataclass(frozen=True)

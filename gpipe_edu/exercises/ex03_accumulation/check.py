@@ -17,14 +17,13 @@ import numpy as np
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Exam, Sign, Signs, try_beliefs
-from gpipe_edu.exercises.networks import Array, arrays_of, draw_digit_batches, items_of, layer_of
+from gpipe_edu.exercises.networks import arrays_of, draw_digit_batches, items_of
 from gpipe_edu.exercises.weighting import Parts, beliefs_about_gradients, beliefs_about_losses, flat, parts_of
+from gpipe_edu.harness.ex03_accumulation import MOMENTUM, StepsQuestion, WatchedStep
+from gpipe_edu.harness.networks import Array, layer_of
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import percent, plural, with_article
-
-from .steps import MOMENTUM, StepsQuestion, WatchedStep
-from .steps import perform as perform
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ import numpy as np
 
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
-from gpipe_edu.exercises.networks import Array, Item, Truth, draw_digits, layer_of, one_device
+from gpipe_edu.exercises.networks import Truth, draw_digits, one_device
+from gpipe_edu.harness.ex04_checkpoint import CheckpointAnswer, CheckpointQuestion, Number
+from gpipe_edu.harness.networks import Array, Item, layer_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import join_words, percent
 
 from . import reruns
-from .witness import CheckpointAnswer, CheckpointQuestion, Number
-from .witness import perform as perform
 
 _TRAPS: Final[Traps] = {
     "CheckpointError": "other-recompute",

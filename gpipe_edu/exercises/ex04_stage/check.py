@@ -6,45 +6,32 @@ and the bytes held after every op must agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import reduce
 from itertools import accumulate, chain, pairwise
 from random import Random
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gpipe_edu import gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Exam, Sign, Signs
-from gpipe_edu.exercises.forms import gather
-from gpipe_edu.exercises.networks import Array, draw_digits
-from gpipe_edu.reference.stage import Stage
+from gpipe_edu.exercises.networks import draw_digits
+from gpipe_edu.harness.ex04_stage import Batch, StageAnswer, StageQuestion
+from gpipe_edu.harness.networks import Array
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds
 from gpipe_edu.words import percent, plural
 
-from .learners_stage import LearnersStage, NotComputable, count_forwards
-
-HIDDEN: Final = {"gpipe_edu.reference.stage.Stage": "Stage"}
-
-Batch: TypeAlias = tuple[Array, Array]
 Grads: TypeAlias = list[dict[str, Array]]
 
 
-class StageQuestion(NamedTuple):
-    """Mini-batches for a network on a schedule, its gradients added up."""
+class StageTraining(StageQuestion):
+    """A question, and what is true of it."""
 
-    sizes: list[int]
-    seed: int
-    batches: list[Batch]
-    schedule: Schedule
-
-    @property
-    def layers(self) -> list[ref.Layer]:
-        """The network, new."""
-        return ref.mlp(self.sizes, activation="tanh", seed=self.seed)
+    __slots__ = ()
 
     @property
     def exact(self) -> Grads:
@@ -63,43 +50,6 @@ class StageQuestion(NamedTuple):
         """Bytes of the inputs that each of the engine's own stages holds after each op of a mini-batch."""
         memory = ref.train_pipeline(self.layers, *batch, self.schedule).memory
         return [[entry.bytes for entry in row] for row in memory]
-
-
-class StageAnswer(NamedTuple):
-    """What came of the last mini-batch: loss, gradients, bytes held after each op; and how often layers ran in all."""
-
-    loss: float
-    grads: Any
-    held: list[list[int]]
-    forward_runs: int
-    backward_runs: int
-
-
-def perform(Theirs: Any, **given: Any) -> StageAnswer | dict[str, str]:
-    """The answer to a `StageQuestion`: train with the learner's stages, the same ones for all mini-batches."""
-    asked, calls = StageQuestion(**given), [0]
-    layers = asked.layers
-    for layer in layers:
-        count_forwards(layer, calls)
-    stages: dict[int, LearnersStage] = {}
-
-    def make_stage(mine: Sequence[ref.Layer], *_: Any) -> Stage:
-        if id(mine[0]) not in stages:
-            stages[id(mine[0])] = LearnersStage(Theirs(list(mine)), mine, calls)
-        return stages[id(mine[0])]
-
-    try:
-        results = [ref.train_pipeline(layers, x, y, asked.schedule, make_stage=make_stage) for x, y in asked.batches]
-    except NotComputable as error:
-        return error.said
-    grads = [gather(stage.theirs.grads) for stage in stages.values()]
-    return StageAnswer(
-        loss=results[-1].loss,
-        grads=[layer for each in grads for layer in (each if isinstance(each, list) else [each])],
-        held=[[entry.bytes for entry in row] for row in results[-1].memory],
-        forward_runs=sum(stage.runs["forward"] for stage in stages.values()),
-        backward_runs=sum(stage.runs["backward"] for stage in stages.values()),
-    )
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -129,7 +79,7 @@ def _judge(
     count = f"{plural(schedule.stages, 'stage')}, {plural(schedule.micro_batches, 'micro-batch')}"
     second = ", the second mini-batch" if len(batches) > 1 else ""
     case = exam.case(f"{count}, {schedule.name}{second}")
-    asked = StageQuestion(sizes, rng.randrange(1000), batches, with_kinds(schedule, {"B": "C"}))
+    asked = StageTraining(sizes, rng.randrange(1000), batches, with_kinds(schedule, {"B": "C"}))
     answer = case.ask_for(StageAnswer, asked, {"KeyError": "key"})
     case.judge(_about_the_output(asked, answer))
     error = ref.gradient_difference(answer.grads, asked.exact)
@@ -142,7 +92,7 @@ def _judge(
     return error
 
 
-def _about_the_output(asked: StageQuestion, answer: StageAnswer) -> Signs:
+def _about_the_output(asked: StageTraining, answer: StageAnswer) -> Signs:
     loss, _ = ref.train_sequential(asked.layers, *asked.batches[-1])
     wrong = not abs(answer.loss - loss) < 1e-9
     yield Sign("other-output", wrong, expected=f"loss {loss:.6f}", came=f"loss {answer.loss:.6f}")
@@ -154,7 +104,7 @@ def _forms(grads: Any) -> list[Any]:
     return [isinstance(layer, dict) and {name: np.shape(value) for name, value in layer.items()} for layer in grads]
 
 
-def _about_gradients(asked: StageQuestion, answer: StageAnswer) -> Signs:
+def _about_gradients(asked: StageTraining, answer: StageAnswer) -> Signs:
     """For gradients that are not those of one device."""
     several, grads = asked.schedule.micro_batches > 1, answer.grads
     yield Sign("no-gradients", not any(np.any(value) for layer in grads for value in layer.values()))
@@ -163,7 +113,7 @@ def _about_gradients(asked: StageQuestion, answer: StageAnswer) -> Signs:
     yield Sign("other-gradient")
 
 
-def _about_memory(asked: StageQuestion, answer: StageAnswer) -> Signs:
+def _about_memory(asked: StageTraining, answer: StageAnswer) -> Signs:
     """What is held after each op, beside the engine's own stages."""
     *earlier, inputs = map(asked.held_inputs, asked.batches)
     left = sum(row[-1] for row in answer.held)
@@ -179,7 +129,7 @@ def _add_up(held: Iterable[int]) -> list[int]:
     return list(accumulate(max(0, after - before) for before, after in pairwise([0, *held])))
 
 
-def _about_runs(asked: StageQuestion, answer: StageAnswer, memory: bool) -> Signs:
+def _about_runs(asked: StageTraining, answer: StageAnswer, memory: bool) -> Signs:
     """How often layers run forward, in the forward and in the backward."""
     once = len(asked.layers) * asked.schedule.micro_batches * len(asked.batches)
     expected, forward, backward = f"{once} runs of a layer", answer.forward_runs, answer.backward_runs

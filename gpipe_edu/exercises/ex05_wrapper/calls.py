@@ -27,7 +27,7 @@ Cell: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class LayerCalls:
-    """What the layers noted in one step, see `watching.Log`, of N samples in M micro-batches."""
+    """What the layers noted in one step, see `harness.ex05_watching.Log`, of N samples in M micro-batches."""
 
     noted: Sequence[Any]
     balance: Sequence[int]

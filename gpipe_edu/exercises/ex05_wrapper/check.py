@@ -1,7 +1,7 @@
 """Is this a module that runs its net as a pipeline, so that one backward fills every gradient?
 
-The learner's pipeline gets a network whose layers write down who calls them (watching.py). What they noted tells what
-ran (calls.py); what came out is held against one device (values.py).
+The learner's pipeline gets a network whose layers write down who calls them. What they noted tells what ran (calls.py);
+what came out is held against one device (outputs.py).
 """
 
 from __future__ import annotations
@@ -15,39 +15,30 @@ import numpy as np
 
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
-from gpipe_edu.exercises.networks import Array, Item, draw_digit_batches, items_of
+from gpipe_edu.exercises.networks import draw_digit_batches, items_of
+from gpipe_edu.harness.ex05_wrapper import PipelineAnswer, StepAnswer
+from gpipe_edu.harness.networks import Array, Item
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import join_words, plural
 
 from .calls import about_recompute, cut_anew, signs
 from .outputs import (
-    PipelineAnswer,
-    PipelineQuestion,
     PipelineStep,
-    StepAnswer,
+    PipelineTask,
     about_gradients,
     about_the_form,
     about_the_output,
 )
 
-HIDDEN: Final = {"gpipe_edu.pytorch.GPipe": "MyGPipe"}
-
 _TRAPS: Final[Traps] = {"CheckpointError": "other-recompute"}
-
-
-def perform(MyGPipe: Any, **given: Any) -> PipelineAnswer | dict[str, str]:
-    """See `watching.perform`, which is loaded where torch is."""
-    from .watching import perform
-
-    return perform(MyGPipe, **given)
 
 
 def examine(exam: Exam, rng: Random) -> Success:
     """Without recompute, with it, ragged and tiny batches, evaluation, dropout, refusals; then the digits."""
 
-    def build(widths: list[int], balance: list[int], M: int, checkpoint: str = "except_last") -> PipelineQuestion:
+    def build(widths: list[int], balance: list[int], M: int, checkpoint: str = "except_last") -> PipelineTask:
         layers = ref.mlp(widths, activation="tanh", seed=rng.randrange(1000))
-        return PipelineQuestion(items_of(layers), balance, M, checkpoint)
+        return PipelineTask(items_of(layers), balance, M, checkpoint)
 
     even, small = [5, 5, 5, 5, 5], [5, 6, 7, 6, 4]
     # Layers of one width first: a micro-batch that takes a wrong way gets through, and the calls tell where it was.
@@ -83,18 +74,18 @@ def _with_dropout(items: list[Item], p: float = 0.5) -> list[Item]:
     return [part for item in items for part in ([item, p] if item is None else [item])]
 
 
-def _ask(case: Case, question: PipelineQuestion) -> PipelineAnswer:
+def _ask(case: Case, question: PipelineTask) -> PipelineAnswer:
     answer = case.ask_for(PipelineAnswer, question, _TRAPS)
     return answer._replace(steps=[StepAnswer(*step) for step in answer.steps])
 
 
-def _ask_for_a_step(case: Case, question: PipelineQuestion, before: Sequence[Array] = ()) -> PipelineStep:
+def _ask_for_a_step(case: Case, question: PipelineTask, before: Sequence[Array] = ()) -> PipelineStep:
     """The step of a question with one mini-batch."""
     ((x, y),), (came,) = question.batches, _ask(case, question).steps
     return PipelineStep(question, came, x, y, before)
 
 
-def _train(exam: Exam, rng: Random, question: PipelineQuestion, samples: list[int], trains_x: bool = False) -> None:
+def _train(exam: Exam, rng: Random, question: PipelineTask, samples: list[int], trains_x: bool = False) -> None:
     """One pipeline, one mini-batch for each of `samples`, whose gradients add up."""
     question = question._replace(batches=[_batch(rng, N, question.items) for N in samples], trains_x=trains_x)
     first = exam.case(f"{question.call}, called with {plural(samples[0], 'sample')}")
@@ -118,7 +109,7 @@ def _train(exam: Exam, rng: Random, question: PipelineQuestion, samples: list[in
     first.judge([_leak(step)])
 
 
-def _zeros(question: PipelineQuestion) -> list[Array]:
+def _zeros(question: PipelineTask) -> list[Array]:
     """The gradients before the first mini-batch."""
     return [np.zeros_like(value) for layer in question.layers for value in layer.params.values()]
 
@@ -136,7 +127,7 @@ def _leak(step: PipelineStep) -> Sign:
     return Sign("holds-activations", held > 0, "none after the step", plural(held, "tensor"))
 
 
-def _judge_keys(exam: Exam, question: PipelineQuestion) -> None:
+def _judge_keys(exam: Exam, question: PipelineTask) -> None:
     """Stored weights must fit, with and without the pipeline."""
     for names, which in (("", ""), ("abcdefg", ", net with layers a to g")):
         case = exam.case(f"list(MyGPipe(net, [4, 3], 2).state_dict()){which}")
@@ -154,7 +145,7 @@ def _about_keys(ours: list[str], theirs: list[str]) -> Signs:
     yield Sign("other-keys", ours != theirs)
 
 
-def _judge_without_graph(exam: Exam, rng: Random, question: PipelineQuestion) -> None:
+def _judge_without_graph(exam: Exam, rng: Random, question: PipelineTask) -> None:
     """Under no_grad there is no graph, and a cut as ever, for every shape of a sample."""
     flat, y = _batch(rng, 14, question.items)
     for x, slip, shape in (
@@ -172,7 +163,7 @@ def _judge_without_graph(exam: Exam, rng: Random, question: PipelineQuestion) ->
         case.judge([_leak(step)])
 
 
-def _evaluate(exam: Exam, rng: Random, question: PipelineQuestion) -> None:
+def _evaluate(exam: Exam, rng: Random, question: PipelineTask) -> None:
     """eval reaches every layer, and changes nothing else: with a graph, what is recomputed is recomputed."""
     case = exam.case("pipe.eval(); pipe(x), for a net with dropout")
     items, batches = _with_dropout(question.items), [_batch(rng, 14, question.items)]
@@ -185,7 +176,7 @@ def _evaluate(exam: Exam, rng: Random, question: PipelineQuestion) -> None:
         case.judge(about_recompute(step.read, question.checkpoint))
 
 
-def _judge_dropout(exam: Exam, rng: Random, question: PipelineQuestion) -> None:
+def _judge_dropout(exam: Exam, rng: Random, question: PipelineTask) -> None:
     """What was dropped in the forward is dropped in the recompute, and differs between micro-batches."""
     case = exam.case('a net with dropout, M=4, checkpoint="always", forward and backward')
     items, batches = _with_dropout(question.items), [_batch(rng, 8, question.items)]
@@ -206,7 +197,7 @@ def _about_dropout(first: dict[Any, str], again: dict[Any, str]) -> Signs:
     yield Sign("same-dropout", any(a == b for a, b in combinations(by_layer, 2)))
 
 
-def _judge_a_doubled_layer(exam: Exam, rng: Random, question: PipelineQuestion) -> None:
+def _judge_a_doubled_layer(exam: Exam, rng: Random, question: PipelineTask) -> None:
     """One activation stands in net at three places; which calls are whose can't be told apart."""
     case = exam.case(f"{question.call}, one Tanh at three places of net")
     question = question._replace(batches=[_batch(rng, 6, question.items)], shared=True)
@@ -216,7 +207,7 @@ def _judge_a_doubled_layer(exam: Exam, rng: Random, question: PipelineQuestion) 
     case.judge(about_gradients(step))
 
 
-def _judge_refusals(exam: Exam, question: PipelineQuestion) -> None:
+def _judge_refusals(exam: Exam, question: PipelineTask) -> None:
     given = question._asdict()
     for checkpoint in ("exceptlast", "last", "ALWAYS", None):
         case = exam.case(f"MyGPipe(net, [4, 3], 2, checkpoint={checkpoint!r})")
@@ -226,7 +217,7 @@ def _judge_refusals(exam: Exam, question: PipelineQuestion) -> None:
         case.refuses(Sign("any-balance"), lambda _: "no error", **given | {"balance": balance})
 
 
-def _train_on_digits(exam: Exam, rng: Random, question: PipelineQuestion) -> Success:
+def _train_on_digits(exam: Exam, rng: Random, question: PipelineTask) -> Success:
     """Five steps on digits; then the calls of the last one become a schedule, and the NumPy engine runs that."""
     layers, batches = question.layers, draw_digit_batches(rng, 5, 100)
     case = exam.case("five steps on the digits, 100 samples each, M=4")

@@ -9,38 +9,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.exercises.case import Sign, Signs
-from gpipe_edu.exercises.networks import Array, Item, Truth, gradients, layer_of, one_device
+from gpipe_edu.exercises.networks import Truth, gradients, one_device
+from gpipe_edu.harness.ex05_wrapper import PipelineQuestion, StepAnswer
+from gpipe_edu.harness.networks import Array, layer_of
 from gpipe_edu.words import join_words, percent, with_article
 
 from .calls import LayerCalls
 
 
-class PipelineQuestion(NamedTuple):
-    """A pipeline that is built of `items`, and the mini-batches that it gets one after another.
+class PipelineTask(PipelineQuestion):
+    """A question in the judge's words."""
 
-    trains: in training mode. graph: with a way back, which is then taken. rate: of an optimizer that steps after every
-    mini-batch; without one, gradients of all mini-batches add up. trains_x: the batch wants a gradient, too. names: of
-    the layers, a letter each. shared: all Tanhs are one layer.
-    """
-
-    items: list[Item]
-    balance: list[int]
-    M: int
-    checkpoint: str
-    batches: Sequence[tuple[Array, Array]] = ()
-    trains: bool = True
-    graph: bool = True
-    rate: float = 0.0
-    trains_x: bool = False
-    names: str = ""
-    shared: bool = False
+    __slots__ = ()
 
     @property
     def call(self) -> str:
@@ -60,38 +46,11 @@ class PipelineQuestion(NamedTuple):
         return [next(k for k, end in enumerate(ends) if place < end) for place in places]
 
 
-class StepAnswer(NamedTuple):
-    """What came of one mini-batch, and of which activations are still in memory.
-
-    bad: the type of an output that is no tensor, and how many items it has, if it is a list or tuple. changed: whether
-    the mini-batch is not as it was.
-    """
-
-    grads: list[Array | None]
-    held: int
-    bad: str = ""
-    several: int = 0
-    output: Any = None
-    has_graph: bool = False
-    calls: Sequence[Any] = ()
-    dx: Array | None = None
-    changed: bool = False
-
-
-class PipelineAnswer(NamedTuple):
-    """What came of a pipeline. weights: the places of its parameters among those of net, -1 for others."""
-
-    weights: list[int]
-    keys: list[str]
-    own_keys: list[str]
-    steps: list[StepAnswer]
-
-
 @dataclass(frozen=True)
 class PipelineStep:
     """One mini-batch that went through a pipeline; before: what the gradients were then."""
 
-    asked: PipelineQuestion
+    asked: PipelineTask
     came: StepAnswer
     x: Array
     y: Array

@@ -17,14 +17,12 @@ from gpipe_edu import balance_by_cost, balance_uniform, gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.data import digits
 from gpipe_edu.exercises.case import Case, Exam, Sign, Traps, Wrong
-from gpipe_edu.exercises.forms import describe, gather, is_whole
+from gpipe_edu.harness.forms import describe, is_whole
 from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import join_words
 
 from .cuts import Balance, Costs, beliefs_behind, can_be_faster, stage_costs
-
-HIDDEN: Final = {"gpipe_edu.balance_by_cost": "partition"}
 
 _PROBES: Final[tuple[tuple[list[float], int], ...]] = (
     ([5, 1, 1, 1, 1, 1, 1, 5], 3),
@@ -60,12 +58,6 @@ _UNITS: Final = (
     (2.0**40, "2**40", "not-infinite"),
 )
 """factor, how it is written, slip. The powers of two change no digit of a sum."""
-
-
-def perform(partition: Any, costs: list[float], K: int) -> Any:
-    """The counts, and the costs as they are afterwards."""
-    found = partition(costs, K)
-    return gather(found.tolist() if isinstance(found, np.ndarray) else found), costs
 
 
 def examine(exam: Exam, rng: Random) -> Success:

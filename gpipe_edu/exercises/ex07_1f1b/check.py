@@ -9,15 +9,11 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from gpipe_edu import Costs, Op, Schedule, formulas, gpipe, simulate
-from gpipe_edu.exercises import schedules
 from gpipe_edu.exercises.case import Exam, Sign
 from gpipe_edu.exercises.schedules import Proposal, about_homes, about_rules, judge_schedule, train_with
-from gpipe_edu.exercises.schedules import perform as perform
 from gpipe_edu.exercises.sizes import about_size
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import join_words
-
-HIDDEN = schedules.hide_recipes("one_f_one_b")
 
 
 def examine(exam: Exam, rng: Random) -> Success:

@@ -15,8 +15,8 @@ import numpy as np
 from gpipe_edu import gpipe, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Exam, Sign, Signs
-from gpipe_edu.exercises.forms import gather
-from gpipe_edu.exercises.networks import Array, draw_digits
+from gpipe_edu.exercises.networks import draw_digits
+from gpipe_edu.harness.networks import Array
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 
@@ -35,16 +35,6 @@ _HANDY: Final = (
 
 _FAR: Final = 100_000.0
 """A mean at which a spread of 1 is right to 3e-11 from squared distances, and to 1e-8 at best from mean squares."""
-
-
-def perform(deferred_update: Any, **given: Any) -> Any:
-    """The new running values for an `UpdateQuestion`, and its fields as they are afterwards."""
-    found = deferred_update(*(value for value in given.values() if value is not None))
-    one_array = hasattr(found, "ndim") and found.ndim < 2
-    parts = found if one_array else gather(found)
-    if isinstance(parts, list):
-        parts = [part.detach().numpy() if hasattr(part, "detach") else part for part in parts]
-    return parts, list(given.values())
 
 
 def examine(exam: Exam, rng: Random) -> Success:

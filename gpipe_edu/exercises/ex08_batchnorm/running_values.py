@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpipe_edu.exercises.case import Belief, Sign, Signs, try_beliefs
-from gpipe_edu.exercises.networks import Array
+from gpipe_edu.harness.networks import Array
 
 
 class UpdateQuestion(NamedTuple):

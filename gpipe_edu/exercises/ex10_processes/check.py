@@ -6,57 +6,24 @@ every op, so the judge knows who waited for whom, and compares gradients with th
 
 from __future__ import annotations
 
-from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from gpipe_edu import gpipe, one_f_one_b
 from gpipe_edu import reference as ref
-from gpipe_edu.distributed import Crew
 from gpipe_edu.exercises.case import Case, Exam, Sign
 from gpipe_edu.exercises.networks import draw_digits, items_of
-from gpipe_edu.process.packing import Forwarded
+from gpipe_edu.harness.ex10_processes import Diaries, Failure, ProcessAnswer, RunAnswer, RunQuestion
 from gpipe_edu.sandbox.findings import Chart, Success, Trouble
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.split import split_batch
 from gpipe_edu.words import percent, plural
 
 from .diaries import about_buffers, about_habits, about_messages, about_ops, last_step
-from .failed import Failure, about_failure
-from .one_process import run_in_process
+from .failed import about_failure
 from .results import about_gradients, about_loss, about_weights
-from .step_run import Diaries, ProcessAnswer, RunAnswer, RunQuestion, StepRun
-
-unpack = Forwarded
-
-TALKS: Final = True
-"""Its processes reach each other by TCP."""
-
-_LIMIT: Final = 5.0
-"""Seconds for one call, on top of starting the processes."""
-
-_crew = Crew()
-"""In the learner's process: waits between two calls, because starting takes long."""
-
-
-def perform(run_stage: Any, **given: Any) -> RunAnswer:
-    """The answer to a `RunQuestion`, by processes."""
-    _, x, y, schedule, _ = asked = RunQuestion(**given)
-    K, M = schedule.stages, schedule.micro_batches
-    xs, ys = split_batch(x, M), split_batch(y, M)
-    counts, pieces = [len(piece) for piece in xs], {0: xs, K - 1: ys}
-    calls = [
-        partial(run_in_process, run_stage, k, schedule, asked.items, counts, pieces.get(k), asked.steps)
-        for k in range(K)
-    ]
-    try:
-        return RunAnswer(*_crew.run(calls, _LIMIT))
-    except Exception as error:
-        lines, reason = getattr(error, "lines", []), getattr(error, "reason", "")
-        seconds = getattr(error, "seconds", None) or _LIMIT
-        return RunAnswer([], _crew.diaries, Failure(type(error).__name__, str(error), lines, reason, seconds))
+from .step_run import StepRun
 
 
 def examine(exam: Exam, rng: Random) -> Success:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from gpipe_edu.distributed.waits import MessageLog
 from gpipe_edu.exercises.case import Sign, Signs
+from gpipe_edu.harness.ex10_processes import Diaries, Failure
 from gpipe_edu.sandbox.findings import Trouble
-
-from .step_run import Diaries
 
 _REASONS: Final = ("sends", "receives", "waits", "tags", "returned", "unreceived", "unwaited", "dtype", "no-neighbour")
 """Those that the watched processes give and that are slips as they are."""
@@ -22,16 +21,6 @@ _ERRORS: Final = (
     ("one-buffer", "modified by an inplace"),
 )
 """What a message of PyTorch's contains."""
-
-
-class Failure(NamedTuple):
-    """An error: its type, its message and its lines; what the traffic says of it, and how long there was."""
-
-    kind: str
-    message: str
-    lines: list[Any]
-    reason: str
-    seconds: float
 
 
 def about_failure(failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:

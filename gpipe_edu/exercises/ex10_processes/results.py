@@ -10,7 +10,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.exercises import weighting
 from gpipe_edu.exercises.case import Sign, Signs, try_beliefs
-from gpipe_edu.exercises.networks import Array
+from gpipe_edu.harness.networks import Array
 from gpipe_edu.words import percent
 
 from .step_run import StepRun

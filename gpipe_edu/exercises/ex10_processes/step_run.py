@@ -5,51 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Any
 
 from gpipe_edu import reference as ref
-from gpipe_edu.distributed.diary import Entry
-from gpipe_edu.exercises.networks import Array, Item, layer_of
 from gpipe_edu.exercises.weighting import Parts, flat, parts_of
-from gpipe_edu.schedule import Schedule
-from gpipe_edu.split import balance_uniform
-
-Diaries: TypeAlias = Sequence[Sequence[Entry]]
-"""What each process has noted."""
-
-
-class RunQuestion(NamedTuple):
-    """Training steps of a network in processes, all with the same weights and the same mini-batch."""
-
-    items: list[Item]
-    x: Array
-    y: Array
-    schedule: Schedule
-    steps: int
-
-
-class RunAnswer(NamedTuple):
-    """What each process has afterwards, and what all have noted; or why they did not come to the end."""
-
-    processes: list[Any]
-    diaries: Diaries
-    failure: tuple[Any, ...] | None = None
-
-
-class ProcessAnswer(NamedTuple):
-    """What one process has afterwards.
-
-    loss: what the function gave back in the last process: a number, None, or what it is in words. training: whether the
-    stage was and is in training mode. came_back: for each forward, whether a gradient that is not all zeros came back
-    to its result.
-    """
-
-    loss: Any
-    grads: list[Array | None]
-    weights: list[Array | None]
-    training: bool
-    came_back: list[bool]
+from gpipe_edu.harness.ex10_processes import Diaries, ProcessAnswer, RunQuestion, cuts_of
+from gpipe_edu.harness.networks import Array, layer_of
 
 
 @dataclass(frozen=True)
@@ -117,8 +79,3 @@ class StepRun:
         """Each micro-batch alone, with the gradients of stage k, in the order of its row's "F" or "B"."""
         order = [op.micro_batch for op in self.asked.schedule.rows[k] if op.kind == kind]
         return parts_of(self.layers, self.asked.x, self.asked.y, self.M, stage=self.stages[k], order=order)
-
-
-def cuts_of(layers: int, K: int) -> list[int]:
-    """Where each stage begins, and the end."""
-    return [0, *accumulate(balance_uniform(layers, K))]

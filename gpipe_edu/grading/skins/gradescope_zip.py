@@ -36,6 +36,8 @@ fi
 }
 "$source/venv/bin/python" -m pip install -q --extra-index-url https://download.pytorch.org/whl/cpu \\
   -r "$source/requirements.txt"
+# Answers run as another user, who cannot read what is expected of them.
+chmod 700 "$source/gpipe_edu/exercises"
 """
 
 _RUN: Final = """\

@@ -1,15 +1,79 @@
-"""A learner's stage under the reference engine: what it gives back, what it holds, how often its layers run."""
+"""How `Stage` is built and called: the reference engine trains with the learner's stages.
+
+Each is watched: what it gives back, what it holds, how often its layers run.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gpipe_edu import reference as ref
 from gpipe_edu.reference.layer import Array, Layer
 from gpipe_edu.reference.stage import Stage
+from gpipe_edu.schedule import Schedule
+
+from .forms import gather
+
+HIDDEN: Final = {"gpipe_edu.reference.stage.Stage": "Stage"}
+
+
+Batch: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
+
+
+class StageQuestion(NamedTuple):
+    """Mini-batches for a network on a schedule, its gradients added up."""
+
+    sizes: list[int]
+    seed: int
+    batches: list[Batch]
+    schedule: Schedule
+
+    @property
+    def layers(self) -> list[ref.Layer]:
+        """The network, new."""
+        return ref.mlp(self.sizes, activation="tanh", seed=self.seed)
+
+
+class StageAnswer(NamedTuple):
+    """What came of the last mini-batch: loss, gradients, bytes held after each op; and how often layers ran in all."""
+
+    loss: float
+    grads: Any
+    held: list[list[int]]
+    forward_runs: int
+    backward_runs: int
+
+
+def perform(Theirs: Any, **given: Any) -> StageAnswer | dict[str, str]:
+    """The answer to a `StageQuestion`: train with the learner's stages, the same ones for all mini-batches."""
+    asked, calls = StageQuestion(**given), [0]
+    layers = asked.layers
+    for layer in layers:
+        count_forwards(layer, calls)
+    stages: dict[int, LearnersStage] = {}
+
+    def make_stage(mine: Sequence[ref.Layer], *_: Any) -> Stage:
+        if id(mine[0]) not in stages:
+            stages[id(mine[0])] = LearnersStage(Theirs(list(mine)), mine, calls)
+        return stages[id(mine[0])]
+
+    try:
+        results = [ref.train_pipeline(layers, x, y, asked.schedule, make_stage=make_stage) for x, y in asked.batches]
+    except NotComputable as error:
+        return error.said
+    grads = [gather(stage.theirs.grads) for stage in stages.values()]
+    return StageAnswer(
+        loss=results[-1].loss,
+        grads=[layer for each in grads for layer in (each if isinstance(each, list) else [each])],
+        held=[[entry.bytes for entry in row] for row in results[-1].memory],
+        forward_runs=sum(stage.runs["forward"] for stage in stages.values()),
+        backward_runs=sum(stage.runs["backward"] for stage in stages.values()),
+    )
 
 
 class NotComputable(Exception):

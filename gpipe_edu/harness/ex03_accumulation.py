@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpipe_edu.exercises.networks import Array, Item, build_network
 from gpipe_edu.reference.twin import as_arrays
+
+from .networks import Array, Item, build_network
 
 MOMENTUM: Final = 0.5
 

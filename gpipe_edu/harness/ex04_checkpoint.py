@@ -9,10 +9,11 @@ from __future__ import annotations
 import gc
 from typing import Any, NamedTuple, TypeAlias
 
-from gpipe_edu.exercises.garbage import ignore_other_objects
-from gpipe_edu.exercises.networks import Array, Item, build_network
 from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.words import with_article
+
+from .garbage import ignore_other_objects
+from .networks import Array, Item, build_network
 
 Stages: TypeAlias = list[list[Item]]
 """The layers of each stage."""

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from gpipe_edu.distributed.training import rank_steps
-from gpipe_edu.exercises.networks import Item, build_network
 from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.words import with_article
 
-from .step_run import ProcessAnswer, cuts_of
+from .ex10_processes import ProcessAnswer, cuts_of
+from .networks import Item, build_network
 
 
 def run_in_process(

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.checkpoint import CheckpointError
 
-from gpipe_edu.exercises.garbage import ignore_other_objects
-from gpipe_edu.exercises.networks import Array, Item, build_network
 from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.words import with_article
 
-from .outputs import PipelineAnswer, PipelineQuestion, StepAnswer
+from .ex05_wrapper import PipelineAnswer, PipelineQuestion, StepAnswer
+from .garbage import ignore_other_objects
+from .networks import Array, Item, build_network
 
 
 class Log:
