@@ -49,7 +49,8 @@ def run(context: typer.Context, port: Port = 8888) -> int:
 def _write_template(folder: Path) -> None:
     """Put the template "puzzle" where Voila looks for it.
 
-    It omits the icon font's style sheets, which Voila loads from another host: the puzzle has no icons.
+    It omits the icon font's style sheets, which Voila loads from another host (the puzzle has no icons), and makes
+    everything as large as the wall.
     """
     place = folder / "voila" / "templates" / "puzzle"
     place.mkdir(parents=True)

@@ -6,7 +6,7 @@ function fit() {
   const scale = Math.min(innerWidth / 1280, innerHeight / 720);
   stage.style.transform = `scale(${scale}) translate(-50%, -50%)`;
 }
-function open(slide) { // a chart is made when its slide is first near, and measures itself only where it shows
+function prepare(slide) { // a chart is made when its slide is first near, and measures itself only where it shows
   for (const frame of slide.querySelectorAll("iframe[data-page]")) {
     const source = document.getElementById(frame.dataset.page);
     frame.addEventListener("load", () => {
@@ -36,21 +36,26 @@ async function drawn(root, zoom) {
   for (let i = 0; i < 600 && !root.querySelector(".ge-base *"); i++) await frame();
   for (let i = 0; i < 3; i++) await frame(); // a chart is laid out anew when it has another width
 }
-function show(to) {
+function show(to, told = false) { // told: a vote with its answer
   at = Math.min(slides.length - 1, Math.max(0, to));
   slides.forEach((slide, index) => slide.classList.toggle("here", index === at));
-  open(slides[at]);
+  prepare(slides[at]);
   history.replaceState(null, "", `#${at + 1}`);
+  tell(told && slides[at].dataset.vote !== undefined);
+}
+function tell(told) {
+  slides[at].classList.toggle("told", told);
+  dispatchEvent(new CustomEvent("turned", { detail: { at, told } }));
 }
 function on() {
   const slide = slides[at];
-  if (slide.dataset.vote !== undefined && !slide.classList.contains("told")) slide.classList.add("told");
-  else if (at + 1 < slides.length) { slides[at + 1].classList.remove("told"); show(at + 1); }
+  if (slide.dataset.vote !== undefined && !slide.classList.contains("told")) tell(true);
+  else if (at + 1 < slides.length) show(at + 1);
 }
 function back() {
   const slide = slides[at];
-  if (slide.classList.contains("told")) slide.classList.remove("told");
-  else show(at - 1);
+  if (slide.classList.contains("told")) tell(false);
+  else show(at - 1, true);
 }
 function turned(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
@@ -65,8 +70,10 @@ function turned(event) {
   event.preventDefault();
   event.stopPropagation();
 }
-addEventListener("keydown", turned);
-addEventListener("resize", fit);
-addEventListener("hashchange", () => show(Number(location.hash.slice(1)) - 1 || 0));
-fit();
-show(at);
+if (location.search !== "?notes") { // else it is the speaker's window
+  addEventListener("keydown", turned);
+  addEventListener("resize", fit);
+  addEventListener("hashchange", () => show(Number(location.hash.slice(1)) - 1 || 0));
+  fit();
+  show(at);
+}

@@ -29,12 +29,21 @@ def html(lecture: Lecture) -> str:
     first = Slide(
         lecture.title,
         f"Lesson {lecture.number}, {lecture.minutes} minutes. Keys: → or PageDown goes on, ← or PageUp back, F fills "
-        "the screen. A vote shows its answer with the second key. Printed, this is a handout.",
+        "the screen, S opens a window with your notes, the next slide and a clock. A vote shows its answer with the "
+        "second key. Printed, this is a handout.",
     )
     slides = [first, *lecture.slides]
     parts = [_slide(slide, number, len(slides)) for number, slide in enumerate(slides, 1)]
     pages = [_page(slide, number) for number, slide in enumerate(slides, 1) if slide.live or slide.explorer]
-    return fill(__file__, title=escape(lecture.title), slides="\n".join(parts), pages="\n".join(pages))
+    return fill(
+        __file__,
+        title=escape(lecture.title),
+        minutes=str(lecture.minutes),
+        slides="\n".join(parts),
+        pages="\n".join(pages),
+        speaker=_beside("speaker.js"),
+        speaker_style=f"<style>\n{_beside('speaker.css')}</style>",
+    )
 
 
 def _slide(slide: Slide, number: int, count: int) -> str:
@@ -71,7 +80,8 @@ def _page(slide: Slide, number: int) -> str:
     """The page of a live chart, as JSON."""
     form = "explorer" if slide.explorer else "several" if len(slide.charts) > 1 else "chart"
     text = page(slide.charts, slide.explorer, _OPTIONS, None)
-    text = text.replace("<html", f'<html class="{form}"', 1).replace("</head>", f"<style>{_frame()}</style></head>", 1)
+    style = f"<style>{_beside('frame.css')}</style></head>"
+    text = text.replace("<html", f'<html class="{form}"', 1).replace("</head>", style, 1)
     return json_element(f'id="page-{number}"', json.dumps(text))
 
 
@@ -79,6 +89,5 @@ def _inline(text: str) -> str:
     return str(_MARKDOWN.renderInline(text))
 
 
-def _frame() -> str:
-    """The style of a chart's page inside a slide."""
-    return Path(__file__).with_name("frame.css").read_text(encoding="utf-8")
+def _beside(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

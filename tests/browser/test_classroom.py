@@ -34,6 +34,14 @@ def test_the_puzzle_is_played_on_one_screen_and_nothing_else_is_there(classroom,
     size = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
     assert size == [1280, 720]
     assert "import gpipe_edu" not in page.content()
+    box = page.locator(".gp-text")
+    small = box.bounding_box()["height"]
+    page.set_viewport_size({"width": 1920, "height": 1080})  # a wall: all grows with it, and fits it
+    page.wait_for_function(f"document.querySelector('.gp-text').getBoundingClientRect().height > {1.4 * small}")
+    assert page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]") == [
+        1920,
+        1080,
+    ]
     for op in ("F0@0", "F0@1", "F0@2", "B0@2", "B0@1", "B0@0"):
         page.fill(".gp-text", op)
         page.press(".gp-text", "Enter")

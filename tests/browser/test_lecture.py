@@ -1,5 +1,6 @@
 """A lecture shows itself without network on any screen, and is turned by a clicker's keys."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,35 @@ def test_printed_it_is_a_handout_with_answers_notes_and_still_charts(open_page, 
     assert all(heights)
     cut = "[...document.querySelectorAll('.still svg')].some((svg) => svg.getBoundingClientRect().right > innerWidth)"
     assert not page.evaluate(cut)
+
+
+def test_the_speaker_s_window_has_notes_the_next_slide_and_a_clock_and_turns_the_wall(open_page, files):
+    lecture = read("05")
+    wall = open_page(1280, 720)
+    wall.goto(Path(files / "05.html").as_uri())
+    with wall.expect_popup() as opened:
+        wall.keyboard.press("s")
+    desk = opened.value
+    desk.wait_for_selector(".next .slide")
+    where = desk.locator(".place")
+    assert where.inner_text() == f"1 of {1 + len(lecture.slides)}: {lecture.title}"
+    wall.keyboard.press("PageDown")
+    desk.wait_for_selector(".place:text('2 of')")
+    first, vote = lecture.slides[:2]
+    assert desk.inner_text(".words").replace("\n", " ") == first.notes
+    assert desk.inner_text(".next h2") == vote.title
+    assert re.fullmatch(r"\d+:\d\d of 45 min", desk.inner_text(".clock"))
+    desk.keyboard.press("PageDown")  # the vote: whoever speaks sees the answer before the room does
+    desk.wait_for_selector(".place:text('3 of')")
+    assert desk.inner_text(".words").startswith(f"Right is {vote.vote.answer}.")
+    assert wall.evaluate("location.hash") == "#3"
+    assert not wall.locator(".slide.here .because").is_visible()
+    desk.keyboard.press("PageDown")
+    wall.wait_for_selector(".slide.here.told .because")
+    desk.wait_for_selector(f".next h2:text-is({lecture.slides[2].title!r})")
+    desk.keyboard.press("PageUp")
+    wall.wait_for_selector(".slide.here:not(.told)")
+    for _ in range(30):
+        desk.keyboard.press("PageDown")
+    desk.wait_for_selector(".next p:text('This is the last slide.')")
+    assert wall.problems == []
