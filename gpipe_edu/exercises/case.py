@@ -15,9 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from random import Random
 from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from gpipe_edu.process.lines import Line
+from gpipe_edu.sandbox.asking import Ask
 from gpipe_edu.sandbox.findings import STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
 from gpipe_edu.sandbox.outside import Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
@@ -77,11 +79,15 @@ class Wrong(Exception):
 class Exam:
     """One check: asks the learner's process for answers, and knows the sentences of the exercise.
 
-    passing_over: slips that do not end it. What showed of them is in `passed_over`, and the answer is judged further.
+    secret: draws what no answer may know beforehand. passing_over: slips that do not end it. What showed of them is in
+    `passed_over`, and the answer is judged further.
     """
 
-    def __init__(self, exercise: Exercise, sandbox: Sandbox | SameProcess, passing_over: Collection[str] = ()) -> None:
+    def __init__(
+        self, exercise: Exercise, sandbox: Sandbox | SameProcess, passing_over: Collection[str] = (), seed: int = 0
+    ) -> None:
         self.exercise, self._sandbox = exercise, sandbox
+        self.secret = Random(f"secret {seed}")
         self.calls = 0
         self._passing_over = passing_over
         self.passed_over: list[Finding] = []
@@ -97,10 +103,10 @@ class Exam:
         """A call to be judged, as a learner would write it, and what is expected of it."""
         return Case(self, call, expected)
 
-    def reply(self, **given: Any) -> Reply:
-        """What comes back, an error too. Raises Unwritten."""
+    def reply(self, answer: Ask | None = None, /, **given: Any) -> Reply:
+        """What comes back, an error too. answer: answers what is asked from inside meanwhile. Raises Unwritten."""
         self.calls += 1
-        reply = self._sandbox(**given)
+        reply = self._sandbox(answer, **given)
         if reply.trouble and self.is_the_stub(reply.trouble):
             raise Unwritten
         return reply
@@ -149,24 +155,26 @@ class Case:
         self.came = self.difference = ""
         self.charts: tuple[Chart, ...] = ()
 
-    def ask(self, traps: Traps | None = None, **given: Any) -> Any:
+    def ask(self, traps: Traps | None = None, answer: Ask | None = None, /, **given: Any) -> Any:
         """The value for `given`. Raises Wrong, Unwritten."""
-        reply = self.exam.reply(**given)
+        reply = self.exam.reply(answer, **given)
         if reply.trouble:
             self.fail(reply.trouble, traps)
         self.judge([Sign("no-return", reply.value is None, came="None")])
         return reply.value
 
-    def ask_for(self, answer: type[_Answer], question: NamedTuple, traps: Traps | None = None) -> _Answer:
+    def ask_for(
+        self, kind: type[_Answer], question: NamedTuple, traps: Traps | None = None, answer: Ask | None = None
+    ) -> _Answer:
         """What `perform` gives for a question, whose fields it gets by name.
 
-        It gives an `answer`; or, for what can't be judged any further, a dict with a slip, what was expected and what
-        came. Raises Wrong, Unwritten.
+        It gives an answer of that `kind`; or, for what can't be judged any further, a dict with a slip, what was
+        expected and what came. answer: answers what is asked from inside meanwhile. Raises Wrong, Unwritten.
         """
-        value = self.ask(traps, **question._asdict())
+        value = self.ask(traps, answer, **question._asdict())
         if isinstance(value, dict):
             raise self.wrong(Sign(str(value["slip"]), expected=str(value["expected"]), came=str(value["came"])))
-        return answer(*value)
+        return kind(*value)
 
     def refuses(self, sign: Sign, describe: Callable[[Any], str] | None = None, **given: Any) -> None:
         """Make sure that the function raises ValueError for `given`; if it returns something, that is `sign`.

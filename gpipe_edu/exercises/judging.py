@@ -68,7 +68,7 @@ def judge(
             missing = enclosure.missing(sandbox.held, getattr(exercise.harness, "TALKS", False))
             if missing:
                 raise NotJudged(f"the {enclosure.name} does not shut {' and '.join(missing)} here")
-        exam = Exam(exercise, sandbox, passing_over)
+        exam = Exam(exercise, sandbox, passing_over, seed)
         finding, success, state = None, None, "wrong"
         try:
             success, state = exercise.check.examine(exam, Random(seed)), "passed"

@@ -1,7 +1,7 @@
-"""A step in the learner's process with witnesses: which layers ran and when, and whose outputs stay in memory.
+"""How `forward` is called, with witnesses: the judge stamps every run of a layer, and what stays in memory is seen.
 
-Each layer writes down its runs. A weak reference to the memory of its output tells whether it is still there, held by
-autograd, a closure or a list somewhere.
+A weak reference to the memory of a layer's output tells whether it is still there, held by autograd, a closure or a
+list somewhere.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import gc
 from typing import Any, NamedTuple, TypeAlias
 
 from gpipe_edu.reference.twin import as_arrays
+from gpipe_edu.sandbox.asking import ask_judge
 from gpipe_edu.words import with_article
 
 from .garbage import ignore_other_objects
@@ -23,15 +24,14 @@ Number: TypeAlias = tuple[int, int]
 
 
 class CheckpointQuestion(NamedTuple):
-    """One forward and, if there is to be a graph, the backward from `dy`.
+    """One forward and, if there is to be a graph, the backward from a gradient that the judge then hands out.
 
-    trains: whether the stages are in training mode. follow: the input requires a gradient, too. earlier: an input that
-    goes forward before x and comes back after it, with the same `dy`.
+    x: stamped. trains: whether the stages are in training mode. follow: the input requires a gradient, too. earlier: an
+    input that goes forward before x and comes back after it.
     """
 
     stages: Stages
     x: Array
-    dy: Array
     again: list[bool]
     seed: int = 0
     trains: bool = True
@@ -39,30 +39,21 @@ class CheckpointQuestion(NamedTuple):
     follow: bool = False
     earlier: Array | None = None
 
-    @property
-    def draws(self) -> bool:
-        """Whether there is a dropout, and it drops."""
-        return self.trains and any(isinstance(item, float) for items in self.stages for item in items)
-
 
 class CheckpointAnswer(NamedTuple):
-    """What came, what ran, and what stayed.
+    """What came, and what stayed; what ran, the judge knows.
 
-    runs, reruns: layers in the forward and in the backward. blind: stages that ran without autograd. kept: outputs that
-    are in memory after the forward, with their bytes. masks: what each Dropout drew, once for each of its runs. left:
-    outputs that are in memory after the backward.
+    kept: outputs that are in memory after the forward, with their bytes. masks: what each Dropout drew, once for each
+    of its runs. left: outputs that are in memory after the backward.
     """
 
     output: Array
     has_graph: bool
-    runs: list[Number]
-    blind: list[int]
     kept: list[tuple[int, int, int]]
     input_requires: bool
     input_values: Array
     same_lists: bool
     same_modes: bool
-    reruns: list[Number]
     masks: dict[Number, list[Array]]
     dx: Array | None
     grads: list[Array | None]
@@ -71,45 +62,52 @@ class CheckpointAnswer(NamedTuple):
 
 @ignore_other_objects()
 def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
-    """The answer to a `CheckpointQuestion`."""
+    """The answer to a `CheckpointQuestion`, whose inputs are stamped; the judge has the gradient of the output."""
     import torch
     from torch.multiprocessing.reductions import StorageWeakRef
 
+    from .stamps import Stamped
+
     asked = CheckpointQuestion(**given)
     torch.manual_seed(asked.seed)
-    nets = [build_network(items).train(asked.trains) for items in asked.stages]
-    runs: list[Number] = []
-    blind: set[int] = set()
     outputs: list[tuple[int, int, int, Any]] = []
     masks: dict[Number, list[Array]] = {}
+    watching = False
 
-    def watch(k: int, i: int, layer: Any) -> None:
-        def before(_: Any, inputs: Any) -> None:
-            runs.append((k, i))
-            if not torch.is_grad_enabled():
-                blind.add(k)
+    class Watched(Stamped):
+        """A layer whose outputs are remembered, but not held."""
 
-        def after(_: Any, inputs: Any, output: Any) -> None:
-            outputs.append((k, i, output.nbytes, StorageWeakRef(output.untyped_storage())))  # type: ignore[no-untyped-call]
-            if isinstance(layer, torch.nn.Dropout):
-                masks.setdefault((k, i), []).append((output / inputs[0]).detach().numpy())
+        def ran(self, x: Any, y: Any) -> None:
+            if watching and isinstance(self.layer, torch.nn.Dropout):
+                masks.setdefault(self.place, []).append((y / x[..., :-1]).detach().numpy())
 
-        layer.register_forward_pre_hook(before)
-        layer.register_forward_hook(after)
+        def forward(self, x: Any) -> Any:
+            output = super().forward(x)
+            if watching:
+                outputs.append((*self.place, output[..., :-1].nbytes, StorageWeakRef(output.untyped_storage())))  # type: ignore[no-untyped-call]
+            return output
+
+        def seen(self) -> tuple[Any, ...]:
+            return (torch.is_grad_enabled(),)
 
     def in_memory() -> list[tuple[int, int, int]]:
         gc.collect()
         return [(k, i, size) for k, i, size, there in outputs if not there.expired()]
 
-    x, dy = torch.from_numpy(asked.x.copy()).requires_grad_(asked.follow), torch.from_numpy(asked.dy)
+    nets = [
+        torch.nn.Sequential(*(Watched(layer, (k, i)) for i, layer in enumerate(build_network(items))))
+        for k, items in enumerate(asked.stages)
+    ]
+    for net in nets:
+        net.train(asked.trains)
+    x = torch.from_numpy(asked.x.copy()).requires_grad_(asked.follow)
     its_stages, its_again = list(nets), list(asked.again)
     with torch.set_grad_enabled(asked.graph):
         first = None
         if asked.earlier is not None:
             first = forward(list(nets), torch.from_numpy(asked.earlier), list(asked.again))
-        for k, net in enumerate(nets):
-            for i, layer in enumerate(net):
-                watch(k, i, layer)
+        watching = True
+        ask_judge(("forward",))
         output = forward(its_stages, x, its_again)
     if output is None:
         return {"slip": "no-return", "expected": "a tensor", "came": "None"}
@@ -119,18 +117,17 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
     found: dict[str, Any] = {
         "output": output.detach().numpy().copy(),
         "has_graph": output.requires_grad,
-        "runs": list(runs),
-        "blind": sorted(blind),
         "kept": [(k, i, size) for k, i, size in in_memory() if (k, i) != last],
         "input_requires": x.requires_grad,
         "input_values": x.detach().numpy().copy(),
         "same_lists": its_stages == nets and its_again == asked.again,
         "same_modes": all(module.training == asked.trains for net in nets for module in net.modules()),
     }
-    runs.clear()
+    dy = torch.from_numpy(ask_judge(("backward",)))
     if asked.graph and output.requires_grad and output.shape == dy.shape:
         torch.autograd.backward(output, dy)
-    found |= {"reruns": list(runs), "masks": masks, "dx": None if x.grad is None else x.grad.numpy()}
+    found |= {"masks": masks, "dx": None if x.grad is None else x.grad[..., :-1].numpy()}
+    ask_judge(("over",))
     if first is not None and first.requires_grad:
         torch.autograd.backward(first, dy)
     found["grads"] = as_arrays(weight.grad for net in nets for weight in net.parameters())

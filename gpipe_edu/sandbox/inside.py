@@ -6,6 +6,7 @@ import importlib
 import random
 import sys
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpipe_edu.process.enclosure import ENCLOSURES
 from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.parent import Parent, look_also_in
 
+from .asking import MARK, asking
 from .error_text import describe_error
 from .hiding import Hidden, forget_judges
 
@@ -47,11 +49,16 @@ def main() -> None:
     while True:
         given = plain.decode(parent.hear())
         try:
-            with stack_on_timeout.prepare(start["seconds"]):
+            with stack_on_timeout.prepare(start["seconds"]), asking(partial(_ask, parent)):
                 value, trouble = exercise.perform(function, **given), None
         except BaseException as error:  # sys.exit and a keyboard interrupt too
             value, trouble = None, describe_error(error, start["sources"], start["missing"])
         _answer(parent, value, trouble)
+
+
+def _ask(parent: Parent, question: Any) -> Any:
+    parent.say(MARK + plain.encode(question))
+    return plain.decode(parent.hear())
 
 
 def _draw_as_always() -> None:

@@ -12,6 +12,7 @@ import queue
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Any, Final
 
 from gpipe_edu.process import orphans, plain
@@ -24,6 +25,7 @@ from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.time_limit import LOOK, TimeLimit, wall
 
 from . import inside
+from .asking import MARK, Ask
 from .findings import Reply, Trouble
 
 _MEMORY: Final = 3 * MEMORY
@@ -95,12 +97,15 @@ class Sandbox:
     def __exit__(self, *error: object) -> None:
         self._close()
 
-    def __call__(self, **given: Any) -> Reply:
-        """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake."""
+    def __call__(self, answer: Ask | None = None, /, **given: Any) -> Reply:
+        """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake.
+
+        answer: answers the questions that come from inside meanwhile.
+        """
         if self._ended:
             return Reply(trouble=self._ended)
         self._child.send(plain.encode(given))
-        reply = self._receive(self._limit)
+        reply = self._receive(self._limit, answer)
         if reply.trouble and (reply.trouble.kind in ("ended", "unreadable") or self._child.ended):
             self._ended = reply.trouble
         return reply
@@ -131,16 +136,26 @@ class Sandbox:
         self._child.close()
         self._folder.cleanup()
 
-    def _receive(self, limit: TimeLimit) -> Reply:
-        """The next answer. Raises Crowded."""
+    def _receive(self, limit: TimeLimit, answer: Ask | None = None) -> Reply:
+        """The next reply; questions that come first are answered. Raises Crowded."""
         limit.begin()
+        looked = monotonic()
         while True:
             ended = self._child.ended  # asked first, so that its last message is not missed
             try:
                 data = self._replies.get(timeout=LOOK)
-                break
+                if data is None or not data.startswith(MARK):
+                    break
+                self._child.send(plain.encode(answer(plain.decode(data[len(MARK) :])) if answer else None))
+                if monotonic() < looked + LOOK:
+                    continue
             except queue.Empty:
-                limit.look()
+                pass
+            except (ValueError, TypeError, LookupError):  # no question that one of ours asks
+                self._child.kill()
+                return Reply(trouble=Trouble("unreadable", ""))
+            looked = monotonic()
+            limit.look()
             if ended:  # and what it has left behind keeps the pipe open
                 data = None
                 break

@@ -26,6 +26,7 @@ from gpipe_edu.process.lines import Line, lines_to
 from gpipe_edu.process.packing import Packed, unpack_a_copy
 from gpipe_edu.process.parent import look_also_in
 
+from .asking import Ask, asking
 from .error_text import describe_error
 from .findings import Reply, Trouble
 from .hiding import Hidden
@@ -55,12 +56,13 @@ class SameProcess:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def __call__(self, **given: Any) -> Reply:
-        """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake."""
+    def __call__(self, answer: Ask | None = None, /, **given: Any) -> Reply:
+        """As `Sandbox` does."""
         if self._ended:
             return Reply(trouble=self._ended)
         question = plain.decode(plain.encode(given))
-        reply = self._run(lambda: self._exercise.perform(self._function, **question))
+        with asking(answer or _refuse_question):
+            reply = self._run(lambda: self._exercise.perform(self._function, **question))
         if reply.trouble and reply.trouble.kind in ("stopped", "printed"):
             self._ended = reply.trouble
         return reply
@@ -127,6 +129,10 @@ def _redirect(out: _Capped) -> Iterator[None]:
             yield
     finally:
         builtins.input, warnings.formatwarning = ask, words
+
+
+def _refuse_question(question: Any) -> Any:
+    raise RuntimeError("this judge answers no questions")
 
 
 def _refuse_input(prompt: object = "") -> str:

@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 
 
 def ask(reply, passing_over=(), asked=None):
-    def answer(**given):
+    def answer(_, **given):
         if asked is not None:
             asked.append(given)
         return reply

@@ -26,7 +26,9 @@ def test_one_schedule_is_accepted(K, M):
     exercise, accepted = find_exercise("ex07/1f1b"), []
     for rows in product(*(list(rows_of(k, M)) for k in range(K))):
         try:
-            accepted.append(exercise.check.judge(Exam(exercise, lambda rows=rows, **given: Reply(list(rows))), K, M))
+            accepted.append(
+                exercise.check.judge(Exam(exercise, lambda answer, rows=rows, **given: Reply(list(rows))), K, M)
+            )
         except Wrong:
             continue
     assert accepted == [one_f_one_b(K, M)]

@@ -129,7 +129,7 @@ def verdict(key, value, *size):
     """What the check finds wrong with this value, or None."""
     exercise = find_exercise(key)
     try:
-        exercise.check.judge(Exam(exercise, lambda **given: Reply(value)), *size)
+        exercise.check.judge(Exam(exercise, lambda answer, **given: Reply(value)), *size)
     except Wrong as wrong:
         return wrong.finding
     return None

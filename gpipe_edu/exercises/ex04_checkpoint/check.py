@@ -1,13 +1,12 @@
-"""Does torch.utils.checkpoint throw away what it should? Judged by what runs again and by what stays in memory.
+"""Does torch.utils.checkpoint throw away what it should? Judged by what runs again, on what, and what stays in memory.
 
 Values and gradients are judged against NumPy, with the dropout masks that were drawn.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from random import Random
@@ -18,12 +17,14 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.exercises.networks import Truth, draw_digits, one_device
-from gpipe_edu.harness.ex04_checkpoint import CheckpointAnswer, CheckpointQuestion, Number
+from gpipe_edu.exercises.stamped import Trail
+from gpipe_edu.harness.ex04_checkpoint import CheckpointAnswer, CheckpointQuestion, Number, Stages
 from gpipe_edu.harness.networks import Array, Item, layer_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import join_words, percent
 
 from . import reruns
+from .layer_runs import LayerRuns
 
 _TRAPS: Final[Traps] = {
     "CheckpointError": "other-recompute",
@@ -32,16 +33,48 @@ _TRAPS: Final[Traps] = {
 
 
 @dataclass(frozen=True)
-class CheckpointedStep:
-    """A question, its answer, and what is true of it."""
+class CheckpointTask:
+    """What is to be done: a `CheckpointQuestion`, and `dy`, the gradient that the backward begins with."""
 
-    asked: CheckpointQuestion
+    stages: Stages
+    x: Array
+    dy: Array
+    again: list[bool]
+    seed: int = 0
+    trains: bool = True
+    graph: bool = True
+    follow: bool = False
+    earlier: Array | None = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether there is a dropout, and it drops."""
+        return self.trains and any(isinstance(item, float) for items in self.stages for item in items)
+
+    def question(self, trail: Trail) -> CheckpointQuestion:
+        """What is asked, with stamps."""
+        earlier = None if self.earlier is None else trail.stamp(self.earlier)
+        more = (self.seed, self.trains, self.graph, self.follow, earlier)
+        return CheckpointQuestion(self.stages, trail.stamp(self.x), self.again, *more)
+
+
+@dataclass(frozen=True)
+class CheckpointedStep:
+    """A task, what came, what ran, and what is true of it."""
+
+    asked: CheckpointTask
     came: CheckpointAnswer
+    ran: LayerRuns
 
     @property
     def first_masks(self) -> dict[Number, Array]:
         """What each Dropout drew in the forward."""
         return {number: drawn[0] for number, drawn in self.came.masks.items()} if self.asked.draws else {}
+
+    @property
+    def output(self) -> Array:
+        """Without the stamps."""
+        return self.came.output[..., :-1]
 
     @cached_property
     def truth(self) -> Truth:
@@ -73,23 +106,23 @@ def examine(exam: Exam, rng: Random) -> Success:
     """Four stages of which one keeps all; then others, dropout, evaluation, an input with a gradient; the digits."""
     numbers = np.random.default_rng(rng.randrange(2**32))
 
-    def draw(again: list[bool], p: float) -> CheckpointQuestion:
+    def draw(again: list[bool], p: float) -> CheckpointTask:
         stages, N = [_stage(numbers, [5, 5, 5], p) for _ in again], rng.randint(6, 9)
         x, dy = numbers.normal(size=(2, N, 5))  # enough values that no two draws are alike
-        return CheckpointQuestion(stages, x, dy, again, seed=rng.randrange(1000))
+        return CheckpointTask(stages, x, dy, again, seed=rng.randrange(1000))
 
     cases = [([True, False, True, True], 0.0), ([True] * 3, 0.5), ([False] * 2, 0.0), ([True], 0.3)]
     cases += [([rng.random() < 0.6 for _ in range(rng.randint(1, 4))], rng.choice([0.0, 0.4])) for _ in range(3)]
     for index, (again, p) in enumerate(cases):
         question = draw(again, p)
-        _train(exam, question._replace(follow=index % 2 == 1))
-        _evaluate(exam, question._replace(graph=False, trains=False))
-    _evaluate(exam, draw([True, False], 0.0)._replace(graph=False))
+        _train(exam, replace(question, follow=index % 2 == 1))
+        _evaluate(exam, replace(question, graph=False, trains=False))
+    _evaluate(exam, replace(draw([True, False], 0.0), graph=False))
     with exam.blame_on("eval-mode"):
-        _train(exam, draw([True, False, True], 0.5)._replace(trains=False))
+        _train(exam, replace(draw([True, False, True], 0.5), trains=False))
     with exam.blame_on("second-call"):
         question = draw([True, False, True], 0.0)
-        _train(exam, question._replace(earlier=numbers.normal(size=question.x.shape)))
+        _train(exam, replace(question, earlier=numbers.normal(size=question.x.shape)))
     return _digits(exam, rng, numbers)
 
 
@@ -102,7 +135,7 @@ def _stage(numbers: np.random.Generator, sizes: Sequence[int], p: float) -> list
     return items
 
 
-def _train(exam: Exam, question: CheckpointQuestion) -> CheckpointedStep:
+def _train(exam: Exam, question: CheckpointTask) -> CheckpointedStep:
     """Judge a forward and its backward."""
     dropout = " with dropout" if any(isinstance(item, float) for item in question.stages[0]) else ""
     mode = "" if question.trains else " in evaluation mode"
@@ -112,7 +145,7 @@ def _train(exam: Exam, question: CheckpointQuestion) -> CheckpointedStep:
     case.judge(_about_the_forward(step))
     if step.lost:
         _judge_lost(case, step)
-    again = reruns.Reruns(question.again, list(map(len, question.stages)), step.came.reruns)
+    again = reruns.Reruns(question.again, list(map(len, question.stages)), step.ran.again_run)
     case.expected, case.came = again.expected, again.came
     case.judge(reruns.signs(again))
     case.expected, case.came = "", ""
@@ -122,29 +155,31 @@ def _train(exam: Exam, question: CheckpointQuestion) -> CheckpointedStep:
     return step
 
 
-def _ask(case: Case, question: CheckpointQuestion) -> CheckpointedStep:
-    return CheckpointedStep(question, case.ask_for(CheckpointAnswer, question, _TRAPS))
+def _ask(case: Case, question: CheckpointTask) -> CheckpointedStep:
+    trail = Trail(case.exam.secret, np.pad(question.dy, [(0, 0), (0, 1)]))
+    came = case.ask_for(CheckpointAnswer, question.question(trail), _TRAPS, trail)
+    return CheckpointedStep(question, came, LayerRuns(trail, question.stages, question.again))
 
 
 def _about_the_forward(step: CheckpointedStep) -> Signs:
     asked, came = step.asked, step.came
     requires = (f"requires_grad={asked.follow}", f"requires_grad={came.input_requires}")
-    changed = came.input_requires != asked.follow or not np.array_equal(came.input_values, asked.x)
+    changed = came.input_requires != asked.follow or not np.array_equal(came.input_values[..., :-1], asked.x)
     yield Sign("input-changed", changed, *requires)
     # What is kept is made larger, so that a 1 was not drawn.
     yield Sign("dropout-off", any((mask == 1).any() for mask in step.first_masks.values()))
-    rows = (_row(step.truth.output), _row(came.output))
-    yield Sign("other-output", not _same_values(step), *rows)
-    yield Sign("twice-forward", max(Counter(came.runs).values()) > 1, "each layer once", "some layers twice")
+    rows = (_row(step.truth.output), _row(step.output))
+    yield Sign("other-output", not _same_values(step) or not step.ran.whole, *rows)
+    yield Sign("twice-forward", step.ran.twice, "each layer once", "some layers twice")
     yield Sign("lists-changed", not came.same_lists)
 
 
 def _judge_lost(case: Case, step: CheckpointedStep) -> None:
     """Why some weights got no gradient: what comes when the input requires one?"""
-    followed = _ask(case, step.asked._replace(follow=True))
+    followed = _ask(case, replace(step.asked, follow=True))
     case.expected, case.came = "gradients for all weights", f"none for stage {join_words(step.lost)}"
     case.judge([Sign("needs-input-gradient", not followed.lost)])
-    case.judge([Sign("no-grad-for-good", bool(set(step.lost) & set(step.came.blind))), Sign("detached")])
+    case.judge([Sign("no-grad-for-good", bool(set(step.lost) & step.ran.blind)), Sign("detached")])
 
 
 def _about_memory(step: CheckpointedStep) -> Signs:
@@ -153,6 +188,7 @@ def _about_memory(step: CheckpointedStep) -> Signs:
         still_there = f"the output of layer {i} in stage {k} is still there"
         interior = again[k] and i < len(stages[k]) - 1
         yield Sign("interior-kept", interior, "only inputs of such stages", still_there)
+    yield Sign("interior-kept", step.ran.relies_on_the_first, "only inputs of such stages", "a backward that used more")
     yield _leak(step)
 
 
@@ -166,7 +202,7 @@ def _about_dropout(step: CheckpointedStep, case: Case) -> Signs:
     others = any(not np.array_equal(drawn[number], masks[-1]) for number, masks in step.came.masks.items() if drawn)
     yield Sign("other-dropout", others)
     if drawn:
-        again = _ask(case, step.asked._replace(seed=step.asked.seed + 1)).first_masks
+        again = _ask(case, replace(step.asked, seed=step.asked.seed + 1)).first_masks
         yield Sign("same-every-step", all(np.array_equal(mask, again[number]) for number, mask in drawn.items()))
 
 
@@ -175,7 +211,7 @@ def _about_gradients(step: CheckpointedStep) -> Signs:
     yield Sign("other-gradient", not step.error < 1e-9, came=f"off by {percent(step.error)}")
 
 
-def _evaluate(exam: Exam, question: CheckpointQuestion) -> None:
+def _evaluate(exam: Exam, question: CheckpointTask) -> None:
     """Under no_grad there is no way back, and nothing to keep for it."""
     case = exam.case(f"with torch.no_grad(): forward(stages, x, again={question.again})")
     case.judge(_about_evaluation(_ask(case, question)))
@@ -185,12 +221,12 @@ def _about_evaluation(step: CheckpointedStep) -> Signs:
     came, layers = step.came, sum(map(len, step.asked.stages))
     yield Sign("graph-in-evaluation", came.has_graph, "no graph", "requires_grad=True")
     yield _leak(step)
-    yield Sign("other-in-evaluation", len(came.runs) != layers or not _same_values(step))
+    yield Sign("other-in-evaluation", len(step.ran.first) != layers or not step.ran.whole or not _same_values(step))
     yield Sign("mode-changed", not came.same_modes)
 
 
 def _same_values(step: CheckpointedStep) -> bool:
-    mine, exact = step.came.output, step.truth.output
+    mine, exact = step.output, step.truth.output
     return mine.shape == exact.shape and np.allclose(mine, exact, rtol=1e-9, atol=1e-9)
 
 
@@ -199,7 +235,7 @@ def _digits(exam: Exam, rng: Random, numbers: np.random.Generator) -> Success:
     x, y = draw_digits(rng, 64)
     stages = [_stage(numbers, sizes, 0.0) for sizes in ([64, 32, 32, 32], [32, 32, 32, 32], [32, 32, 32, 10])]
     _, dy = ref.cross_entropy(ref.predict(list(map(layer_of, chain(*stages))), x), y)
-    plain, thrifty = (_train(exam, CheckpointQuestion(stages, x, dy, [more] * 3)) for more in (False, True))
+    plain, thrifty = (_train(exam, CheckpointTask(stages, x, dy, [more] * 3)) for more in (False, True))
     kept = [sum(size for _, _, size in step.came.kept) for step in (plain, thrifty)]
     chart = Chart("one micro-batch, all stages run again", "F0 C0\n" * 3)
     return exam.success(chart, error=thrifty.error, plain=kept[0], thrifty=kept[1])

@@ -1,0 +1,20 @@
+"""What an answer's own process tells is no proof: what runs, the judge knows from stamps of its own."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from gpipe_edu.authoring.verdicts import SEED
+from gpipe_edu.exercises import find_exercise
+from gpipe_edu.exercises.judging import judge
+from gpipe_edu.grading.cut import Answer
+
+from .forged import FORGED
+
+
+@pytest.mark.parametrize(("key", "name"), FORGED)
+def test_a_forged_report_gets_nothing(key, name):
+    exercise = find_exercise(key)
+    report = judge(exercise, Answer("cut", exercise.function, (("cell", 1, FORGED[key, name]),)).pack(), SEED)
+    assert report.state == "wrong"
+    assert report.finding.slip not in ("error", "exit", "strange"), report.finding  # it was refused for what it does

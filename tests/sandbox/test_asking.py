@@ -1,0 +1,63 @@
+"""What runs inside may ask the judge, and gets answers for as long as it has time."""
+
+from threading import Thread
+
+import pytest
+
+from gpipe_edu.process.packing import pack
+from gpipe_edu.sandbox.outside import Sandbox
+from gpipe_edu.sandbox.same_process import SameProcess
+from tests.processes import ROOT
+
+from .asker import __name__ as MODULE
+
+
+def add(question):
+    return sum(question)
+
+
+def twice(ask, a, b):
+    return ask((ask((a, b)), b))
+
+
+@pytest.mark.parametrize("kind", [Sandbox, SameProcess])
+def test_a_question_is_answered_by_the_judge(kind):
+    with kind(MODULE, pack(twice), 10, [ROOT]) as sandbox:
+        assert sandbox(add, a=1, b=2).value == 5
+        assert sandbox(add, a=2, b=2).value == 6
+
+
+def test_threads_ask_one_at_a_time():
+    def in_threads(ask):
+        found = [None] * 8
+
+        def work(number):
+            found[number] = [ask((number, more)) for more in range(30)]
+
+        threads = [Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return found
+
+    with Sandbox(MODULE, pack(in_threads), 30, [ROOT]) as sandbox:
+        assert sandbox(add).value == [[number + more for more in range(30)] for number in range(8)]
+
+
+def test_one_who_only_asks_is_stopped():
+    def without_end(ask):
+        while True:
+            ask((1, 2))
+
+    with Sandbox(MODULE, pack(without_end), 0.5, [ROOT]) as sandbox:
+        assert sandbox(add).trouble.kind == "stopped"
+
+
+def test_a_question_that_the_judge_cannot_answer_ends_it():
+    def nonsense(ask):
+        ask("none")
+
+    with Sandbox(MODULE, pack(nonsense), 10, [ROOT]) as sandbox:
+        assert sandbox(add).trouble.kind == "unreadable"
+        assert sandbox(add).trouble.kind == "unreadable"
