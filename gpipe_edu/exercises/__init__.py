@@ -8,7 +8,6 @@ A folder holds
                 examine(exam, rng)      asks for answers and judges them, in the judge's process
                 HIDDEN                  optional: what of this package would give the answer away -> how it is refused
                 unpack                  optional: `Forwarded`, if perform hands the function on to other processes
-                TALKS                   optional: True, if these need TCP between them
 
 and what else only this exercise needs. What several share stands beside the folders: `case.py` is what every check is
 written in, the `said.toml` there has the sentences that any exercise may need.

@@ -31,9 +31,6 @@ from .step_run import Diaries, ProcessAnswer, RunAnswer, RunQuestion, StepRun
 
 unpack = Forwarded
 
-TALKS: Final = True
-"""Its processes reach each other by TCP."""
-
 _LIMIT: Final = 5.0
 """Seconds for one call, on top of starting the processes."""
 
