@@ -30,18 +30,18 @@ def run(
     jobs: Annotated[int, typer.Option(min=1, max=64, help="How many answers at once.")] = 2,
     student: Annotated[str, typer.Option(help="A regular expression: its first group in a path is the student.")] = "",
     all_or_nothing: AllOrNothing = False,
-    trust: Annotated[bool, typer.Option("--trust", help="Run answers without a cage, as yourself.")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Run answers unconfined, as yourself.")] = False,
     container: Annotated[
         str, typer.Option("--in", metavar="ENGINE", help="podman or docker: run answers in a container.")
     ] = "",
 ) -> int:
-    """Grade a class: cut answers out of notebooks, judge them in a cage. Exit code 2 if some could not be judged."""
+    """Grade a class: cut answers out of notebooks, judge them in a sandbox. Exit code 2 if some could not be judged."""
     orphans.adopt()
     try:
         with bad_arguments():
             keys = grade.tasks_of(tasks)
             if trust and container:
-                raise ValueError("--trust means without a cage, and --in in a container; give one of them")
+                raise ValueError("--trust means unconfined, and --in in a container; give one of them")
             where = containers.workplace(container, _say) if container else HERE
             wish = grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where)
             if one:

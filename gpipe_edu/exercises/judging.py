@@ -65,7 +65,7 @@ def judge(
     asked = SameProcess if same_process else partial(Sandbox, enclosure=enclosure, start=start)
     with asked(exercise.module, packed, exercise.seconds, path) as sandbox:
         if isinstance(sandbox, Sandbox) and enclosure:
-            missing = enclosure.missing(sandbox.held, getattr(exercise.harness, "TALKS", False))
+            missing = enclosure.missing(sandbox.held)
             if missing:
                 raise NotJudged(f"the {enclosure.name} does not shut {' and '.join(missing)} here")
         exam = Exam(exercise, sandbox, passing_over, seed)

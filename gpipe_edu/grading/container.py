@@ -1,4 +1,4 @@
-"""Workers in a container, for systems that can't confine answers: macOS, and Linux without a recent Landlock.
+"""Workers in a container, for systems that can't confine answers: macOS, and Linux without bubblewrap.
 
 The container holds nothing of the teacher's, neither hand-ins nor marks: answers go in through a pipe, reports come
 out.

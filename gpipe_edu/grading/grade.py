@@ -18,7 +18,6 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 
 from gpipe_edu.exercises import Exercise, all_exercises
-from gpipe_edu.process import cage
 from gpipe_edu.words import plural
 from gpipe_edu.writing import write_whole
 
@@ -31,7 +30,7 @@ from .submitted_notebook import Refused, read, refusing
 
 
 class Wish(NamedTuple):
-    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: without a cage."""
+    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: unconfined."""
 
     tasks: tuple[str, ...]
     seeds: int = 1
@@ -110,24 +109,15 @@ def grade_one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
 def check_confinement(judges: Judges, wish: Wish) -> str:
     """The confinement in force here, in a line. Raises ValueError if it is too weak."""
     if wish.trust:
-        return "Not shut here, because of --trust: files, network, signals. Answers run as you."
+        return "Not shut here, because of --trust: files, network, other processes. Answers run as you."
     held = judges.probe()
     missing = wish.place.enclosure.missing(held)
     if missing:
-        held_by = (
-            "this container" if wish.place.command else f"Landlock of this kernel, version {cage.version() or 'none'}"
-        )
         raise ValueError(
-            f"answers would run without a cage here: {', '.join(missing)} would stand open ({held_by}; version 6 of "
-            "Landlock is needed, or a container that works). Grade with --in podman or --in docker, on a newer Linux, "
-            "or with --trust, if you trust everybody whose answers these are"
+            f"answers would not be confined here: {', '.join(missing)} would stand open. Grade with --in podman or "
+            "--in docker, on another machine, or with --trust, if you trust everybody whose answers these are"
         )
-    ends = (
-        "what they start ends with the grader, however that ends (a process namespace)"
-        if held.processes
-        else "what they start is found by parentage, as no process namespace is to be had"
-    )
-    return f"Shut to answers {wish.place.name}: {held}; {ends}."
+    return f"Shut to answers {wish.place.name}: {held}. What they start ends with the grader, however that ends."
 
 
 class Found(NamedTuple):

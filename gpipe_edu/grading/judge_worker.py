@@ -1,29 +1,35 @@
 """A process that judges one answer after another, each in a process forked from it, so that imports are done once.
 
-It reads a message and answers with the report, or with the reason why there is none. Every process that an answer has
-started is killed before the next message is read, and also if the grader goes away in between.
+It reads a message and answers with the report, or with the reason why there is none. Answers run in a sandbox of which
+this process holds the other end, a new one for each student. Every process that an answer has started is killed before
+the next message is read, and also if the grader goes away in between.
 """
 
 from __future__ import annotations
 
 import base64
+import importlib
 import importlib.util
 import os
 import select
+import signal
 import sys
-import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import cache
 from typing import Any, BinaryIO, Final
 
 from gpipe_edu.exercises import Exercise, all_exercises, find_exercise
 from gpipe_edu.exercises.judging import NotJudged, judge
-from gpipe_edu.process import forked, frames, namespaces, orphans, plain
-from gpipe_edu.process.enclosure import CAGE, Enclosure
+from gpipe_edu.process import bubblewrap, forked, frames, orphans, plain
+from gpipe_edu.process.child import Start
+from gpipe_edu.process.enclosure import SANDBOX, Enclosure
+from gpipe_edu.process.fork_server import ForkServer
+from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.time_limit import wall
-from gpipe_edu.sandbox.outside import START, Crowded
+from gpipe_edu.sandbox.outside import START, Crowded, probe
 
 _LARGEST: Final = 20_000_000
 """Bytes of a report."""
@@ -34,65 +40,117 @@ USUAL: Final = Exercise._field_defaults["seconds"]
 _MEMORY: Final = 6 * 2**30
 """Bytes of memory for the judge, which reads the answer's output."""
 
+_PYTORCH: Final = ("torch", "gpipe_edu.distributed.recorder", "gpipe_edu.pytorch")
 
-def main(enclosure: Enclosure = CAGE) -> None:
+
+def main(enclosure: Enclosure = SANDBOX) -> None:
     """Judge, with answers in `enclosure`, until the pipe to the grader is closed."""
     orphans.adopt()
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    with suppress(EOFError, OSError):
+    with suppress(EOFError, OSError), closing(_OwnSandbox()) as sandbox:
         while True:
             message = plain.decode(frames.read(questions))
-            if "probe" in message:
-                frames.write(answers, plain.encode(_apart(message, 2 * START, questions, enclosure)))
-                continue
-            exercise = find_exercise(message["key"])
-            exercise.load()
-            seconds = wall(exercise.seconds) + 2 * START
-            frames.write(answers, plain.encode(_apart(message, seconds, questions, enclosure)))
-            namespaces.die_with_parent()  # what follows may take seconds, and there is nothing to kill now
-            _load()  # only now, so that the first answer waits only for what it needs
-            if exercise.seconds > USUAL:
-                _load_torch()
-            namespaces.outlive_parent()
+            frames.write(answers, plain.encode(_answer(message, questions, enclosure, sandbox)))
+            orphans.die_with_parent()  # what follows may take seconds, and there is nothing to kill now
+            # Only now, so that the first answer waits only for what it needs.
+            _load(_modules() + (_PYTORCH if _needs_pytorch(message) else ()))
+            for exercise in all_exercises().values():
+                exercise.load()
+            orphans.outlive_parent()
+
+
+class _OwnSandbox:
+    """The sandbox of the student whose answers are being judged. The next student, or a next try, gets a new one."""
+
+    def __init__(self) -> None:
+        self._server: ForkServer | None = None
+        self._whose: Any = None
+
+    def start_for(self, whose: Any, modules: Sequence[str]) -> Start:
+        """How a process of this student's answers is started. Raises OSError, with a sentence, where it can't be."""
+        if self._server is None or whose != self._whose:
+            self.close()
+            self._server, self._whose = bubblewrap.start(), whose
+        self._server.load(modules)
+        return self._server.start
+
+    def tidy(self) -> None:
+        """End all that an answer has started, and delete its files."""
+        try:
+            if self._server is not None:
+                self._server.end_all()
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """End it."""
+        if self._server is not None:
+            self._server.close()
+        self._server = None
 
 
 @cache
-def _load() -> None:
-    """Import once what answers and judges need."""
-    import gpipe_edu.distributed.rank
-    import gpipe_edu.reference  # noqa: F401
+def _modules() -> tuple[str, ...]:
+    """What answers need, but for PyTorch: nothing of the judges."""
+    harnesses = (exercise.module for exercise in all_exercises().values())
+    return ("gpipe_edu.sandbox.inside", "gpipe_edu.distributed.rank", "gpipe_edu.reference", *harnesses)
 
-    for exercise in all_exercises().values():
-        exercise.load()
+
+def _needs_pytorch(message: dict[str, Any]) -> bool:
+    long = "key" in message and find_exercise(message["key"]).seconds > USUAL
+    return long and importlib.util.find_spec("torch") is not None
 
 
 @cache
-def _load_torch() -> None:
-    """Import it once; each fork takes longer for it, so not before it is needed."""
-    if importlib.util.find_spec("torch"):
-        import torch
-
-        import gpipe_edu.distributed.recorder
-        import gpipe_edu.pytorch  # noqa: F401
-
-        torch.set_num_threads(1)
+def _load(modules: tuple[str, ...]) -> None:
+    """Import once what answers need that are forked from this process."""
+    for module in modules:
+        importlib.import_module(module)
 
 
-def _apart(message: dict[str, Any], seconds: float, asker: BinaryIO, enclosure: Enclosure) -> dict[str, Any]:
+def _answer(message: dict[str, Any], asker: BinaryIO, enclosure: Enclosure, sandbox: _OwnSandbox) -> dict[str, Any]:
     """{"report": ...}, {"held": ...}, or {"why": ..., "busy": whether it was the machine's fault}."""
+    seconds = 2 * START
+    if "key" in message:
+        exercise = find_exercise(message["key"])
+        exercise.load()
+        seconds += wall(exercise.seconds)
+    if enclosure is not SANDBOX or not message["caged"]:
+        found = _apart(message, seconds, asker, enclosure, forked.start)
+        orphans.end()
+        return found
+    try:
+        # PyTorch only when it is needed, since each fork takes longer for it.
+        start = sandbox.start_for(message["student"], (*_modules(), *(_PYTORCH if _needs_pytorch(message) else ())))
+    except OSError as error:
+        sandbox.close()
+        return {"why": str(error), "busy": True}
+    found = _apart(message, seconds, asker, enclosure, start)
+    if found.get("busy"):
+        sandbox.close()
+    else:
+        sandbox.tidy()
+    return found
+
+
+def _apart(
+    message: dict[str, Any], seconds: float, asker: BinaryIO, enclosure: Enclosure, start: Start
+) -> dict[str, Any]:
+    """The same, by a process of its own."""
     reading, writing = os.pipe()
     pid = forked.fork()
     if pid == 0:
         os.close(reading)
-        _do(message, writing, enclosure)
+        _do(message, writing, enclosure, start)
     os.close(writing)
     try:
         data = _until(reading, seconds, asker)
     finally:
         os.close(reading)
-        orphans.end()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
     if data is None:
         return {"why": "the judge did not come to an end", "busy": True}
     try:
@@ -117,21 +175,17 @@ def _until(reading: int, seconds: float, asker: BinaryIO) -> bytes | None:
     return None
 
 
-def _do(message: dict[str, Any], writing: int, enclosure: Enclosure) -> None:
+def _do(message: dict[str, Any], writing: int, enclosure: Enclosure, start: Start) -> None:
     """In the forked process: judge, and write the result to the pipe."""
     try:
-        namespaces.die_with_parent()
+        orphans.die_with_parent()
+        orphans.adopt()
         if "probe" in message:
-            apart = enclosure.separate()
-            held = enclosure.enter(tempfile.mkdtemp(), START, False)
-            found: dict[str, Any] = {"held": tuple(held._replace(processes=apart))}
-        elif message["apart"] and not enclosure.separate():
-            found = {"why": "the system allows no process namespace any more", "busy": True}
+            found: dict[str, Any] = {"held": tuple(probe(enclosure, start))}
         else:
-            orphans.adopt()
-            _limit_memory()
-            found = _judge(message, enclosure if message["caged"] else None)
-            orphans.end()
+            limit_memory(_MEMORY)
+            found = _judge(message, enclosure if message["caged"] else None, start)
+        orphans.end()
         data = plain.encode(found)
         while data:
             data = data[os.write(writing, data) :]
@@ -141,7 +195,7 @@ def _do(message: dict[str, Any], writing: int, enclosure: Enclosure) -> None:
         os._exit(0)
 
 
-def _judge(message: dict[str, Any], enclosure: Enclosure | None) -> dict[str, Any]:
+def _judge(message: dict[str, Any], enclosure: Enclosure | None, start: Start) -> dict[str, Any]:
     packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
     try:
         report = judge(
@@ -149,7 +203,7 @@ def _judge(message: dict[str, Any], enclosure: Enclosure | None) -> dict[str, An
             packed,
             message["seed"],
             enclosure=enclosure,
-            start=forked.start,
+            start=start,
             passing_over=frozenset(message["passing_over"]),
         )
         return {"report": report}
@@ -157,9 +211,3 @@ def _judge(message: dict[str, Any], enclosure: Enclosure | None) -> dict[str, An
         return {"why": str(error), "busy": error.busy}
     except Crowded:
         return {"why": "the machine was too busy", "busy": True}
-
-
-def _limit_memory() -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))

@@ -13,15 +13,16 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu.exercises import Exercise
 from gpipe_edu.exercises.judging import unpack_report
 from gpipe_edu.process import frames, plain
-from gpipe_edu.process.cage import Held
 from gpipe_edu.process.child import command
-from gpipe_edu.process.enclosure import CAGE, Enclosure
+from gpipe_edu.process.enclosure import SANDBOX, Enclosure
 from gpipe_edu.process.packing import Packed
+from gpipe_edu.process.probes import Held
 from gpipe_edu.process.time_limit import wall
 from gpipe_edu.sandbox.findings import Report
 from gpipe_edu.sandbox.outside import START
@@ -43,7 +44,7 @@ class Workplace(NamedTuple):
     name: str = "here"
 
 
-HERE: Final = Workplace(CAGE)
+HERE: Final = Workplace(SANDBOX)
 
 
 class Task(NamedTuple):
@@ -67,7 +68,7 @@ class Judges:
     """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without any enclosure."""
 
     def __init__(self, jobs: int, trust: bool = False, place: Workplace = HERE) -> None:
-        self._trust, self._held = trust, Held()
+        self._trust, self._count = trust, count()
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_grade_", ignore_cleanup_errors=True)
         self._workers = [_Worker(self._folder.name, place) for _ in range(jobs)]
         self._threads: list[threading.Thread] = []
@@ -83,35 +84,45 @@ class Judges:
         self._folder.cleanup()
 
     def probe(self) -> Held:
-        """What is closed to answers here; to be called before any is judged."""
-        answer = self._workers[0].ask({"probe": True}, START)
-        self._held = Held(*answer.get("held", ()))
-        return self._held
+        """What is shut to answers here. Raises ValueError where they can't be run at all."""
+        answer = self._workers[0].ask({"probe": True, "caged": True, "student": None}, _LIMIT)
+        if "why" in answer:
+            raise ValueError(answer["why"])
+        return Held(*answer.get("held", ()))
 
     def judge(self, tasks: Iterable[Task | None]) -> Iterator[tuple[Task, Outcome]]:
-        """The outcomes as they come, of quick exercises first. Judging goes on while `tasks` is still being read.
+        """The outcomes as they come. Judging goes on while `tasks` is still being read.
 
-        A None among the tasks is a moment to look for outcomes, where the next task may take long to be found.
+        A None among the tasks ends those of one student, which are judged by one worker, quick exercises first.
         """
-        waiting: queue.PriorityQueue[tuple[float, int, Task | None]] = queue.PriorityQueue()
+        waiting: queue.PriorityQueue[tuple[int, list[Task] | None]] = queue.PriorityQueue()
         done: queue.SimpleQueue[tuple[Task, Outcome, bool]] = queue.SimpleQueue()
+        stopped = False
 
         def work(one: _Worker) -> None:
-            while (task := waiting.get()[2]) is not None:
-                done.put((task, *self._ask(one, task)))
+            while (theirs := waiting.get()[1]) is not None:
+                student = next(self._count)
+                for task in sorted(theirs, key=lambda task: task.exercise.seconds):
+                    if stopped:
+                        return
+                    done.put((task, *self._ask(one, task, student)))
 
         self._threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in self._workers]
         for thread in self._threads:
             thread.start()
         again, source, over, reading, begun, ended = [], iter(tasks), object(), True, 0, 0
+        theirs: list[Task] = []
         try:
             while reading or ended < begun:
                 if reading:
                     found = next(source, over)
                     reading = found is not over
                     if isinstance(found, Task):
-                        begun += 1
-                        waiting.put((found.exercise.seconds, begun, found))
+                        theirs.append(found)
+                    elif theirs:
+                        begun += len(theirs)
+                        waiting.put((begun, theirs))
+                        theirs = []
                 try:
                     task, outcome, busy = done.get(block=not reading and ended < begun)
                 except queue.Empty:
@@ -122,19 +133,20 @@ class Judges:
                 else:
                     yield task, outcome
         finally:
+            stopped = True
             for number in range(len(self._workers)):
-                waiting.put((-1.0, -number, None))  # ahead of all that still wait
+                waiting.put((-number, None))  # ahead of all that still wait
         for task in again:
-            yield task, self._ask(self._workers[0], task)[0]
+            yield task, self._ask(self._workers[0], task, next(self._count))[0]
 
-    def _ask(self, one: _Worker, task: Task) -> tuple[Outcome, bool]:
+    def _ask(self, one: _Worker, task: Task, student: int) -> tuple[Outcome, bool]:
         """The outcome, and whether the machine was too busy for a better one."""
         message = {
             "key": task.exercise.key,
             "packed": {**task.packed._asdict(), "body": base64.b64encode(task.packed.body).decode()},
             "seed": task.seed,
             "caged": not self._trust,
-            "apart": self._held.processes,
+            "student": student,
             "passing_over": list(task.passing_over),
         }
         try:
@@ -197,7 +209,7 @@ class _Worker:
 
     def _start(self) -> _Running:
         environment = {
-            "PATH": os.defpath,
+            "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "HOME": self._folder,
             "TMPDIR": self._folder,

@@ -8,5 +8,4 @@ A module holds
                             where they have many fields
     HIDDEN                  optional: what of this package would give the answer away -> how it is refused
     unpack                  optional: `Forwarded`, if perform hands the function on to other processes
-    TALKS                   optional: True, if these need TCP between them
 """

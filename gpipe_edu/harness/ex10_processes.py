@@ -18,10 +18,6 @@ from .networks import Array, Item
 unpack = Forwarded
 
 
-TALKS: Final = True
-"""Its processes reach each other by TCP."""
-
-
 _LIMIT: Final = 5.0
 """Seconds for one call, on top of starting the processes."""
 

@@ -6,7 +6,7 @@ messages between them. `packing.py` pickles a function, `plain.py` is data that 
 machine no loop looks endless), `stack_on_timeout.py` says where it was when its time was up, `orphans.py` kills what it
 has started. `forked.py` starts processes that have nothing left to import.
 
-`enclosure.py` is where untrusted answers run: `cage.py` (Landlock by ctypes, because no maintained library for it
-exists), `unprivileged.py` (another user, in a container), `namespaces.py` (its own network, its own process numbers,
-and its own /proc, because time limits read there).
+`enclosure.py` is where untrusted answers run: in a sandbox of `bubblewrap.py`, where `fork_server.py` has loaded all
+libraries and `system_calls.py` forbids what mounts and namespaces leave open, or, in a container, as another user
+(`unprivileged.py`). `probes.py` tries from inside what is shut.
 """

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from . import frames, stack_on_timeout
+from . import frames, orphans, stack_on_timeout
 from .limits import ENVIRONMENT
 from .lines import Line
 
@@ -63,7 +63,7 @@ def fresh(module: str, environment: Mapping[str, str], session: bool) -> subproc
 
 
 Start: TypeAlias = Callable[[str, Mapping[str, str], bool], Any]
-"""How a process is started: `fresh`, or `forked.start`."""
+"""How a process is started: `fresh`, `forked.start`, or `ForkServer.start` in a sandbox."""
 
 
 class Child:
@@ -99,6 +99,12 @@ class Child:
     def pid(self) -> int:
         """Its process ID."""
         return self._process.pid
+
+    @property
+    def ancestors(self) -> list[int]:
+        """The processes that all it has started descend from, also what it has disowned; itself among them."""
+        above: int | None = getattr(self._process, "above", None)
+        return [self.pid, *orphans.find_orphans(self.pid)] if above is None else [above, self.pid]
 
     @property
     def ended(self) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from time import monotonic, sleep
 from typing import Final, NoReturn
 
-from . import namespaces
+from . import orphans
 from .child import Start, fresh
 
 FORKED: Final = "GPIPE_EDUFORKED"
@@ -88,7 +88,7 @@ def become(ends: Iterable[int], module: str, environment: Mapping[str, str], ses
     """In the forked process: do what a fresh Python would, with `ends` as standard input, output and error."""
     status = 1
     try:
-        namespaces.die_with_parent()
+        orphans.die_with_parent()
         if session:
             os.setsid()
         for number, end in enumerate(ends):

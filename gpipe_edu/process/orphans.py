@@ -16,13 +16,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-_PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 _PATIENCE: Final = 10.0
 """Seconds for all of them to end, though they may keep starting others."""
 
 _adopts: int | None = None
 """The PID of the process that has called `adopt`, which a fork of it has not."""
+
+
+def die_with_parent() -> None:
+    """Have this process killed when its parent ends, for any reason."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def outlive_parent() -> None:
+    """Keep this process alive after its parent's end, seen only in its pipes, so that it can kill what it started."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
 
 def adopt() -> None:

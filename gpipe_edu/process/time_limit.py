@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Final
@@ -31,18 +31,15 @@ The number is low so that it is exceeded before their memory seems too much: wha
 """
 
 
-def family(of: Iterable[int]) -> list[int]:
-    """Those of our children `of` that still run, all that they have started, and all in their sessions.
-
-    Empty in a cage, which hides other processes.
-    """
-    heads = set(of)
-    found = heads.copy()
+def family(of: Sequence[int]) -> list[int]:
+    """Those `of` these that still run, all that they have started, and all in their sessions."""
+    heads, found = set(of), set[int]()
     with suppress(psutil.Error, PermissionError):
-        for one in psutil.Process().children(recursive=True):  # parents before their children
-            with suppress(psutil.Error):
-                if one.ppid() in found or _session(one.pid) in heads:
-                    found.add(one.pid)
+        for pid in of:
+            if pid not in found:
+                found.add(pid)
+                with suppress(psutil.Error):
+                    found |= {one.pid for one in psutil.Process(pid).children(recursive=True)}
         for pid in psutil.pids():
             if pid not in found and _session(pid) in heads and len(found) <= MOST:  # its parent has ended
                 with suppress(psutil.Error):
@@ -67,7 +64,7 @@ class TimeLimit:
     with shared ones, which no limit of a single process counts.
     """
 
-    def __init__(self, pids: Callable[[], Iterable[int]], seconds: float) -> None:
+    def __init__(self, pids: Callable[[], Sequence[int]], seconds: float) -> None:
         self._pids, self.seconds = pids, seconds
         self._spent = self._waited = 0.0
         self.crowd, self.memory = False, 0
@@ -83,7 +80,7 @@ class TimeLimit:
         """Measure what they are doing; to be called every LOOK seconds while they work."""
         now = monotonic()
         past, self._looked = now - self._looked, now
-        pids = set(self._pids())
+        pids = self._pids()
         found = family(pids)
         others = sum(_cpu(pid) for pid in found if pid not in pids)
         self._others = others if self._others is None else self._others

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.process.cage import JUDGES
+from gpipe_edu.process.bubblewrap import JUDGES
 
 _OTHERS: Final = frozenset(("torch", "sympy", "mpmath"))
 """PyTorch and what it brings: 1,500 modules that know nothing of ours. They are loaded only in processes in which no
@@ -21,7 +21,7 @@ def forget_judges() -> None:
     """Take all judges out of this process, which may be forked from one that has them: what is right, and why not.
 
     The names in a module are taken away, too, and those in its classes: a function that somebody still holds, or finds
-    among all objects, has nothing left to work with. In the cage, their files can't be read again.
+    among all objects, has nothing left to work with. In the sandbox, their files can't be read again.
     """
     for name in [name for name in sys.modules if f"{name}.".startswith(f"{JUDGES}.")]:
         names = vars(sys.modules.pop(name))

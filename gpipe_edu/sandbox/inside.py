@@ -9,7 +9,7 @@ import warnings
 from functools import partial
 from typing import Any
 
-import numpy as np
+from numpy.random import seed as seed_numpy  # now, as files of it may be out of reach once it has entered
 
 from gpipe_edu.process import packing, plain, stack_on_timeout
 from gpipe_edu.process.enclosure import ENCLOSURES
@@ -32,8 +32,7 @@ def main() -> None:
     Hidden(getattr(exercise, "HIDDEN", {})).hide()  # as long as this process lives
     held = None
     if start["enclosure"]:
-        enter = ENCLOSURES[start["enclosure"]].enter
-        held = tuple(enter(start["folder"], start["cpu"], getattr(exercise, "TALKS", False)))
+        held = tuple(ENCLOSURES[start["enclosure"]].enter(start["folder"], start["cpu"], start["outside"]))
         _draw_as_always()
         forget_judges()
     parent.listen()
@@ -64,7 +63,7 @@ def _ask(parent: Parent, question: Any) -> Any:
 def _draw_as_always() -> None:
     """Random numbers are the same in every run, so that an answer which draws some gets the same report, too."""
     random.seed(0)
-    np.random.seed(0)
+    seed_numpy(0)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
 

@@ -15,13 +15,13 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
-from gpipe_edu.process import orphans, plain
-from gpipe_edu.process.cage import Held
+from gpipe_edu.process import plain
 from gpipe_edu.process.child import FLOOD, Child, Start, fresh
 from gpipe_edu.process.enclosure import Enclosure
 from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
+from gpipe_edu.process.probes import Held
 from gpipe_edu.process.time_limit import LOOK, TimeLimit, wall
 
 from . import inside
@@ -40,6 +40,16 @@ START: Final = 60.0
 
 class Crowded(Exception):
     """The machine was too busy to let the learner's process have its time: no verdict on anybody's answer."""
+
+
+def probe(enclosure: Enclosure, start: Start) -> Held:
+    """What is shut off from an answer there. Raises Crowded."""
+    sandbox = Sandbox(inside.__name__, Packed("", b"", {}, {}, ""), START, enclosure=enclosure, start=start)
+    try:
+        sandbox.begin()
+        return sandbox.held
+    finally:
+        sandbox.close()
 
 
 class Sandbox:
@@ -62,9 +72,10 @@ class Sandbox:
         self._packed = packed
         self._ended: Trouble | None = None
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        # What it leaves in a temporary folder goes when it goes.
+        # What it leaves in a temporary folder goes when it goes, and so does a sandbox with its own.
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
-        self._child = Child(inside.__name__, self._replies.put, start=start, TMPDIR=self._folder.name)
+        scratch = (enclosure and enclosure.scratch) or self._folder.name
+        self._child = Child(inside.__name__, self._replies.put, start=start, TMPDIR=scratch)
         self._limit = TimeLimit(self._pids, seconds)
         self._start = {
             "module": module,
@@ -73,29 +84,39 @@ class Sandbox:
             "sources": list(packed.sources),
             "missing": packed.missing,
             "enclosure": enclosure.name if enclosure else None,
-            "folder": self._folder.name,
+            "folder": scratch,
+            "outside": self._folder.name,
             "cpu": wall(seconds),
         }
         self.held = Held()
 
     def __enter__(self) -> Sandbox:
         try:
-            self._child.send(plain.encode(self._start))
-            first = self._receive(TimeLimit(self._pids, START))
-            self._ended = first.trouble
-            if self._ended and self._ended.kind == "stopped":
-                raise Crowded
-            self.held = Held(*first.value or ())
+            self.begin()
             if not self._ended:
                 self._child.send(self._packed.body)
                 self._ended = self._receive(self._limit).trouble
         except BaseException:
-            self._close()
+            self.close()
             raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._close()
+        self.close()
+
+    def begin(self) -> None:
+        """Have the process load what it needs, and enter its enclosure. Raises Crowded."""
+        self._child.send(plain.encode(self._start))
+        first = self._receive(TimeLimit(self._pids, START))
+        self._ended = first.trouble
+        if self._ended and self._ended.kind == "stopped":
+            raise Crowded
+        self.held = Held(*first.value or ())
+
+    def close(self) -> None:
+        """End the process, and delete its files."""
+        self._child.close()
+        self._folder.cleanup()
 
     def __call__(self, answer: Ask | None = None, /, **given: Any) -> Reply:
         """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake.
@@ -120,21 +141,16 @@ class Sandbox:
         return self._packed.lines(found)
 
     def _pids(self) -> list[int]:
-        """Its number, and those of what it has started and disowned."""
-        return [self._child.pid, *orphans.find_orphans(self._child.pid)]
+        return self._child.ancestors
 
     def _written(self) -> int:
-        """Bytes in its temporary folder."""
+        """Bytes in its temporary folder, where that is out here."""
         found = 0
         for folder, _, names in os.walk(self._folder.name):
             for name in names:
                 with suppress(OSError):
                     found += os.lstat(os.path.join(folder, name)).st_size
         return found
-
-    def _close(self) -> None:
-        self._child.close()
-        self._folder.cleanup()
 
     def _receive(self, limit: TimeLimit, answer: Ask | None = None) -> Reply:
         """The next reply; questions that come first are answered. Raises Crowded."""

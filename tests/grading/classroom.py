@@ -11,10 +11,15 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from gpipe_edu.course.building import percent_format
 from gpipe_edu.exercises import find_exercise
 from gpipe_edu.grading.marks import promises
+from gpipe_edu.process import bubblewrap
 from tests.processes import ROOT
+
+needs_sandbox = pytest.mark.skipif(not bubblewrap.installed(), reason="bubblewrap is not here: apt install bubblewrap")
 
 CLOCK = "def clock(K, M):\n    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]"
 LOOP = "def clock(K, M):\n    return [[(m, k)] for m in range(M) for k in range(K)]"

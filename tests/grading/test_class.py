@@ -17,16 +17,15 @@ from typing import NamedTuple
 import pytest
 
 from gpipe_edu.exercises import all_exercises, find_exercise
-from gpipe_edu.process import cage
 from tests import preloaded
 from tests.processes import ROOT, running, until
 from tests.solutions.bank import everything
 
-from .classroom import WRONG_BESIDES, digests, hand_in, of_the_bank, table
+from .classroom import WRONG_BESIDES, digests, hand_in, needs_sandbox, of_the_bank, table
 from .school import fill, keys_of
 
 pytestmark = [
-    pytest.mark.skipif(cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"),
+    needs_sandbox,
     pytest.mark.timeout(7200),
 ]
 
@@ -157,6 +156,6 @@ def test_an_answer_of_the_bank_that_is_sliced_out_of_a_notebook_is_diagnosed_as_
         if entry.name not in WRONG_BESIDES:
             expected[str(number), entry.key] = entry.slip
     more = ("--seeds", "1", "--jobs", "1")
-    grade(tmp_path / "in", tmp_path / "out", tmp_path, *more, python=preloaded.python())
+    grade(tmp_path / "in", tmp_path / "out", tmp_path, *more)
     found = {(row["student"], row["task"]): row["slip"] for row in table(tmp_path / "out" / "answers.csv")}
     assert {task: found[task] for task in expected} == expected

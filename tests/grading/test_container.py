@@ -116,7 +116,7 @@ def _may_stand_in():
     return subprocess.run(tried, capture_output=True).returncode == 0
 
 
-HOLDS = "in a container of podman: files, signals and tracing, the network;"
+HOLDS = "in a container of podman: files, other processes, the network, system calls that no answer needs."
 
 
 def of_a_class(place, attacks):

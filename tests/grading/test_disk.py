@@ -8,14 +8,13 @@ import sys
 
 import pytest
 
-from gpipe_edu.process import cage
 from gpipe_edu.writing import write_whole
 from tests.processes import PATIENCE, ROOT
 
-from .classroom import CLOCK, LOOP, answered, hand_in, run
+from .classroom import CLOCK, LOOP, answered, hand_in, needs_sandbox, run
 
 pytestmark = [
-    pytest.mark.skipif(cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"),
+    needs_sandbox,
     pytest.mark.timeout(300),
 ]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.process import cage
+from gpipe_edu.grading import grade
+from gpipe_edu.process.probes import Held
 from tests import preloaded
 from tests.amount import whole
 from tests.processes import ROOT, running
@@ -22,6 +23,7 @@ from .classroom import (
     code,
     digests,
     hand_in,
+    needs_sandbox,
     notebook,
     run,
     solved,
@@ -31,7 +33,7 @@ from .classroom import (
 from .hostile import HOSTILE
 
 pytestmark = [
-    pytest.mark.skipif(cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"),
+    needs_sandbox,
     pytest.mark.timeout(300),
 ]
 
@@ -152,7 +154,7 @@ def test_a_hostile_answer_gets_nothing(graded, name):
 def test_what_is_printed_says_what_holds(graded):
     said = graded[1]
     assert "Hand-ins: a folder for each student" in said
-    assert "Shut to answers here: files, signals and tracing," in said
+    assert "Shut to answers here: files, other processes, the network, system calls that no answer needs." in said
     assert " judged, 0 left" in said
 
 
@@ -190,13 +192,13 @@ def test_once_more_nothing_is_judged_and_a_late_hand_in_alone_is(graded, classro
     out = tmp_path / "marks"
     shutil.copytree(graded[0], out)
     before = (out / "answers.csv").read_bytes()
-    python = preloaded.python()
-    assert "0 new answers" in run(classroom, "--out", out, "--tasks", "01,02", "--jobs", "1", python=python)
+    again = run(classroom, "--out", out, "--tasks", "01,02", "--jobs", "1", python=preloaded.python())
+    assert "0 new answers" in again
     assert (out / "answers.csv").read_bytes() == before
     late = tmp_path / "in"
     shutil.copytree(classroom, late)
     hand_in(late / "late" / BOOK, answered({"ex02/clock": CLOCK.replace("t - k, k", "t  -  k, k")}))
-    assert "1 new answer " in run(late, "--out", out, "--tasks", "01,02", python=python)
+    assert "1 new answer " in run(late, "--out", out, "--tasks", "01,02")
     assert states(out)["late", "ex02/clock"] == ("passed", "2")
 
 
@@ -223,7 +225,7 @@ def test_a_roster_comes_back_with_its_columns(graded, classroom, tmp_path):
 
 
 def test_one_notebook_shows_its_own_report(classroom):
-    said = run("--one", classroom / "loop" / BOOK, python=preloaded.python())
+    said = run("--one", classroom / "loop" / BOOK)
     assert "ex02/clock: wrong, 0 of 2" in said
     assert "One forward a tick" in said
     assert "ex02/f-then-b: unwritten" in said
@@ -248,20 +250,39 @@ def test_what_makes_no_sense_is_one_sentence(tmp_path, monkeypatch, arguments, t
     assert "Traceback" not in said
 
 
-def test_without_a_cage_it_refuses_and_says_what_to_do(monkeypatch):
-    from gpipe_edu.grading import grade
-
+def test_where_something_stands_open_it_refuses_and_says_what_to_do():
     class Open:
         def probe(self):
-            return cage.Held(files=True, signals=False, network="TCP")
+            return Held(files=True, processes=False, network=True, calls=True)
 
     wish = grade.Wish(("ex02/clock",))
-    with pytest.raises(ValueError, match=r"signals would stand open.*--trust"):
+    with pytest.raises(ValueError, match=r"^answers would not be confined here: processes would stand open.*--trust"):
         grade.check_confinement(Open(), wish)
     assert "run as you" in grade.check_confinement(Open(), wish._replace(trust=True))
 
 
-def test_all_right_answers_pass_in_the_cage_and_side_by_side_none_is_called_endless(tmp_path):
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (None, "answers run in bubblewrap, which is not installed: sudo apt install bubblewrap"),
+        ("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", "setting up uid map: Permission denied"),
+        ("exit 0", "bubblewrap does not work here: it says nothing. It has to be"),
+    ],
+)
+def test_without_bubblewrap_it_refuses_in_one_sentence(tmp_path, program, told):
+    (tmp_path / "bin").mkdir()
+    if program is not None:
+        (tmp_path / "bin" / "bwrap").write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / "bin" / "bwrap").chmod(0o755)
+    hand_in(tmp_path / "in" / "ada" / BOOK, answered({"ex02/clock": CLOCK}))
+    said = run(tmp_path / "in", "--out", tmp_path / "out", ends=2, PATH=str(tmp_path / "bin"))
+    assert told in said
+    assert "--in podman" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out" / "journal.jsonl").exists()
+
+
+def test_all_right_answers_pass_in_a_sandbox_and_side_by_side_none_is_called_endless(tmp_path):
     """Four of one task at once on however few CPUs: on the clock each takes several times as long as alone."""
     for path in sorted((Path(ROOT) / "solutions").glob("exercise_*.py")):
         hand_in(tmp_path / "in" / "ada" / f"{path.stem}.ipynb", solved(path.stem))
@@ -271,7 +292,7 @@ def test_all_right_answers_pass_in_the_cage_and_side_by_side_none_is_called_endl
         cell["source"] = cell["source"].replace("(nn.Module):", f"(nn.Module):\n    number = {number}\n", 1)
         assert f"number = {number}" in cell["source"]
         hand_in(tmp_path / "in" / f"s{number}" / "exercise_05_wrapper.ipynb", book)
-    run(tmp_path / "in", "--out", tmp_path / "marks", "--jobs", "4", python=preloaded.python())
+    run(tmp_path / "in", "--out", tmp_path / "marks", "--jobs", "4")
     found = states(tmp_path / "marks")
     assert {state for (student, _), (state, _) in found.items() if student == "ada"} == {"passed"}
     assert {mark for (_, task), mark in found.items() if task == "ex05/wrapper"} == {("passed", "6")}

@@ -8,7 +8,7 @@ import pytest
 from gpipe_edu.exercises import find_exercise
 from gpipe_edu.grading import judges as pool
 from gpipe_edu.grading.judges import Judges, Outcome, Task, Workplace, _Worker
-from gpipe_edu.process.enclosure import CAGE
+from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.packing import Packed
 from tests.processes import PATIENCE
 
@@ -20,7 +20,7 @@ def task(name, key="ex02/clock"):
 def judged(monkeypatch, ask, tasks, jobs=1):
     """What comes out of judging where a worker answers `ask(name)`: a word, and whether it was disturbed."""
     with Judges(jobs) as judges:
-        monkeypatch.setattr(judges, "_ask", lambda _, one: (Outcome(None, ask(one.name)[0]), ask(one.name)[1]))
+        monkeypatch.setattr(judges, "_ask", lambda _, one, student: (Outcome(None, ask(one.name)[0]), ask(one.name)[1]))
         yield from ((one.name, outcome.why) for one, outcome in judges.judge(tasks))
 
 
@@ -55,7 +55,7 @@ def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):
 def test_a_worker_that_reads_nothing_is_given_up_on_in_time(tmp_path, monkeypatch):
     """A pipe does not hold the question; whoever writes all of it would wait for a reader."""
     monkeypatch.setattr(pool, "_FAREWELL", 0.5)
-    worker = _Worker(str(tmp_path), Workplace(CAGE, (sys.executable, "-c", "import time; time.sleep(600)")))
+    worker = _Worker(str(tmp_path), Workplace(SANDBOX, (sys.executable, "-c", "import time; time.sleep(600)")))
     assert worker.ask({"packed": "x" * 1_000_000}, 1) == {"why": "the judge's process has ended", "busy": True}
 
 

@@ -15,17 +15,16 @@ import pytest
 from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.grading.marks import points, promises
 from gpipe_edu.grading.skins import nbgrader_course
-from gpipe_edu.process import cage
 from tests.processes import ROOT
 from tests.solutions.bank import bank
 
-from .classroom import CLOCK, SEVEN, answered, code, hand_in, notebook, of_the_bank, share_of, solved
+from .classroom import CLOCK, SEVEN, answered, code, hand_in, needs_sandbox, notebook, of_the_bank, share_of, solved
 
 BOOK = "exercise_02_clock"
 
 needs_nbgrader = [
     pytest.mark.skipif(not importlib.util.find_spec("nbgrader"), reason="nbgrader is not here: make test-nbgrader"),
-    pytest.mark.skipif(cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"),
+    needs_sandbox,
     pytest.mark.timeout(7200),
 ]
 

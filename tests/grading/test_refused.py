@@ -10,20 +10,15 @@ import pytest
 
 from gpipe_edu.grading import feedback_pages, grade, submissions, submitted_notebook
 from gpipe_edu.grading.marks import mark
-from gpipe_edu.process import cage
 from gpipe_edu.sandbox.findings import Chart, Finding, Report
 
-from .classroom import CLOCK, answered, code, hand_in, run, states, table
+from .classroom import CLOCK, answered, code, hand_in, needs_sandbox, run, states, table
 from .classroom import notebook as released
 
 BOOK = "exercise_02_clock.ipynb"
 
 LONG = "\U0001d4d0" * 63
 """A name of as many bytes as a disk takes, without any ending."""
-
-needs_cage = pytest.mark.skipif(
-    cage.version() < 6, reason="this kernel's Landlock can't shut a cage: version 6 is needed"
-)
 
 
 def with_cells(*texts, answer=CLOCK):
@@ -133,7 +128,7 @@ def pages_of(out):
     return {unescape(re.search("<h1>(.*)</h1>", text)[1]): unescape(text) for text in texts}
 
 
-@needs_cage
+@needs_sandbox
 @pytest.mark.timeout(300)
 class TestAClass:
     @pytest.mark.parametrize(

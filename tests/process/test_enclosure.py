@@ -6,24 +6,21 @@ import pytest
 
 from gpipe_edu.grading.judges import Judges, Workplace
 from gpipe_edu.grading.skins import gradescope_worker
-from gpipe_edu.process.cage import Held
 from gpipe_edu.process.child import command
-from gpipe_edu.process.enclosure import CAGE, CONTAINER, SINGLE
+from gpipe_edu.process.enclosure import CONTAINER, SANDBOX, SINGLE
+from gpipe_edu.process.probes import Held
 
 
-@pytest.mark.parametrize("enclosure", [CAGE, CONTAINER])
+@pytest.mark.parametrize("enclosure", [SANDBOX, CONTAINER])
 def test_among_classmates_all_has_to_be_shut(enclosure):
-    assert enclosure.missing(Held()) == ["files", "signals", "network"]
-    assert enclosure.missing(Held(files=True, signals=True)) == ["network"]
-    tcp_only = Held(files=True, signals=True, network="TCP")
-    assert enclosure.missing(tcp_only) == []
-    assert enclosure.missing(tcp_only, talks=True) == ["network"]
-    assert enclosure.missing(Held(True, True, "own"), talks=True) == []
+    assert enclosure.missing(Held()) == ["files", "processes", "network", "calls"]
+    assert enclosure.missing(Held(files=True, processes=True, calls=True)) == ["network"]
+    assert enclosure.missing(Held(True, True, True, True)) == []
 
 
 def test_alone_in_a_container_only_the_judge_has_to_be_out_of_reach():
-    assert SINGLE.missing(Held()) == ["signals"]
-    assert SINGLE.missing(Held(signals=True), talks=True) == []
+    assert SINGLE.missing(Held()) == ["processes"]
+    assert SINGLE.missing(Held(processes=True)) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become somebody else")
@@ -32,4 +29,4 @@ def test_a_worker_says_only_that_shut_which_is(tmp_path):
     assert os.stat("/tmp").st_mode & 0o002
     with Judges(1, place=Workplace(SINGLE, tuple(command(gradescope_worker.__name__)))) as judges:
         held = judges.probe()
-    assert (held.files, held.signals, held.processes) == (False, True, False)
+    assert (held.files, held.processes, held.calls) == (False, True, True)

@@ -1,8 +1,8 @@
 """What runs in Gradescope's container for one hand-in: judge it, and write what Gradescope shows.
 
 Each hand-in has a container of its own, so there is no other student's work to protect, only the marks: an answer runs
-in a cage where the kernel allows it, else as a user who can reach neither the judge nor the results; where neither is
-possible, nothing is judged.
+in a sandbox where the container allows one, else as a user who can reach neither the judge nor the results; where
+neither is possible, nothing is judged.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def run(place: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="gpipe_edu_marks_") as out:
         (Path(out) / "seeds.json").write_text(json.dumps(order["seeds"]), encoding="utf-8")
         keys = tuple(order["tasks"])
-        where, told = _workplace(keys)
+        where, told = _workplace()
         print(told)
         wish = Wish(keys, len(order["seeds"]), 1, order["all_or_nothing"], place=where)
         row = grade(handed_in, Path(out), wish, lambda words: None).marks[_STUDENT]
@@ -85,15 +86,14 @@ def as_results(row: dict[str, Mark], notes: list[str]) -> dict[str, Any]:
     return {"output": "\n".join(notes), "visibility": "visible", "stdout_visibility": "hidden", "tests": tests}
 
 
-def _workplace(keys: tuple[str, ...]) -> tuple[Workplace, str]:
+def _workplace() -> tuple[Workplace, str]:
     """Where answers can reach neither judge nor marks; and a sentence that says so."""
-    talks = any(getattr(find_exercise(key).check, "TALKS", False) for key in keys)
-    with Judges(1) as judges:
+    with suppress(ValueError), Judges(1) as judges:
         held = judges.probe()
-    if HERE.enclosure.missing(held, talks):
-        place = Workplace(SINGLE, tuple(command(gradescope_worker.__name__)), "in this container")
-        return place, "Answers run as the user nobody, who can't reach the marks."
-    return HERE, f"Answers run in a cage. Shut to them: {held}."
+        if not HERE.enclosure.missing(held):
+            return HERE, f"Answers run in a sandbox. Shut to them: {held}."
+    place = Workplace(SINGLE, tuple(command(gradescope_worker.__name__)), "in this container")
+    return place, "Answers run as the user nobody, who can't reach the marks."
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A worker in Gradescope's container where there is no cage: answers run as the user nobody, the judge as root."""
+"""A worker in Gradescope's container without bubblewrap: answers run as the user nobody, the judge as root."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from gpipe_edu.grading.handouts.kit import entry, names
 
 _SETUP: Final = """\
 #!/usr/bin/env bash
-# Once, when the container is built: Python and what the judge needs.
+# Once, when the container is built: Python, bubblewrap and what the judge needs.
 set -euo pipefail
 source="${AUTOGRADER:-/autograder}/source"
 new_enough() { command -v "$1" >/dev/null && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; }
@@ -31,6 +31,8 @@ if [ -z "$python" ]; then
   apt-get update -q && apt-get install -y -q python3.11 || true
   python=$(find_python) || { echo "The judge needs Python 3.11 or newer: choose a newer base image." >&2; exit 1; }
 fi
+command -v bwrap >/dev/null || { apt-get update -q && apt-get install -y -q bubblewrap libseccomp2; } ||
+  echo "bubblewrap can't be installed: answers will run as the user nobody." >&2
 "$python" -m venv "$source/venv" || {
   apt-get update -q && apt-get install -y -q "$python-venv" && "$python" -m venv --clear "$source/venv"
 }

@@ -78,7 +78,7 @@ class Judge(NbGraderPreprocessor):
     seeds = Int(1, min=1, max=20, help="How often each answer is judged; the worst verdict counts.").tag(config=True)
     jobs = Int(2, min=1, max=64, help="How many answers at once.").tag(config=True)
     all_or_nothing = Bool(False, help="No points for what is partly right.").tag(config=True)
-    trust = Bool(False, help="Run answers without a cage, as yourself.").tag(config=True)
+    trust = Bool(False, help="Run answers unconfined, as yourself.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """The notebook with reports. Raises RuntimeError if an answer could not be judged: nbgrader tries it again."""

@@ -1,8 +1,8 @@
-"""What a caged process may read: wherever packages are installed, and no other place on the path."""
+"""What an answer may read: wherever packages are installed, and no other place on the path."""
 
 import sys
 
-from gpipe_edu.process import cage
+from gpipe_edu.process import bubblewrap
 
 
 def test_packages_are_readable_wherever_they_are_installed(tmp_path, monkeypatch):
@@ -10,7 +10,7 @@ def test_packages_are_readable_wherever_they_are_installed(tmp_path, monkeypatch
     for place in (mine, shared, work):
         place.mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(work), *sys.path, str(mine), str(shared), str(tmp_path / "site-packages")])
-    found = cage.readable_paths()
+    found = bubblewrap.readable_paths()
     assert {str(mine), str(shared)} <= set(found)
     assert str(work) not in found
     assert str(tmp_path / "site-packages") not in found  # it does not exist
