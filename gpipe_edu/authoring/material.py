@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gpipe_edu import exercises as room
 from gpipe_edu import harness
-from gpipe_edu.course.building.build import ROOT, masters
+from gpipe_edu.course.building.build import masters
+from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.exercises import Exercise, find_exercise
 
 BANKS: Final = ROOT / "tests" / "solutions" / "bank"

@@ -9,7 +9,8 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from gpipe_edu.course.building.build import ROOT, masters
+from gpipe_edu.course.building.build import masters
+from gpipe_edu.course.building.places import ROOT
 
 from .material import Material, relative, require_clone
 

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from gpipe_edu import exercises as room
 from gpipe_edu.course.building import percent_format
-from gpipe_edu.course.building.build import ROOT, notebook_text
+from gpipe_edu.course.building.build import notebook_text
+from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.course.predictions import question
 from gpipe_edu.exercises import Exercise
 from gpipe_edu.grading import marks

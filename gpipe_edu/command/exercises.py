@@ -8,9 +8,9 @@ import typer
 
 from gpipe_edu.course import progress as how_far
 from gpipe_edu.course import reset as start_anew
-from gpipe_edu.course.building.build import ROOT
 from gpipe_edu.course.building.build import build as build_all
 from gpipe_edu.course.building.glossary_links import define_terms
+from gpipe_edu.course.building.places import ROOT
 
 from .common import bad_arguments
 

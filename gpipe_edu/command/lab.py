@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from gpipe_edu.course.building import workspace
-from gpipe_edu.course.building.build import WORK
+from gpipe_edu.course.building.places import WORK
+from gpipe_edu.words import plural
 
 from .common import Port, bad_arguments, put_first
 
@@ -56,7 +57,7 @@ def report_copies(copied: list[workspace.Copied], folder: Path) -> list[str]:
     if count["new"] == len(copied):
         lines.append(f"The course was copied into {folder}/: work there, it is yours.")
     elif any(count.values()):
-        lines.append(f"{folder}/: {count['new']} files are new, {count['updated']} were brought up to date.")
+        lines.append(f"{folder}/: {plural(count['new'], 'new file')}, {count['updated']} brought up to date.")
     lines += [
         f"A new version of a file you have changed is beside it: {one.path}" for one in copied if one.what == "beside"
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpipe_edu.exercises import all_exercises, find_exercise
 
 from . import attempts
-from .building import build, percent_format
+from .building import build, percent_format, places
 from .notebook import output
 
 
@@ -19,7 +19,7 @@ def solution(key: str, give_up: bool = False) -> None:
     if not attempts.state(key)["passed"] and not give_up:
         output.show(f'Not solved yet. To see a solution all the same: `solution("{key}", give_up=True)`.')
         return
-    master = build.ROOT / "solutions" / f"{exercise.notebook}.py"
+    master = places.ROOT / "solutions" / f"{exercise.notebook}.py"
     if not master.is_file():
         output.show("The solutions are not in this copy of the course: ask whoever gave it to you. There are hints.")
         return

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.course.building.build import ROOT
+from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.course.lessons import lesson
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.choice import Choice

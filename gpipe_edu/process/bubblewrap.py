@@ -76,9 +76,10 @@ def _options() -> Iterator[str]:
         yield from ("--ro-bind", path, path)
     for path in _DEVICES:
         yield from ("--dev-bind", path, path)
-    # Whatever is bound above it, the judges' room is empty: what is expected of an answer is not to be had there.
-    judges = str(_PACKAGE / JUDGES.rpartition(".")[2])
-    yield from ("--tmpfs", judges, "--remount-ro", judges)
+    # Whatever is bound above them, these are empty: what is expected of an answer is not to be had there.
+    for secret in (_PACKAGE / JUDGES.rpartition(".")[2], _PACKAGE / "carried"):
+        if secret.is_dir():
+            yield from ("--tmpfs", str(secret), "--remount-ro", str(secret))
     # Where root grades, /proc/sys is root's to write, whatever the user is called inside.
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
     yield from ("--size", str(_SCRATCH_BYTES), "--tmpfs", SCRATCH, "--chdir", SCRATCH, "--remount-ro", "/")

@@ -9,7 +9,7 @@ import typer
 
 from gpipe_edu.command import watch
 from gpipe_edu.course import progress
-from gpipe_edu.course.building import build
+from gpipe_edu.course.building import percent_format, places
 
 STUB = "def one_f_one_b(K: int, M: int) -> list:\n    raise NotImplementedError"
 
@@ -23,8 +23,8 @@ def write(path, *cells):
 @pytest.fixture
 def solution():
     """The answer to exercise 07 as its master has it, and the imports it needs."""
-    cells = build.percent_format.read((build.ROOT / "solutions/exercise_07_one_f_one_b.py").read_text())
-    [source] = [build.percent_format.solution_of(cell.source) for cell in cells if "### BEGIN SOLUTION" in cell.source]
+    cells = percent_format.read((places.ROOT / "solutions/exercise_07_one_f_one_b.py").read_text())
+    [source] = [percent_format.solution_of(cell.source) for cell in cells if "### BEGIN SOLUTION" in cell.source]
     return "import gpipe_edu as ge\n" + source
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu.course import NotYet, check, reset, solution
-from gpipe_edu.course.building import build
+from gpipe_edu.course.building import build, places
 from gpipe_edu.exercises import find_exercise, judging
 from gpipe_edu.process import child, time_limit
 from gpipe_edu.process.packing import pack
@@ -270,7 +270,7 @@ def test_no_temporary_folder_is_left(monkeypatch, tmp_path):
 
 
 def test_without_solutions_both_ways_out_say_something_sensible(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(places, "ROOT", tmp_path)
     solution("ex02/clock", give_up=True)
     assert "not in this copy of the course" in capsys.readouterr().out
     monkeypatch.setattr(build.reset, "__defaults__", (tmp_path,))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpipe_edu.course.building import build, percent_format
+from gpipe_edu.course.building import percent_format, places
 from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.exercises.judging import judge
 from gpipe_edu.grading.marks import mark, points, promises, share
@@ -25,7 +25,7 @@ def wrong(key, slip):
 
 def test_points_are_those_of_the_masters():
     for key in all_exercises():
-        master = build.ROOT / "solutions" / f"{find_exercise(key).notebook}.py"
+        master = places.ROOT / "solutions" / f"{find_exercise(key).notebook}.py"
         cells = [cell.metadata.get("nbgrader", {}) for cell in percent_format.read(master.read_text(encoding="utf-8"))]
         assert points(key) == next(
             cell["points"] for cell in cells if cell.get("grade_id") == f"{find_exercise(key).cell}-check"

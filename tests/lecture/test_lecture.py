@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from gpipe_edu.cli import main
-from gpipe_edu.course.building import build
+from gpipe_edu.course.building import places
 from gpipe_edu.lecture.outline import numbers, read
 from gpipe_edu.lecture.slides import html
 
@@ -40,7 +40,7 @@ def test_it_has_words_pictures_and_votes_and_no_address(number):
 )
 def test_a_plan_that_does_not_fit_is_refused_by_its_slide(tmp_path, slide, told):
     (tmp_path / "lectures").mkdir()
-    (tmp_path / "notebooks").symlink_to(build.ROOT / "notebooks")
+    (tmp_path / "notebooks").symlink_to(places.ROOT / "notebooks")
     (tmp_path / "lectures" / "03.toml").write_text(f'title = "t"\nminutes = 45\n[[slide]]\n{slide}\n')
     with pytest.raises(ValueError, match=told):
         read("03", tmp_path)
@@ -50,7 +50,7 @@ def test_a_plan_that_does_not_fit_is_refused_by_its_slide(tmp_path, slide, told)
 
 def test_a_cell_of_the_lesson_is_shown_as_it_is(tmp_path):
     (tmp_path / "lectures").mkdir()
-    (tmp_path / "notebooks").symlink_to(build.ROOT / "notebooks")
+    (tmp_path / "notebooks").symlink_to(places.ROOT / "notebooks")
     plan = 'title = "t"\nminutes = 45\n[[slide]]\ntitle = "x"\ncode = "sched-first-picture"\n'
     (tmp_path / "lectures" / "03.toml").write_text(plan)
     assert "ge.gantt(plan)" in html(read("03", tmp_path))
@@ -58,7 +58,7 @@ def test_a_cell_of_the_lesson_is_shown_as_it_is(tmp_path):
 
 def test_plans_hold_nothing_that_is_not_read():
     for number in numbers():
-        plan = tomllib.loads((build.ROOT / "lectures" / f"{number}.toml").read_text(encoding="utf-8"))
+        plan = tomllib.loads((places.ROOT / "lectures" / f"{number}.toml").read_text(encoding="utf-8"))
         assert set(plan) == {"title", "minutes", "slide"}
 
 

@@ -14,12 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from . import percent_format
 from .glossary_links import add_definitions, definitions
-
-ROOT: Final = Path(__file__).resolve().parents[3]
-WORK: Final = ROOT / "work"
-"""Where a learner's copy of the course is: see `workspace.py`."""
-FRESH: Final = ".fresh"
-"""Where a copy of the course without solutions has a fresh notebook of every exercise."""
+from .places import FRESH, ROOT, clone, workplace
 
 _OURS: Final = "gpipe_edu"
 
@@ -52,7 +47,7 @@ def masters(root: Path = ROOT) -> list[Path]:
 
 def build(root: Path = ROOT, beside: bool = False) -> list[Built]:
     """Build every exercise; `beside` writes the new version of a changed one under another name."""
-    (root / "exercises").mkdir(exist_ok=True)
+    (clone(root) / "exercises").mkdir(exist_ok=True)
     return [build_one(master, root / "exercises", beside) for master in masters(root)]
 
 
@@ -77,7 +72,7 @@ def build_one(master: Path, folder: Path, beside: bool = False, marked: bool = F
 
 def exercise(stem: str, root: Path = ROOT) -> Path:
     """The notebook of an exercise that a learner works in: in the copy of the course, if there is one."""
-    copied = root / WORK.name / "exercises" / f"{stem}.ipynb"
+    copied = workplace(root) / "exercises" / f"{stem}.ipynb"
     return copied if copied.is_file() else root / "exercises" / f"{stem}.ipynb"
 
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from .build import ROOT, WORK, free_name
+from .build import free_name
+from .places import RECORD, ROOT, WORK
 
 FOLDERS: Final = ("notebooks", "exercises", "docs")
-_RECORD: Final = ".copied.json"
 
 
 class Copied(NamedTuple):
@@ -38,7 +38,7 @@ def copy(to: Path = WORK, root: Path = ROOT) -> list[Copied]:
             "package; clone it and run there: make lab"
         )
     to.mkdir(parents=True, exist_ok=True)
-    record = to / _RECORD
+    record = to / RECORD
     given: dict[str, str] = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
     done = [_copy_one(source, name, to, given) for source, name in _files(root)]
     record.write_text(json.dumps(given, indent=1) + "\n", encoding="utf-8")

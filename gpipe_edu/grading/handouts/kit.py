@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from gpipe_edu.course.building.build import FRESH, ROOT
+from gpipe_edu.course.building.places import FRESH, ROOT, clone
 
 _FILES: Final = ("README.md", "LICENSE", "Makefile", "pyproject.toml", "requirements.txt")
 _FOLDERS: Final = ("gpipe_edu", "notebooks", "exercises", "docs")
@@ -20,12 +20,8 @@ _LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def write(path: Path, root: Path = ROOT) -> int:
-    """Write the archive; returns how many files are in it. Raises FileNotFoundError outside of the repository."""
-    if not (root / "exercises").is_dir():
-        raise FileNotFoundError(
-            2, "the folder exercises/ is not here; a kit is made in the course's repository", str(root)
-        )
-    chosen = sorted(names(root), key=str)
+    """Write the archive; returns how many files are in it. Raises FileNotFoundError outside of a clone."""
+    chosen = sorted(names(clone(root)), key=str)
     known = {str(name) for name in chosen} | {str(parent) for name in chosen for parent in name.parents}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in chosen:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gpipe_edu.course.building.build import ROOT
+from gpipe_edu.course.building.places import ROOT, clone
 from gpipe_edu.grading.handouts.kit import entry, names
 
 _SETUP: Final = """\
@@ -63,6 +63,7 @@ def write(path: Path, tasks: Sequence[str], seeds: int = 1, all_or_nothing: bool
         "seeds": [secrets.randbelow(_MOST) for _ in range(seeds)],
         "all_or_nothing": all_or_nothing,
     }
+    clone(root)
     scripts = {"setup.sh": _SETUP, "run_autograder": _RUN}
     texts = {"requirements.txt": "\n".join(_requirements(root)) + "\n", "order.json": json.dumps(order) + "\n"}
     package = [name for name in names(root) if name.parts[0] == "gpipe_edu"]

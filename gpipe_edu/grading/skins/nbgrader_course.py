@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gpipe_edu.course.building.build import ROOT, Built, build_one, masters
+from gpipe_edu.course.building.build import Built, build_one, masters
+from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.exercises import find_exercise
 
 CONFIG: Final = "nbgrader_config.py"
