@@ -73,6 +73,7 @@ SLOW = (
     "tests/solutions/test_same_process.py",
     "tests/test_docs_cluster.py",
     "tests/test_lab.py",
+    "tests/test_wheel.py",
     "tests/view/test_gantt_widget.py",
     "tests/website/",
 )
