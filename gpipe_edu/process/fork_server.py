@@ -71,12 +71,13 @@ class ForkServer:
             self._process = subprocess.Popen(
                 command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[descriptor]
             )
-        try:
-            self.load([])
-        except OSError:
-            self.close()
-            said = self._process.stderr.read().decode(errors="replace")  # type: ignore[union-attr]  # a pipe
-            raise OSError((said.strip().splitlines() or ["it says nothing"])[-1]) from None
+        with self._process.stderr as complaints:  # type: ignore[union-attr]  # it is a pipe
+            try:
+                self.load([])
+            except OSError:
+                self.close()
+                said = complaints.read().decode(errors="replace").strip().splitlines()
+                raise OSError((said or ["it says nothing"])[-1]) from None
 
     def load(self, modules: Sequence[str]) -> None:
         """Import modules that have not been imported yet."""

@@ -20,6 +20,9 @@ from gpipe_edu.words import shorten, with_article
 _DEEPEST: Final = 20
 _LONGEST: Final = 200
 
+_MOST_KEYS: Final = 10_000
+"""Of a dict, because keys with one hash take time that grows with the square of their number."""
+
 
 @dataclass(frozen=True, repr=False)
 class Other:
@@ -107,6 +110,8 @@ def _decode(value: Any) -> Any:
     if tag == "tuple":
         return tuple(_decode(item) for item in content)
     if tag == "dict":
+        if len(content) > _MOST_KEYS:
+            raise ValueError(f"a dict of {len(content)} keys")
         return {_decode(key): _decode(item) for key, item in content}
     if tag in ("array", "number"):
         dtype, shape, data = content

@@ -149,6 +149,14 @@ def _is_awake(pid: int) -> bool:
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:
-                if file.read().rpartition(b")")[2].split()[0] in (b"R", b"D"):
-                    return True
+                state = file.read().rpartition(b")")[2].split()[0]
+            if state == b"R" or (state == b"D" and not _waits_for_vfork(pid, thread)):
+                return True
+    return False
+
+
+def _waits_for_vfork(pid: int, thread: str) -> bool:
+    """Whether it waits for a child that shares its memory, which looks like waiting for a disk."""
+    with suppress(OSError), open(f"/proc/{pid}/task/{thread}/wchan", "rb") as file:
+        return file.read() in (b"kernel_clone", b"wait_for_vfork_done")
     return False

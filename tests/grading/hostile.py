@@ -151,5 +151,45 @@ def clock(K, M):
         if kind.__name__ == "LearnersClock":
             return [[cell] for cell in kind([], K, M).board]
     raise ValueError("it is not there")""",
+    "stalls in the middle of a fork": """def clock(K, M):
+    import ctypes, os, time
+    vfork = (58,) if os.uname().machine == "x86_64" else (220, 0x4111, 0)
+    if ctypes.CDLL(None).syscall(*vfork) == 0:
+        while True:
+            time.sleep(1)
+    return []""",
+    "returns keys of one hash": """def clock(K, M):
+    return {number * (2**61 - 1): 0 for number in range(120_000)}""",
+    "takes files away from all it can find": """def clock(K, M):
+    import os, resource
+    for pid in [os.getppid(), *range(1, 100_000)]:
+        try:
+            if pid != os.getpid():
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, 0))
+        except OSError:
+            pass
+    return []""",
+    "changes what it finds": """def clock(K, M):
+    import os
+    for folder, folders, names in os.walk("/"):
+        for name in folders + names:
+            for change in (lambda path: os.chmod(path, 0), lambda path: os.utime(path, (0, 0)), os.remove):
+                try:
+                    change(folder + "/" + name)
+                except OSError:
+                    pass
+    return []""",
+    "leaves what can't be deleted": """def clock(K, M):
+    import os, tempfile
+    folder = tempfile.mkdtemp()
+    os.umask(0o777)
+    os.mkdir(folder + "/locked")
+    return []""",
+    "ends what it was forked from": """def clock(K, M):
+    import os, signal
+    for number in range(1, 65):
+        if number not in (signal.SIGCHLD, 32, 33):
+            os.kill(1, number)
+    return []""",
     "own check": "def check(*a): pass\ndef clock(K, M):\n    return 7",
 }

@@ -99,7 +99,7 @@ def classroom(tmp_path_factory):
             cell["source"] = "raise SystemExit"
     hand_in(place / "edited" / BOOK, edited)
     for name, text in HOSTILE.items():
-        hand_in(place / name / BOOK, answered({"ex02/clock": text}))
+        hand_in(place / name / BOOK, answered({"ex02/clock": text, "ex02/f-then-b": f"{ROWS}\nf_then_b.by = {name!r}"}))
     return place
 
 
@@ -149,6 +149,12 @@ def test_every_mark_is_as_it_is_documented(graded):
 def test_a_hostile_answer_gets_nothing(graded, name):
     state, points = states(graded[0])[name, "ex02/clock"]
     assert (state, points) == ("missing" if name == "loops on the way" and state == "missing" else "wrong", "0")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_right_answer_beside_a_hostile_one_has_its_marks(graded, name):
+    """The same student's: they run in one sandbox, one after the other."""
+    assert states(graded[0])[name, "ex02/f-then-b"] == ("passed", "3")
 
 
 def test_what_is_printed_says_what_holds(graded):
