@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import re
 import tomllib
 from collections.abc import Mapping
@@ -30,7 +31,8 @@ class Exercise(NamedTuple):
     """One function that a learner writes, and the sentences of its `said.toml`.
 
     notebook: the name of the notebook it stands in. hints: from small to large. seconds: how long all calls of a check
-    may take together. success: what is said of a right answer. slips: what is said of each misconception. part: its
+    may take together. cases: how often a right answer is called, about.
+    success: what is said of a right answer. slips: what is said of each misconception. part: its
     place among the exercises of one notebook. predictions: see `course.predictions.question`.
     """
 
@@ -43,6 +45,7 @@ class Exercise(NamedTuple):
     slips: Mapping[str, str]
     seconds: float = 4.0
     part: int = 1
+    cases: int = 1
     predictions: Mapping[str, Any] = {}
 
     @property
@@ -60,9 +63,17 @@ class Exercise(NamedTuple):
         """The module of its judge."""
         return importlib.import_module(f"{__name__}.{_folder_of(self.key)}.check")
 
+    @property
+    def needs_torch(self) -> bool:
+        """Whether its answers load PyTorch, which takes a part of their seconds where one learns."""
+        usual: float = Exercise._field_defaults["seconds"]
+        return self.seconds > usual
+
     def load(self) -> None:
-        """Import both, for the sake of processes that are forked from this one."""
+        """Import what its judge and its answers need, for the sake of processes that are forked from this one."""
         _ = self.harness, self.check
+        if self.needs_torch:
+            load_torch()
 
     @property
     def cell(self) -> str:
@@ -72,6 +83,22 @@ class Exercise(NamedTuple):
     def sentence(self, slip: str, words: Mapping[str, object]) -> str:
         """What is said of a slip, with `words` in the places of their names. Raises KeyError for one without words."""
         return self.slips[slip].format_map(words)
+
+
+@cache
+def load_torch() -> None:
+    """Import what answers with PyTorch need, of ours and of what PyTorch loads only when it is used."""
+    if importlib.util.find_spec("torch") is None:
+        return
+    import torch
+
+    import gpipe_edu.distributed.rank
+    import gpipe_edu.distributed.recorder
+    import gpipe_edu.harness.ex05_watching
+    import gpipe_edu.pytorch  # noqa: F401
+
+    torch.compiler.disable(len)  # type: ignore[no-untyped-call]  # loads its compiler, as every optimizer and every checkpoint does
+    torch.set_num_threads(1)
 
 
 @cache

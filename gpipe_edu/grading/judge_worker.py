@@ -7,7 +7,6 @@ started is killed before the next message is read, and also if the grader goes a
 from __future__ import annotations
 
 import base64
-import importlib.util
 import os
 import select
 import sys
@@ -17,7 +16,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, BinaryIO, Final
 
-from gpipe_edu.exercises import Exercise, all_exercises, find_exercise
+from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.exercises.judging import NotJudged, judge
 from gpipe_edu.process import forked, frames, namespaces, orphans, plain
 from gpipe_edu.process.enclosure import CAGE, Enclosure
@@ -27,9 +26,6 @@ from gpipe_edu.sandbox.outside import START, Crowded
 
 _LARGEST: Final = 20_000_000
 """Bytes of a report."""
-
-USUAL: Final = Exercise._field_defaults["seconds"]
-"""What an exercise has to have more of if it needs PyTorch, which takes a part of them to load where one learns."""
 
 _MEMORY: Final = 6 * 2**30
 """Bytes of memory for the judge, which reads the answer's output."""
@@ -48,13 +44,12 @@ def main(enclosure: Enclosure = CAGE) -> None:
                 frames.write(answers, plain.encode(_apart(message, 2 * START, questions, enclosure)))
                 continue
             exercise = find_exercise(message["key"])
-            exercise.load()
+            _ = exercise.harness, exercise.check
             seconds = wall(exercise.seconds) + 2 * START
             frames.write(answers, plain.encode(_apart(message, seconds, questions, enclosure)))
             namespaces.die_with_parent()  # what follows may take seconds, and there is nothing to kill now
             _load()  # only now, so that the first answer waits only for what it needs
-            if exercise.seconds > USUAL:
-                _load_torch()
+            exercise.load()  # PyTorch not before it is needed: each fork takes longer for it
             namespaces.outlive_parent()
 
 
@@ -65,19 +60,7 @@ def _load() -> None:
     import gpipe_edu.reference  # noqa: F401
 
     for exercise in all_exercises().values():
-        exercise.load()
-
-
-@cache
-def _load_torch() -> None:
-    """Import it once; each fork takes longer for it, so not before it is needed."""
-    if importlib.util.find_spec("torch"):
-        import torch
-
-        import gpipe_edu.distributed.recorder
-        import gpipe_edu.pytorch  # noqa: F401
-
-        torch.set_num_threads(1)
+        _ = exercise.harness, exercise.check
 
 
 def _apart(message: dict[str, Any], seconds: float, asker: BinaryIO, enclosure: Enclosure) -> dict[str, Any]:
