@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from gpipe_edu import store
-from gpipe_edu.exercises import find_exercise
+from gpipe_edu.exercises import find_exercise, judge_process
 from gpipe_edu.process.child import fresh
 from tests import preloaded
 from tests.amount import DAILY, WHOLE
@@ -33,6 +33,13 @@ for _profile, _examples in ((DAILY, 50), (WHOLE, 100)):
         database=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_judge_waits():
+    """Judges that wait for another check end with the tests that started them."""
+    yield
+    judge_process.close_idle()
 
 
 def pytest_configure(config):
@@ -68,13 +75,12 @@ def start():
 
     Forks of a process that has loaded PyTorch take twice as long, so there is one without.
     """
-    from gpipe_edu.grading.judge_worker import USUAL
     from tests.solutions.warm import Warm
 
     warm = {}
 
     def of(key):
-        needs_torch = find_exercise(key).seconds > USUAL
+        needs_torch = find_exercise(key).needs_torch
         modules = ("torch._dynamo",) if needs_torch else ()  # which an optimizer loads when it is made
         if modules not in warm:
             warm[modules] = Warm(*modules)

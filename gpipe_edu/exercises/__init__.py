@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import re
 import tomllib
 from collections.abc import Mapping
@@ -26,11 +27,16 @@ from typing import Any, Final, NamedTuple
 _FOLDER: Final = re.compile(r"ex\d\d_\w+")
 
 
+PYTORCH: Final = "gpipe_edu.harness.with_pytorch"
+"""The module that loads what answers with PyTorch need."""
+
+
 class Exercise(NamedTuple):
     """One function that a learner writes, and the sentences of its `said.toml`.
 
     notebook: the name of the notebook it stands in. hints: from small to large. seconds: how long all calls of a check
-    may take together. success: what is said of a right answer. slips: what is said of each misconception. part: its
+    may take together. cases: how often a right answer is called, about.
+    success: what is said of a right answer. slips: what is said of each misconception. part: its
     place among the exercises of one notebook. predictions: see `course.predictions.question`.
     """
 
@@ -43,6 +49,7 @@ class Exercise(NamedTuple):
     slips: Mapping[str, str]
     seconds: float = 4.0
     part: int = 1
+    cases: int = 1
     predictions: Mapping[str, Any] = {}
 
     @property
@@ -60,9 +67,17 @@ class Exercise(NamedTuple):
         """The module of its judge."""
         return importlib.import_module(f"{__name__}.{_folder_of(self.key)}.check")
 
+    @property
+    def needs_torch(self) -> bool:
+        """Whether its answers load PyTorch, which takes a part of their seconds where one learns."""
+        usual: float = Exercise._field_defaults["seconds"]
+        return self.seconds > usual
+
     def load(self) -> None:
-        """Import both, for the sake of processes that are forked from this one."""
+        """Import what its judge and its answers need, for the sake of processes that are forked from this one."""
         _ = self.harness, self.check
+        if self.needs_torch:
+            importlib.import_module(PYTORCH)
 
     @property
     def cell(self) -> str:

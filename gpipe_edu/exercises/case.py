@@ -80,13 +80,18 @@ class Exam:
     """One check: asks the learner's process for answers, and knows the sentences of the exercise.
 
     secret: draws what no answer may know beforehand. passing_over: slips that do not end it. What showed of them is in
-    `passed_over`, and the answer is judged further.
+    `passed_over`, and the answer is judged further. tell: is told the number of each case that begins.
     """
 
     def __init__(
-        self, exercise: Exercise, sandbox: Sandbox | SameProcess, passing_over: Collection[str] = (), seed: int = 0
+        self,
+        exercise: Exercise,
+        sandbox: Sandbox | SameProcess,
+        passing_over: Collection[str] = (),
+        seed: int = 0,
+        tell: Callable[[int], None] | None = None,
     ) -> None:
-        self.exercise, self._sandbox = exercise, sandbox
+        self.exercise, self._sandbox, self._tell = exercise, sandbox, tell
         self.secret = Random(f"secret {seed}")
         self.calls = 0
         self._passing_over = passing_over
@@ -106,6 +111,8 @@ class Exam:
     def reply(self, answer: Ask | None = None, /, **given: Any) -> Reply:
         """What comes back, an error too. answer: answers what is asked from inside meanwhile. Raises Unwritten."""
         self.calls += 1
+        if self._tell:
+            self._tell(self.calls)
         reply = self._sandbox(answer, **given)
         if reply.trouble and self.is_the_stub(reply.trouble):
             raise Unwritten

@@ -15,7 +15,7 @@ BEGIN: Final = ("forward", "backward", "over")
 
 
 class Run(NamedTuple):
-    """A layer's run "F", or a gradient that has come back to it, "B".
+    """A layer's run "F", or a gradient that has come back to it, "B"; in which step and phase.
 
     samples: their numbers, from 1 on; a stamp that nobody has given stands for itself. sources: the numbers of the runs
     that have given the stamps that came in, or that the backward relied on; -1 for what was given from outside.
@@ -23,6 +23,7 @@ class Run(NamedTuple):
     """
 
     kind: str
+    step: int
     phase: int
     place: Any
     samples: tuple[float, ...]
@@ -35,7 +36,7 @@ class Trail:
 
     def __init__(self, secret: Random, handed_out: Any = None) -> None:
         self._secret, self._handed_out = secret, handed_out
-        self._phase = -1
+        self._step, self._phase = -1, -1
         self._known: dict[float, tuple[int, float]] = {}
         self.runs: list[Run] = []
 
@@ -53,19 +54,28 @@ class Trail:
         kind, *rest = question
         if kind in BEGIN:
             self._phase = BEGIN.index(kind)
+            self._step += kind == "forward"
             return self._handed_out if kind == "backward" else None
         if kind not in ("F", "B"):
             raise ValueError(f"{kind!r} is no question")
         place, stamps, *seen = rest
         known = [self._known.get(float(stamp), (None, float(stamp))) for stamp in stamps]
         samples, sources = tuple(sample for _, sample in known), frozenset(run for run, _ in known)
-        self.runs.append(Run(kind, self._phase, place, samples, sources, tuple(seen)))
+        self.runs.append(Run(kind, self._step, self._phase, place, samples, sources, tuple(seen)))
         return self._give(len(self.runs) - 1, samples) if kind == "F" else None
 
     def _give(self, run: int, samples: Sequence[float] | range) -> Array:
-        stamps = np.array([self._secret.random() for _ in samples])
-        self._known |= {float(stamp): (run, float(sample)) for stamp, sample in zip(stamps, samples, strict=True)}
-        return stamps
+        stamps = []
+        for sample in samples:
+            while (stamp := self._secret.randrange(1, 2**24) / 2**24) in self._known:  # one that float32 has, too
+                pass
+            self._known[stamp] = run, float(sample)
+            stamps.append(stamp)
+        return np.array(stamps)
+
+    def is_repeated(self, number: int | None) -> bool:
+        """Whether a run took place in a backward."""
+        return number is not None and number >= 0 and self.runs[number].phase == BEGIN.index("backward")
 
     def of(self, kind: str, phase: str) -> Iterator[tuple[int, Run]]:
         """The runs of a kind in a phase, with their numbers."""

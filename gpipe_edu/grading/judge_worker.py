@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import importlib
-import importlib.util
 import os
 import select
 import signal
@@ -20,7 +19,7 @@ from contextlib import closing, suppress
 from functools import cache
 from typing import Any, BinaryIO, Final
 
-from gpipe_edu.exercises import Exercise, all_exercises, find_exercise
+from gpipe_edu.exercises import PYTORCH, all_exercises, find_exercise
 from gpipe_edu.exercises.judging import NotJudged, judge
 from gpipe_edu.process import bubblewrap, forked, frames, orphans, plain
 from gpipe_edu.process.child import Start
@@ -34,13 +33,8 @@ from gpipe_edu.sandbox.outside import START, Crowded, probe
 _LARGEST: Final = 20_000_000
 """Bytes of a report."""
 
-USUAL: Final = Exercise._field_defaults["seconds"]
-"""What an exercise has to have more of if it needs PyTorch, which takes a part of them to load where one learns."""
-
 _MEMORY: Final = 6 * 2**30
 """Bytes of memory for the judge, which reads the answer's output."""
-
-_PYTORCH: Final = ("torch", "gpipe_edu.distributed.recorder", "gpipe_edu.pytorch")
 
 
 def main(enclosure: Enclosure = SANDBOX) -> None:
@@ -55,9 +49,7 @@ def main(enclosure: Enclosure = SANDBOX) -> None:
             frames.write(answers, plain.encode(_answer(message, questions, enclosure, sandbox)))
             orphans.die_with_parent()  # what follows may take seconds, and there is nothing to kill now
             # Only now, so that the first answer waits only for what it needs.
-            _load(_modules() + (_PYTORCH if _needs_pytorch(message) else ()))
-            for exercise in all_exercises().values():
-                exercise.load()
+            _load(_needed(message))
             orphans.outlive_parent()
 
 
@@ -91,23 +83,20 @@ class _OwnSandbox:
         self._server = None
 
 
-@cache
-def _modules() -> tuple[str, ...]:
-    """What answers need, but for PyTorch: nothing of the judges."""
+def _needed(message: dict[str, Any]) -> tuple[str, ...]:
+    """What answers need, and nothing of the judges. PyTorch only where it is needed: each fork takes longer with it."""
     harnesses = (exercise.module for exercise in all_exercises().values())
-    return ("gpipe_edu.sandbox.inside", "gpipe_edu.distributed.rank", "gpipe_edu.reference", *harnesses)
-
-
-def _needs_pytorch(message: dict[str, Any]) -> bool:
-    long = "key" in message and find_exercise(message["key"]).seconds > USUAL
-    return long and importlib.util.find_spec("torch") is not None
+    torch = (PYTORCH,) if "key" in message and find_exercise(message["key"]).needs_torch else ()
+    return ("gpipe_edu.sandbox.inside", "gpipe_edu.distributed.rank", "gpipe_edu.reference", *harnesses, *torch)
 
 
 @cache
 def _load(modules: tuple[str, ...]) -> None:
-    """Import once what answers need that are forked from this process."""
+    """Import once what judges need, and the answers that are forked from this process."""
     for module in modules:
         importlib.import_module(module)
+    for exercise in all_exercises().values():
+        _ = exercise.check
 
 
 def _answer(message: dict[str, Any], asker: BinaryIO, enclosure: Enclosure, sandbox: _OwnSandbox) -> dict[str, Any]:
@@ -115,15 +104,14 @@ def _answer(message: dict[str, Any], asker: BinaryIO, enclosure: Enclosure, sand
     seconds = 2 * START
     if "key" in message:
         exercise = find_exercise(message["key"])
-        exercise.load()
+        _ = exercise.harness, exercise.check
         seconds += wall(exercise.seconds)
     if enclosure is not SANDBOX or not message["caged"]:
         found = _apart(message, seconds, asker, enclosure, forked.start)
         orphans.end()
         return found
     try:
-        # PyTorch only when it is needed, since each fork takes longer for it.
-        start = sandbox.start_for(message["student"], (*_modules(), *(_PYTORCH if _needs_pytorch(message) else ())))
+        start = sandbox.start_for(message["student"], _needed(message))
     except OSError as error:
         sandbox.close()
         return {"why": str(error), "busy": True}

@@ -77,17 +77,15 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
     class Watched(Stamped):
         """A layer whose outputs are remembered, but not held."""
 
-        def ran(self, x: Any, y: Any) -> None:
-            if watching and isinstance(self.layer, torch.nn.Dropout):
-                masks.setdefault(self.place, []).append((y / x[..., :-1]).detach().numpy())
-
         def forward(self, x: Any) -> Any:
             output = super().forward(x)
+            if watching and isinstance(self.layer, torch.nn.Dropout):
+                masks.setdefault(self.place, []).append((output / x)[..., :-1].detach().numpy())
             if watching:
                 outputs.append((*self.place, output[..., :-1].nbytes, StorageWeakRef(output.untyped_storage())))  # type: ignore[no-untyped-call]
             return output
 
-        def seen(self) -> tuple[Any, ...]:
+        def seen(self, y: Any) -> tuple[Any, ...]:
             return (torch.is_grad_enabled(),)
 
     def in_memory() -> list[tuple[int, int, int]]:

@@ -44,7 +44,6 @@ class StepAnswer(NamedTuple):
     several: int = 0
     output: Any = None
     has_graph: bool = False
-    calls: Sequence[Any] = ()
     dx: Array | None = None
     changed: bool = False
 

@@ -28,15 +28,11 @@ class Stamped(nn.Module):
         if not isinstance(x, Tensor):
             raise TypeError(f"a layer was called with a {type(x).__name__}; it takes a tensor of shape (n, ...)")
         y = self.layer(x[..., :-1])
-        self.ran(x, y)
-        stamped: Tensor = _Stamp.apply(y, x[..., -1:], self.place, self.seen())  # type: ignore[no-untyped-call]
+        stamped: Tensor = _Stamp.apply(y, x[..., -1:], self.place, self.seen(y))  # type: ignore[no-untyped-call]
         return stamped
 
-    def ran(self, x: Tensor, y: Tensor) -> None:
-        """For those who want to see more: what came in, with its stamps, and what goes out, without."""
-
-    def seen(self) -> tuple[Any, ...]:
-        """What the judge is told of a run besides its stamps."""
+    def seen(self, y: Tensor) -> tuple[Any, ...]:
+        """What the judge is told of a run besides its stamps; y is the output without them."""
         return ()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import random
+import secrets
 import sys
 import warnings
 from functools import partial
@@ -33,8 +34,8 @@ def main() -> None:
     held = None
     if start["enclosure"]:
         held = tuple(ENCLOSURES[start["enclosure"]].enter(start["folder"], start["cpu"], start["outside"]))
-        _draw_as_always()
         forget_judges()
+    _seed(0 if start["enclosure"] else None)
     parent.listen()
     _answer(parent, held, None)  # from now on the time that passes is the learner's
     body = parent.hear()
@@ -60,12 +61,16 @@ def _ask(parent: Parent, question: Any) -> Any:
     return plain.decode(parent.hear())
 
 
-def _draw_as_always() -> None:
-    """Random numbers are the same in every run, so that an answer which draws some gets the same report, too."""
-    random.seed(0)
-    seed_numpy(0)
+def _seed(seed: int | None) -> None:
+    """A class's random numbers are the same in every run, so that an answer which draws some gets the same report, too.
+
+    A learner's are others each time (None), also in a process that was forked.
+    """
+    seed = secrets.randbelow(2**32) if seed is None else seed
+    random.seed(seed)
+    seed_numpy(seed)
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+        sys.modules["torch"].manual_seed(seed)
 
 
 def format_text_only(message: Warning | str, *_: Any, **__: Any) -> str:

@@ -7,8 +7,9 @@ import pytest
 
 from gpipe_edu import store
 from gpipe_edu.course import NotYet, attempts, check, hint, report
-from gpipe_edu.exercises import all_exercises, find_exercise, judging
+from gpipe_edu.exercises import all_exercises, find_exercise, judge_process, judging
 from gpipe_edu.exercises.case import Wrong
+from gpipe_edu.process import plain
 from gpipe_edu.process.packing import pack
 from gpipe_edu.sandbox.findings import Report, Success, Unwritten
 from tests.processes import printed
@@ -80,7 +81,7 @@ def test_a_seed_repeats_the_inputs():
     first, second, other = (judging.judge(exercise, pack(right), seed) for seed in (3, 3, 4))
     assert first == second
     assert first.seed != other.seed
-    assert judging.judge_apart(exercise, packed, 3) == judging.judge(exercise, packed, 3)
+    assert judge_process.judge_apart(exercise, packed, 3) == judging.judge(exercise, packed, 3)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_not_implemented_somewhere_else_is_an_error_of_theirs_and_a_try(capsys):
 
 def test_reports_travel_whole():
     found = judging.judge(find_exercise("ex02/clock"), pack(broken), 1)
-    assert judging.unpack_report(judging.plain.decode(judging.plain.encode(found))) == found
+    assert judging.unpack_report(plain.decode(plain.encode(found))) == found
     passed = Report("ex02/clock", "passed", 1, 3, success=Success("words"))
     assert report.as_markdown(passed) == "**ex02/clock: passed, 3 calls.**\n\nwords"
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpipe_edu.course import NotYet, check, reset, solution
 from gpipe_edu.course.building import build, places
-from gpipe_edu.exercises import find_exercise, judging
+from gpipe_edu.exercises import find_exercise, judge_process, judging
 from gpipe_edu.process import child, time_limit
 from gpipe_edu.process.packing import pack
 from gpipe_edu.sandbox.outside import Crowded, Sandbox
@@ -63,6 +63,7 @@ def test_what_an_answer_has_forked_neither_holds_the_check_up_nor_lives_on(monke
             check("ex02/clock", forks)
     else:
         check("ex02/clock", forks)
+    judge_process.close_idle()
     assert set(running(mark)) <= {os.getpid()}
 
 
@@ -80,11 +81,13 @@ def late(monkeypatch):
     """Have judges begin late, with `program` in the place of their own."""
 
     def begin(program=""):
-        *python, usual = child.command(judging.__name__)
+        *python, usual = child.command(judge_process.__name__)
         slow = [*python, f"import time; time.sleep(1.2)\n{program or usual}"]
         monkeypatch.setattr(child, "command", lambda module: slow)
 
-    return begin
+    judge_process.close_idle()
+    yield begin
+    judge_process.close_idle()
 
 
 MEGABYTE = os.urandom(1_000_000)
@@ -111,10 +114,10 @@ from gpipe_edu.process import frames, plain
 frames.read(sys.stdin.buffer)
 sys.stderr.write("x" * 1_000_000)
 report = Report("ex02/clock", "passed", 1, 1, None, Success("y" * 1_000_000))
-sys.stdout.buffer.write(plain.encode(report))
+frames.write(sys.stdout.buffer, plain.encode({"report": report}))
 """.replace("ROOT", repr(str(ROOT)))
     )
-    report = judging.judge_apart(find_exercise("ex02/clock"), pack(lambda K, M: MEGABYTE), 1)
+    report = judge_process.judge_apart(find_exercise("ex02/clock"), pack(lambda K, M: MEGABYTE), 1)
     assert report.success.words == "y" * 1_000_000
 
 
@@ -208,8 +211,8 @@ def test_what_the_environment_tells_python_to_load_is_not_the_judge_s(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         textwrap.dedent("""
         import sys
-        if "gpipe_edu.exercises.judging" in " ".join(sys.orig_argv):
-            import gpipe_edu.exercises.judging as judging
+        if "gpipe_edu.exercises.judge_process" in " ".join(sys.orig_argv):
+            import gpipe_edu.exercises.judge_process as judging
             from gpipe_edu.sandbox.findings import Report, Success
             judging.judge = lambda key, packed, seed, path: Report(key, "passed", seed, success=Success("mine"))
         """)

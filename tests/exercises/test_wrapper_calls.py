@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from gpipe_edu.exercises.ex05_wrapper.calls import LayerCalls, about_recompute, signs
+from gpipe_edu.exercises.ex05_wrapper.calls import Call, LayerCalls, about_recompute, signs
 
 EDITS = 3000
 
@@ -64,7 +64,7 @@ def legal(calls, K, M, N):
 def log_of(calls, balance):
     """Layer by layer, as the watched network writes it."""
     starts = [sum(balance[:k]) for k in range(len(balance))]
-    return [("F", starts[k] + i, list(piece), 0, True, "") for piece, k in calls for i in range(balance[k])]
+    return [Call("F", starts[k] + i, piece) for piece, k in calls for i in range(balance[k])]
 
 
 def test_edited_calls_are_judged_as_by_rules_of_their_own():
@@ -97,9 +97,18 @@ def test_recomputed_calls_are_those_that_the_mode_names(checkpoint, expected):
         if again and rng.random() < 0.1:
             again.append(rng.choice(again))
         calls = right_calls(K, M, M)
-        log = log_of(calls, [1] * K) + [("R", k, [float(m + 1)], 0, True, "") for m, k in again]
+        log = log_of(calls, [1] * K) + [Call("R", k, (float(m + 1),)) for m, k in again]
         truth = again == [cell for cell in cells if expected(cell[0], M)]
         right = accepted(about_recompute(LayerCalls(log, [1] * K, M, M + asked), checkpoint))
         assert right == truth, (K, M, again)
         kept += truth
     assert 50 < kept < EDITS // 3 - 50
+
+
+def test_a_backward_that_relies_on_what_was_kept_shows_even_where_runs_were_repeated():
+    forward = [Call("F", k, (1.0,)) for k in range(2)]
+    again = [Call("R", k, (1.0,)) for k in (1, 0)]
+    for relied in itertools.product([True, False], repeat=2):
+        back = [Call("B", k, (1.0,), again=repeated) for k, repeated in zip((1, 0), relied, strict=True)]
+        right = accepted(about_recompute(LayerCalls(forward + again + back, [1, 1], 1, 1), "always"))
+        assert right == all(relied)

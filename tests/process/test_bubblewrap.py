@@ -20,7 +20,7 @@ from gpipe_edu.sandbox.outside import Sandbox, probe
 from tests.grading.classroom import needs_sandbox
 from tests.processes import ROOT, until
 
-MODULE = "gpipe_edu.exercises.ex01_splitting.check"
+MODULE = "gpipe_edu.harness.ex01_splitting"
 
 NEVER = [
     "add_key",

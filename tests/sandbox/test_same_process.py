@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpipe_edu
-from gpipe_edu.exercises import find_exercise, judging
+from gpipe_edu.exercises import find_exercise, judge_process
 from gpipe_edu.process.packing import pack
 from gpipe_edu.sandbox.outside import Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
@@ -129,9 +129,9 @@ def test_the_notebook_is_as_it_was():
 
 def test_in_a_browser_it_is_what_judges(monkeypatch):
     monkeypatch.setattr(sys, "platform", "emscripten")
-    monkeypatch.setattr(judging.subprocess, "run", None)
+    monkeypatch.setattr(judge_process, "JudgeProcess", None)
 
     def split(batch, M):
         return [batch] * M
 
-    assert judging.judge_apart(find_exercise("ex01/splitting"), pack(split), 1).finding.slip == "doubled"
+    assert judge_process.judge_apart(find_exercise("ex01/splitting"), pack(split), 1).finding.slip == "doubled"

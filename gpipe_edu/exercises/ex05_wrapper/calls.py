@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise, product
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gpipe_edu.exercises.case import Sign, Signs
+from gpipe_edu.exercises.stamped import Trail
 from gpipe_edu.sandbox.findings import Chart
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline.single_thread import dispatch_calls
@@ -25,11 +26,41 @@ Cell: TypeAlias = tuple[int, int]
 """A micro-batch on a stage, both by number."""
 
 
+class Call(NamedTuple):
+    """What one layer did for some samples.
+
+    kind: "F" in the forward, "R" for a forward that runs within the backward, "B" when the layer's gradient arrives.
+    again: whether a "B" relied on what an "R" had computed. dropped: the values that a dropout has dropped.
+    """
+
+    kind: str
+    layer: int
+    samples: Piece
+    thread: int = 0
+    grad: bool = True
+    dropped: str = ""
+    again: bool = False
+
+
+def calls_of(trail: Trail, steps: int) -> list[list[Call]]:
+    """The calls of each step."""
+    found: list[list[Call]] = [[] for _ in range(steps)]
+    for run in trail.runs:
+        if run.step < 0:  # of the net, before the pipeline got a mini-batch
+            continue
+        if run.kind == "B":
+            call = Call("B", run.place, run.samples, again=all(map(trail.is_repeated, run.sources)))
+        else:
+            call = Call("FRR"[run.phase], run.place, run.samples, *run.seen)
+        found[run.step].append(call)
+    return found
+
+
 @dataclass(frozen=True)
 class LayerCalls:
-    """What the layers noted in one step, see `harness.ex05_watching.Log`, of N samples in M micro-batches."""
+    """The calls of the layers in one step of N samples in M micro-batches."""
 
-    noted: Sequence[Any]
+    noted: Sequence[Call]
     balance: Sequence[int]
     N: int
     M: int
@@ -52,7 +83,7 @@ class LayerCalls:
     @cached_property
     def forwards(self) -> list[tuple[int, Piece, int]]:
         """Layer, samples and thread of each forward."""
-        return [(layer, tuple(numbers), thread) for kind, layer, numbers, thread, *_ in self.noted if kind == "F"]
+        return [(call.layer, call.samples, call.thread) for call in self.noted if call.kind == "F"]
 
     @cached_property
     def pieces(self) -> list[Piece]:
@@ -73,7 +104,7 @@ class LayerCalls:
     @cached_property
     def reruns(self) -> list[tuple[int, Piece]]:
         """Layer and samples of each forward within the backward."""
-        return [(layer, tuple(numbers)) for kind, layer, numbers, *_ in self.noted if kind == "R"]
+        return [(call.layer, call.samples) for call in self.noted if call.kind == "R"]
 
     @cached_property
     def recomputed(self) -> Counter[Cell]:
@@ -86,9 +117,9 @@ class LayerCalls:
         """As a schedule with a device for each stage: a backward that recomputes is a C."""
         ends = {start + count - 1: k for k, (start, count) in enumerate(zip(self.starts, self.balance, strict=True))}
         ops = [Op("F", m, k) for m, k in self.order]
-        for kind, layer, numbers, *_ in self.noted:
-            if kind == "B" and layer in ends:
-                run = self.number[tuple(numbers)], ends[layer]
+        for call in self.noted:
+            if call.kind == "B" and call.layer in ends:
+                run = self.number[call.samples], ends[call.layer]
                 ops.append(Op("C" if self.recomputed[run] else "B", *run))
         return Schedule([[op for op in ops if op.stage == k] for k in range(self.K)], name="your calls")
 
@@ -196,6 +227,10 @@ def about_recompute(calls: LayerCalls, checkpoint: str) -> Signs:
     yield Sign("layer-by-layer", alone)
     yield Sign("recomputed-twice", any(often > 1 for often in calls.recomputed.values()), *both)
     if found == expected:
+        stage = [k for k, count in enumerate(calls.balance) for _ in range(count)]
+        backwards = [call for call in calls.noted if call.kind == "B"]
+        in_vain = {(calls.number.get(call.samples, -1), stage[call.layer]) for call in backwards if not call.again}
+        yield Sign("holds-activations", bool(in_vain & expected), "backwards that use what is recomputed", "others")
         return
     yield Sign("recompute-never", checkpoint == "never", *both)
     yield Sign("keeps-everything", not found, *both)

@@ -16,12 +16,13 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.exercises.networks import draw_digit_batches, items_of
+from gpipe_edu.exercises.stamped import Trail
 from gpipe_edu.harness.ex05_wrapper import PipelineAnswer, StepAnswer
 from gpipe_edu.harness.networks import Array, Item
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import join_words, plural
 
-from .calls import about_recompute, cut_anew, signs
+from .calls import Call, about_recompute, calls_of, cut_anew, signs
 from .outputs import (
     PipelineStep,
     PipelineTask,
@@ -74,28 +75,33 @@ def _with_dropout(items: list[Item], p: float = 0.5) -> list[Item]:
     return [part for item in items for part in ([item, p] if item is None else [item])]
 
 
-def _ask(case: Case, question: PipelineTask) -> PipelineAnswer:
-    answer = case.ask_for(PipelineAnswer, question, _TRAPS)
-    return answer._replace(steps=[StepAnswer(*step) for step in answer.steps])
+def _ask(case: Case, question: PipelineTask) -> tuple[PipelineAnswer, list[list[Call]]]:
+    """What came, and for each step what the layers did."""
+    trail = Trail(case.exam.secret)
+    stamped = question._replace(batches=[(trail.stamp(x), y) for x, y in question.batches])
+    answer = case.ask_for(PipelineAnswer, stamped, _TRAPS, trail)
+    calls = calls_of(trail, len(question.batches))
+    return answer._replace(steps=[StepAnswer(*step) for step in answer.steps]), calls
 
 
 def _ask_for_a_step(case: Case, question: PipelineTask, before: Sequence[Array] = ()) -> PipelineStep:
     """The step of a question with one mini-batch."""
-    ((x, y),), (came,) = question.batches, _ask(case, question).steps
-    return PipelineStep(question, came, x, y, before)
+    answer, (calls,) = _ask(case, question)
+    ((x, y),), (came,) = question.batches, answer.steps
+    return PipelineStep(question, came, calls, x, y, before)
 
 
 def _train(exam: Exam, rng: Random, question: PipelineTask, samples: list[int], trains_x: bool = False) -> None:
     """One pipeline, one mini-batch for each of `samples`, whose gradients add up."""
     question = question._replace(batches=[_batch(rng, N, question.items) for N in samples], trains_x=trains_x)
     first = exam.case(f"{question.call}, called with {plural(samples[0], 'sample')}")
-    answer = _ask(first, question)
+    answer, calls = _ask(first, question)
     before = _zeros(question)
     exam.case(question.call).judge(_about_parameters(answer.weights, len(before)))
-    for index, ((x, y), came) in enumerate(zip(question.batches, answer.steps, strict=True)):
+    for index, ((x, y), came, ran) in enumerate(zip(question.batches, answer.steps, calls, strict=True)):
         after = ", after another mini-batch" if index else ""
         case = exam.case(f"{question.call}, called with {plural(len(x), 'sample')}{after}")
-        step = PipelineStep(question, came, x, y, before)
+        step = PipelineStep(question, came, ran, x, y, before)
         case.judge(about_the_form(step))
         case.judge([cut_anew(step.read, samples[index - 1])] if index else [])
         case.judge(signs(step.read))
@@ -131,7 +137,7 @@ def _judge_keys(exam: Exam, question: PipelineTask) -> None:
     """Stored weights must fit, with and without the pipeline."""
     for names, which in (("", ""), ("abcdefg", ", net with layers a to g")):
         case = exam.case(f"list(MyGPipe(net, [4, 3], 2).state_dict()){which}")
-        answer = _ask(case, question._replace(names=names))
+        answer, _ = _ask(case, question._replace(names=names))
         # The layers of the check have a layer inside, which a learner knows nothing of.
         ours, theirs = ([key.replace(".layer.", ".") for key in keys] for keys in (answer.keys, answer.own_keys))
         case.expected, case.came = join_words(theirs, 2), join_words(ours, 2)
@@ -155,7 +161,7 @@ def _judge_without_graph(exam: Exam, rng: Random, question: PipelineTask) -> Non
         case = exam.case(f"with torch.no_grad(): pipe(x){shape}")
         step = _ask_for_a_step(case, question._replace(batches=[(x, y)], graph=False))
         case.judge(about_the_form(step))
-        graph = step.came.has_graph or any(grad for _, _, _, _, grad, _ in step.came.calls)
+        graph = step.came.has_graph or any(call.grad for call in step.calls)
         case.judge([Sign("graph-under-no-grad", graph, "no graph", "a graph")])
         case.judge(about_the_output(step))
         case.judge([Sign(slip, len(step.read.pieces) == 1, "3 micro-batches", "1")])
@@ -181,10 +187,10 @@ def _judge_dropout(exam: Exam, rng: Random, question: PipelineTask) -> None:
     case = exam.case('a net with dropout, M=4, checkpoint="always", forward and backward')
     items, batches = _with_dropout(question.items), [_batch(rng, 8, question.items)]
     step = _ask_for_a_step(case, question._replace(items=items, batches=batches))
-    drawn: dict[str, dict[tuple[int, tuple[float, ...]], str]] = {"dropped, F": {}, "dropped, R": {}}
-    for kind, layer, numbers, _, _, dropped in step.came.calls:
-        if kind in drawn:
-            drawn[kind][layer, tuple(numbers)] = dropped
+    drawn: dict[str, dict[tuple[int, tuple[float, ...]], str]] = {"F": {}, "R": {}}
+    for call in step.calls:
+        if call.dropped:
+            drawn[call.kind][call.layer, call.samples] = call.dropped
     case.judge(_about_dropout(*drawn.values()))
 
 
@@ -221,10 +227,10 @@ def _train_on_digits(exam: Exam, rng: Random, question: PipelineTask) -> Success
     """Five steps on digits; then the calls of the last one become a schedule, and the NumPy engine runs that."""
     layers, batches = question.layers, draw_digit_batches(rng, 5, 100)
     case = exam.case("five steps on the digits, 100 samples each, M=4")
-    answer = _ask(case, question._replace(batches=batches, rate=0.1))
+    answer, calls = _ask(case, question._replace(batches=batches, rate=0.1))
     optimizer = ref.SGD(layers, learning_rate=0.1, momentum=0.5)
-    for (x, y), came in zip(batches, answer.steps, strict=True):
-        step = PipelineStep(question._replace(items=items_of(layers)), came, x, y)
+    for (x, y), came, ran in zip(batches, answer.steps, calls, strict=True):
+        step = PipelineStep(question._replace(items=items_of(layers)), came, ran, x, y)
         case.judge(about_the_form(step))
         case.judge(signs(step.read))
         case.judge(about_the_output(step))

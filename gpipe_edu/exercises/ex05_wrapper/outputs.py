@@ -20,7 +20,7 @@ from gpipe_edu.harness.ex05_wrapper import PipelineQuestion, StepAnswer
 from gpipe_edu.harness.networks import Array, layer_of
 from gpipe_edu.words import join_words, percent, with_article
 
-from .calls import LayerCalls
+from .calls import Call, LayerCalls
 
 
 class PipelineTask(PipelineQuestion):
@@ -48,10 +48,11 @@ class PipelineTask(PipelineQuestion):
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """One mini-batch that went through a pipeline; before: what the gradients were then."""
+    """One mini-batch that went through a pipeline; calls: of its layers; before: what the gradients were then."""
 
     asked: PipelineTask
     came: StepAnswer
+    calls: Sequence[Call]
     x: Array
     y: Array
     before: Sequence[Array] = ()
@@ -66,7 +67,7 @@ class PipelineStep:
     @cached_property
     def read(self) -> LayerCalls:
         """The calls of the layers."""
-        return LayerCalls(self.came.calls, self.asked.balance, len(self.x), self.asked.M)
+        return LayerCalls(self.calls, self.asked.balance, len(self.x), self.asked.M)
 
     @property
     def expected_grads(self) -> list[Array]:
