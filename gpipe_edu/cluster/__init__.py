@@ -11,11 +11,11 @@ engine does not, skips to a stage further on. `agreement.py` makes sure, at each
 the same; engines for the last few forms of mini-batch are kept (`newest.py`).
 
 `ranks.py` is how ranks meet and compare what they are about to do, `watch.py` how they hear of one that is gone and
-end together; `fingerprint.py` tells whether they have built the same network. `shared_clock.py` and `links.py` measure
-their clocks and the links between them. `saving.py` saves a training under the names of the whole network,
-`optimizer_settings.py` what its optimizer has that is not tensors, `rank_state.py` what each rank has for itself;
-`checkpoint_folder.py` tells which saved steps are whole. `python -m gpipe_edu train` under torchrun is
-`command/train_ranks.py`.
+end together; `messages.py` posts messages and awaits them; `fingerprint.py` tells whether they have built the same
+network. `shared_clock.py` and `links.py` measure their clocks and the links between them. `saving.py` saves a training
+under the names of the whole network, `optimizer_settings.py` what its optimizer has that is not tensors,
+`rank_state.py` what each rank has for itself; `checkpoint_folder.py` tells which saved steps are whole.
+`python -m gpipe_edu train` under torchrun is `command/train_ranks.py`.
 """
 
 from .layer_building import build_layers

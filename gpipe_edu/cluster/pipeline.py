@@ -234,7 +234,7 @@ class Pipeline:
         that requires a gradient; RuntimeError under no_grad or autocast.
         """
         self._compare()
-        hooked = any(map(has_hooks, self.parameters()))
+        hooked = not reduce and any(map(has_hooks, self.parameters()))
         looked = {"digest": self._digest(x, y)} if (self._steps + 1) & self._steps == 0 else {}
         first, hooked = self._agree(
             "step", x, lambda: self._check_fit(x, y, of), hooked, of=of, reduce=reduce, **looked
