@@ -2,20 +2,21 @@
 
 `pipeline.py` is what a rank uses. PyTorch's `torch.distributed.pipelining` is the engine: `lowering.py` writes our rows
 as its actions, `engine.py` gives each micro-batch its share of the loss, `gradients.py` adds up those of replicas and
-hands them to the weights once, with `ties.py` for weights that several ranks hold. `names.py` alone has PyTorch's
-private names. What a pipeline refuses, how it is cut and what a loss counts is asked of `gpipe_edu.pytorch`: one gate
-for both engines. `layer_building.py` lets each rank build only its own layers.
+hands them to the weights once, with `ties.py` for weights that several ranks hold; `optimizer_checks.py` notices what
+takes one rank's weights for all. `names.py` alone has PyTorch's private names. What a pipeline refuses, how it is cut
+and what a loss counts is asked of `gpipe_edu.pytorch`: one gate for both engines. `layer_building.py` lets each rank
+build only its own layers.
 
 `boundaries.py` knows what travels between stages, and takes it apart into tensors; `far_skips.py` sends what PyTorch's
 engine does not, skips to a stage further on. `agreement.py` makes sure, at each step, that all ranks are about to do
 the same; engines for the last few forms of mini-batch are kept (`newest.py`).
 
 `ranks.py` is how ranks meet and compare what they are about to do, `watch.py` how they hear of one that is gone and
-end together; `fingerprint.py` tells whether they have built the same network. `shared_clock.py` and `links.py` measure
-their clocks and the links between them. `saving.py` saves a training under the names of the whole network,
-`optimizer_settings.py` what its optimizer has that is not tensors, `rank_state.py` what each rank has for itself;
-`checkpoint_folder.py` tells which saved steps are whole. `python -m gpipe_edu train` under torchrun is
-`command/train_ranks.py`.
+end together; `messages.py` posts messages and awaits them; `fingerprint.py` tells whether they have built the same
+network. `shared_clock.py` and `links.py` measure their clocks and the links between them. `saving.py` saves a training
+under the names of the whole network, `optimizer_settings.py` what its optimizer has that is not tensors,
+`rank_state.py` what each rank has for itself; `checkpoint_folder.py` tells which saved steps are whole.
+`python -m gpipe_edu train` under torchrun is `command/train_ranks.py`.
 """
 
 from .layer_building import build_layers

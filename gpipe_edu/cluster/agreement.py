@@ -1,5 +1,10 @@
 """Whether all ranks of a pipeline are about to do the same, asked at each step: one that goes another way than the
-others would leave them waiting for messages that never come."""
+others would leave them waiting for messages that never come.
+
+Each rank tells rank 0, which answers all: two small messages a rank. Every rank is woken once in each step, so an
+all-gather, with more messages and a thread of gloo's for each rank, would be a part of the step's time that one can
+measure (benchmarks/ranks.py).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from .messages import receive, send, wait
 from .ranks import gather
 
 
@@ -19,15 +25,10 @@ def agree(call: Sequence[str], complaint: Exception | None, note: bool, group: A
     Returns whether any rank has a `note`. Raises what speaks against it on some rank, or ValueError that names the
     first rank that is about to do something else.
     """
-    # On the CPU where that is possible, so that no GPU is waited for.
-    device = torch.device("cpu" if "cpu" in str(dist.get_backend_config(group)) else "cuda")
     digest = hashlib.blake2b(repr((call, repr(complaint))).encode(), digest_size=7).digest()
-    mine = torch.tensor([int.from_bytes(digest, "big"), int(note), int(complaint is not None)], device=device)
-    all_ranks = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(all_ranks, mine, group=group)
-    found = torch.stack(all_ranks).tolist()
-    if all(one[0] == found[0][0] for one in found) and not found[0][2]:
-        return any(one[1] for one in found)
+    same, noted = _compare(int.from_bytes(digest, "big"), note, group)
+    if same and complaint is None:  # then no rank has one
+        return noted
     told = gather((dist.get_rank(), list(call), complaint), group)
     for _, _, theirs in told:
         if theirs is not None:
@@ -42,3 +43,22 @@ def agree(call: Sequence[str], complaint: Exception | None, note: bool, group: A
                     f"the same mini-batch, also those that read nothing of it{hint}"
                 )
     raise AssertionError("the digests differ")
+
+
+def _compare(digest: int, note: bool, group: Any) -> tuple[bool, bool]:
+    """Whether all ranks have the same digest, and whether any has a note."""
+    # On the CPU where that is possible, so that no GPU is waited for.
+    device = torch.device("cpu" if "cpu" in str(dist.get_backend_config(group)) else "cuda")
+    mine, others = torch.tensor([digest, int(note)], device=device), range(1, dist.get_world_size(group))
+    if dist.get_rank(group) > 0:
+        answer = torch.empty_like(mine)
+        wait([send(mine, 0, group), receive(answer, 0, group)])
+    else:
+        told = {rank: torch.empty_like(mine) for rank in others}
+        wait([receive(theirs, rank, group) for rank, theirs in told.items()])
+        found = [mine.tolist(), *(theirs.tolist() for theirs in told.values())]
+        same, noted = all(one[0] == digest for one in found), any(one[1] for one in found)
+        answer = torch.tensor([int(same), int(noted)], device=device)
+        wait([send(answer, rank, group) for rank in others])
+    same, noted = map(bool, answer.tolist())
+    return same, noted

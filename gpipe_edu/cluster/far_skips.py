@@ -26,6 +26,7 @@ from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.op import SENDS_GRADIENT
 
 from .boundaries import Boundary
+from .messages import receive, send, wait
 
 _Key = tuple[str, int, bool]
 """A message: the skip's name, the micro-batch, and whether it is the gradient."""
@@ -55,8 +56,10 @@ class FarSkips:
         groups: Sequence[Any],
     ) -> None:
         self._ways, self._forms, self._homes, self._sizes, self._device = ways, forms, homes, sizes, device
-        self._rank, self._ranks = dist.get_rank(group), dist.get_process_group_ranks(group)
-        self._groups = groups
+        self._rank, self._groups = dist.get_rank(group), groups
+        ranks = dist.get_process_group_ranks(group)
+        self._peers = [dist.get_group_rank(groups[0], one) for one in ranks] if groups else []
+        """The ranks of `group`, as they are numbered in `groups`."""
         self._expected = [
             (key, sender)
             for sender, row in enumerate(rows)
@@ -65,7 +68,7 @@ class FarSkips:
             if receiver == self._rank != sender
         ]
         self._arriving: dict[_Key, tuple[Sequence[Tensor], Sequence[Any]]] = {}
-        self._sending: list[tuple[Tensor, Any]] = []
+        self._sending: list[Any] = []
         self._given: dict[_Key, Sequence[Tensor]] = {}
         self._taken: dict[_Key, Sequence[Tensor]] = {}
 
@@ -77,11 +80,11 @@ class FarSkips:
             parts = self._forms[name].empty(self._sizes[m], self._device)
             if back:
                 parts = tuple(filter(differentiable, parts))
-            self._arriving[key] = parts, [self._message(dist.irecv, part, sender) for part in parts]
+            source, group = self._peers[sender], self._groups[sender < self._rank]
+            self._arriving[key] = parts, [receive(part, source, group) for part in parts]
         try:
             yield
-            for _, work in self._sending:
-                work.wait()
+            wait(self._sending)
         finally:
             for found in (self._arriving, self._sending, self._given, self._taken):
                 found.clear()
@@ -142,17 +145,13 @@ class FarSkips:
         if rank == self._rank:
             self._arriving[key] = parts, ()
         else:
-            self._sending += [(one, self._message(dist.isend, one, rank)) for one in parts]
+            to, group = self._peers[rank], self._groups[rank > self._rank]
+            self._sending += [send(one, to, group) for one in parts]
 
     def _receive(self, key: _Key) -> Sequence[Tensor]:
         parts, works = self._arriving.pop(key)
-        for work in works:
-            work.wait()
+        wait(works)
         return parts
-
-    def _message(self, post: Any, part: Tensor, rank: int) -> Any:
-        sender, receiver = (self._rank, rank) if post is dist.isend else (rank, self._rank)
-        return post(part, self._ranks[rank], group=self._groups[receiver > sender])
 
 
 def own_groups(group: Any) -> list[Any]:

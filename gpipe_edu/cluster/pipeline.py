@@ -48,6 +48,7 @@ from .layer_building import Builders, build_layer, check_numbers, outline
 from .links import Link, measure
 from .lowering import lower
 from .newest import Newest
+from .optimizer_checks import OptimizerChecks
 from .ranks import gather
 from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import PackedStage, Stage
@@ -160,7 +161,9 @@ class Pipeline:
         self._clock = SharedClock(self.device)
         self._engines = Newest[tuple[Boundary, Sizes], Engine](_ENGINES)
         self._ran: list[OpTime] = []
-        self._steps = 0
+        self._optimizer_checks = OptimizerChecks(self._mine.parameters() if ranks > 1 else ())
+        self._steps, self._looks = 0, False
+        """How many there were; whether the last one's number is 1, 2, 4, 8, ...: those are looked at more closely."""
 
     @property
     def stages(self) -> list[int]:
@@ -234,8 +237,9 @@ class Pipeline:
         that requires a gradient; RuntimeError under no_grad or autocast.
         """
         self._compare()
-        hooked = any(map(has_hooks, self.parameters()))
-        looked = {"digest": self._digest(x, y)} if (self._steps + 1) & self._steps == 0 else {}
+        hooked = not reduce and any(map(has_hooks, self.parameters()))
+        self._looks = (self._steps + 1) & self._steps == 0
+        looked = {"digest": self._digest(x, y)} if self._looks else {}
         first, hooked = self._agree(
             "step", x, lambda: self._check_fit(x, y, of), hooked, of=of, reduce=reduce, **looked
         )
@@ -252,6 +256,7 @@ class Pipeline:
         with self._gradients.of_step(reduce or self._on_any_replica(hooked)):
             loss = engine.run(pieces, heads)
             self._ran = self._clock.op_times()
+        self._optimizer_checks.note(self._looks)
         return loss
 
     @outside_of_graphs
@@ -298,6 +303,7 @@ class Pipeline:
         scale = (most / (norm + 1e-6)).clamp(max=1.0)
         for _, grad in trained:
             grad.mul_(scale.to(grad.dtype))
+        self._optimizer_checks.note(self._looks)
         return norm
 
     def timeline(self) -> Timeline:

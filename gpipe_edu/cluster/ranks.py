@@ -29,7 +29,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from gpipe_edu.words import plural
 
-from . import far_skips
+from . import messages
 from .interface import choose, is_alone
 from .watch import GRACE, SILENCE, Doing, First, Other, Verdict, Watch
 
@@ -43,7 +43,7 @@ _ECHO: Final = ("onnection", "peer", "imed out", "closed", "reset", "Broken pipe
 """Words in an error that is caused here by the end of a neighbour."""
 
 _DISTRIBUTED: Final = str(Path(dist.__file__).parent)
-_WAITS: Final = (_DISTRIBUTED, far_skips.__file__)
+_WAITS: Final = (_DISTRIBUTED, messages.__file__)
 """Where a thread that is at work waits for a message."""
 
 _CHECKPOINT: Final = os.path.join(_DISTRIBUTED, "checkpoint")

@@ -1,6 +1,7 @@
 """What the processes of test_refused.py do: nets and losses that would train something else than was meant."""
 
 import copy
+import warnings
 from functools import partial
 
 import torch
@@ -116,3 +117,26 @@ def selective():
         failed = error  # and with it the messages under way: gloo drops those that nobody holds
     dist.barrier()
     return "" if failed is None else " ".join(failed.__notes__), apart(right, single)
+
+
+def of_one_rank():
+    """What this rank is told when it clips for itself, when all clip together, and of LBFGS."""
+    (x, _), said = data(12), {}
+    ways = {
+        "local": lambda pipeline: nn.utils.clip_grad_norm_(pipeline.parameters(), 0.01),
+        "common": lambda pipeline: pipeline.clip_grad_norm(0.01),
+    }
+    for name, clip in ways.items():
+        pipeline = Pipeline(network(), ge.one_f_one_b(2, 4), squares, x)
+        optimizer = torch.optim.SGD(pipeline.parameters(), lr=0.5)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for _ in range(5):
+                pipeline.zero_grad()
+                pipeline.step(x, x[:, :3])
+                clip(pipeline)
+                optimizer.step()
+        said[name] = [str(one.message) for one in found]
+    lbfgs = torch.optim.LBFGS(pipeline.parameters())
+    said["LBFGS"] = said_by(lambda: lbfgs.step(lambda: pipeline.step(x, x[:, :3])))
+    return said

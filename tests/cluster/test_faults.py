@@ -125,11 +125,11 @@ def test_one_that_ends_without_python_s_knowing(tmp_path):
 
 def test_one_that_leaves_while_others_still_train(tmp_path):
     """As where one rank has a loader of fewer batches than the others."""
-    with starting.ranks(3, job(tmp_path, "sys.exit(0)")) as processes:
-        starting.wait_for(tmp_path / "there")
-        told = ended(processes)
+    with starting.ranks(3, job(tmp_path, "fewer batches")) as processes:
+        starting.wait_for(tmp_path / "rank 2")
+        told = ended(processes, 40)
     for text in told.values():
-        assert re.search(r"rank 2 has left without an error, but rank 0 at F\d of .* and rank 1 at F\d of", text)
+        assert re.search(r"rank 2 has left without an error, but rank 0 at B3 of .* and rank 1 at B3 of", text)
         assert "still wait for a message: every rank must make the same steps" in text
 
 

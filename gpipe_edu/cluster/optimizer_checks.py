@@ -1,0 +1,107 @@
+"""What an optimizer or a clip would compute from the weights of one rank, as if they were all.
+
+Neither knows of other ranks, so nothing fails: each rank takes steps of another length. Both are noticed before an
+optimizer's step. LBFGS, which has one step length for all weights, is refused. `nn.utils.clip_grad_norm_` leaves a
+trace: all gradients of the rank are multiplied by one factor, another one each time, and then always have the same
+norm. That is a warning only, since somebody may want it.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.optim import LBFGS, Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from gpipe_edu.pytorch.uncompiled import outside_of_graphs
+
+_SAMPLES: Final = 16
+"""Numbers of a gradient by which one sees whether it was multiplied."""
+_TIMES: Final = 3
+"""So often a norm must be the same: twice may be chance."""
+
+
+class _Scaled(NamedTuple):
+    """By which factor the gradients were multiplied, and their norm then."""
+
+    factor: float
+    norm: float
+
+
+class OptimizerChecks:
+    """For the optimizers of `weights`, those of this rank, while this object lives."""
+
+    def __init__(self, weights: Iterable[Tensor]) -> None:
+        self._weights = list(weights)
+        self._noted: list[tuple[Tensor, Tensor]] = []
+        self._scaled: list[_Scaled] = []
+        self._warned = False
+        known = weakref.ref(self)
+
+        @outside_of_graphs
+        def before_step(optimizer: Optimizer, arguments: Any, named: Any) -> None:
+            if (checks := known()) is not None:
+                checks._check(optimizer)
+
+        weakref.finalize(self, register_optimizer_step_pre_hook(before_step).remove)
+
+    def note(self, look: bool) -> None:
+        """Some numbers of the gradients as they are now, behind a step or a clip of ours, if one is to `look`."""
+        self._noted = []
+        if look and not self._warned:
+            self._noted = [
+                (weight, _some(weight.grad).clone())
+                for weight in self._weights
+                if weight.grad is not None and not weight.grad.is_sparse
+            ]
+
+    def _check(self, optimizer: Optimizer) -> None:
+        ours = set(map(id, self._weights))
+        if all(id(weight) not in ours for group in optimizer.param_groups for weight in group["params"]):
+            return
+        if isinstance(optimizer, LBFGS):
+            raise ValueError(
+                "LBFGS computes one step length from all weights, and here has those of this rank only, so each rank "
+                "would go another way; take an optimizer that looks at each weight by itself, such as Adam or SGD"
+            )
+        noted, self._noted = self._noted, []
+        if (now := _scaled(noted)) is None:
+            return
+        # A clip computes the norm in the type of the gradients, in 16 bits to two digits.
+        off = 0.01 if any(then.element_size() == 2 for _, then in noted) else 0.001
+        alike = [one for one in self._scaled if abs(one.norm - now.norm) < off * now.norm]
+        self._scaled.append(now)
+        if len({round(one.factor / now.factor, 2) for one in (*alike, now)}) >= _TIMES:
+            self._warned = True
+            warnings.warn(
+                f"the gradients of this rank were scaled to a norm of {now.norm:.2g} again and again: "
+                "torch.nn.utils.clip_grad_norm_ knows the weights of one rank only, so each rank takes steps of "
+                f"another length. Call pipeline.clip_grad_norm({now.norm:.2g}) instead, on all ranks",
+                stacklevel=5,
+            )
+
+
+def _some(gradient: Tensor) -> Tensor:
+    return gradient.detach().reshape(-1)[:: max(1, gradient.numel() // _SAMPLES)]
+
+
+def _scaled(noted: Iterable[tuple[Tensor, Tensor]]) -> _Scaled | None:
+    """How the gradients were multiplied since then; None if they were not, or not all by one factor."""
+    found = [(then, weight.grad) for weight, then in noted if weight.grad is not None]
+    if not found:
+        return None
+    then = torch.cat([one.abs().double().cpu() for one, _ in found])
+    now = torch.cat([_some(gradient).abs().double().cpu() for _, gradient in found])
+    factors = now[then > 0] / then[then > 0]
+    if len(factors) < _TIMES:
+        return None
+    factor = float(factors.median())
+    # One percent, since 16-bit numbers have two digits.
+    if abs(factor - 1) < 0.01 or not bool((factors - factor).abs().max() < 0.01 * factor):
+        return None
+    return _Scaled(factor, float(sum(gradient.abs().double().square().sum() for _, gradient in found)) ** 0.5)
