@@ -18,6 +18,7 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 
 from gpipe_edu.exercises import Exercise, all_exercises
+from gpipe_edu.process import limited
 from gpipe_edu.words import plural
 from gpipe_edu.writing import write_whole
 
@@ -97,7 +98,8 @@ def grade_one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
     """The marks for one file, of the tasks that are in it."""
     data = path.read_bytes()
     file = File(PurePosixPath(path.name), (0.0,), lambda: data)
-    found = {key: answer for key, answer in _answers([file], wish.tasks).items() if answer_state(answer) != "missing"}
+    (row,) = _Reading(HandedIn("one file", {path.name: [file]}, []), wish.tasks)
+    found = {key: answer for key, answer in row.items() if answer_state(answer) != "missing"}
     outcomes: dict[Question, Outcome] = {}
     with Judges(1, wish.trust, wish.place) as judges:
         check_confinement(judges, wish)
@@ -200,20 +202,33 @@ def _question(found: Found, answer: Answer, seed: int) -> Question:
 
 
 class _Reading:
-    """The answers of a class, by student and task, as its hand-ins are read: hundreds take longer than a first mark."""
+    """The answers of a class, by student and task, as its hand-ins are read: hundreds take longer than a first mark.
+
+    Each student's are read in a limited process, so that whatever they hold is nobody else's matter.
+    """
 
     def __init__(self, handed_in: HandedIn, keys: tuple[str, ...]) -> None:
         self.answers: dict[str, dict[str, Found]] = {}
         self._handed_in, self._keys = handed_in, keys
 
     def __iter__(self) -> Iterator[dict[str, Found]]:
-        for name, files in self._handed_in.students.items():
-            try:
-                with refusing(f"what {name} has handed in"):
-                    self.answers[name] = _answers(files, self._keys)
-            except Refused as error:
-                self.answers[name] = {key: Found(all_exercises()[key], None, str(error), ()) for key in self._keys}
+        students = self._handed_in.students
+        for name, found in zip(students, limited.each(self._read, students.items()), strict=True):
+            self.answers[name] = (
+                self._refuse(f"what {name} has handed in {found}") if isinstance(found, limited.TooMuch) else found
+            )
             yield self.answers[name]
+
+    def _read(self, student: tuple[str, list[File]]) -> dict[str, Found]:
+        name, files = student
+        try:
+            with refusing(f"what {name} has handed in"):
+                return _answers(files, self._keys)
+        except Refused as error:
+            return self._refuse(str(error))
+
+    def _refuse(self, why: str) -> dict[str, Found]:
+        return {key: Found(all_exercises()[key], None, why, ()) for key in self._keys}
 
     @property
     def over(self) -> bool:

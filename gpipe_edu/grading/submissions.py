@@ -10,13 +10,14 @@ import os
 import re
 import stat
 import zipfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from gpipe_edu.exercises import all_exercises
+from gpipe_edu.process import limited
 
 from .submitted_notebook import LARGEST, Refused, bytes_of, refusing
 
@@ -24,13 +25,18 @@ _BOOK: Final = re.compile(r"(?P<stem>.+)\.(ipynb(\.txt|\.json)?|py)", re.IGNOREC
 """A notebook's name, also as browsers and mail programs change it."""
 
 _MOST_FILES: Final = 200_000
-"""Far more than a class has, because one student may hand in thousands. They are listed, not read."""
+"""Far more than a class has, because one student may hand in thousands. They are listed, not read.
+
+With more, the folder that has over half of them is that of one student, who is refused.
+"""
 
 _MOST_MEMBERS: Final = 20_000
 """Of an archive of one student's."""
 
 _COMPRESSED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compression methods that stop at a limit: with the others zipfile unpacks a gigabyte before it counts."""
+
+_TOP: Final = PurePosixPath()
 
 _DEEPEST: Final = 3
 """Archives in archives."""
@@ -145,9 +151,13 @@ def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
         return
     if not place.is_dir():
         raise ValueError(f"{place} does not exist; give the folder of all hand-ins, or a zip archive of it")
-    count, waiting = 0, [place]
+    counts: Counter[PurePosixPath] = Counter()
+    shut: set[PurePosixPath] = set()
+    waiting = [place]
     while waiting:  # not os.walk, which is recursive: a thousand nested folders would stop it
         folder = waiting.pop()
+        if not shut.isdisjoint(_within(_short(folder, place))):
+            continue
         try:
             found = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
@@ -162,10 +172,16 @@ def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
         for entry in found:
             path = folder / entry.name
             if not _is_folder(entry):
-                count += 1
-                if count > _MOST_FILES:
-                    raise ValueError(_too_many(place))
-                yield from _one(path, _short(path, place), notes)
+                short = _short(path, place)
+                counts.update(short.parents)
+                if counts[_TOP] > _MOST_FILES:
+                    full = _fullest(counts, place)
+                    yield _make_unreadable(full, f"{full} holds most of over {_MOST_FILES} files", notes)
+                    shut.add(full)
+                    counts.subtract(dict.fromkeys(_within(full), counts[full]))
+                if not shut.isdisjoint(short.parents):
+                    break
+                yield from _one(path, short, notes)
             elif entry.name.startswith(".") or entry.name == "__pycache__" or _same(path, out):
                 continue
             elif entry.is_symlink():
@@ -175,6 +191,19 @@ def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
                 if _BOOK.fullmatch(entry.name):
                     yield _make_unreadable(_short(path, place), f"{entry.name} is a folder", notes)
         waiting += reversed(folders)
+
+
+def _within(folder: PurePosixPath) -> list[PurePosixPath]:
+    """The folder, and all that it is in."""
+    return [folder, *folder.parents]
+
+
+def _fullest(counts: Counter[PurePosixPath], place: Path) -> PurePosixPath:
+    """The deepest folder that holds over half of all files. Raises ValueError where there is none."""
+    over = [folder for folder, count in counts.items() if folder != _TOP and 2 * count > counts[_TOP]]
+    if not over:
+        raise ValueError(_too_many(place))
+    return max(over, key=lambda folder: len(folder.parts))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -229,9 +258,51 @@ def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
             elif about.st_size > 50 * LARGEST:
                 yield _make_unreadable(short, f"{short.name} is too large an archive, and is not read", notes)
             else:
-                yield from _in_archive(bytes_of(path, 50 * LARGEST), short, notes, 2)
+                yield from _list_apart(_Archive(partial(bytes_of, path, 50 * LARGEST), short, 2), notes)
     except Refused as error:
         yield _make_unreadable(short, str(error), notes)
+
+
+class _Archive(NamedTuple):
+    """A student's archive. read: returns its bytes, or raises Refused. depth: in how many others it is, and 1."""
+
+    read: Callable[[], bytes]
+    name: PurePosixPath
+    depth: int
+
+    def files(self, notes: list[str]) -> Iterator[File]:
+        """The files in it. Raises Refused."""
+        return _in_archive(self.read(), self.name, notes, self.depth)
+
+
+def _list_apart(archive: _Archive, notes: list[str]) -> Iterator[File]:
+    """The files in an archive that is opened in a limited process only: here, and anew where a file of it is read."""
+
+    def look(one: _Archive) -> tuple[list[str], list[File]]:
+        told: list[str] = []
+        return told, [file._replace(read=_none) for file in one.files(told)]
+
+    (found,) = limited.each(look, [archive])
+    if isinstance(found, limited.TooMuch):
+        raise Refused(f"{archive.name.name} {found}")
+    told, files = found
+    notes += told
+    for number, file in enumerate(files):
+        yield file._replace(read=partial(_read_again, archive, number))
+
+
+def _none() -> bytes:
+    return b""
+
+
+def _read_again(archive: _Archive, number: int) -> bytes:
+    return _opened(archive)[number].read()
+
+
+@lru_cache(maxsize=1)
+def _opened(archive: _Archive) -> list[File]:
+    """In the limited process that reads one student's files."""
+    return list(archive.files([]))
 
 
 def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) -> Iterator[File]:
@@ -274,8 +345,8 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
                 continue
             try:
                 with refusing(path.name):
-                    inner = _member(archive, member, 2 * LARGEST)()
-                    yield from _in_archive(inner, inside / path, notes, depth + 1)
+                    inner = _Archive(_member(archive, member, 2 * LARGEST), inside / path, depth + 1)
+                    yield from _list_apart(inner, notes) if depth == 1 else inner.files(notes)
             except Refused as error:
                 yield _make_unreadable(inside / path, str(error), notes)
         else:

@@ -10,6 +10,7 @@ import pytest
 
 from gpipe_edu.grading import feedback_pages, grade, submissions, submitted_notebook
 from gpipe_edu.grading.marks import mark
+from gpipe_edu.process import limited
 from gpipe_edu.sandbox.findings import Chart, Finding, Report
 
 from .classroom import CLOCK, answered, code, hand_in, needs_sandbox, run, states, table
@@ -252,3 +253,59 @@ def test_what_can_not_be_told_of_an_answer_is_refused_and_the_others_are_told(tw
     bob, whole = ((tmp_path / "out" / name).read_text(encoding="utf-8") for name in ("feedback/bob.html", "class.html"))
     assert "what was found can&#x27;t be dealt with (AttributeError: " in bob
     assert "1 student in ex02/clock" in whole
+
+
+@pytest.mark.timeout(120)
+def test_what_takes_too_long_to_read_is_one_student_s(two, tmp_path, monkeypatch):
+    whole = grade.cut
+
+    def endless(exercise, cells):
+        while "bob" in repr(cells):
+            pass
+        return whole(exercise, cells)
+
+    monkeypatch.setattr(grade, "cut", endless)
+    monkeypatch.setattr(limited, "CPU", 1)
+    marks = graded(two, tmp_path).marks
+    assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}
+    assert {mark.state for mark in marks["bob"].values()} == {"refused"}
+    assert marks["bob"]["ex02/clock"].why == "what bob has handed in takes more than 1 seconds of computing"
+
+
+@pytest.mark.timeout(120)
+def test_an_archive_that_takes_too_long_to_list_is_one_student_s(two, tmp_path, monkeypatch):
+    with zipfile.ZipFile(two / "bob" / "work.zip", "w") as archive:
+        archive.writestr("x.py", "")
+    whole = submissions._in_archive
+
+    def endless(data, name, *more):
+        while "bob" in str(name):
+            pass
+        return whole(data, name, *more)
+
+    (two / "bob" / BOOK).unlink()
+    monkeypatch.setattr(submissions, "_in_archive", endless)
+    monkeypatch.setattr(limited, "CPU", 1)
+    marks = graded(two, tmp_path).marks
+    assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}
+    assert marks["bob"]["ex02/clock"].why == "work.zip takes more than 1 seconds of computing"
+
+
+@pytest.mark.parametrize("where", ["ada", "ada/deep/down", "class/ada", "class/zoe/deep", "zoe"])
+def test_one_student_s_flood_of_files_ends_nobody_else_s_class(tmp_path, monkeypatch, where):
+    monkeypatch.setattr(submissions, "_MOST_FILES", 60)
+    top = tmp_path / "in" / ("class" if where.startswith("class") else "")
+    for name in ("bea", "carl", "dora"):
+        hand_in(top / name / BOOK, released("exercise_02_clock"))
+        for number in range(5):
+            (top / name / f"{number}.txt").write_text("")
+    flood = tmp_path / "in" / where
+    for folder in (flood / "a", flood / "b", flood):
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(30):
+            (folder / f"{number}.txt").write_text("")
+    marks = graded(tmp_path / "in", tmp_path).marks
+    states = {name: row["ex02/clock"].state for name, row in marks.items()}
+    name = where.removeprefix("class/").partition("/")[0]
+    assert states == {"bea": "unwritten", "carl": "unwritten", "dora": "unwritten", name: "refused"}
+    assert "holds most of over 60 files" in marks[name]["ex02/clock"].why

@@ -1,0 +1,119 @@
+"""A function in forked processes with limits: what a hostile file makes endless must not hold up, or end, the others.
+
+Only our own code runs in there, on data that nobody has checked; what untrusted code runs in is an enclosure.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from time import monotonic
+from typing import Any, BinaryIO, Final, TypeVar
+
+from . import forked, frames, orphans
+from .limits import MEMORY, limit_memory
+
+CPU: Final = 60
+"""Seconds of computing for one item."""
+
+WALL: Final = 300.0
+"""Seconds on the clock, which pass where a disk does not answer."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class TooMuch(Exception):
+    """An item took more than it may, of time or of memory; which, as the end of a sentence."""
+
+
+def each(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | TooMuch]:
+    """`function(item)` of each, in order, each in a process of its own. An error that it raises is raised here.
+
+    All are forked from one process that is forked at the first step, when this one may still have one thread only.
+    Where nothing can be forked there are no limits.
+    """
+    if not hasattr(os, "fork"):
+        yield from map(function, items)
+        return
+    reading, writing = os.pipe()
+    pid = forked.fork()
+    if pid == 0:
+        os.close(reading)
+        _serve(function, items, writing)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as results:
+            for _ in items:
+                found, error = pickle.loads(frames.read(results))
+                if error is not None and not isinstance(error, TooMuch):
+                    raise error
+                yield error or found
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _serve(function: Callable[[Item], Result], items: Iterable[Item], writing: int) -> None:
+    orphans.die_with_parent()
+    try:
+        with os.fdopen(writing, "wb") as results:
+            for item in items:
+                frames.write(results, _result(function, item))
+    finally:
+        os._exit(0)
+
+
+def _result(function: Callable[[Item], Result], item: Item) -> bytes:
+    """What comes of one item, as a pickled pair of a result and an error."""
+    reading, writing = os.pipe()
+    pid = forked.fork()
+    if pid == 0:
+        os.close(reading)
+        _run(function, item, writing)
+    os.close(writing)
+    data, deadline = b"", monotonic() + WALL
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        while select.select([pipe], [], [], max(0.0, deadline - monotonic()))[0]:
+            if not (piece := pipe.read(2**20)):
+                break
+            data += piece
+        else:
+            os.kill(pid, signal.SIGKILL)
+    ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if ended == 0 and data:
+        return data
+    late = monotonic() >= deadline
+    limit = f"{CPU} seconds of computing" if ended == -signal.SIGXCPU else f"{MEMORY / 2**30:.0f} GB of memory"
+    return pickle.dumps((None, TooMuch(f"takes more than {f'{WALL:.0f} seconds' if late else limit}")))
+
+
+def _run(function: Callable[[Item], Any], item: Item, writing: int) -> None:
+    status = 1
+    try:
+        orphans.die_with_parent()
+        import resource
+
+        limit_memory()
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU + 1))
+        with os.fdopen(writing, "wb") as pipe:
+            _tell(function, item, pipe)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _tell(function: Callable[[Item], Any], item: Item, pipe: BinaryIO) -> None:
+    try:
+        pair: tuple[Any, BaseException | None] = (function(item), None)
+    except BaseException as error:
+        pair = (None, error)
+    try:
+        pipe.write(pickle.dumps(pair))
+    except (pickle.PicklingError, TypeError, AttributeError):
+        pipe.write(pickle.dumps((None, RuntimeError(repr(pair[1] or pair[0])))))
