@@ -14,6 +14,7 @@ from typing import Any, Final
 import typer
 
 from gpipe_edu.command import (
+    check,
     classroom,
     environment,
     exercise,
@@ -27,7 +28,6 @@ from gpipe_edu.command import (
     puzzle,
     schedule,
     train,
-    watch,
 )
 from gpipe_edu.writing import escape_on_terminals
 
@@ -48,7 +48,10 @@ app.add_typer(authors, name="exercise", hidden=True)
 authors.command("new")(exercise.new)
 authors.command("check")(exercise.check)
 app.command("progress")(exercises.progress)
-app.command("watch")(watch.watch)
+app.command("check")(check.check)
+app.command("watch")(check.watch)
+app.command("hint")(check.hint)
+app.command("solution")(check.solution)
 app.command("reset")(exercises.reset)
 app.command("grade")(grade.run)
 app.command("nbgrader")(platforms.nbgrader)

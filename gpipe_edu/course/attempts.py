@@ -12,6 +12,7 @@ from gpipe_edu import store
 from gpipe_edu.exercises import find_exercise
 from gpipe_edu.sandbox.findings import Report
 
+from . import asking
 from .notebook import output
 
 _SECTION: Final = "exercises"
@@ -45,10 +46,10 @@ def offer(key: str) -> str:
     """What to look at after a try: our solution if it was right, otherwise a hint."""
     now = state(key)
     if now["passed"]:
-        return f'Our way to write it: `solution("{key}")`.'
+        return f"Our way to write it: {asking.solution(key)}."
     if now["hints"] < 3 and now["tries"] > now["tries_at_hint"]:
-        return f'Stuck? `hint("{key}")` has hint {now["hints"] + 1} of 3.'
-    return f'Stuck? `hint("{key}")` shows the hints again.' if now["hints"] else ""
+        return f"Stuck? {asking.hint(key)} has hint {now['hints'] + 1} of 3."
+    return f"Stuck? {asking.hint(key)} shows the hints again." if now["hints"] else ""
 
 
 def hint(key: str) -> None:
@@ -68,7 +69,7 @@ def hint(key: str) -> None:
         more = "another" if now["hints"] else "your own"
         last = f"Hint {now['hints'] + 1} of 3 comes after {more} try: change the code and check it."
     else:
-        last = f'That was all. `solution("{key}", give_up=True)` shows one way to write it.'
+        last = f"That was all. {asking.solution(key, give_up=True)} shows one way to write it."
     shown = [f"**Hint {number} of 3.** {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
     output.show("\n\n".join(filter(None, [*shown, last])))
 

@@ -52,16 +52,23 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
     judge_and_show(exercise, pack(function), seed)
 
 
-def judge_and_show(exercise: Exercise, packed: Packed, seed: int | None = None) -> None:
-    """What `check` does with a packed function, for callers that have packed it themselves. Raises as `check`."""
+def judge_and_show(
+    exercise: Exercise, packed: Packed, seed: int | None = None, tell: Callable[[int], None] | None = None
+) -> None:
+    """What `check` does with a packed function, for callers that have packed it themselves. Raises as `check`.
+
+    tell: is told the number of each case that begins, and 0 when the verdict is there.
+    """
     seed = secrets.randbelow(10**6) if seed is None else seed
     path = [folder for folder in sys.path if isinstance(folder, str)]
     try:
-        report = judge_apart(exercise, packed, seed, path)
+        report = judge_apart(exercise, packed, seed, path, tell)
     except NotJudged as error:
         if not error.busy:
             raise
-        report = judge_apart(exercise, packed, seed, path)
+        report = judge_apart(exercise, packed, seed, path, tell)
+    if tell:
+        tell(0)
     if report.state == "unwritten":
         raise Unwritten(headline(report))
     trouble = attempts.record(report, packed.digest)

@@ -14,6 +14,8 @@ from gpipe_edu.timeline.stuck_schedule import Standstill, standstill
 from gpipe_edu.words import plural
 from gpipe_edu.writing import printable
 
+from . import asking
+
 _PRINTED = 400
 
 
@@ -112,7 +114,7 @@ def _trouble(trouble: Trouble) -> list[str]:
 
 def _again(report: Report) -> str:
     exercise = find_exercise(report.key)
-    return f'The same inputs again: `check("{report.key}", {exercise.function}, seed={report.seed})`.'
+    return f"The same inputs again: {asking.check(report.key, exercise.function, report.seed)}."
 
 
 def _shorten(text: str) -> str:

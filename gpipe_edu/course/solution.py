@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpipe_edu.exercises import all_exercises, find_exercise
 
-from . import attempts
+from . import asking, attempts
 from .building import build, percent_format, places
 from .notebook import output
 
@@ -17,7 +17,7 @@ def solution(key: str, give_up: bool = False) -> None:
     exercise = find_exercise(key)
     key = exercise.key
     if not attempts.state(key)["passed"] and not give_up:
-        output.show(f'Not solved yet. To see a solution all the same: `solution("{key}", give_up=True)`.')
+        output.show(f"Not solved yet. To see a solution all the same: {asking.solution(key, give_up=True)}.")
         return
     master = places.ROOT / "solutions" / f"{exercise.notebook}.py"
     if not master.is_file():

@@ -1,0 +1,133 @@
+"""`watch` checks what stands in a notebook file at each save, without running the rest of it."""
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from gpipe_edu.command import check as command
+from gpipe_edu.course import progress
+from gpipe_edu.course.building import build, percent_format, places
+
+STUB = "def one_f_one_b(K: int, M: int) -> list:\n    raise NotImplementedError"
+
+
+def write(path, *cells):
+    code = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    path.write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": "Text"}, *code]}))
+    return path
+
+
+@pytest.fixture
+def solution():
+    """The answer to exercise 07 as its master has it, and the imports it needs."""
+    cells = percent_format.read((places.ROOT / "solutions/exercise_07_one_f_one_b.py").read_text())
+    [source] = [percent_format.solution_of(cell.source) for cell in cells if "### BEGIN SOLUTION" in cell.source]
+    return "import gpipe_edu as ge\n" + source
+
+
+def test_it_goes_from_unwritten_to_wrong_to_passed_as_the_file_is_saved(tmp_path, capsys, home, solution):
+    path = write(tmp_path / "mine.ipynb", STUB)
+    wanted = command.find("ex07")
+
+    def look():
+        command.look(wanted, path)
+        return capsys.readouterr().out
+
+    assert "not written yet" in look()
+    write(path, "import gpipe_edu as ge", STUB.replace("raise NotImplementedError", "return ge.gpipe(K, M).rows"))
+    assert "not yet" in look()
+    write(path, "%matplotlib inline\nbusy = open('/nowhere')", solution, "while True:\n    print('never run')")
+    assert "ex07/1f1b: passed" in look()
+    assert progress().solved == 1
+
+
+def test_a_half_written_cell_is_told_and_does_not_end_it(tmp_path, capsys):
+    path = write(tmp_path / "mine.ipynb", "def one_f_one_b(K, M:")
+    command.look(command.find("ex07"), path)
+    out = capsys.readouterr().out
+    assert "code cell 1, line 1: " in out
+    assert "ex07/1f1b: the cell of one_f_one_b is no Python." in out
+    path.write_text("{")
+    command.look(command.find("ex07"), path)
+    assert "mine.ipynb is no notebook: it is not JSON. If it is being written" in capsys.readouterr().out
+    write(path, "x = 1")
+    command.look(command.find("ex07"), path)
+    assert "there is no function one_f_one_b in mine.ipynb" in capsys.readouterr().out
+
+
+def test_every_save_is_one_look(tmp_path, monkeypatch):
+    path = write(tmp_path / "mine.ipynb", "x = 1")
+    times = itertools.count(10**18, 10**9)
+    naps = iter([False, True, False, True])
+
+    def nap(seconds):
+        if next(naps):
+            os.utime(path, ns=(0, next(times)))
+
+    monkeypatch.setattr(command.time, "sleep", nap)
+    assert sum(1 for _ in itertools.islice(command.saves(path), 3)) == 3
+    assert next(naps, None) is None, "looks came only after saves"
+
+
+@pytest.mark.parametrize("key", ["ex99", "ex07/other"])
+def test_what_does_not_exist_is_told(key):
+    with pytest.raises(typer.TyperException, match="there are ex01/splitting"):
+        command.watch(key, None)
+
+
+def test_the_notebook_of_the_folder_one_stands_in_comes_first(tmp_path, monkeypatch):
+    one = command.find("ex07")[0]
+    monkeypatch.chdir(tmp_path)
+    assert command.notebook_of(one) == build.exercise(one.notebook)
+    (tmp_path / "exercises").mkdir()
+    below = write(tmp_path / "exercises" / f"{one.notebook}.ipynb", STUB)
+    assert command.notebook_of(one).resolve() == below
+    here = write(tmp_path / f"{one.notebook}.ipynb", STUB)
+    assert command.notebook_of(one).resolve() == here
+    assert command.notebook_of(one, below) == below
+    with pytest.raises(ValueError, match="--notebook names another"):
+        command.notebook_of(one, tmp_path / "none.ipynb")
+
+
+def test_what_is_wrong_comes_with_commands_and_a_seed_gives_the_same_again(tmp_path, capsys, home, solution):
+    wrong = STUB.replace("raise NotImplementedError", "return ge.gpipe(K, M).rows")
+    path = write(tmp_path / "mine.ipynb", "import gpipe_edu as ge", wrong)
+    assert command.check("ex07", path, seed=3) == 1
+    first = capsys.readouterr().out
+    assert "ex07/1f1b: being judged, about 24 cases." in first
+    assert "The same inputs again: python -m gpipe_edu check ex07/1f1b --seed 3." in first
+    assert "Stuck? python -m gpipe_edu hint ex07/1f1b has hint 1 of 3." in first
+    assert command.check("ex07/1f1b", path, seed=3) == 1
+    assert capsys.readouterr().out == first
+    assert command.hint("ex07/1f1b") == 0
+    assert "Hint 1 of 3." in capsys.readouterr().out
+    command.solution("ex07/1f1b")
+    assert "python -m gpipe_edu solution ex07/1f1b --give-up" in capsys.readouterr().out
+    command.solution("ex07/1f1b", give_up=True)
+    assert "def one_f_one_b" in capsys.readouterr().out
+    write(path, solution)
+    assert command.check("ex07", path) == 0
+    assert "python -m gpipe_edu solution ex07/1f1b." in capsys.readouterr().out
+
+
+def test_on_a_terminal_the_case_is_told_while_it_is_judged(tmp_path, home, solution):
+    path = write(tmp_path / "mine.ipynb", solution)
+    ours, theirs = os.openpty()
+    arguments = [sys.executable, "-m", "gpipe_edu", "check", "ex07", "--notebook", str(path)]
+    with subprocess.Popen(arguments, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"}) as process:
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # which Linux raises at the end
+            while piece := os.read(ours, 2**16):
+                seen += piece
+    os.close(ours)
+    assert process.returncode == 0, seen
+    assert re.search(rb"ex07/1f1b: case \d+ of 24", seen)
+    assert b"ex07/1f1b: passed" in seen
