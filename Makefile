@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-releases test-nbgrader test-wheel lint site site-serve site-test clean
+.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-releases test-nbgrader wheel test-wheel lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -62,6 +62,9 @@ test-serial: $(VENV)/developer  ## the quick tests in one process, one file afte
 # It prints its seed: SEED=... runs them in the same order again.
 test-shuffled: $(VENV)/developer  ## the quick tests in one process, files and tests in an order by chance
 	$(BIN)/python -m pytest -p no:xdist --quick --random-order $(if $(SEED),--random-order-seed=$(SEED)) tests
+
+wheel: $(VENV)/developer  ## what `pip install` takes, in dist/: the package with the course in it
+	$(BIN)/python -m build
 
 test-wheel: $(BIN)/python  ## the wheel alone in an empty environment and an empty folder: lab, lessons, a check, an upgrade
 	PYTHON=$(PYTHON) .ci/wheel

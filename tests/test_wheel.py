@@ -5,9 +5,11 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -139,3 +141,10 @@ def test_what_needs_a_clone_says_so(installed):
         assert told.returncode != 0
         assert "this needs a clone of the course's repository" in " ".join(told.stderr.split()), told.stderr
         assert list(installed.folder.iterdir()) == []
+
+
+def test_version_changes_and_citation_speak_of_one_release():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert re.search(rf"^## {re.escape(version)}\b", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"gpipe_edu-{version}-py3-none-any.whl" in (ROOT / "README.md").read_text(encoding="utf-8")

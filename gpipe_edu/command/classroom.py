@@ -33,7 +33,7 @@ def run(context: typer.Context, port: Port = 8888) -> int:
             voila: Any = import_module("voila.app").Voila
             nbformat: Any = import_module("nbformat")
         except ModuleNotFoundError as error:
-            raise ValueError(f'classroom needs {error.name}: python -m pip install "gpipe_edu[classroom]"') from error
+            raise ValueError(f'classroom needs {error.name}: python -m pip install "gpipe_edu[teach]"') from error
     from traitlets.config import Config
 
     with TemporaryDirectory(prefix="gpipe_edu_classroom_") as folder:
