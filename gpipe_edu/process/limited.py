@@ -54,9 +54,9 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
                     raise error
                 yield error or found
     finally:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, ChildProcessError):  # who ends a command may have ended all it has started
             os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+            os.waitpid(pid, 0)
 
 
 def _serve(function: Callable[[Item], Result], items: Iterable[Item], writing: int) -> None:
