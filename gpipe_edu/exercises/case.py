@@ -16,13 +16,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
-from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
+from gpipe_edu.harness.forms import HandedOutAgain
 from gpipe_edu.process.lines import Line
 from gpipe_edu.sandbox.asking import Ask
 from gpipe_edu.sandbox.findings import STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
-from gpipe_edu.sandbox.outside import Sandbox
-from gpipe_edu.sandbox.same_process import SameProcess
 from gpipe_edu.words import shorten
 
 from . import Exercise
@@ -69,37 +68,52 @@ def try_beliefs(beliefs: Iterable[Belief], fits: Callable[[Any], bool]) -> Itera
 
 
 class Wrong(Exception):
-    """An answer that is wrong, with the finding."""
+    """An answer that is wrong, with the finding; number: of the call that shows it, 0 if none does."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: Finding, number: int = 0) -> None:
         super().__init__(finding.because)
-        self.finding = finding
+        self.finding, self.number = finding, number
+
+
+class Asked(Protocol):
+    """What a function is asked through: a sandbox."""
+
+    def __call__(self, answer: Ask | None = None, /, **given: Any) -> Reply: ...  # noqa: D102
+
+    def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]: ...  # noqa: D102
 
 
 class Exam:
     """One check: asks the learner's process for answers, and knows the sentences of the exercise.
 
     secret: draws what no answer may know beforehand. passing_over: slips that do not end it. What showed of them is in
-    `passed_over`, and the answer is judged further. tell: is told the number of each case that begins.
+    `passed_over`, and the answer is judged further. replies: what came, call by call; repeatable: whether the same
+    would be asked again. tell: is told the number of each case that begins.
     """
 
     def __init__(
         self,
         exercise: Exercise,
-        sandbox: Sandbox | SameProcess,
+        sandbox: Asked,
         passing_over: Collection[str] = (),
         seed: int = 0,
         tell: Callable[[int], None] | None = None,
     ) -> None:
         self.exercise, self._sandbox, self._tell = exercise, sandbox, tell
         self.secret = Random(f"secret {seed}")
-        self.calls = 0
-        self._passing_over = passing_over
+        self.replies: list[Reply] = []
+        self.repeatable = True
+        self.passing_over = passing_over
         self.passed_over: list[Finding] = []
+
+    @property
+    def calls(self) -> int:
+        """How often the function has been called."""
+        return len(self.replies)
 
     def object_to(self, wrong: Wrong) -> None:
         """Raise `wrong`, if its slip is not one to pass over."""
-        if wrong.finding.slip not in self._passing_over:
+        if wrong.finding.slip not in self.passing_over:
             raise wrong
         if wrong.finding.slip not in [finding.slip for finding in self.passed_over]:
             self.passed_over.append(wrong.finding)
@@ -110,10 +124,11 @@ class Exam:
 
     def reply(self, answer: Ask | None = None, /, **given: Any) -> Reply:
         """What comes back, an error too. answer: answers what is asked from inside meanwhile. Raises Unwritten."""
-        self.calls += 1
         if self._tell:
-            self._tell(self.calls)
+            self._tell(self.calls + 1)
+        self.repeatable &= answer is None
         reply = self._sandbox(answer, **given)
+        self.replies.append(reply)
         if reply.trouble and self.is_the_stub(reply.trouble):
             raise Unwritten
         return reply
@@ -139,7 +154,7 @@ class Exam:
             if trouble is not None and trouble.kind in ("stopped", "printed"):
                 raise
             because = self.exercise.sentence(slip, words)
-            self.object_to(Wrong(wrong.finding._replace(slip=slip, because=because)))
+            self.object_to(Wrong(wrong.finding._replace(slip=slip, because=because), wrong.number))
 
     def is_the_stub(self, trouble: Trouble) -> bool:
         """Whether the error is the stub's own bare `raise NotImplementedError`, and no other error of that type.
@@ -161,10 +176,14 @@ class Case:
         self.exam, self.call, self.expected = exam, call, expected
         self.came = self.difference = ""
         self.charts: tuple[Chart, ...] = ()
+        self.number = 0
 
     def ask(self, traps: Traps | None = None, answer: Ask | None = None, /, **given: Any) -> Any:
         """The value for `given`. Raises Wrong, Unwritten."""
         reply = self.exam.reply(answer, **given)
+        self.number = self.exam.calls
+        if reply.trouble and reply.trouble.kind == HandedOutAgain.__name__:
+            raise self.wrong(Sign("handed-out-again"))
         if reply.trouble:
             self.fail(reply.trouble, traps)
         self.judge([Sign("no-return", reply.value is None, came="None")])
@@ -189,6 +208,7 @@ class Case:
         describe: says what was returned, where `perform` adds something to it. Raises Wrong, Unwritten.
         """
         value, trouble = self.exam.reply(**given)
+        self.number = self.exam.calls
         sign = sign._replace(expected="ValueError")
         if trouble is None:
             self.judge([sign._replace(came=(describe or _brief)(value))])
@@ -219,7 +239,9 @@ class Case:
         if sign.trouble is None:  # else the error is what came
             expected, came = expected or self.expected, came or self.came
             difference, charts = difference or self.difference, charts or self.charts
-        return Wrong(Finding(sign.slip, because, self.call, expected, came, difference, charts, sign.trouble))
+        return Wrong(
+            Finding(sign.slip, because, self.call, expected, came, difference, charts, sign.trouble), self.number
+        )
 
 
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:

@@ -5,10 +5,11 @@ It runs in a process of its own, because what a notebook has done to NumPy must 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpipe_edu.process.child import Start, fresh
 from gpipe_edu.process.enclosure import Enclosure
@@ -19,6 +20,7 @@ from gpipe_edu.sandbox.outside import Crowded, Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
 
 from . import Exercise
+from .alone import is_right_alone, is_worth_asking
 from .case import Exam, Sign, Wrong
 
 STRICT = False
@@ -49,21 +51,17 @@ def judge(
 
     enclosure: where the learner's process runs, if not as the learner. start: how it is started. passing_over: slips
     that do not end the exam; a report that is "passed" may have some. same_process: where there is no other, in a
-    browser. tell: is told the number of each case that begins.
-    Raises Crowded on a machine that is too busy, NotJudged where an enclosure would stand open.
+    browser. tell: is told the number of each case that begins. Raises Crowded on a machine that is too busy,
+    NotJudged where an enclosure would stand open.
     """
-    asked = SameProcess if same_process else partial(Sandbox, enclosure=enclosure, start=start)
-    with asked(exercise.module, packed, exercise.seconds, path) as sandbox:
-        if isinstance(sandbox, Sandbox) and enclosure:
-            missing = enclosure.missing(sandbox.held)
-            if missing:
-                raise NotJudged(f"the {enclosure.name} does not shut {' and '.join(missing)} here")
+    room = _Room(exercise, packed, path, enclosure, SameProcess if same_process else partial(Sandbox, start=start))
+    with room.open() as sandbox:
         exam = Exam(exercise, sandbox, passing_over, seed, tell)
-        finding, success, state = None, None, "wrong"
+        finding, success, state, doubtful = None, None, "wrong", None
         try:
             success, state = exercise.check.examine(exam, Random(seed)), "passed"
         except Wrong as wrong:
-            finding = wrong.finding
+            finding, doubtful = wrong.finding, wrong if is_worth_asking(exam, wrong) else None
         except Unwritten:
             state = "unwritten"
         except Crowded:
@@ -72,8 +70,33 @@ def judge(
             if STRICT:
                 raise
             finding = exam.case().wrong(Sign("strange")).finding
+    if doubtful:
+        with room.open() as fresh_one:
+            if is_right_alone(exam, doubtful, seed, fresh_one):
+                finding = doubtful.finding._replace(slip="stays", because=exercise.sentence("stays", {}))
     over = tuple(exam.passed_over)
     return Report(exercise.key, state, seed, exam.calls, finding, success, sandbox.printed, over)
+
+
+class _Room(NamedTuple):
+    """Where an answer runs."""
+
+    exercise: Exercise
+    packed: Packed
+    path: Sequence[str]
+    enclosure: Enclosure | None
+    kind: Callable[..., Any]
+
+    @contextmanager
+    def open(self) -> Iterator[Sandbox | SameProcess]:
+        """A process for it. Raises Crowded, NotJudged."""
+        more = {"enclosure": self.enclosure} if self.enclosure else {}
+        with self.kind(self.exercise.module, self.packed, self.exercise.seconds, self.path, **more) as sandbox:
+            if self.enclosure:
+                missing = self.enclosure.missing(sandbox.held)
+                if missing:
+                    raise NotJudged(f"the {self.enclosure.name} does not shut {' and '.join(missing)} here")
+            yield sandbox
 
 
 def unpack_report(data: tuple[Any, ...]) -> Report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .forms import gather, gives_items
+from .forms import HandedOutAgain, gather, gather_for_good, gives_items
 
 
 def perform(clock: Any, K: int, M: int) -> Any:
@@ -12,5 +12,12 @@ def perform(clock: Any, K: int, M: int) -> Any:
     ticks = clock(K, M)
     if not gives_items(ticks):
         return ticks
-    # One tick is read before the next one is asked for, as a program that runs them does.
-    return [gather(list(tick) if isinstance(tick, set | frozenset) else tick, 2) for tick in ticks]
+    gather_for_good(ticks if isinstance(ticks, list) else [], 3)
+    came = [(tick, _gather(tick)) for tick in ticks]
+    if any(isinstance(tick, list) and _gather(tick) != found for tick, found in came):
+        raise HandedOutAgain
+    return [found for _, found in came]
+
+
+def _gather(tick: Any) -> Any:
+    return gather(list(tick) if isinstance(tick, set | frozenset) else tick, 2)

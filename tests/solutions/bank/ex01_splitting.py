@@ -268,3 +268,12 @@ def bounds_for_either_form(batch, M):
     if form is Form.ARRAY:
         return [batch[start:end] for start, end in bounds]
     return [tuple(part[one.start : one.end] for part in batch) for one in bounds]
+
+
+PIECES = []
+
+
+@BANK.wrong("handed-out-again")
+def one_list_for_all_batches(batch, M):
+    PIECES[:] = array_split(batch, M)
+    return PIECES

@@ -146,3 +146,30 @@ def by_phases(K, M):
         last = t if Phase.FILLING in phase else K - 1
         ticks.append([Call(t - k, stage=k) for k in range(first, last + 1)])
     return ticks
+
+
+@BANK.wrong("handed-out-again")
+def yields_one_list_again_and_again(K, M):
+    tick = []
+    for t in range(M + K - 1):
+        tick[:] = [(t - k, k) for k in range(K) if 0 <= t - k < M]
+        yield tick
+
+
+TICKS = []
+
+
+@BANK.wrong("stays")
+def appends_to_what_was_there(K, M):
+    TICKS.extend(diagonals(K, M))
+    return TICKS
+
+
+changed(
+    "stays",
+    "ticks_in_a_default",
+    "K, M):\n    return [",
+    "K, M, ticks=[]):\n    ticks += [",
+    "range(M + K - 1)]",
+    "range(M + K - 1)]\n    return ticks",
+)
