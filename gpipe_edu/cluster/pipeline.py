@@ -50,6 +50,7 @@ from .lowering import lower
 from .newest import Newest
 from .optimizer_checks import OptimizerChecks
 from .ranks import gather
+from .shared_buffers import SharedBuffers
 from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import PackedStage, Stage
 from .ties import Ties, first_names, holders
@@ -119,6 +120,7 @@ class Pipeline:
         # Weak, since only this rank's layers are to be kept.
         self._net, self._built_of = ref(net), [ref(layer) for layers in stages for layer in layers]
         one_parameter_for_one_memory(stages, schedule.device_of_stage)
+        self._shared_buffers = SharedBuffers(stages, schedule.device_of_stage, self.rank)
         self._ways = ways = skip_ways(stages)
         self.balance = tuple(map(len, stages))
         here = sorted({op.stage for op in schedule.rows[self.rank]})
@@ -253,7 +255,7 @@ class Pipeline:
         parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
         pieces = split_batch(parts, len(sizes)) if parts else [() for _ in sizes]
         self._clock.begin()
-        with self._gradients.of_step(reduce or self._on_any_replica(hooked)):
+        with self._shared_buffers.of_step(), self._gradients.of_step(reduce or self._on_any_replica(hooked)):
             loss = engine.run(pieces, heads)
             self._ran = self._clock.op_times()
         self._optimizer_checks.note(self._looks)
@@ -365,6 +367,7 @@ class Pipeline:
 
     def _runs_what_was_built(self) -> None:
         not_sharded(self._mine.modules())
+        self._shared_buffers.check()
         if (net := self._net()) is not None:
             as_built(net, self._built_of)
 

@@ -14,8 +14,8 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic, sleep
@@ -82,7 +82,8 @@ class Ranks:
         self.now: Callable[[], object] = lambda: None
         choose(os.environ["MASTER_ADDR"])
         self._main, self._ending = threading.get_ident(), threading.Lock()
-        self._watch = self._join(patience, device)
+        with _without_frames():
+            self._watch = self._join(patience, device)
         if verdict := self._watch.wait_for_all():
             raise RanksError(self._told(verdict))
         self.device = self._device()
@@ -272,7 +273,8 @@ class Ranks:
     def _told(self, verdict: Verdict) -> str:
         if verdict.rank == self.rank:
             return verdict.why
-        return f"{verdict.why.rstrip('.')}. So rank {self.rank} ends too{self._where()}"
+        why = verdict.why if verdict.why.endswith("?") else f"{verdict.why.rstrip('.')}."
+        return f"{why} So rank {self.rank} ends too{self._where()}"
 
     def _end_with(self, verdict: Verdict) -> NoReturn:
         self._end(self._told(verdict), 1)
@@ -302,6 +304,26 @@ def gather(mine: Any, group: Any = None) -> list[Any]:
     found: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(found, mine, group=group)
     return found
+
+
+@contextmanager
+def _without_frames() -> Iterator[None]:
+    """PyTorch's store prints C++ frames if rank 0 ends while one looks for it; its exception says as much.
+
+    What it prints goes to the descriptor itself. Nothing else is said meanwhile: the watch, which has a thread, raises.
+    """
+    if sys.stderr is None:
+        yield
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _address() -> str:

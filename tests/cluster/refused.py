@@ -140,3 +140,38 @@ def of_one_rank():
     lbfgs = torch.optim.LBFGS(pipeline.parameters())
     said["LBFGS"] = said_by(lambda: lbfgs.step(lambda: pipeline.step(x, x[:, :3])))
     return said
+
+
+class Masked(nn.Module):
+    """Adds a mask that others have, too; may write to it."""
+
+    def __init__(self, mask, write=None):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self._write = write
+
+    def forward(self, x):
+        if self._write is not None and self.training:
+            self._write(self)
+        return x + self.mask
+
+
+def add_in_place(layer):
+    layer.mask.add_(1)
+
+
+def hold_another(layer):
+    layer.mask = layer.mask + 1
+
+
+def shared_buffer(write):
+    """What the second step, and then a prediction, say where two ranks have one mask; how far gradients are off."""
+    (x, _), mask = data(12), torch.tensor([1.0, 0, 2, 1, 1]).double()
+    torch.manual_seed(0)
+    linear = [nn.Linear(5, 5).double() for _ in range(4)]
+    net = nn.Sequential(linear[0], Masked(mask), linear[1], linear[2], Masked(mask, write), linear[3])
+    single, pipeline = copy.deepcopy(net), Pipeline(net, ge.gpipe(2, 4), squares, x)
+    squares(single(x), x).backward()
+    pipeline.step(x, x)
+    off = apart(pipeline, single)
+    return said_by(lambda: pipeline.step(x, x)), said_by(lambda: pipeline.predict(x)), off

@@ -4,8 +4,10 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
-from contextlib import ExitStack
+import threading
+from contextlib import ExitStack, suppress
 from time import monotonic, sleep
 
 import pytest
@@ -67,12 +69,21 @@ def test_a_rank_that_raises(tmp_path):
     assert "The above exception" not in raised
 
 
-def test_a_loss_that_raises(tmp_path):
-    with starting.ranks(2, job(tmp_path, "raise in the loss")) as processes:
-        starting.wait_for(tmp_path / "there")
-        told = ended(processes)
-    for text in told.values():
-        assert "rank 1 failed at F0 of stage 1, micro-batch 0: ValueError: the loss went wrong" in text
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("raise in the loss", "rank 1 failed at F0 of stage 1, micro-batch 0: ValueError: the loss went wrong"),
+        ("detach", "micro-batch 3: RuntimeError: the loss depends on nothing that requires a gradient, so there is"),
+    ],
+)
+def test_a_loss_that_raises(tmp_path, what, words):
+    """The others have a step's end behind them when the rank of the last stage finds that it has trained nothing."""
+    with starting.ranks(2, job(tmp_path, what)) as processes:
+        starting.wait_for(tmp_path / "rank 1")
+        told = ended(processes, LIMIT + 60)
+    assert all(words in text for text in told.values())
+    one_sentence_each({0: told[0]}, words)
+    assert ("? So rank 0 ends too" if what == "detach" else ". So rank 0 ends too") in told[0]
 
 
 @pytest.mark.parametrize(("size", "victim"), [(2, 0), (2, 1), (3, 1), *third([(3, 0), (3, 2), (4, 2)])])
@@ -165,6 +176,30 @@ def test_rank_0_never_starts(tmp_path, monkeypatch):
     monkeypatch.setenv("PATIENCE", "3")
     with starting.ranks(2, job(tmp_path, "sleep"), started=[1]) as processes:
         told = ended(processes, LIMIT + 60)
+    assert "rank 1 reached nobody at 127.0.0.1:" in told[1]
+    assert "frame #" not in told[1]
+
+
+def test_rank_0_ends_while_others_look_for_it(tmp_path, monkeypatch):
+    """Its port is there, and each connection to it breaks."""
+    monkeypatch.setenv("PATIENCE", "2")
+    with socket.socket() as dying:
+        dying.bind(("127.0.0.1", 0))
+        dying.listen()
+
+        def end_each():
+            with suppress(OSError):
+                while True:
+                    found = dying.accept()[0]
+                    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    found.close()
+
+        thread = threading.Thread(target=end_each)
+        thread.start()
+        with starting.ranks(2, job(tmp_path, "sleep"), port=dying.getsockname()[1], started=[1]) as processes:
+            told = ended(processes, LIMIT + 60)
+        dying.shutdown(socket.SHUT_RDWR)
+        thread.join()
     assert "rank 1 reached nobody at 127.0.0.1:" in told[1]
     assert "frame #" not in told[1]
 

@@ -77,3 +77,17 @@ def test_a_selective_checkpoint_under_zero_bubble_is_explained(crew):
     (_, first), (said, last) = run(crew, refused.selective)
     assert said.startswith("create_selective_checkpoint_contexts stores what serves one backward")
     assert max(first, last) < 1e-10, "under 1F1B it is right"
+
+
+def test_a_buffer_that_two_ranks_share_may_be_read(crew):
+    for again, predicted, off in run(crew, refused.shared_buffer, None):
+        assert again == predicted == ""
+        assert off < 1e-10
+
+
+@pytest.mark.parametrize("write", [refused.add_in_place, refused.hold_another])
+def test_but_not_written_to(crew, write):
+    for again, predicted, _ in run(crew, refused.shared_buffer, write):
+        assert again == predicted
+        assert again.startswith("ValueError: a layer has written to a buffer that layers on several ranks share (")
+        assert "Masked.mask in stage 0, Masked.mask in stage 1" in again
