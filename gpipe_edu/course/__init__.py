@@ -12,10 +12,10 @@ from .challenge import attempt
 from .check import NotYet, check
 from .environment import look
 from .lab_report import LabReport
+from .notebook.first_errors import tell_plainly
 from .notebook.long_work import counting, track
 from .notebook.silent_cells import watch_cells
 from .notebook.timing_claims import on_your_machine
-from .notebook.unwritten_stub import tell_plainly
 from .predictions.predict import forget, predict
 from .progress import progress
 from .solution import reset, solution

@@ -78,11 +78,12 @@ def train_pipeline(
     Raises ScheduleError for a schedule that cannot run, ValueError for arguments that do not fit each other, and
     what a layer raises, with a note that names stage, micro-batch and op. The layers are never changed.
     """
+    check_schedule(schedule)
     x = np.asarray(x, dtype=np.float64)
     N = len(x) if x.ndim else 0
     if N == 0 or len(y) != N:
         raise ValueError(f"x has {N} samples and y has {len(y)}; give the same number of both, at least one")
-    schedule = check_schedule(schedule).first(N)
+    schedule = schedule.first(N)
     K, M = schedule.stages, schedule.micro_batches
     counts = _balance(layers, K, balance)
     loss_fn = find_loss(loss, reduction)

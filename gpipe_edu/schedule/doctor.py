@@ -100,6 +100,7 @@ def _out_of_range(schedule: Schedule) -> Iterator[Problem]:
         gap = next((index for index in range(len(named)) if index not in named), None)
         if gap is None:
             continue
+        from_one = gap == 0 and named == set(range(1, len(named) + 1))  # one slip, whatever the number of ops
         for device, row in enumerate(schedule.rows):
             for op in row:
                 if int(op[field]) > gap:
@@ -107,6 +108,9 @@ def _out_of_range(schedule: Schedule) -> Iterator[Problem]:
                         f"{op} on device {device} is {what} {op[field]}, but no op is {what} {gap}: "
                         f"{plural} are numbered 0, 1, 2, ... without gaps"
                     )
+                    if from_one:
+                        yield Problem("out-of-range", f"{message}. Take 1 from each", op)
+                        return
                     yield Problem("out-of-range", message, op)
 
 

@@ -42,19 +42,26 @@ def parse_rows(text: str, letters: str = "") -> list[list[Op]]:
     for number, line in enumerate(lines, start=0 if lines and not lines[0].strip() else 1):
         words = line.partition("#")[0].split()
         if words:
-            ops = [] if words == [_EMPTY] else [_parse(word, number, len(rows), known) for word in words]
-            rows.append(ops)
+            ops = [] if words == [_EMPTY] else [_parse(word, len(rows)) for word in words]
+            if None in ops:
+                raise _refusal(words, ops.index(None), number, known)
+            rows.append([op for op in ops if op])
     return rows
 
 
-def _parse(word: str, line: int, device: int, letters: str) -> Op:
+def _parse(word: str, device: int) -> Op | None:
     match = _WORD.fullmatch(word)
-    if match and match[1] in KINDS:
-        return Op(match[1], int(match[2]), device if match[3] is None else int(match[3]))
+    if not match or match[1] not in KINDS:
+        return None
+    return Op(match[1], int(match[2]), device if match[3] is None else int(match[3]))
+
+
+def _refusal(words: list[str], place: int, line: int, letters: str) -> ScheduleError:
     message = (
-        f'line {line}: cannot read "{word}"; write a letter ({", ".join(letters)}) and a micro-batch, such as F0, '
-        f"or with its stage, F0@2, and blanks between ops"
+        f'line {line}: cannot read "{words[place]}"; write a letter ({", ".join(letters)}) and a micro-batch, such as '
+        f"F0, or with its stage, F0@2, and blanks between ops"
     )
-    if word.upper() != word and _WORD.fullmatch(word.upper()):
-        message += f'; letters are capitals: "{word.upper()}"'
-    raise ScheduleError([Problem("unreadable", message, None)])
+    meant = re.sub(r"[^A-Z0-9@]+", " ", " ".join(words).upper()).split()
+    if meant and all(_parse(word, 0) for word in meant):
+        message += f'. Did you mean "{" ".join(meant)}"?'
+    return ScheduleError([Problem("unreadable", message, None)])

@@ -145,5 +145,19 @@ class Schedule:
 def check_schedule(schedule: Schedule) -> Schedule:
     """`schedule` itself, if it can run. Raises ScheduleError if not, TypeError if it is no Schedule."""
     if not isinstance(schedule, Schedule):
-        raise TypeError(f"schedule is {schedule!r}; it must be a Schedule, such as gpipe(4, 8) or Schedule.parse(text)")
+        raise TypeError(
+            f"schedule is {schedule!r}; it must be a Schedule, such as gpipe(4, 8) or Schedule.parse(text)"
+            f"{meant(schedule)}"
+        )
     return schedule.check()
+
+
+def meant(given: object) -> str:
+    """What to write for a schedule that is given as text; "" for anything else."""
+    if not isinstance(given, str):
+        return ""
+    try:
+        Schedule.parse(given)
+    except ScheduleError:
+        return ""
+    return f". Did you mean ge.Schedule.parse({given!r})?"

@@ -282,7 +282,7 @@ def test_guided_undo_does_not_lead_back_to_what_is_wrong():
         ("F0", False, "F0 on which stage\\? Write F0@0 for stage 0, or 0: F0 for device 0"),
         ("3: F0", False, '"3:" is no device; the devices are 0 to 2'),
         ("x: F0", False, '"x:" is no device'),
-        ("f0@0", False, '.*letters are capitals: "F0@0"'),
+        ("f0@0", False, '.*Did you mean "F0@0"'),
         ("hello", False, r'line 1: cannot read "hello"; write a letter \(F, B\)'),
         ("", False, "nothing to place"),
         ("1:", False, "nothing to place"),

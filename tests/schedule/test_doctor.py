@@ -165,3 +165,11 @@ def test_simulate_refuses_what_the_doctor_refuses_with_the_same_sentence():
     with pytest.raises(ge.ScheduleError) as error:
         ge.simulate(schedule)
     assert str(error.value) == schedule.problems()[0].message
+
+
+def test_numbers_from_one_are_one_problem_and_a_gap_is_one_for_each_op():
+    [problem] = Schedule.parse("F1 F2 B1 B2\nF1 F2 B2 B1").problems()
+    assert problem.message.endswith("micro-batches are numbered 0, 1, 2, ... without gaps. Take 1 from each")
+    gaps = Schedule.parse("F0 F2 B0 B2").problems()
+    assert [str(one.op) for one in gaps] == ["F2@0", "B2@0"]
+    assert not any("Take 1" in one.message for one in gaps)

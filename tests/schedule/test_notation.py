@@ -66,7 +66,7 @@ def test_an_unreadable_word_is_named_with_its_line_counted_as_an_editor_counts(w
 
 
 def test_small_letters_get_the_advice_to_use_capitals():
-    with pytest.raises(ge.ScheduleError, match='letters are capitals: "F0@1"'):
+    with pytest.raises(ge.ScheduleError, match='Did you mean "F0@1"'):
         Schedule.parse("f0@1")
 
 
@@ -95,3 +95,27 @@ def test_what_is_not_text_is_a_type_error_that_says_what_came(text):
     with pytest.raises(TypeError) as error:
         Schedule.parse(text)
     assert type(text).__name__ in str(error.value) or repr(text) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "line", ["F0, F1, B1, B0", "F0,F1,B1,B0", "f0 f1 b1 b0", "[F0 F1 B1 B0]", "'F0', 'F1', 'B1', 'B0'"]
+)
+def test_a_line_whose_meaning_is_clear_is_refused_with_the_line_to_write(line):
+    with pytest.raises(ge.ScheduleError, match='Did you mean "F0 F1 B1 B0"'):
+        ge.Schedule.parse(line)
+
+
+def test_a_line_whose_meaning_is_not_clear_gets_no_guess():
+    for line in ("F0 F B1", "X0 F1", "0F 1F"):
+        with pytest.raises(ge.ScheduleError) as refused:
+            ge.Schedule.parse(line)
+        assert "Did you mean" not in str(refused.value)
+
+
+@pytest.mark.parametrize("draw", [ge.gantt, ge.compare, ge.simulate])
+def test_text_in_a_schedule_s_place_is_refused_with_the_call_to_write(draw):
+    with pytest.raises(TypeError, match=r"Did you mean ge\.Schedule\.parse\('F0 B0'\)\?"):
+        draw("F0 B0")
+    with pytest.raises(TypeError) as refused:
+        draw("gpipe")
+    assert "Did you mean" not in str(refused.value)

@@ -24,7 +24,7 @@ from markdown_it import MarkdownIt
 
 from gpipe_edu.course.check import NotYet
 from gpipe_edu.course.notebook import frontend
-from gpipe_edu.course.notebook.unwritten_stub import explain
+from gpipe_edu.course.notebook.first_errors import explain
 from gpipe_edu.view.palette import PAGE
 from gpipe_edu.view.theme import THEME
 

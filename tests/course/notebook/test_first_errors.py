@@ -1,9 +1,11 @@
-"""In a notebook an unwritten function is told in a sentence, and every other error as ever."""
+"""In a notebook an unwritten function is told in a sentence, a missing name with a line more, the rest as ever."""
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+
+from gpipe_edu.course.notebook.first_errors import RUN_ABOVE
 
 STUB = "from gpipe_edu.course import check\ndef split(batch, M):\n    raise NotImplementedError"
 
@@ -27,3 +29,21 @@ def test_an_error_with_words_of_its_own_keeps_its_traceback():
     assert name == "NotImplementedError"
     assert "only for M = 1" in shown
     assert "Traceback" in shown
+
+
+COURSE = "import gpipe_edu.course"
+
+
+@pytest.mark.parametrize("cell", ["layers", "def use():\n    return layers\nuse()"])
+def test_a_name_that_an_earlier_cell_would_have_made_is_told_with_what_to_do(cell):
+    name, shown = error_of(COURSE, cell)
+    assert name == "NameError"
+    assert "name 'layers' is not defined" in shown
+    assert shown.endswith(RUN_ABOVE)
+
+
+def test_a_name_that_a_library_lacks_is_none_of_the_notebook_s():
+    raises = "import types\nnames = {}\nexec('def f():\\n    return layers', names)\nnames['f']()"
+    name, shown = error_of(COURSE, raises)
+    assert name == "NameError"
+    assert RUN_ABOVE not in shown

@@ -1,26 +1,33 @@
-"""A cell that calls an unwritten function says so in a sentence: a traceback would only show our own stub."""
+"""Errors of a first hour are told plainly: an unwritten function, and a name that an earlier cell would have made."""
 
 from __future__ import annotations
 
 from traceback import walk_tb
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from . import frontend
 
+RUN_ABOVE: Final = (
+    "If an earlier cell makes it, run that one first, or all of them: Run > Run All Above Selected Cell. After a "
+    "restart of the kernel nothing is there."
+)
+
 
 def tell_plainly() -> None:
-    """From now on, in a notebook, an unwritten stub shows a sentence; other errors are shown as usual."""
+    """From now on, in a notebook, an unwritten stub shows a sentence, and a cell's missing name one more line."""
     shell = frontend.jupyter_shell()
     if shell is not None:
-        shell.set_custom_exc((NotImplementedError,), _show)
+        shell.set_custom_exc((NotImplementedError, NameError), _show)
 
 
 def _show(
     shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType, tb_offset: Any = None
 ) -> None:
-    sentence = explain(error, trace, shell.user_ns)
-    if sentence:
+    if isinstance(error, NameError):
+        if is_missing_in_a_cell(error, trace, shell.user_ns):
+            error.add_note(RUN_ABOVE)
+    elif sentence := explain(error, trace, shell.user_ns):
         error._render_traceback_ = lambda: [sentence]  # type: ignore[attr-defined]
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
 
@@ -33,3 +40,9 @@ def explain(error: BaseException, trace: TracebackType, notebook: dict[str, Any]
     if frame.f_globals is not notebook or frame.f_code.co_name == "<module>":
         return ""
     return f"{frame.f_code.co_qualname} is not written yet. Put your code in the place of `raise NotImplementedError`."
+
+
+def is_missing_in_a_cell(error: NameError, trace: TracebackType, notebook: dict[str, Any]) -> bool:
+    """Whether a cell itself, or a function of the notebook, asks for a name that the notebook does not have."""
+    *_, (frame, _) = walk_tb(trace)
+    return type(error) is NameError and frame.f_globals is notebook
