@@ -355,6 +355,12 @@ def test_an_answer_leaves_nothing_for_the_next_one(inside):
     assert inside(find_left) == [2, []]
 
 
+def test_what_can_not_be_loaded_is_told(server):
+    with pytest.raises(OSError, match="in the sandbox, ModuleNotFoundError: No module named 'not_there'"):
+        server.load(["not_there"])
+    assert probe(SANDBOX, server.start) == Held(True, True, True, True)
+
+
 def lock():
     import os
 
