@@ -197,5 +197,5 @@ def _judge(message: dict[str, Any], enclosure: Enclosure | None, start: Start) -
         return {"report": report}
     except NotJudged as error:
         return {"why": str(error), "busy": error.busy}
-    except Crowded:
-        return {"why": "the machine was too busy", "busy": True}
+    except (Crowded, OSError) as error:  # such as that of a sandbox which has ended
+        return {"why": str(error) or "the machine was too busy", "busy": True}

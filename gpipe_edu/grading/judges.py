@@ -210,6 +210,7 @@ class _Worker:
     def _start(self) -> _Running:
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # which Python itself is told to pass over
             "LANG": "C.UTF-8",
             "HOME": self._folder,
             "TMPDIR": self._folder,

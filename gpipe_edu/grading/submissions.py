@@ -198,7 +198,7 @@ def _within(folder: PurePosixPath) -> list[PurePosixPath]:
     return [folder, *folder.parents]
 
 
-def _fullest(counts: Counter[PurePosixPath], place: Path) -> PurePosixPath:
+def _fullest(counts: Counter[PurePosixPath], place: object) -> PurePosixPath:
     """The deepest folder that holds over half of all files. Raises ValueError where there is none."""
     over = [folder for folder, count in counts.items() if folder != _TOP and 2 * count > counts[_TOP]]
     if not over:
@@ -315,9 +315,12 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
     members = archive.infolist()
     room = 0 if depth == _DEEPEST else _MOST_INSIDE if depth > 1 else _MOST_MEMBERS
     most = _MOST_MEMBERS if name.name else _MOST_FILES
+    while not name.name and len(members) > _MOST_FILES:
+        counts = Counter(folder for member in members for folder in _path_of(member).parents)
+        full = _fullest(counts, "the archive")
+        yield _make_unreadable(full, f"{full} holds most of over {_MOST_FILES} files", notes)
+        members = [member for member in members if full not in _path_of(member).parents]
     if len(members) > most:
-        if not name.name:
-            raise ValueError(_too_many("the archive"))
         notes.append(f"{name}: of {len(members)} files in it, the first {most} are looked at")
     if name.name and not members:
         yield _empty(inside)
@@ -325,7 +328,7 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
         if not member.filename:
             notes.append(f"{name.name or 'the archive'}: a file without a name is passed over")
             continue
-        path = PurePosixPath(member.filename.replace("\\", "/"))
+        path = _path_of(member)
         if any(part.startswith((".", "__MACOSX")) and part != ".." for part in path.parts):
             continue
         if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", str(path)):
@@ -351,6 +354,10 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
                 yield _make_unreadable(inside / path, str(error), notes)
         else:
             yield File(inside / path, tuple(map(float, member.date_time)), _member(archive, member))
+
+
+def _path_of(member: zipfile.ZipInfo) -> PurePosixPath:
+    return PurePosixPath(member.filename.replace("\\", "/"))
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int = LARGEST + 1) -> Callable[[], bytes]:

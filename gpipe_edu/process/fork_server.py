@@ -31,6 +31,8 @@ _PATIENCE: Final = 60.0
 _LARGEST: Final = 2**16
 """Bytes of a request."""
 
+_DONE: Final = b"done"
+
 _PR_SET_DUMPABLE: Final = 4
 
 
@@ -105,9 +107,11 @@ class ForkServer:
     def _ask(self, question: dict[str, Any], ends: Sequence[int] = ()) -> list[int]:
         """The descriptors that are answered. Raises OSError."""
         socket.send_fds(self._socket, [json.dumps(question).encode()], ends)
-        answer, handles, _, _ = socket.recv_fds(self._socket, 1, 1)
+        answer, handles, _, _ = socket.recv_fds(self._socket, _LARGEST, 1)
         if not answer:
             raise OSError("the sandbox has ended")
+        if answer != _DONE:
+            raise OSError(f"in the sandbox, {answer.decode(errors='replace')}")
         return handles
 
 
@@ -126,9 +130,12 @@ def main() -> None:
             asked, ends, _, _ = socket.recv_fds(control, _LARGEST, 3)
             if not asked:
                 return
-            question, handles = json.loads(asked), []
+            question, answer, handles = json.loads(asked), _DONE, []
             if "load" in question:
-                _load([module for module in question["load"] if module not in sys.modules])
+                try:
+                    _load([module for module in question["load"] if module not in sys.modules])
+                except Exception as error:
+                    answer = f"{type(error).__name__}: {error}".encode()[:_LARGEST]
             else:
                 _end_all()
             if "start" in question:
@@ -138,7 +145,7 @@ def main() -> None:
                     environment = {**os.environ, forked.FORKED: "1"}
                     forked.become(ends, question["start"], environment, question["session"])
                 handles = [os.pidfd_open(started)]
-            socket.send_fds(control, [b"!"], handles)
+            socket.send_fds(control, [answer], handles)
             os.dup2(nothing, 2)  # from the first answer on nobody reads it
             for descriptor in (*ends, *handles):
                 os.close(descriptor)

@@ -18,6 +18,7 @@ FORBIDDEN: Final = {
     "other processes' memory, files and limits": (
         "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp migrate_pages move_pages"
     ),
+    "other processes' turns": "setpriority ioprio_set sched_setscheduler sched_setparam sched_setattr",
     "large and little used parts of the kernel": "bpf perf_event_open userfaultfd",
     "mounts and namespaces": (
         "mount umount2 pivot_root chroot setns unshare open_tree move_mount fsopen fsconfig fsmount fspick"
@@ -32,27 +33,12 @@ FORBIDDEN: Final = {
 }
 """What is refused, by reason. Files' modes and times are on read-only mounts anyway, but for devices."""
 
-_NEW: Final = {
-    "io_uring_setup": 425,
-    "io_uring_enter": 426,
-    "io_uring_register": 427,
-    "open_tree": 428,
-    "move_mount": 429,
-    "fsopen": 430,
-    "fsconfig": 431,
-    "fsmount": 432,
-    "fspick": 433,
-    "clone3": 435,
-    "pidfd_getfd": 438,
-    "process_madvise": 440,
-    "mount_setattr": 442,
-    "memfd_secret": 447,
-    "fchmodat2": 452,
-    "setxattrat": 463,
-    "removexattrat": 466,
-    "open_tree_attr": 467,
-    "file_setattr": 469,
-}
+_NEW: Final = (
+    {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429}
+    | {"fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "pidfd_getfd": 438}
+    | {"process_madvise": 440, "mount_setattr": 442, "memfd_secret": 447, "fchmodat2": 452}
+    | {"setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469}
+)
 """Numbers that a library may be too old to know; they are the same on all machines."""
 
 _FAMILIES: Final = (2, 10, 16)
@@ -81,7 +67,8 @@ def rules() -> Iterator[Rule]:
     """All that is refused."""
     for names in FORBIDDEN.values():
         yield from map(Rule, names.split())
-    yield Rule("prlimit64", argument=(0, _NE, 0, 0))  # of another process than itself
+    for name in ("prlimit64", "sched_setaffinity"):
+        yield Rule(name, argument=(0, _NE, 0, 0))  # of another process than itself
     yield Rule("clone3", errno.ENOSYS)  # a filter does not see its flags; libraries take `clone` then
     for flag in _NAMESPACES:
         yield Rule("clone", argument=(0, _MASKED_EQ, flag, flag))

@@ -8,7 +8,9 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,8 @@ from gpipe_edu.process import bubblewrap
 from tests.processes import ROOT
 
 needs_sandbox = pytest.mark.skipif(not bubblewrap.installed(), reason="bubblewrap is not here: apt install bubblewrap")
+
+NOBODY = 65534
 
 CLOCK = "def clock(K, M):\n    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]"
 LOOP = "def clock(K, M):\n    return [[(m, k)] for m in range(M) for k in range(K)]"
@@ -81,6 +85,26 @@ def run(*arguments, ends=0, seconds=280, python=sys.executable, program="gpipe_e
     )
     assert done.returncode == ends, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def for_nobody(**more):
+    """The environment of a program that another user runs, who finds the libraries where we do."""
+    return {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join([ROOT, sysconfig.get_path("purelib")]), **more}
+
+
+def for_all(*imports):
+    """A Python of our version that every user of this machine may run, None if there is none.
+
+    imports: modules that it has to find where we do.
+    """
+    question = f"import {', '.join(['sys', 'symtable', *imports])}; print(*sys.version_info[:2])"
+    for python in (os.path.realpath(sys.executable), "/usr/bin/python3"):
+        with suppress(OSError):
+            asked = {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/", "env": for_nobody()}
+            done = subprocess.run([python, "-c", question], capture_output=True, text=True, **asked)
+            if done.stdout.split() == [str(part) for part in sys.version_info[:2]]:
+                return python
+    return None
 
 
 def table(path):

@@ -4,6 +4,8 @@ import csv
 import json
 import os
 import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,11 +19,14 @@ from tests.processes import ROOT, running
 from .classroom import (
     CLOCK,
     LOOP,
+    NOBODY,
     SEVEN,
     answer_cell,
     answered,
     code,
     digests,
+    for_all,
+    for_nobody,
     hand_in,
     needs_sandbox,
     notebook,
@@ -286,6 +291,34 @@ def test_without_bubblewrap_it_refuses_in_one_sentence(tmp_path, program, told):
     assert "--in podman" in said
     assert "Traceback" not in said
     assert not (tmp_path / "out" / "journal.jsonl").exists()
+
+
+def test_a_user_who_is_not_root_grades_as_well():
+    if os.geteuid() != 0:
+        pytest.skip("all other tests run so")
+    python = for_all("gpipe_edu.reference")
+    if python is None:
+        pytest.skip("no Python of this version here is there for all users, with the libraries")
+    with tempfile.TemporaryDirectory(prefix="gpipe_edu_nobody_") as folder:
+        place = Path(folder) / "in"
+        hand_in(place / "right" / BOOK, answered({"ex02/clock": CLOCK}))
+        for name in ("changes what it finds", "takes files away from all it can find", "calls home"):
+            hand_in(place / name / BOOK, answered({"ex02/clock": HOSTILE[name]}))
+        for path in (Path(folder), *Path(folder).rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+        before = digests(place)
+        done = subprocess.run(
+            [python, "-m", "gpipe_edu", "grade", "in", "--tasks", "ex02/clock"],
+            **{"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": folder, "timeout": 250},
+            env=for_nobody(HOME=folder),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = {student: state for (student, _), state in states(Path(folder) / "marks").items()}
+        assert found.pop("right") == ("passed", "2")
+        assert set(found.values()) == {("wrong", "0")}
+        assert digests(place) == before
 
 
 def test_all_right_answers_pass_in_a_sandbox_and_side_by_side_none_is_called_endless(tmp_path):

@@ -407,6 +407,13 @@ def test_an_archive_of_too_many_files_loses_no_student_silently(tmp_path, monkey
             archive.writestr(f"{name}/{BOOK}", "{}")
     monkeypatch.setattr(submissions, "_MOST_MEMBERS", 1)  # of one student's own archive
     assert set(find(tmp_path / "all.zip").students) == {"ada", "bob", "cy"}
+    with zipfile.ZipFile(tmp_path / "flood.zip", "w") as archive:
+        for name in ("ada", "bob", *(f"cy/{number}" for number in range(9))):
+            archive.writestr(f"class/{name}/{BOOK}", "{}")
+    monkeypatch.setattr(submissions, "_MOST_FILES", 8)
+    found = find(tmp_path / "flood.zip")
+    assert set(found.students) == {"ada", "bob", "cy"}
+    assert "class/cy: class/cy holds most of over 8 files" in found.notes
     monkeypatch.setattr(submissions, "_MOST_FILES", 2)
     with pytest.raises(ValueError, match="more than 2 files in the archive; give the folder of one exercise sheet"):
         find(tmp_path / "all.zip")

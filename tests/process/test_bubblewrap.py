@@ -72,6 +72,11 @@ NEVER = [
     "fremovexattr",
     "removexattrat",
     "file_setattr",
+    "setpriority",
+    "ioprio_set",
+    "sched_setscheduler",
+    "sched_setparam",
+    "sched_setattr",
     "memfd_create",
     "memfd_secret",
     "shmget",
@@ -246,6 +251,7 @@ def test_nothing_that_it_sees_can_be_changed(inside):
 
 def test_the_server_is_out_of_reach_and_no_judge_is_to_be_seen(inside):
     tries = [
+        "os.sched_setaffinity(1, {0})",
         "resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))",
         "os.close(os.open('/proc/1/mem', os.O_RDONLY))",
         "os.close(os.open('/proc/1/fd/2', os.O_RDONLY))",
@@ -347,6 +353,12 @@ def find_left():
 def test_an_answer_leaves_nothing_for_the_next_one(inside):
     assert inside(leave) is True
     assert inside(find_left) == [2, []]
+
+
+def test_what_can_not_be_loaded_is_told(server):
+    with pytest.raises(OSError, match="in the sandbox, ModuleNotFoundError: No module named 'not_there'"):
+        server.load(["not_there"])
+    assert probe(SANDBOX, server.start) == Held(True, True, True, True)
 
 
 def lock():
