@@ -249,6 +249,8 @@ def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
     names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory"}
     slip = traps.get(f"{trouble.kind}: {trouble.message}") or traps.get(trouble.kind) or names.get(trouble.kind)
     slip = slip or ("exit" if trouble.kind in STOPPED else "error")
+    if slip == "error" and trouble.kind in ("ValueError", "AssertionError") and _on_purpose(trouble):
+        slip = "refuses-right"
     if slip == "error" and trouble.kind == "TypeError" and not trouble.where:
         slip = "arguments"
     return Sign(slip, trouble=trouble, words=words)

@@ -27,7 +27,7 @@ class CheckpointQuestion(NamedTuple):
     """One forward and, if there is to be a graph, the backward from a gradient that the judge then hands out.
 
     x: stamped. trains: whether the stages are in training mode. follow: the input requires a gradient, too. earlier: an
-    input that goes forward before x and comes back after it.
+    input that goes forward before x, with a list of its own, and comes back after it.
     """
 
     stages: Stages
@@ -38,6 +38,7 @@ class CheckpointQuestion(NamedTuple):
     graph: bool = True
     follow: bool = False
     earlier: Array | None = None
+    earlier_again: list[bool] = []  # noqa: RUF012  # nobody changes it
 
 
 class CheckpointAnswer(NamedTuple):
@@ -53,6 +54,7 @@ class CheckpointAnswer(NamedTuple):
     input_requires: bool
     input_values: Array
     same_lists: bool
+    grad_mode_kept: bool
     same_modes: bool
     masks: dict[Number, list[Array]]
     dx: Array | None
@@ -103,10 +105,11 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
     with torch.set_grad_enabled(asked.graph):
         first = None
         if asked.earlier is not None:
-            first = forward(list(nets), torch.from_numpy(asked.earlier), list(asked.again))
+            first = forward(list(nets), torch.from_numpy(asked.earlier), list(asked.earlier_again))
         watching = True
         ask_judge(("forward",))
         output = forward(its_stages, x, its_again)
+        grad_mode_kept = torch.is_grad_enabled() == asked.graph
     if output is None:
         return {"slip": "no-return", "expected": "a tensor", "came": "None"}
     if not isinstance(output, torch.Tensor):
@@ -119,6 +122,7 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
         "input_requires": x.requires_grad,
         "input_values": x.detach().numpy().copy(),
         "same_lists": its_stages == nets and its_again == asked.again,
+        "grad_mode_kept": grad_mode_kept,
         "same_modes": all(module.training == asked.trains for net in nets for module in net.modules()),
     }
     dy = torch.from_numpy(ask_judge(("backward",)))

@@ -91,16 +91,19 @@ class LearnersStage(Stage):
         super().__init__(layers, lambda m: layers, keeps=lambda m: False)
         self.theirs, self.calls = theirs, calls
         self.runs: Counter[str] = Counter()
-        self._shapes: dict[int, tuple[int, ...]] = {}
+        self._inputs: dict[int, tuple[Array, Array]] = {}
+        self._own = [set(vars(layer)) for layer in layers]
 
     def forward(self, m: int, x: Array) -> Array:
         """F: the learner's forward."""
-        self._shapes[m] = x.shape
+        self._inputs[m] = x, x.copy()
         return self._ask("forward", m, x)
 
     def checkpointed_backward(self, m: int, dy: Array) -> Array:
         """C: the learner's backward, which is to run the layers again."""
-        dx, shape = self._ask("backward", m, dy), self._shapes[m]
+        dx, (x, was) = self._ask("backward", m, dy), self._inputs.pop(m)
+        _make_sure_it_is_as_it_was(x, was)
+        shape = x.shape
         if dx.shape != shape:
             raise NotComputable("other-shape", f"shape {shape}", f"shape {dx.shape}")
         return dx
@@ -111,15 +114,23 @@ class LearnersStage(Stage):
         known = [value for layer in self.layers_at(0) for value in layer.params.values()]
         known += _arrays_in([self.theirs.grads], [])
         inside = [value for name, value in vars(self.theirs).items() if name != "grads"]
+        for layer, own in zip(self.layers_at(0), self._own, strict=True):
+            inside += [value for name, value in vars(layer).items() if name not in own]
         return sum(array.nbytes for array in _arrays_in(inside, known))
 
     def _ask(self, method: str, m: int, value: Array) -> Array:
-        before = self.calls[0]
+        before, was = self.calls[0], value.copy()
         found = getattr(self.theirs, method)(m, value)
+        _make_sure_it_is_as_it_was(value, was)
         self.runs[method] += self.calls[0] - before
         if not isinstance(found, np.ndarray):
             raise NotComputable(f"no-array-{method}", "an array", type(found).__name__)
         return found
+
+
+def _make_sure_it_is_as_it_was(value: Array, was: Array) -> None:
+    if not np.array_equal(value, was):
+        raise NotComputable("overwritten", "the array as it was", "other numbers")
 
 
 def count_forwards(layer: Any, calls: list[int]) -> None:

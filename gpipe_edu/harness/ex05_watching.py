@@ -21,7 +21,7 @@ from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.sandbox.asking import ask_judge
 from gpipe_edu.words import with_article
 
-from .ex05_wrapper import PipelineAnswer, PipelineQuestion, StepAnswer
+from .ex05_wrapper import DEFAULT, PipelineAnswer, PipelineQuestion, StepAnswer
 from .garbage import ignore_other_objects
 from .networks import Item, build_network
 from .stamps import Stamped
@@ -91,7 +91,8 @@ def perform(MyGPipe: Any, **given: Any) -> PipelineAnswer | dict[str, str]:
     asked = PipelineQuestion(**given)
     net, memory = watch(asked.items, asked.names, asked.shared)
     own = list(net.parameters())
-    pipe = MyGPipe(net, asked.balance, asked.M, checkpoint=asked.checkpoint)
+    how = {} if asked.checkpoint == DEFAULT else {"checkpoint": asked.checkpoint}
+    pipe = MyGPipe(net, asked.balance, asked.M, **how)
     if not isinstance(pipe, nn.Module):
         return {"slip": "not-a-module", "expected": "an nn.Module", "came": with_article(type(pipe).__name__)}
     place = {id(weight): index for index, weight in enumerate(own)}
@@ -118,6 +119,7 @@ def _step(pipe: nn.Module, memory: Memory, x: Tensor, y: Tensor, graph: bool) ->
     memory.remember(x)
     with torch.set_grad_enabled(graph):
         output = pipe(x)
+        grad_mode_kept = torch.is_grad_enabled() == graph
     if not isinstance(output, Tensor):
         several = len(output) if isinstance(output, list | tuple) else 0
         return {"bad": type(output).__name__, "several": several}
@@ -125,6 +127,7 @@ def _step(pipe: nn.Module, memory: Memory, x: Tensor, y: Tensor, graph: bool) ->
     # What a network without stamps would give.
     output = output[..., :-1] if output.dim() else output
     step = {"output": output.detach().numpy().copy(), "has_graph": output.requires_grad}
+    step["grad_mode_kept"] = grad_mode_kept
     if graph and output.requires_grad and output.dim() == 2 and len(output) == len(y):
         ask_judge(("backward",))
         memory.in_backward = True

@@ -10,6 +10,10 @@ from .networks import Array, Item
 HIDDEN: Final = {"gpipe_edu.pytorch.GPipe": "MyGPipe"}
 
 
+DEFAULT: Final = "the default"
+"""For `checkpoint`: it is not given."""
+
+
 class PipelineQuestion(NamedTuple):
     """A pipeline that is built of `items`, and the mini-batches that it gets one after another.
 
@@ -46,6 +50,7 @@ class StepAnswer(NamedTuple):
     has_graph: bool = False
     dx: Array | None = None
     changed: bool = False
+    grad_mode_kept: bool = True
 
 
 class PipelineAnswer(NamedTuple):

@@ -45,6 +45,7 @@ class CheckpointTask:
     graph: bool = True
     follow: bool = False
     earlier: Array | None = None
+    earlier_again: Sequence[bool] = ()
 
     @property
     def draws(self) -> bool:
@@ -54,7 +55,7 @@ class CheckpointTask:
     def question(self, trail: Trail) -> CheckpointQuestion:
         """What is asked, with stamps."""
         earlier = None if self.earlier is None else trail.stamp(self.earlier)
-        more = (self.seed, self.trains, self.graph, self.follow, earlier)
+        more = (self.seed, self.trains, self.graph, self.follow, earlier, list(self.earlier_again))
         return CheckpointQuestion(self.stages, trail.stamp(self.x), self.again, *more)
 
 
@@ -113,6 +114,12 @@ def examine(exam: Exam, rng: Random) -> Success:
 
     cases = [([True, False, True, True], 0.0), ([True] * 3, 0.5), ([False] * 2, 0.0), ([True], 0.3)]
     cases += [([rng.random() < 0.6 for _ in range(rng.randint(1, 4))], rng.choice([0.0, 0.4])) for _ in range(3)]
+    _train(exam, draw([True, False, True, True], 0.0))
+    with exam.blame_on("second-call"):
+        for before in ([True, False, True], [False, True, False]):
+            question = draw([True, False, True], 0.0)
+            earlier = numbers.normal(size=question.x.shape)
+            _train(exam, replace(question, earlier=earlier, earlier_again=before))
     for index, (again, p) in enumerate(cases):
         question = draw(again, p)
         _train(exam, replace(question, follow=index % 2 == 1))
@@ -120,9 +127,6 @@ def examine(exam: Exam, rng: Random) -> Success:
     _evaluate(exam, replace(draw([True, False], 0.0), graph=False))
     with exam.blame_on("eval-mode"):
         _train(exam, replace(draw([True, False, True], 0.5), trains=False))
-    with exam.blame_on("second-call"):
-        question = draw([True, False, True], 0.0)
-        _train(exam, replace(question, earlier=numbers.normal(size=question.x.shape)))
     return _digits(exam, rng, numbers)
 
 
@@ -163,6 +167,7 @@ def _ask(case: Case, question: CheckpointTask) -> CheckpointedStep:
 
 def _about_the_forward(step: CheckpointedStep) -> Signs:
     asked, came = step.asked, step.came
+    yield Sign("grad-mode", not came.grad_mode_kept)
     requires = (f"requires_grad={asked.follow}", f"requires_grad={came.input_requires}")
     changed = came.input_requires != asked.follow or not np.array_equal(came.input_values[..., :-1], asked.x)
     yield Sign("input-changed", changed, *requires)
@@ -219,6 +224,7 @@ def _evaluate(exam: Exam, question: CheckpointTask) -> None:
 
 def _about_evaluation(step: CheckpointedStep) -> Signs:
     came, layers = step.came, sum(map(len, step.asked.stages))
+    yield Sign("grad-mode", not came.grad_mode_kept)
     yield Sign("graph-in-evaluation", came.has_graph, "no graph", "requires_grad=True")
     yield _leak(step)
     yield Sign("other-in-evaluation", len(step.ran.first) != layers or not step.ran.whole or not _same_values(step))

@@ -85,7 +85,7 @@ def _judge(
     error = ref.gradient_difference(answer.grads, asked.exact)
     if not error < 1e-9:
         case.expected, case.came = "the gradients of one device", f"off by {percent(error)}"
-        case.judge(_about_gradients(asked, answer))
+        case.judge(_about_gradients(asked, answer, error))
     if memory:
         case.judge(_about_memory(asked, answer))
     case.judge(_about_runs(asked, answer, memory))
@@ -104,8 +104,9 @@ def _forms(grads: Any) -> list[Any]:
     return [isinstance(layer, dict) and {name: np.shape(value) for name, value in layer.items()} for layer in grads]
 
 
-def _about_gradients(asked: StageTraining, answer: StageAnswer) -> Signs:
+def _about_gradients(asked: StageTraining, answer: StageAnswer, error: float) -> Signs:
     """For gradients that are not those of one device."""
+    yield Sign("rounded", error < 1e-5)
     several, grads = asked.schedule.micro_batches > 1, answer.grads
     yield Sign("no-gradients", not any(np.any(value) for layer in grads for value in layer.values()))
     yield Sign("not-added", several and any(ref.gradient_difference(grads, share) < 1e-9 for share in asked.shares))

@@ -17,7 +17,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.exercises.networks import draw_digit_batches, items_of
 from gpipe_edu.exercises.stamped import Trail
-from gpipe_edu.harness.ex05_wrapper import PipelineAnswer, StepAnswer
+from gpipe_edu.harness.ex05_wrapper import DEFAULT, PipelineAnswer, StepAnswer
 from gpipe_edu.harness.networks import Array, Item
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import join_words, plural
@@ -49,6 +49,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     _train(exam, rng, build(small, [2, 4, 1], 5, "always"), [9])
     _train(exam, rng, build(small, [3, 4], 3), [8], trains_x=True)
     _train(exam, rng, build(small, [4, 3], 6), [3, 13])
+    with exam.blame_on("other-default"):
+        _train(exam, rng, build(small, [3, 4], 3, DEFAULT), [8])
     _train(exam, rng, build(small, [7], 3), [7, 1])
     _train(exam, rng, build(small, [2, 2, 2, 1], 1), [4])
     for _ in range(2):
@@ -110,9 +112,13 @@ def _train(exam: Exam, rng: Random, question: PipelineTask, samples: list[int], 
         if trains_x:
             wrong = ref.gradient_difference([came.dx], [step.truth.dx]) > 1e-9
             case.judge([Sign("no-input-gradient", wrong, "x.grad as on one device", "none" if came.dx is None else "")])
-        case.judge(about_recompute(step.read, question.checkpoint))
+        case.judge(about_recompute(step.read, _mode(question)))
         before = [part for part in came.grads if part is not None]
     first.judge([_leak(step)])
+
+
+def _mode(question: PipelineTask) -> str:
+    return "except_last" if question.checkpoint == DEFAULT else question.checkpoint
 
 
 def _zeros(question: PipelineTask) -> list[Array]:

@@ -16,7 +16,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.exercises.case import Sign, Signs
 from gpipe_edu.exercises.networks import Truth, gradients, one_device
-from gpipe_edu.harness.ex05_wrapper import PipelineQuestion, StepAnswer
+from gpipe_edu.harness.ex05_wrapper import DEFAULT, PipelineQuestion, StepAnswer
 from gpipe_edu.harness.networks import Array, layer_of
 from gpipe_edu.words import join_words, percent, with_article
 
@@ -31,7 +31,8 @@ class PipelineTask(PipelineQuestion):
     @property
     def call(self) -> str:
         """How it is built, in code."""
-        return f'MyGPipe(net, {self.balance}, M={self.M}, checkpoint="{self.checkpoint}")'
+        how = "" if self.checkpoint == DEFAULT else f', checkpoint="{self.checkpoint}"'
+        return f"MyGPipe(net, {self.balance}, M={self.M}{how})"
 
     @property
     def layers(self) -> list[ref.Layer]:
@@ -89,7 +90,11 @@ def about_the_form(step: PipelineStep) -> Signs:
     yield Sign("no-return", bad == "NoneType", wanted, "None")
     yield Sign("not-joined", several > 0, wanted, f"{with_article(bad)} of {several}")
     yield Sign("no-tensor", bool(bad), wanted, with_article(bad))
+    yield Sign("grad-mode", not step.came.grad_mode_kept)
     found = step.came.output.shape
+    ran = {call.layer for call in step.calls if call.kind == "F"}
+    left_out = found != shape and not step.asked.shared and len(ran) < len(step.asked.items)
+    yield Sign("stages-left-out", left_out, f"{len(step.asked.items)} layers run", f"{len(ran)} layers")
     both = (f"shape {shape}", f"shape {found}")
     yield Sign("more-rows", found[1:] == shape[1:] and found[0] > shape[0], *both)
     yield Sign("fewer-rows", found[1:] == shape[1:] and found[0] < shape[0], *both)

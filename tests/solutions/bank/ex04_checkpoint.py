@@ -170,6 +170,7 @@ def draws_the_boundaries_later(stages, x, again):
 of_the_loop = partial(BANK.changed, of=loop)
 RUN = "checkpoint(stage, x, use_reentrant=False) if more else stage(x)"
 LOOP = "for stage, more in zip(stages, again, strict=True):"
+of_the_loop("grad-mode", "switches_autograd_on", "return x", "torch.set_grad_enabled(True)\n    return x")
 of_the_loop("nothing", "plain", RUN, "stage(x)")
 of_the_loop("called-too-early", "calls_the_stage", "checkpoint(stage, x,", "checkpoint(stage(x),")
 of_the_loop("needs-input-gradient", "older_kind", "=False", "=True")
@@ -257,4 +258,14 @@ def by_what_each_stage_keeps(stages, x, again):
                 x = checkpoint(planned.stage, x, use_reentrant=False)
             case Keeps.EVERYTHING:
                 x = planned.stage(x)
+    return x
+
+
+DECIDED = {}
+
+
+@BANK.wrong("second-call")
+def decides_once_for_a_stage(stages, x, again):
+    for stage, more in zip(stages, again, strict=True):
+        x = checkpoint(stage, x, use_reentrant=False) if DECIDED.setdefault(id(stage), more) else stage(x)
     return x

@@ -197,6 +197,25 @@ HOARD = """        self.saved = getattr(self, "saved", [])
             self.saved.append(saved)
         return x"""
 BACK = "self.walk(dy, self.again(self.kept.pop(m)))"
+BANK.changed("rounded", "KeepsHalfTheDigits", "self.kept[m] = x", "self.kept[m] = x.astype(np.float32)")
+BANK.changed(
+    "overwritten",
+    "EmptiesItsInput",
+    "def backward(self, m, dy):\n        ",
+    "def backward(self, m, dy):\n        x = self.kept[m]\n        self.kept[m] = x.copy()\n        x[:] = 0\n        ",
+)
+BANK.changed(
+    "overwritten",
+    "EmptiesTheGradient",
+    "return self.walk(dy, self",
+    "copy, dy[:] = dy.copy(), 0\n        return self.walk(copy, self",
+)
+BANK.changed(
+    "never-freed",
+    "KeepsInTheLayers",
+    "x, kept = layer.forward(x)",
+    "x, kept = layer.forward(x)\n            layer.kept = kept",
+)
 BANK.changed("never-freed", "NeverFrees", "self.kept.pop(m)", "self.kept[m]")
 BANK.changed("never-freed", "NeverFreesWhatLayersSave", FORWARD, HOARD)
 BANK.changed("key", "KeepsUnderTheWrongNumber", "self.kept[m] = x", "self.kept[m + 1] = x")

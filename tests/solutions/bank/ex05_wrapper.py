@@ -397,6 +397,25 @@ BEGIN = "        pieces = self.pieces(x)"
 for slip, name, *texts in (
     ("error", "NamesItCall", "def forward(self, x)", "def call(self, x)"),
     ("not-registered", "PlainList", REGISTER, ""),
+    ("other-default", "ThrowsAllAwayByDefault", 'checkpoint="except_last"', 'checkpoint="always"'),
+    (
+        "refuses-right",
+        "WantsAMicroBatchForEachStage",
+        "        self.M, self.mode",
+        "        assert len(balance) <= M\n        self.M, self.mode",
+    ),
+    (
+        "stages-left-out",
+        "UsesAsManyStagesAsMicroBatches",
+        "self.M, self",
+        "self.stages = self.stages[:M]\n        self.M, self",
+    ),
+    (
+        "grad-mode",
+        "SwitchesAutogradOn",
+        "return torch.cat(pieces)",
+        "torch.set_grad_enabled(True)\n        return torch.cat(pieces)",
+    ),
     ("other-keys", "ModuleListOfStages", REGISTER, "", STAGES, "self.stages = nn.ModuleList(stages_of(net, balance))"),
     (
         "registered-twice",
@@ -461,7 +480,7 @@ for slip, name, *texts in (
     ("no-gradients", "StartsAGraphAtTheEnd", JOIN, "return torch.cat(pieces).detach().requires_grad_()"),
     ("holds-activations", "KeepsThePieces", JOIN, "self.outputs = pieces\n        return torch.cat(self.outputs)"),
     ("replaced", "EmptiesTheGradients", BEGIN, "        self.zero_grad()\n" + BEGIN),
-    ("graph-under-no-grad", "AlwaysBuildsAGraph", BEGIN, "        torch.set_grad_enabled(True)\n" + BEGIN),
+    ("graph-under-no-grad", "AlwaysBuildsAGraph", "def forward", "@torch.enable_grad()\n    def forward"),
     ("any-mode", "AnyMode", "raise ValueError(checkpoint)", 'checkpoint = "never"'),
     (
         "any-balance",
