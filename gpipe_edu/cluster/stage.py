@@ -15,6 +15,7 @@ from gpipe_edu.pytorch.batchnorm import BatchNorms
 from gpipe_edu.pytorch.skip import Way
 from gpipe_edu.pytorch.split_backward import backward, input_gradient
 from gpipe_edu.pytorch.stage import MAIN
+from gpipe_edu.pytorch.values import differentiable
 from gpipe_edu.schedule import Op
 
 from .boundaries import Boundary, Held, StageLayers, to_neighbour
@@ -179,8 +180,13 @@ class Stage(PipelineStage):
         self._back = found[number:]
         return found[:number], finish
 
+    def _create_grad_send_info(self, args_recv_info: Any) -> list[int | None]:
+        """PyTorch's, but nowhere for what has no gradient: 2.12 sends one for each tensor that came."""
+        to = super()._create_grad_send_info(args_recv_info)
+        return [stage if differentiable(info.buffer) else None for stage, info in zip(to, args_recv_info, strict=True)]
+
     def _get_init_p2p_neighbors_ops(self) -> list[Any]:
-        """PyTorch's greetings to its neighbours, without those to its own rank: in 2.11 gloo can't send these."""
+        """PyTorch's greetings to its neighbours, without those to its own rank, which gloo can't send."""
         return [op for op in super()._get_init_p2p_neighbors_ops() if op.group_peer != self.group_rank]
 
 

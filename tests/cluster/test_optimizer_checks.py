@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from gpipe_edu.cluster.optimizer_checks import OptimizerChecks
-from tests.cluster.jobs import LOSS, data, network
 
-from . import jobs, refused
+from .jobs import LOSS, data, network
 
 
 def trained(change, kind=torch.float64, optimizer=torch.optim.SGD, steps=12):
@@ -88,11 +87,3 @@ def test_a_compiled_step_of_an_optimizer_is_noticed_too():
         return found
 
     assert len(trained(lambda weights, *_: nn.utils.clip_grad_norm_(weights, 0.01), optimizer=compiled)) == 1
-
-
-def test_ranks_are_told_of_a_clip_of_their_own_and_of_lbfgs(crew):
-    for told in crew.run([partial(jobs.unwatched, refused.of_one_rank)] * 2, seconds=60).values:
-        (clip,) = told["local"]
-        assert "knows the weights of one rank only" in clip
-        assert told["common"] == []
-        assert told["LBFGS"].startswith("ValueError: LBFGS computes one step length from all weights")

@@ -91,3 +91,11 @@ def test_but_not_written_to(crew, write):
         assert again == predicted
         assert again.startswith("ValueError: a layer has written to a buffer that layers on several ranks share (")
         assert "Masked.mask in stage 0, Masked.mask in stage 1" in again
+
+
+def test_ranks_are_told_of_a_clip_of_their_own_and_of_lbfgs(crew):
+    for told in run(crew, refused.of_one_rank):
+        (clip,) = told["local"]
+        assert "knows the weights of one rank only" in clip
+        assert told["common"] == []
+        assert told["LBFGS"].startswith("ValueError: LBFGS computes one step length from all weights")
