@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gpipe_edu.grading import by_hand, grade, marks, submissions, tables
 from gpipe_edu.grading import container as containers
-from gpipe_edu.grading import grade, submissions, tables
 from gpipe_edu.grading.feedback_text import as_text, worth
 from gpipe_edu.grading.judges import HERE
 from gpipe_edu.process import orphans
@@ -26,6 +26,9 @@ def run(
     one: Annotated[bool, typer.Option("--one", help="HAND-INS is one notebook: show its report.")] = False,
     tasks: Tasks = "",
     roster: Annotated[Path | None, typer.Option(help="A CSV of participants, whose columns come back.")] = None,
+    points: Annotated[
+        Path | None, typer.Option(help="A CSV with the columns task and points, for other points.")
+    ] = None,
     seeds: Seeds = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="How many answers at once.")] = 2,
     student: Annotated[str, typer.Option(help="A regular expression: its first group in a path is the student.")] = "",
@@ -42,6 +45,8 @@ def run(
             keys = grade.tasks_of(tasks)
             if trust and container:
                 raise ValueError("--trust means without a cage, and --in in a container; give one of them")
+            if points:
+                marks.set_points(by_hand.read_points(points, keys))
             where = containers.workplace(container, say) if container else HERE
             wish = grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where)
             if one:
@@ -82,9 +87,9 @@ def _grade_all(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who
 def _one(path: Path, wish: grade.Wish) -> int:
     if not path.is_file():
         raise ValueError(f"--one takes one notebook; {path} is none")
-    marks = grade.grade_one(path, wish, range(1, wish.seeds + 1))
-    if not marks:
+    found = grade.grade_one(path, wish, range(1, wish.seeds + 1))
+    if not found:
         say(f"There is no answer to a task in {path.name}.")
-    for mark in marks.values():
+    for mark in found.values():
         say(f"\n--- {mark.key}: {mark.state}, {worth(mark)} ---\n{as_text(mark)}")
-    return 0 if all(mark.points is not None for mark in marks.values()) else 2
+    return 0 if all(mark.points is not None for mark in found.values()) else 2

@@ -27,10 +27,10 @@ from gpipe_edu.writing import printable, write_whole
 
 from .feedback_text import student_report
 from .grade import Class
-from .marks import STATES, Mark, points
+from .marks import STATES, Mark, number, points
 from .submissions import file_name
 from .submitted_notebook import Refused, refusing
-from .tables import number, total
+from .tables import total
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 
