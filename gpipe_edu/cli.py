@@ -8,6 +8,7 @@ without a traceback.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Final
 
@@ -72,6 +73,9 @@ def main(arguments: list[str] | None = None) -> None:
         if error.format_message():  # without arguments the help has been printed already
             print(f"error: {error.format_message()}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # nobody reads any more, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except (typer.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
         sys.exit(130)

@@ -40,6 +40,14 @@ def escape_on_terminals() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def say(words: str) -> None:
+    """Print at once. Once nobody reads any more, as behind `| head`, the work goes on in silence."""
+    try:
+        print(printable(words), flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def write_whole(path: Path, text: str, private: bool = False) -> None:
     """Write or replace a file atomically: a reader sees all of the old one or all of the new one.
 

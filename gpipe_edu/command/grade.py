@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from gpipe_edu.grading import by_hand, grade, marks, submissions, tables
 from gpipe_edu.grading import container as containers
-from gpipe_edu.grading import grade, submissions, tables
 from gpipe_edu.grading.feedback_text import as_text, worth
 from gpipe_edu.grading.judges import HERE
 from gpipe_edu.process import orphans
 from gpipe_edu.words import plural
-from gpipe_edu.writing import printable
+from gpipe_edu.writing import say
 
 from .common import AllOrNothing, Seeds, Tasks, bad_arguments
 
@@ -26,6 +26,9 @@ def run(
     one: Annotated[bool, typer.Option("--one", help="HAND-INS is one notebook: show its report.")] = False,
     tasks: Tasks = "",
     roster: Annotated[Path | None, typer.Option(help="A CSV of participants, whose columns come back.")] = None,
+    points: Annotated[
+        Path | None, typer.Option(help="A CSV with the columns task and points, for other points.")
+    ] = None,
     seeds: Seeds = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="How many answers at once.")] = 2,
     student: Annotated[str, typer.Option(help="A regular expression: its first group in a path is the student.")] = "",
@@ -42,7 +45,9 @@ def run(
             keys = grade.tasks_of(tasks)
             if trust and container:
                 raise ValueError("--trust means unconfined, and --in in a container; give one of them")
-            where = containers.workplace(container, _say) if container else HERE
+            if points:
+                marks.set_points(by_hand.read_points(points, keys))
+            where = containers.workplace(container, say) if container else HERE
             wish = grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where)
             if one:
                 return _one(place, wish)
@@ -53,14 +58,14 @@ def run(
 
 def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster: Path | None) -> int:
     who = tables.roster(roster, list(handed_in.students)) if roster else None
-    _say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
+    say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
     for note in handed_in.notes:
-        print(f"  {printable(note)}")
+        say(f"  {note}")
     graded = _grade_all(handed_in, out, wish, who)
-    print(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json.")
+    say(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json, passed_over.txt.")
     if graded.complete:
         return 0
-    print("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")
+    say("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")
     return 2
 
 
@@ -69,7 +74,7 @@ def _grade_all(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who
     from gpipe_edu.grading import feedback_pages  # loads the charts
 
     try:
-        graded = feedback_pages.write(out, grade.grade(handed_in, out, wish, _say))
+        graded = feedback_pages.write(out, grade.grade(handed_in, out, wish, say))
         tables.write(out, graded, who)
     except OSError as error:
         raise ValueError(
@@ -79,16 +84,12 @@ def _grade_all(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who
     return graded
 
 
-def _say(words: str) -> None:
-    print(printable(words), flush=True)
-
-
 def _one(path: Path, wish: grade.Wish) -> int:
     if not path.is_file():
         raise ValueError(f"--one takes one notebook; {path} is none")
-    marks = grade.grade_one(path, wish, range(1, wish.seeds + 1))
-    if not marks:
-        print(f"There is no answer to a task in {path.name}.")
-    for mark in marks.values():
-        print(f"\n--- {mark.key}: {mark.state}, {worth(mark)} ---\n{as_text(mark)}")
-    return 0 if all(mark.points is not None for mark in marks.values()) else 2
+    found = grade.grade_one(path, wish, range(1, wish.seeds + 1))
+    if not found:
+        say(f"There is no answer to a task in {path.name}.")
+    for mark in found.values():
+        say(f"\n--- {mark.key}: {mark.state}, {worth(mark)} ---\n{as_text(mark)}")
+    return 0 if all(mark.points is not None for mark in found.values()) else 2

@@ -23,16 +23,19 @@ from gpipe_edu.sandbox.findings import Chart, Finding
 from gpipe_edu.view.compare import compare
 from gpipe_edu.view.html import fill
 from gpipe_edu.words import plural
-from gpipe_edu.writing import write_whole
+from gpipe_edu.writing import printable, write_whole
 
 from .feedback_text import student_report
 from .grade import Class
-from .marks import STATES, Mark, points
+from .marks import STATES, Mark, number, points
 from .submissions import file_name
 from .submitted_notebook import Refused, refusing
-from .tables import number, total
+from .tables import total
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+NOTES: Final = "passed_over.txt"
+"""What was passed over, by name; the page of the class has no names."""
 
 _MOST_OPS: Final = 400
 """In a chart drawn on these pages."""
@@ -50,7 +53,7 @@ _COLOURS: Final = {
 
 
 def write(out: Path, graded: Class) -> Class:
-    """Write feedback/STUDENT.html for each student, and class.html. Raises OSError.
+    """Write feedback/STUDENT.html for each student, class.html, and what was passed over. Raises OSError.
 
     Returns the class as shown there: marks that could not be rendered are refused.
     """
@@ -64,6 +67,7 @@ def write(out: Path, graded: Class) -> Class:
         write_whole(folder / f"{file_name(student, taken)}.html", student_page(student, said))
     graded = graded._replace(marks=marks)
     write_whole(out / "class.html", class_page(graded))
+    write_whole(out / NOTES, "".join(f"{printable(note)}\n" for note in graded.handed_in.notes))
     return graded
 
 
@@ -84,9 +88,8 @@ def class_page(graded: Class) -> str:
         parts += [f"<p>Half of them have {number(middle)} of {largest} points or more.</p>", _histogram(done, largest)]
     parts += ["<h2>By task</h2>", _by_task(graded), "<h2>What they believe</h2>", *_beliefs(graded), *_votes(graded)]
     if graded.handed_in.notes:
-        parts.append(
-            "<h2>Passed over</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in graded.handed_in.notes) + "</ul>"
-        )
+        count = plural(len(graded.handed_in.notes), "thing")
+        parts.append(f'<p class="quiet">{count} among the hand-ins passed over; {NOTES} says which.</p>')
     return _page("How the class stands", parts)
 
 

@@ -7,8 +7,7 @@ from gpipe_edu.course.report import as_markdown
 from gpipe_edu.sandbox.findings import Report
 from gpipe_edu.writing import printable
 
-from .marks import Mark, points
-from .tables import number
+from .marks import Mark, number, points
 
 
 def student_report(report: Report) -> Report:

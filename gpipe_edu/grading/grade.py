@@ -22,6 +22,7 @@ from gpipe_edu.process import limited
 from gpipe_edu.words import plural
 from gpipe_edu.writing import write_whole
 
+from .by_hand import override, read_overrides
 from .cut import Answer, cut, may_have
 from .journal import Journal, Question, judge_version
 from .judges import HERE, Judges, Outcome, Task, Workplace
@@ -72,7 +73,8 @@ def tasks_of(wanted: str) -> tuple[str, ...]:
 def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None]) -> Class:
     """The marks of a class. Judges only what the journal in `out` does not know yet.
 
-    Raises ValueError where answers could not be confined, OSError where `out` can't be written.
+    Raises ValueError where answers could not be confined or what was set by hand can't be read, OSError where `out`
+    can't be written.
     """
     out.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out / ".lock", timeout=0)
@@ -81,6 +83,7 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
     except Timeout:
         raise ValueError(f"somebody is grading into {out} just now; wait, or give another --out") from None
     try:
+        overrides = read_overrides(out, handed_in.students, wish.tasks)
         seeds = _seeds(out, wish.seeds)
         journal = Journal(out / "journal.jsonl")
         reading = _Reading(handed_in, wish.tasks)
@@ -88,7 +91,7 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
     finally:
         lock.release()
     marks = {
-        name: {key: _mark(found, outcomes, seeds, wish) for key, found in row.items()}
+        name: {key: override(name, _mark(found, outcomes, seeds, wish), overrides) for key, found in row.items()}
         for name, row in reading.answers.items()
     }
     return Class(marks, seeds, handed_in, _find_alike(reading.answers))

@@ -97,6 +97,8 @@ def bytes_of(path: Path, most: int = LARGEST) -> bytes:
 
 def _text(data: bytes, what: str) -> str:
     encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"  # with or without a BOM
+    if data[1:2] == b"\0" or data[:1] == b"\0":  # a first letter of two bytes
+        encoding = "utf-16-le" if data[1:2] == b"\0" else "utf-16-be"
     try:
         return data.decode(encoding)
     except UnicodeDecodeError:

@@ -16,7 +16,7 @@ from gpipe_edu.exercises import all_exercises
 from gpipe_edu.writing import write_whole
 
 from .grade import Class
-from .marks import Mark, points
+from .marks import Mark, number, points
 
 _LOOK: Final = "look at it"
 """The column of what may bear on a mark, for a person to decide."""
@@ -112,11 +112,6 @@ def total(row: Mapping[str, Mark]) -> float | None:
     """The points of a student; None if something could not be judged."""
     found = [one.points for one in row.values()]
     return None if any(one is None for one in found) else round(sum(one or 0.0 for one in found), 2)
-
-
-def number(value: float | None) -> str:
-    """Points as they are usually written, "" for none."""
-    return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def safe(text: str) -> str:

@@ -188,7 +188,8 @@ def test_what_is_too_large_is_not_parsed():
 def test_other_encodings_formats_and_damaged_cells_are_read():
     book = answered({"ex02/clock": CLOCK})
     text = json.dumps(book)
-    for data in (text.encode("utf-8-sig"), text.encode("utf-16"), text.replace("\\n", "\\r\\n").encode()):
+    encoded = [text.encode(name) for name in ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be")]
+    for data in (*encoded, text.replace("\\n", "\\r\\n").encode()):
         assert cut(CLOCK_TASK, read(data)).state == "cut"
     old = {"nbformat": 3, "worksheets": [{"cells": [{"cell_type": "code", "input": CLOCK}, 3, {"cell_type": "code"}]}]}
     assert cut(CLOCK_TASK, read(json.dumps(old).encode())).state == "cut"

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -335,3 +336,15 @@ def test_all_right_answers_pass_in_a_sandbox_and_side_by_side_none_is_called_end
     found = states(tmp_path / "marks")
     assert {state for (student, _), (state, _) in found.items() if student == "ada"} == {"passed"}
     assert {mark for (_, task), mark in found.items() if task == "ex05/wrapper"} == {("passed", "6")}
+
+
+def test_a_reader_that_ends_is_no_full_disk(tmp_path):
+    hand_in(tmp_path / "in" / "ada" / BOOK, answered({"ex02/clock": CLOCK}))
+    command = [sys.executable, "-m", "gpipe_edu", "grade", tmp_path / "in", "--out", tmp_path / "out", "--tasks", "02"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, env={**os.environ, "PYTHONPATH": ROOT}) as grader:
+        grader.stdout.readline()
+        grader.stdout.close()  # as `| head -1` does
+        assert grader.stderr.read() == b""
+    assert grader.returncode == 0
+    assert states(tmp_path / "out")["ada", "ex02/clock"] == ("passed", "2")

@@ -3,6 +3,7 @@
 import pytest
 
 from gpipe_edu.exercises import find_exercise
+from gpipe_edu.grading import feedback_pages
 from gpipe_edu.grading.cut import Answer
 from gpipe_edu.grading.grade import Class, Found, _find_alike
 from gpipe_edu.grading.marks import Mark
@@ -72,3 +73,13 @@ def test_what_may_bear_on_a_mark_stands_in_a_column_for_a_person(tmp_path):
         "bob": note,
         "carl": f"{note}; {KEY}: the same text as ada",
     }
+
+
+def test_the_page_of_the_class_has_no_names(tmp_path):
+    class_ = graded({"ada": 1, "grace": 2})
+    class_.handed_in.notes.append("ada/photo.png is passed over")
+    feedback_pages.write(tmp_path, class_)
+    page = (tmp_path / "class.html").read_text(encoding="utf-8")
+    assert "1 thing among the hand-ins passed over; passed_over.txt says which." in page
+    assert not any(name in page for name in ("ada", "grace", "photo"))
+    assert (tmp_path / "passed_over.txt").read_text(encoding="utf-8") == "ada/photo.png is passed over\n"

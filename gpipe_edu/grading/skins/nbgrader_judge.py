@@ -21,9 +21,8 @@ from traitlets import Bool, Int
 from gpipe_edu.exercises import all_exercises
 from gpipe_edu.grading import feedback_pages, submitted_notebook
 from gpipe_edu.grading.grade import Class, Wish, grade
-from gpipe_edu.grading.marks import STATES, Mark, points
+from gpipe_edu.grading.marks import STATES, Mark, number, points
 from gpipe_edu.grading.submissions import HandedIn, books_in
-from gpipe_edu.grading.tables import number
 from gpipe_edu.writing import escape
 
 JUDGED: Final = "judged"
