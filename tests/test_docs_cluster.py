@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "cluster.md"
 
 
 def test_the_program_runs_as_it_stands(tmp_path):
-    pytest.importorskip("torch", reason="the program of this page trains with PyTorch")
+    pytest.importorskip("torch", minversion="2.12", reason="the program of this page trains with PyTorch")
     text = PAGE.read_text(encoding="utf-8")
     block = next(found for found in re.split(r"\n\n(?=\S)", text) if "with Ranks() as ranks" in found)
     program = tmp_path / "program.py"
@@ -36,7 +36,7 @@ def blocks(*words):
 
 def test_layers_that_ranks_build_train_and_are_saved_as_it_says(tmp_path):
     """Two runs of fewer steps than are shown; the second goes on behind the first."""
-    pytest.importorskip("torch", reason="the programs of this page train with PyTorch")
+    pytest.importorskip("torch", minversion="2.12", reason="the programs of this page train with PyTorch")
     before = [
         "import torch",
         "from torch import nn",
@@ -62,7 +62,7 @@ def test_it_quotes_of_which_ways_a_plan_speaks():
 
 
 def test_it_says_after_which_silence_a_rank_is_missed():
-    pytest.importorskip("torch", reason="ranks are PyTorch's")
+    pytest.importorskip("torch", minversion="2.12", reason="ranks are PyTorch's")
     from gpipe_edu.cluster import watch
 
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
@@ -75,7 +75,7 @@ def test_it_says_after_which_silence_a_rank_is_missed():
 
 
 def test_the_loop_of_a_shell_trains():
-    pytest.importorskip("torch", reason="ranks are PyTorch's")
+    pytest.importorskip("torch", minversion="2.12", reason="ranks are PyTorch's")
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     [start] = [number for number, line in enumerate(lines) if line.startswith("    export WORLD_SIZE=2")]
     script = "\n".join(line.strip() for line in lines[start : start + 2])

@@ -27,7 +27,7 @@ def work(folder, schedule):
 
 
 def test_profiles_of_two_ranks_are_one_timeline_in_the_order_of_the_schedule(tmp_path, preloaded_python):
-    pytest.importorskip("torch", reason="this test profiles a real run of PyTorch")
+    pytest.importorskip("torch", minversion="2.12", reason="this test profiles a real run of PyTorch")
     from gpipe_edu.distributed import Crew
 
     schedule = ge.one_f_one_b(2, 4)
