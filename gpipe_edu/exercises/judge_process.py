@@ -133,8 +133,9 @@ def main() -> None:
         if sys.platform == "linux":
             _judge_forked(parent, message)
         else:
-            parent.say(plain.encode(_judge(parent, message)))
-            orphans.end()
+            found = _judge(parent, message)
+            orphans.end()  # before anybody hears of the verdict, and may end us
+            parent.say(plain.encode(found))
         _load(message["key"])  # for the next one, while this answer is being changed
 
 
@@ -166,10 +167,11 @@ def _judge_forked(parent: Parent, message: dict[str, Any]) -> None:
             with suppress(OSError):
                 os.chdir(message["folder"])
             importlib.invalidate_caches()
-            parent.say(plain.encode(_judge(parent, message, start=forked.start)))
+            found = _judge(parent, message, start=forked.start)
+            orphans.end()  # before anybody hears of the verdict, and may end us
+            parent.say(plain.encode(found))
             status = 0
         finally:
-            orphans.end()
             os._exit(status)
     why = _wait(pid)
     orphans.end()

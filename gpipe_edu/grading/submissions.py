@@ -1,4 +1,4 @@
-"""Which student has handed in what: from folders, or from an archive of Moodle, Canvas, Gradescope or nbgrader.
+"""Which student has handed in what: from folders, or from an archive that a platform has made.
 
 The layout of hand-ins is detected and reported. An archive is read in place: nothing is unpacked to disk.
 """
@@ -53,6 +53,13 @@ _LONGEST_NAME: Final = 200
 _HIDDEN: Final = (".", "~$")
 
 _MOODLE: Final = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_?")
+_MOODLE_FLAT: Final = re.compile(
+    r"(?P<student>.+?)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_(?P<name>.+)", re.DOTALL
+)
+_BLACKBOARD: Final = re.compile(
+    r".+?_(?P<student>[^_]+)(?P<number>)_attempt_\d{4}(-\d\d){5}(\.txt|_(?P<name>.+))", re.DOTALL
+)
+"""Its names of users are unique, so no number tells two of one name apart."""
 _CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)", re.DOTALL)
 _GRADESCOPE: Final = re.compile(r"submission_\d+")
 _SUBMITTER: Final = re.compile(r":name: (.+)|:email: (.+)")
@@ -414,8 +421,13 @@ def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]
     if all(heads) and all(map(_GRADESCOPE.fullmatch, heads)):
         names = _submitters(file for file in files if len(file.path.parts) == depth + 1)
         return "Gradescope's export", lambda file: names.get(head(file), head(file))
-    if all(_CANVAS.fullmatch(top(file)) for file in books):  # files, and archives that hold files
-        return "Canvas': NAME_NUMBER_NUMBER_FILE", _by_name(_CANVAS, top, files)
+    for pattern, layout in (
+        (_MOODLE_FLAT, "Moodle's, without folders: NAME_NUMBER_assignsubmission_file_FILE"),
+        (_BLACKBOARD, "Blackboard's: ASSIGNMENT_USER_attempt_TIME_FILE"),
+        (_CANVAS, "Canvas': NAME_NUMBER_NUMBER_FILE"),
+    ):
+        if all(pattern.fullmatch(top(file)) for file in books):  # files, and archives that hold files
+            return layout, _by_name(pattern, top, files)
     if not any(heads):
         layout = "notebooks in one folder, named EXERCISE_STUDENT or STUDENT_EXERCISE"
         return layout, lambda file: (_rest(file.path) or _only(place)) if _may_answer(file) else ""

@@ -7,6 +7,7 @@ kind: they are not.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ def gather_for_good(value: Any, deep: int = 1) -> Any:
             raise HandedOutAgain
     found = gather(value, deep)
     if isinstance(value, list | np.ndarray):  # else it cannot be read twice, or not be changed
-        _earlier.append((value, len(value), deep, plain.encode(found)))
+        with suppress(MemoryError):  # which is told when it is handed over
+            _earlier.append((value, len(value), deep, plain.encode(found)))
     return found
 
 

@@ -41,6 +41,22 @@ def lay(root, *paths):
             {"Ada L", "Bo"},
         ),
         (["lovelaceada_1_2_" + BOOK, "bo_LATE_3_4_exercise_02_clock-1.ipynb"], "Canvas'", {"lovelaceada", "bo"}),
+        (
+            ["Ada L_12_assignsubmission_file_" + BOOK, "Bo_13_assignsubmission_file_x.ipynb"],
+            "Moodle's, without folders",
+            {"Ada L", "Bo"},
+        ),
+        (
+            [
+                "Sheet 1_ada_attempt_2026-11-01-10-00-00_" + BOOK,
+                "Sheet 1_ada_attempt_2026-11-02-10-00-00_" + BOOK,
+                "Sheet 1_bob_attempt_2026-11-01-10-00-00_x.ipynb",
+                "Sheet 1_bob_attempt_2026-11-01-10-00-00.txt",
+            ],
+            "Blackboard's",
+            {"ada", "bob"},
+        ),
+        (["Ada L - " + BOOK, "Bo - " + BOOK], "notebooks in one folder", {"Ada L", "Bo"}),  # Google Classroom's
         (["submission_11/" + BOOK, "submission_12/" + BOOK], "Gradescope's", {"Ada L", "submission_12"}),
         (["exercise_02_clock_ada.ipynb", "bob_exercise_02_clock (1).ipynb"], "notebooks in one folder", {"ada", "bob"}),
     ],
@@ -417,3 +433,25 @@ def test_an_archive_of_too_many_files_loses_no_student_silently(tmp_path, monkey
     monkeypatch.setattr(submissions, "_MOST_FILES", 2)
     with pytest.raises(ValueError, match="more than 2 files in the archive; give the folder of one exercise sheet"):
         find(tmp_path / "all.zip")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ada L_12_assignsubmission_file_work.zip", "Bo_13_assignsubmission_file_" + BOOK),
+        ("Sheet 1_Ada L_attempt_2026-11-01-10-00-00_work.zip", "Sheet 1_Bo_attempt_2026-11-01-10-00-00_" + BOOK),
+        ("Ada L_1_2_work.zip", "Bo_3_4_" + BOOK),
+    ],
+)
+def test_an_archive_among_the_files_of_a_platform_is_its_student_s(tmp_path, one, other):
+    lay(tmp_path, other)
+    with zipfile.ZipFile(tmp_path / one, "w") as archive:
+        archive.writestr(f"my work/{BOOK}", "{}")
+    assert {name: len(files) for name, files in find(tmp_path).students.items()} == {"Ada L": 1, "Bo": 1}
+
+
+def test_the_last_attempt_on_blackboard_counts(tmp_path):
+    lay(tmp_path, *(f"Sheet 1_ada_attempt_2026-11-{day}-10-00-00_{BOOK}" for day in ("09", "10", "08")))
+    for path in tmp_path.iterdir():
+        os.utime(path, (1, 1))
+    assert newest_first(find(tmp_path).students["ada"])[0].path.name.startswith("Sheet 1_ada_attempt_2026-11-10")
