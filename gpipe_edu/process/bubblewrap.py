@@ -77,12 +77,19 @@ def _options() -> Iterator[str]:
     for path in _DEVICES:
         yield from ("--dev-bind", path, path)
     # Whatever is bound above them, these are empty: what is expected of an answer is not to be had there.
-    for secret in (_PACKAGE / JUDGES.rpartition(".")[2], _PACKAGE / "carried"):
-        if secret.is_dir():
-            yield from ("--tmpfs", str(secret), "--remount-ro", str(secret))
+    for path in _secrets():
+        yield from ("--tmpfs", path, "--remount-ro", path)
     # Where root grades, /proc/sys is root's to write, whatever the user is called inside.
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
     yield from ("--size", str(_SCRATCH_BYTES), "--tmpfs", SCRATCH, "--chdir", SCRATCH, "--remount-ro", "/")
+
+
+def _secrets() -> list[str]:
+    """The judges' room and the solutions that a wheel carries, by each path that leads to them."""
+    packages = {_PACKAGE, *(Path(place, _PACKAGE.name) for place in (*sys.path, *sysconfig.get_paths().values()))}
+    ours = [path for path in packages if path.is_dir() and path.samefile(_PACKAGE)]
+    rooms = (JUDGES.rpartition(".")[2], "carried")
+    return sorted(str(path / room) for path in ours for room in rooms if (path / room).is_dir())
 
 
 def readable_paths() -> list[str]:

@@ -124,6 +124,7 @@ def states(out):
 WRONG_BESIDES = {
     "sorts_it_first": "sorted samples are not in their order either",
     "NeverFreesWhatLayersSave": "activations are kept, which is what the stage is there to save",
+    "KeepsInTheLayers": "the same",
 }
 """Answers of the bank that break a promise, and whose algorithm is wrong, too."""
 
