@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.sizing import WAYS
+from gpipe_edu.sizing import Ways
 
 from . import preloaded
 from .cluster import starting
@@ -58,7 +58,7 @@ def test_layers_that_ranks_build_train_and_are_saved_as_it_says(tmp_path):
 
 
 def test_it_quotes_of_which_ways_a_plan_speaks():
-    assert WAYS in " ".join(PAGE.read_text(encoding="utf-8").replace("\n> ", " ").split())
+    assert str(Ways()) in " ".join(PAGE.read_text(encoding="utf-8").replace("\n> ", " ").split())
 
 
 def test_it_says_after_which_silence_a_rank_is_missed():
@@ -94,7 +94,7 @@ def test_the_loop_of_a_shell_trains():
 def rows():
     text = PAGE.read_text(encoding="utf-8").partition("<!-- plans -->")[2]
     [head, _, *found] = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    before = re.search(r"`python -m gpipe_edu plan (.*)`", head[0])[1]
+    before = re.search(r"`python -m gpipe_edu plan(.*)`", head[0])[1]
     return [(f"{before} {row[0].strip('`')}", *row[1:]) for row in found]
 
 

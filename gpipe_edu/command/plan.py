@@ -1,15 +1,19 @@
-"""`plan`: how many replicas, stages and micro-batches, and what to recompute, for this model on these devices."""
+"""`plan`: how to divide the training of this model among these devices, and what to recompute."""
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gpipe_edu.sizing import STATES, WAYS, Guide, Job, Model, Plan, mlp, size, transformer
-from gpipe_edu.sizing.plan import SCHEDULES
+from gpipe_edu.sizing import STATES, Guide, Job, Model, Plan, Ways, duration, mlp, size, transformer
+from gpipe_edu.sizing.calibration import calibrate as calibrated
+from gpipe_edu.sizing.calibration import read
+from gpipe_edu.sizing.guide import LIKELY, bar
+from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
 from gpipe_edu.sizing.presets import presets
@@ -19,6 +23,8 @@ from .common import bad_arguments
 
 SHAPES = ("transformer", "mlp")
 """Models that take layers, width and so on as options; others are known by name."""
+
+_WIDTH = 24
 
 
 def run(
@@ -34,9 +40,9 @@ def run(
     machine: Annotated[
         str, typer.Option(help=f"Which: {', '.join(presets('machines'))}. What follows says otherwise.")
     ] = "small",
-    tensor: Annotated[int, typer.Option(min=1, help="Devices that share every layer (tensor parallelism).")] = 1,
     memory: Annotated[float | None, typer.Option(help="Memory of each device in GB (10^9 bytes).")] = None,
-    speed: Annotated[float | None, typer.Option(help="What a device sustains, in TFLOP/s.")] = None,
+    speed: Annotated[float | None, typer.Option(help="What a device sustains in matrix products, in TFLOP/s.")] = None,
+    bandwidth: Annotated[float | None, typer.Option(help="Of a device's memory, in GB/s.")] = None,
     overhead: Annotated[float | None, typer.Option(help="Fixed time per layer and op, in microseconds.")] = None,
     link: Annotated[float | None, typer.Option(help="Between two devices of a node, one way, in GB/s.")] = None,
     network: Annotated[float | None, typer.Option(help="Between nodes, for each device, in GB/s.")] = None,
@@ -45,20 +51,28 @@ def run(
     reserve: Annotated[float | None, typer.Option(help="Share of the memory to leave free.")] = None,
     optimizer: Annotated[str | None, typer.Option(help=f"One of {', '.join(STATES)}.")] = None,
     activation_bytes: Annotated[int | None, typer.Option(min=1, help="Bytes per stored or sent number.")] = None,
-    schedule: Annotated[str, typer.Option(help=f"One of {', '.join(SCHEDULES)}.")] = "1f1b",
-    virtual: Annotated[int, typer.Option(min=1, help="V: stages per device where they are interleaved.")] = 2,
-    zero: Annotated[bool, typer.Option("--zero", help="ZeRO-1: replicas share the optimizer's state.")] = False,
+    tensor: Annotated[int | None, typer.Option(min=1, help="Weigh only tensor groups of so many devices.")] = None,
+    sequences: Annotated[int | None, typer.Option(min=1, help="Weigh only sequences cut so many ways.")] = None,
+    zero: Annotated[int | None, typer.Option(help="Weigh only this stage of ZeRO, 0 to 3.")] = None,
+    schedule: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(SCHEDULES)}.")] = None,
+    virtual: Annotated[int | None, typer.Option(min=1, help="V: weigh only so many interleaved stages.")] = None,
+    recompute: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(RECOMPUTES)}.")] = None,
+    calibrate: Annotated[
+        str | None, typer.Option(help='A step of yours and its plan: "12.3 D=8 K=1 M=8 zero=3" for 12.3 s.')
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every plan, not only the best of each K.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer for other programs.")] = False,
 ) -> int:
-    """Say how many replicas (D), stages (K) and micro-batches (M) to use, and what to recompute.
+    """Say how many replicas (D), stages (K) and micro-batches (M) to use, in what groups, and what to recompute.
 
-    The last lines of the answer say which ways it weighs, and which not, such as sharded weights (FSDP).
+    It weighs all ways that its last lines name, unless options say to weigh less.
 
     Exit code 1, with what is short, if nothing fits.
     """
     figures = {
         "memory": (memory, 1e9),
         "speed": (speed, 1e12),
+        "bandwidth": (bandwidth, 1e9),
         "overhead": (overhead, 1e-6),
         "link": (link, 1e9),
         "network": (network, 1e9),
@@ -66,41 +80,41 @@ def run(
         "latency": (latency, 1e-6),
         "reserve": (reserve, 1),
     }
+    only = {"tensor": tensor, "context": sequences, "zero": zero, "schedules": schedule, "V": virtual}
+    only["recompute"] = recompute
     console = Console(highlight=False)
+    factor = None
     with bad_arguments():
-        job = preset_job(_model(model, layers, width, context, vocabulary), batch, machine, devices, tensor)
+        job = preset_job(_model(model, layers, width, context, vocabulary), batch, machine, devices)
         if optimizer is not None and optimizer not in STATES:
             raise ValueError(f"optimizer is {optimizer!r}; it must be one of {', '.join(STATES)}")
         given: dict[str, Any] = {name: value * unit for name, (value, unit) in figures.items() if value is not None}
-        guide = Guide(
-            job._replace(
-                schedule=schedule,
-                virtual=virtual,
-                zero=zero,
-                machine=job.machine._replace(**given),
-                state=job.state if optimizer is None else STATES[optimizer],
-                activation=job.activation if activation_bytes is None else activation_bytes,
-            )
+        job = job._replace(
+            machine=job.machine._replace(**given),
+            state=job.state if optimizer is None else STATES[optimizer],
+            activation=job.activation if activation_bytes is None else activation_bytes,
         )
-    _describe(console, guide.job)
-    _table(console, guide, list(guide.plans) if everything else guide.rows())
+        if calibrate is not None:
+            seconds, knobs = read(calibrate)
+            job, factor = calibrated(job, seconds, **knobs)
+        chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None}
+        guide = Guide(job, Ways()._replace(**chosen))
+    plans = list(guide.plans) if everything else guide.rows()
+    if as_json:
+        typer.echo(json.dumps(_answer(guide, plans, factor), indent=1))
+        return 0 if guide.best else 1
+    _describe(console, guide.job, factor)
+    _table(console, guide, plans)
+    for warning in guide.warnings():
+        console.print(warning, style="yellow", markup=False)
     best = guide.best
     if best is None:
         console.print(guide.shortage(), style="bold red", markup=False)
         console.print("What alone would cure it:", *guide.cures(), sep="\n  ", markup=False)
-        console.print(f"\n{WAYS}", markup=False)
+        console.print(f"\n{guide.ways}", markup=False)
         return 1
-    each = (
-        ", ".join(map(str, best.balance)) if len(best.balance) <= 8 else f"{min(best.balance)} to {max(best.balance)}"
-    )
-    console.print(f"Best: {best.knobs}; layers per stage: {each}.", style="bold")
-    console.print(guide.reason(), markup=False)
-    console.print()
-    table = Table("one knob turned", "planned effect", box=None, pad_edge=False)
-    for plan, effect in guide.changes():
-        table.add_row(plan.knobs, effect)
-    console.print(table)
-    console.print(f"\n{WAYS}", markup=False)
+    _advise(console, guide, best, factor)
+    console.print(f"\n{guide.ways}", markup=False)
     return 0
 
 
@@ -114,21 +128,35 @@ def _model(name: str, layers: int, width: int, context: int, vocabulary: int) ->
     return preset_model(name)
 
 
-def _describe(console: Console, job: Job) -> None:
-    machine, state = job.machine, job.state
-    groups = f", each {machine.tensor} accelerators" if machine.tensor > 1 else ""
-    spread = f", of which ZeRO-1 spreads {state.optimizer}" if job.zero else ""
+def _answer(guide: Guide, plans: list[Plan], factor: float | None) -> dict[str, Any]:
+    best, second = guide.best, guide.second
+    return {
+        "planned": True,
+        "factor": factor,
+        "best": best and best.as_dict(),
+        "second": second and second.as_dict(),
+        "reason": guide.reason() if best else guide.shortage(),
+        "cures": guide.cures(),
+        "warnings": guide.warnings(),
+        "ways": guide.ways._asdict(),
+        "plans": [plan.as_dict() for plan in plans],
+    }
+
+
+def _describe(console: Console, job: Job, factor: float | None) -> None:
+    machine = job.machine
     console.print(
         f"{job.model.name}, {job.model.parameters:,} parameters; "
-        f"N={job.batch} on {plural(machine.devices, 'device')}{groups} of "
-        f"{size(machine.memory)}, of which {size(machine.usable)} may be used. Schedule {job.schedule}; "
-        f"{sum(state)} bytes per parameter{spread}.",
+        f"N={job.batch} on {plural(machine.devices, 'device')} of "
+        f"{size(machine.memory)}, of which {size(machine.usable)} may be used; {sum(job.state)} bytes per parameter.",
         markup=False,
     )
     network = f", {machine.network / 1e9:g} GB/s between nodes (--network)" if machine.network else ""
     link = "nothing for sending" if machine.link is None else f"{machine.link / 1e9:g} GB/s between devices (--link)"
+    memory = f", {machine.bandwidth / 1e9:.4g} GB/s to its memory (--bandwidth)" if machine.bandwidth else ""
+    known = f"Slowed to {factor:.3g} times by your step" if factor else "Assumed, not measured"
     console.print(
-        f"Assumed, not measured: {machine.speed / 1e12:.3g} TFLOP/s a device (--speed), {machine.overhead * 1e6:g} µs "
+        f"{known}: {machine.speed / 1e12:.3g} TFLOP/s a device (--speed){memory}, {machine.overhead * 1e6:g} µs "
         f"per layer and op (--overhead), {link}{network}. All times below are planned.",
         markup=False,
     )
@@ -141,4 +169,34 @@ def _table(console: Console, guide: Guide, plans: list[Plan]) -> None:
     for plan, line in zip(plans, lines, strict=True):
         style = "bold" if plan is guide.best else "" if plan.fits else "dim"
         console.print(line, style=style, markup=False, soft_wrap=True)
-    console.print("Sizes are those of the fullest device; state: weights, gradients, optimizer.\n")
+    console.print("T: devices of a tensor group, x of a cut sequence. Sizes are those of the fullest device.\n")
+
+
+def _advise(console: Console, guide: Guide, best: Plan, factor: float | None) -> None:
+    each = (
+        ", ".join(map(str, best.balance)) if len(best.balance) <= 8 else f"{min(best.balance)} to {max(best.balance)}"
+    )
+    console.print(f"Best: {best.knobs}; layers per stage: {each}.", style="bold")
+    rate = f"{best.tokens_per_second:,.0f} {'tokens' if guide.job.model.tokens > 1 else 'samples'} a second"
+    low, high = (duration(best.step * times) for times in LIKELY)
+    likely = f"; four in five published runs took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as planned: {low} to {high}"
+    modern = guide.job.machine.bandwidth is not None and factor is None
+    console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if modern else ''}.", markup=False)
+    console.print(guide.reason(), markup=False)
+    console.print()
+    k, usable = best.fullest, guide.job.machine.usable
+    held = {name: getattr(best, name)[k] for name in ("weights", "gradients", "optimizer", "activations")}
+    _bars(console, f"memory of device {k}", {name: (count / usable, size(count)) for name, count in held.items()})
+    spent = {name: seconds for name, seconds in best.parts.items() if seconds > 0.005 * best.step}
+    _bars(console, "a step", {name: (seconds / best.step, duration(seconds)) for name, seconds in spent.items()})
+    table = Table("one knob turned", "planned effect", box=None, pad_edge=False)
+    for plan, effect in guide.changes():
+        table.add_row(plan.knobs, effect)
+    console.print(table)
+
+
+def _bars(console: Console, title: str, values: dict[str, tuple[float, str]]) -> None:
+    console.print(title, style="bold")
+    for name, (share, text) in values.items():
+        console.print(f"  {name:<12} {bar(share, _WIDTH)} {text:>8} {share:>4.0%}", markup=False)
+    console.print()

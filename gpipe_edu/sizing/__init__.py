@@ -1,18 +1,19 @@
-"""The sizing guide: how many replicas, stages and micro-batches, and what to recompute, planned on paper.
+"""The sizing guide: how to divide the training of a model among devices, planned on paper.
 
-`model.py` counts what layers cost, `machine.py` is the devices and their links, `plan.py` one way to divide the work,
-`guide.py` the search; a plan is simulated only if its lower bound says that it may win. `presets.toml` has machines and
-models with their sources.
+`model.py` counts what layers have, `machine.py` is the devices and their links, `costs.py` what each part of a step
+costs, `stages.py` the sums for a stage, `job.py` what is to be trained, `plan.py` one way to divide it, `guide.py` the
+search; a plan is simulated only if its lower bound says that it may win. `presets.toml` has machines and models with
+their sources, `published_runs.toml` what others report, and `published.py` plans these.
 """
 
-from .guide import WAYS, Guide, duration, guide, size
+from .guide import Guide, Ways, duration, guide, size
+from .job import STATES, BytesPerParameter, Job
 from .machine import Machine
 from .model import LayerSize, Model, mlp, transformer
-from .plan import STATES, BytesPerParameter, Job, Plan
+from .plan import Plan
 
 __all__ = [
     "STATES",
-    "WAYS",
     "BytesPerParameter",
     "Guide",
     "Job",
@@ -20,6 +21,7 @@ __all__ = [
     "Machine",
     "Model",
     "Plan",
+    "Ways",
     "duration",
     "guide",
     "mlp",

@@ -5,12 +5,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from heapq import heapify, heappop, heappush
+from itertools import pairwise, product
 from math import inf
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.view.measures import time_unit
 
-from .plan import RECOMPUTES, Job, Plan
+from .job import Job
+from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
+from .stages import Counter
 
 MOST_DEVICES: Final = 16384
 MOST_MICRO_BATCHES: Final = 512
@@ -19,15 +24,54 @@ MOST_MICRO_BATCHES: Final = 512
 TIE: Final = 0.01
 """Plans whose steps differ by less than this share count as equally fast; a model of costs knows no better."""
 
-WAYS: Final = (
-    "Ways weighed: replicas, stages, micro-batches and recompute, with schedule, tensor groups and ZeRO-1 as given. "
-    "Not weighed: sharded gradients (ZeRO-2) and weights (ZeRO-3, FSDP), context and expert parallelism, other "
-    "schedules. Where this takes a pipeline, or finds nothing that fits, FSDP may fit without one, and be faster."
-)
-"""What a guide takes into account and what not; to be shown with all its advice."""
+LIKELY: Final = (0.9, 1.16)
+"""Four in five published runs took between so many times what is planned for them; a tenth took less, a tenth more."""
+
+FAR: Final = 1.25
+"""Of many plans those are not shown that take so many times as long as the best."""
+
+LONG: Final = 8192
+"""Tokens that each device must have of a sequence before sequences are cut."""
 
 _FEW: Final = 16
-"""Up to so many devices, any number of them may be used; of more, only divisors."""
+"""Up to so many devices, any number of them may be used, and every V. Of more it is all, with K a divisor, and a larger
+V only where it saves more than `TIE`. So many samples have every size of micro-batch; of more, only powers of two, or
+M is one."""
+
+
+class Ways(NamedTuple):
+    """What a guide weighs besides every D, K and M: all that it knows, unless told to weigh less."""
+
+    zero: tuple[int, ...] = ZERO
+    tensor: tuple[int, ...] = (1, 2, 4, 8)
+    sequence: tuple[bool, ...] = (True,)  # without it a tensor group is never faster, and never smaller
+    context: tuple[int, ...] = (1, 2, 4, 8, 16)
+    schedules: tuple[str, ...] = SCHEDULES
+    V: tuple[int, ...] = (2, 4, 8)
+    recompute: tuple[str, ...] = tuple(RECOMPUTES)
+
+    def check(self) -> Ways:
+        """Return self. Raises ValueError for what is not known, and for nothing to weigh."""
+        known: dict[str, tuple[Any, ...]] = {"zero": ZERO, "schedules": SCHEDULES, "recompute": tuple(RECOMPUTES)}
+        for name, values in self._asdict().items():
+            if not values:
+                raise ValueError(f"{name} is empty; there must be one value to weigh")
+        for name, allowed in known.items():
+            for value in getattr(self, name):
+                if value not in allowed:
+                    raise ValueError(f"{name} has {value!r}; it may have {', '.join(map(str, allowed))}")
+        return self
+
+    def __str__(self) -> str:
+        """In words, to be shown with all advice."""
+        groups = f"tensor groups of {_any(self.tensor)}"
+        groups += "" if any(self.sequence) else " without sequence parallelism"
+        return (
+            f"Ways weighed: replicas, stages and micro-batches; ZeRO {_any(self.zero)}; {groups}; sequences of "
+            f"{LONG:,} tokens and more a device cut {_any(self.context)} ways; {_any(self.schedules)} "
+            f"(V={_any(self.V)}); recompute {_any(self.recompute)}. Not weighed: expert "
+            "parallelism, FP8, the host's memory."
+        )
 
 
 class Change(NamedTuple):
@@ -38,29 +82,18 @@ class Change(NamedTuple):
 
 
 class Guide:
-    """All plans for `job`: every D and K that the devices allow, every size of micro-batch, every way to recompute.
+    """All plans for `job` that the devices allow, in the ways that are to be weighed.
 
-    What it advises is the best of these (`WAYS`). Raises ValueError or TypeError for a job that cannot be planned.
+    What it advises is the best of these. Raises ValueError or TypeError for a job that cannot be planned.
     """
 
-    def __init__(self, job: Job) -> None:
-        self.job = job.check()
-        devices, layers = job.machine.devices, len(job.model.layers)
-        if devices > MOST_DEVICES:
-            raise ValueError(f"devices is {devices}; the guide plans for at most {MOST_DEVICES}")
-        counts = [n for n in range(1, devices + 1) if devices <= _FEW or devices % n == 0]
-        # Scores that are not stored can't be dropped.
-        some = any(layer.scores for layer in job.model.layers)
-        modes = [mode for mode in RECOMPUTES if some or mode != "selective"]
-        self.plans = tuple(
-            Plan(job, D, K, M, mode)
-            for K in counts
-            if K == 1 or layers >= K * job.V
-            for D in counts
-            if devices >= D * K and job.batch >= D
-            for M in _micro_batches(job.batch, D)
-            for mode in modes
-        )
+    def __init__(self, job: Job, ways: Ways = Ways()) -> None:  # noqa: B008 (it can't change)
+        self.job, self.ways = job.check(), ways.check()
+        if job.machine.devices > MOST_DEVICES:
+            raise ValueError(f"devices is {job.machine.devices}; the guide plans for at most {MOST_DEVICES}")
+        self.plans = tuple(_plans(job, ways))
+        if not self.plans:
+            raise ValueError(f"no plan is left to weigh. {ways}")
 
     @cached_property
     def fitting(self) -> tuple[Plan, ...]:
@@ -69,8 +102,14 @@ class Guide:
 
     @cached_property
     def best(self) -> Plan | None:
-        """The one with the shortest step; of equally fast ones with fewest devices, then least memory and recompute."""
-        return _fastest(self.fitting)
+        """The one with the shortest step; of equally fast ones with fewest devices, then the simplest."""
+        return _fastest(self.plans)
+
+    @cached_property
+    def second(self) -> Plan | None:
+        """The best of those that divide the model, or what is kept of it, in another way."""
+        best = self.best
+        return best and _fastest(plan for plan in self.plans if _way(plan) != _way(best))
 
     @cached_property
     def closest(self) -> Plan:
@@ -79,63 +118,84 @@ class Guide:
 
     @cached_property
     def alone(self) -> Plan | None:
-        """The best without a pipeline: replicas of the whole model."""
-        return _fastest(plan for plan in self.fitting if plan.K == 1)
+        """The best without a pipeline."""
+        return _fastest(plan for plan in self.plans if plan.K == 1)
 
     def rows(self) -> list[Plan]:
-        """For every K the best D, M and recompute: the fastest that fits, or the one that lacks least."""
+        """For every K the best plan: the fastest that fits, or the one that lacks least. With many devices, those K are
+        left out that take over `FAR` times as long as the best."""
         groups: dict[int, list[Plan]] = {}
         for plan in self.plans:
             groups.setdefault(plan.K, []).append(plan)
-        fitting = {K: [plan for plan in group if plan.fits] for K, group in groups.items()}
-        return [_fastest(fitting[K]) or min(group, key=lambda plan: plan.short) for K, group in groups.items()]
+        best, found = self.best, []
+        limit = FAR * best.step if best and self.job.machine.devices > _FEW else inf
+        for K in sorted(groups):
+            row = best if best and best.K == K else _fastest(groups[K], limit)
+            if row is None and not any(plan.fits for plan in groups[K]):
+                row = min(groups[K], key=lambda plan: plan.short)
+            found += [row] if row else []
+        return found
 
     def changes(self) -> list[Change]:
-        """The best plan with one knob turned at a time: half and twice D, K and M, the other ways to recompute."""
+        """The best plan with one knob turned: D, K, M halved and doubled, any other value of the rest."""
         best = self.best
         if best is None:
             return []
-        at = {(plan.D, plan.K, plan.M, plan.recompute): plan for plan in self.plans}
-        D, K, M, mode = key = best.D, best.K, best.M, best.recompute
-        turned = [(D // 2, K, M, mode), (D * 2, K, M, mode), (D, K // 2, M, mode), (D, K * 2, M, mode)]
-        turned += [(D // 2, K * 2, M, mode), (D * 2, K // 2, M, mode), (D, K, M // 2, mode), (D, K, M * 2, mode)]
-        turned += [(D, K, M, other) for other in RECOMPUTES]
-        return [Change(at[other], _effect(at[other], best)) for other in turned if other in at and other != key]
+        mine = _knobs(best)
+        at = {_knobs(plan): plan for plan in self.plans}
+        found = []
+        for other, plan in at.items():
+            turned = {name for name in mine._fields if getattr(mine, name) != getattr(other, name)}
+            counts = [(getattr(plan, name), getattr(best, name)) for name in turned & {"D", "K", "M"}]
+            near = all(count in (was // 2, was * 2) for count, was in counts)
+            # Devices are passed from D to K, or to groups, and back; more stages may take another schedule.
+            if near and turned and (len(turned) == 1 or turned in ({"D", "K"}, {"D", "tensor"}, {"D", "context"})):
+                found.append(plan)
+        return [Change(plan, _effect(plan, best)) for plan in found]
 
     def reason(self) -> str:
         """Why the best plan is the best, in a few sentences. Raises ValueError if nothing fits."""
-        best = self.best
+        best, machine = self.best, self.job.machine
         if best is None:
             raise ValueError("nothing fits, so no plan is the best; shortage() tells what is short")
-        text = f"{len(self.fitting)} of {len(self.plans)} plans fit, and none has a step more than {TIE:.0%} shorter. "
-        spare = self.job.machine.devices - best.D * best.K
+        text = f"Of {len(self.plans):,} plans none that fits has a step more than {TIE:.0%} shorter. "
         text += self._pipeline_or_not(best)
-        return text + (f" {spare} of {self.job.machine.devices} devices would be left over." if spare else "")
+        if self.second is not None and self.second.knobs not in text:
+            text += f" Second best of the other ways: {self.second.knobs}, {_loss(self.second, best)}."
+        spare = machine.devices - best.devices
+        text += f" {spare} of {machine.devices} devices would be left over." if spare else ""
+        return text
 
     def _pipeline_or_not(self, best: Plan) -> str:
-        if best.K == 1 and self.job.machine.devices == 1:
+        if self.job.machine.devices == 1:
             return "On one device there is nothing to divide."
         if best.K == 1:
-            cut = _fastest(plan for plan in self.fitting if plan.K > 1)
+            cut = _fastest(plan for plan in self.plans if plan.K > 1)
             other = f"the fastest, {cut.knobs}, takes {cut.step / best.step:.2f} times as long" if cut else "none fits"
-            return f"No pipeline is needed: the model fits on each device, and of those with one {other}."
+            return f"Of the ways weighed, none needs a pipeline here: of those with one {other}."
         if self.alone is None:
             whole = [plan for plan in self.plans if plan.K == 1]
+            if not whole:
+                return "No plan without a pipeline was weighed."
             least = min(whole, key=lambda plan: plan.short)
-            text = (
-                f"Of the ways weighed only a pipeline fits: a device with the whole model lacks {size(least.short)}, "
-                f"even with {least.knobs}."
+            return (
+                f"Of the ways weighed only a pipeline fits: without one a device lacks {size(least.short)}, even with "
+                f"{least.knobs}."
             )
-            shared = self.job._replace(zero=True)
-            cured = not self.job.zero and any(Plan(shared, plan.D, 1, plan.M, plan.recompute).fits for plan in whole)
-            return text + (" With ZeRO-1 replicas alone fit, too." if cured else "")
-        most = max((plan for plan in self.plans if plan.K == 1), key=lambda plan: plan.D)
-        times = self.alone.step / best.step
         return (
-            f"Of the ways weighed a pipeline is fastest: replicas alone, {self.alone.knobs}, fit but take {times:.2f} "
-            f"times as long. With {most.D} of them the all-reduce alone would add {duration(max(most.exposed))} to a "
-            "step."
+            f"Of the ways weighed a pipeline is fastest: the best without one, {self.alone.knobs}, "
+            f"{_loss(self.alone, best)}."
         )
+
+    def warnings(self) -> list[str]:
+        """What makes the model slow on these devices, whatever the plan."""
+        head = self.job.model.head
+        if head and head % 8 and self.job.machine.bandwidth:
+            return [
+                f"Attention heads have {head} numbers, no multiple of 8: published runs with such heads took 1.2 to "
+                "1.4 times what others would; this plan does not know that."
+            ]
+        return []
 
     def shortage(self) -> str:
         """What the closest plan lacks, where, and what fills the device. Raises ValueError if something fits."""
@@ -155,26 +215,34 @@ class Guide:
             return []
         job, machine, needed = self.job, self.job.machine, self.closest.memory[self.closest.fullest]
         found = [f"devices of {size(needed / (1 - machine.reserve))} instead of {size(machine.memory)}"]
-        batch = _first(_halves(job.batch), lambda N: job._replace(batch=N))
+        batch = self._first(_halves(job.batch), lambda N: job._replace(batch=N))
         if batch:
             found.append(f"a mini-batch of {batch} instead of {job.batch}")
-        devices = _first(
+        devices = self._first(
             _doubles(machine.devices, min(MOST_DEVICES, 64 * machine.devices)),
             lambda count: job._replace(machine=machine._replace(devices=count)),
         )
         if devices:
             found.append(f"{devices} devices instead of {machine.devices}")
-        if not job.zero and Guide(job._replace(zero=True)).fitting:
-            found.append("ZeRO-1, which spreads the optimizer's state over the replicas")
+        missing = [stage for stage in ZERO if stage not in self.ways.zero]
+        for stage in missing:
+            if Guide(job, self.ways._replace(zero=(stage,))).fitting:
+                found.append(f"ZeRO-{stage}, which spreads {_SPREAD[stage]} over the replicas")
+                break
         return found
+
+    def _first(self, values: Iterator[int], job: Callable[[int], Job]) -> int | None:
+        """The first of the values whose job has a plan that fits."""
+        return next((value for value in values if Guide(job(value), self.ways).fitting), None)
 
     def lines(self, plans: Iterable[Plan]) -> list[str]:
         """A table of `plans`, a line each below a heading. Sizes are those of the fullest device."""
-        heading = (
-            f"  {'D':>4} {'K':>3} {'M':>4}  {'recompute':<9} {'step':>8} {'bubble':>7} {'state':>7} {'activ.':>7} "
-            f"{'total':>7}"
-        )
-        return [heading, *(("* " if plan is self.best else "  ") + _line(plan) for plan in plans)]
+        shown = list(plans)
+        longest = max((plan.step for plan in shown), default=1.0)
+        return [
+            f"  {_HEADING}",
+            *(("* " if plan is self.best else "  ") + _line(plan, bar(plan.step / longest, _BAR)) for plan in shown),
+        ]
 
     def __str__(self) -> str:
         best = self.best
@@ -186,12 +254,13 @@ class Guide:
             advice = [*_wrap(self.shortage()), *(f"  cure: {cure}" for cure in self.cures())]
         else:
             advice = _wrap(f"Best: {best.knobs}. {self.reason()}")
-        return "\n".join([*table, "", *advice, "", *_wrap(WAYS)])
+        warned = [line for warning in self.warnings() for line in _wrap(warning)]
+        return "\n".join([*table, "", *advice, *warned, "", *_wrap(str(self.ways))])
 
 
-def guide(job: Job) -> Guide:
+def guide(job: Job, ways: Ways = Ways()) -> Guide:  # noqa: B008 (it can't change)
     """All plans for `job`; see `Guide`."""
-    return Guide(job)
+    return Guide(job, ways)
 
 
 def size(count: float) -> str:
@@ -207,16 +276,86 @@ def duration(seconds: float) -> str:
     return time_unit("s", seconds).show(seconds)
 
 
+def bar(share: float, width: int) -> str:
+    """A bar of so many characters, filled to that share in eighths of one."""
+    eighths = round(min(1.0, max(0.0, share)) * width * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)
+
+
+_SPREAD: Final = {0: "nothing", 1: "the optimizer's state", 2: "gradients, too,", 3: "weights, too,"}
+
+_BAR: Final = 6
+
+_HEADING: Final = (
+    f"{'D':>4} {'K':>3} {'M':>4} {'T':>2} ZeRO {'schedule':<13} {'recompute':<9} {'step':>7} {'':{_BAR}} bubble  MFU "
+    f"{'state':>7} {'activ.':>7} {'total':>7}"
+)
+
+
+class _Knobs(NamedTuple):
+    D: int
+    K: int
+    M: int
+    tensor: int
+    sequence: bool
+    context: int
+    zero: int
+    schedule: str
+    V: int
+    recompute: str
+
+
+def _knobs(plan: Plan) -> _Knobs:
+    schedule = plan.schedule if plan.K > 1 else "1f1b"
+    return _Knobs(plan.D, plan.K, plan.M, *plan.group, plan.zero, schedule, plan.V, plan.recompute)
+
+
+def _way(plan: Plan) -> tuple[int, ...]:
+    """What makes plans different ways, rather than the same with another knob turned."""
+    return plan.K, plan.group.tensor, plan.group.context, plan.zero
+
+
+def _loss(plan: Plan, best: Plan) -> str:
+    """Why `plan` is not the best, in words."""
+    times = plan.step / best.step
+    if times <= 1 + TIE:
+        return "is as fast, and no simpler" if plan.devices <= best.devices else "is as fast on more devices"
+    more = {name: seconds - best.parts[name] for name, seconds in plan.parts.items()}
+    name = max(more, key=lambda name: more[name])
+    return f"takes {times:.2f} times as long: {_PARTS[name]} cost {duration(max(0.0, more[name]))} more"
+
+
+_PARTS: Final = {
+    "products": "matrix products",
+    "traffic": "memory traffic and fixed prices",
+    "recompute": "recomputed operations",
+    "groups": "messages within groups",
+    "shards": "exchanges of shards that no work hides",
+    "replicas": "exchanges of replicas that no work hides",
+    "update": "updates of weights",
+    "bubble": "bubbles",
+}
+
+
+def _any(values: Iterable[Any]) -> str:
+    *most, last = map(str, values)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
 def _wrap(sentences: str) -> list[str]:
     """Wrapped to lines that a notebook shows whole; it would break longer ones in the middle of a word."""
     return textwrap.wrap(sentences, width=100)
 
 
-def _line(plan: Plan) -> str:
-    k = plan.fullest
-    knobs = f"{plan.D:>4} {plan.K:>3} {plan.M:>4}  {plan.recompute:<9} {duration(plan.step):>8} {plan.bubble:>7.1%}"
+def _line(plan: Plan, step: str) -> str:
+    k, (tensor, sequence, context) = plan.fullest, plan.group
+    schedule = "-" if plan.K == 1 else plan.schedule + (f" {plan.V}" if form_of(plan.schedule).takes_V else "")
+    group = f"{tensor}" + ("" if sequence else "-") + (f"x{context}" if context > 1 else "")
+    knobs = f"{plan.D:>4} {plan.K:>3} {plan.M:>4} {group:>2} {plan.zero:>4} {schedule:<13} {plan.recompute:<9}"
     sizes = " ".join(f"{size(count):>7}" for count in (plan.state[k], plan.activations[k], plan.memory[k]))
-    return f"{knobs} {sizes}  {'fits' if plan.fits else size(plan.short) + ' short'}"
+    text = f"{knobs} {duration(plan.step):>7} {step} {plan.bubble:>6.1%} {plan.mfu:>4.0%} {sizes}"
+    return text if plan.fits else f"{text} {size(plan.short)} short"
 
 
 def _effect(plan: Plan, best: Plan) -> str:
@@ -227,33 +366,113 @@ def _effect(plan: Plan, best: Plan) -> str:
     return f"{slower}, {size(max(plan.memory))} instead of {size(max(best.memory))}"
 
 
-def _fastest(plans: Iterable[Plan]) -> Plan | None:
-    """The best of plans that fit. Only candidates are simulated: no step is shorter than its plan's bound."""
-    found: list[Plan] = []
-    shortest = inf
-    for plan in sorted(plans, key=lambda plan: plan.bound):
-        if plan.bound > shortest * (1 + TIE):
-            break
-        shortest = min(shortest, plan.step)
-        found.append(plan)
-    equal = [plan for plan in found if plan.step <= shortest * (1 + TIE)]
-    order = list(RECOMPUTES)
-    return min(
-        equal,
-        key=lambda plan: (plan.D * plan.K, max(plan.memory), order.index(plan.recompute), plan.step),
-        default=None,
+def _fastest(plans: Iterable[Plan], limit: float = inf) -> Plan | None:
+    """The simplest of the plans that fit and take no longer than any other, but for the tie, nor than the limit.
+
+    The most promising plan is looked at first, with its floor, then with its bound, and only then simulated: what is
+    left when one stands in front with its step is slower. Those behind it are looked at only where they are simpler.
+    """
+    best: Plan | None = None
+    heap = [(plan.floor, 0, index, plan) for index, plan in enumerate(plans)]
+    heapify(heap)
+    while heap and heap[0][0] <= limit:
+        _, known, index, plan = heappop(heap)
+        if best is not None and _simplicity(plan) >= _simplicity(best):
+            continue
+        if known == 0:
+            heappush(heap, (max(plan.bound, plan.floor), 1, index, plan))
+        elif known == 1 and plan.fits:
+            heappush(heap, (plan.step, 2, index, plan))
+        elif known == 2:
+            limit, best = min(limit, plan.step * (1 + TIE)), plan
+    return best
+
+
+def _simplicity(plan: Plan) -> tuple[float, ...]:
+    """Fewest devices, no pipeline or a short one, small groups, little sharding, a plain order, little recompute; then
+    least memory."""
+    return (
+        plan.devices,
+        plan.K,
+        plan.group.tensor * plan.group.context,
+        plan.zero,
+        _ORDER.index(plan.schedule),
+        plan.V,
+        list(RECOMPUTES).index(plan.recompute),
+        max(plan.memory),
     )
 
 
-def _first(values: Iterator[int], job: Callable[[int], Job]) -> int | None:
-    """The first of the values whose job has a plan that fits."""
-    return next((value for value in values if Guide(job(value)).fitting), None)
+_ORDER: Final = ("1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_v", "breadth_first")
+
+
+def _plans(job: Job, ways: Ways) -> Iterator[Plan]:
+    counter, layers, machine = Counter(job), len(job.model.layers), job.machine
+    shared, few = any(layer.shared for layer in job.model.layers), machine.devices <= _FEW
+    for tensor in ways.tensor:
+        if tensor > 1 and not (shared and _in_a_node(tensor, machine.node or machine.devices)):
+            continue
+        for context in ways.context:
+            if context > 1 and job.model.tokens < LONG * context:
+                continue
+            groups = machine.devices // (tensor * context)
+            for K in _counts(groups, few):
+                found = [D for D in _counts(groups // K, few) if job.batch >= D]
+                pairs = [(D, M) for D in (found if few else found[-1:]) for M in _micro_batches(job.batch, D)]
+                for D, M in pairs:
+                    for schedule, V in _schedules(ways, K, inf if few else (K - 1) / M):
+                        if K > 1 and layers < K * (V or form_of(schedule).stages):
+                            continue
+                        for zero, recompute, sequence in _rest(job, ways, D * context, tensor):
+                            yield Plan(
+                                *(job, D, K, M, recompute),
+                                schedule=schedule,
+                                V=V,
+                                zero=zero,
+                                tensor=tensor,
+                                sequence=sequence,
+                                context=context,
+                                counter=counter,
+                            )
+
+
+def _rest(job: Job, ways: Ways, ranks: int, tensor: int) -> Iterator[tuple[int, str, bool]]:
+    """Zero, recompute and sequence, where they are possible and make a difference."""
+    # Scores that are not stored can't be dropped: that is no recompute.
+    same = "none" in ways.recompute and not any(layer.scores for layer in job.model.layers)
+    recompute = [mode for mode in ways.recompute if not (same and mode == "selective")]
+    return product(ways.zero if ranks > 1 else (min(ways.zero),), recompute, ways.sequence if tensor > 1 else (True,))
+
+
+def _schedules(ways: Ways, K: int, bubble: float) -> Iterator[tuple[str, int | None]]:
+    """Schedules with their V, as long as a larger one saves more of the bubble than makes a difference. One device has
+    no choice."""
+    if K == 1:
+        yield "1f1b", None
+        return
+    for name in ways.schedules:
+        if not form_of(name).takes_V:
+            yield name, None
+            continue
+        yield name, ways.V[0]
+        yield from ((name, V) for less, V in pairwise(ways.V) if bubble * (1 / less - 1 / V) > TIE)
+
+
+def _in_a_node(tensor: int, node: int) -> bool:
+    return tensor <= node and node % tensor == 0
+
+
+def _counts(most: int, few: bool) -> list[int]:
+    return [n for n in range(1, most + 1) if few or most % n == 0]
 
 
 def _micro_batches(batch: int, replicas: int) -> list[int]:
     """The smallest M for every size of micro-batch: larger ones with that size only add empty work."""
     share = -(-batch // replicas)
-    counts = {-(-share // -(-share // M)) for M in range(1, min(batch // replicas, MOST_MICRO_BATCHES) + 1)}
+    most = min(batch // replicas, MOST_MICRO_BATCHES)
+    counts = {-(-share // -(-share // M)) for M in range(1, most + 1)}
+    if share > _FEW:
+        counts = {M for M in counts if 1 in (M.bit_count(), (-(-share // M)).bit_count())}
     return sorted(counts)
 
 

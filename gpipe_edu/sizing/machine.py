@@ -1,4 +1,4 @@
-"""The devices of a plan and their links, and what a mini-batch costs besides the ops."""
+"""The devices of a plan and their links."""
 
 from __future__ import annotations
 
@@ -10,79 +10,70 @@ from gpipe_edu.validate import number, whole
 class Machine(NamedTuple):
     """Equal devices, in nodes. Times in seconds, sizes in bytes, bandwidths in bytes per second, one way.
 
-    A device may be a group of `tensor` accelerators that share every layer (tensor and sequence parallelism, Narayanan
-    et al. 2021, Korthikanti et al. 2022): memory, speed and links are then those of one accelerator.
+    What shares most stands next to each other: a tensor group in one node, beside it the devices that share a sequence,
+    then replicas, and last the stages of a pipeline.
     """
 
     devices: int
-    memory: float  # of each accelerator
-    speed: float  # operations per second that an accelerator sustains on large matrices
+    memory: float  # of each device
+    speed: float  # operations per second that a device sustains in the matrix products of a model, however wide it is
     overhead: float = 0  # seconds per layer and forward that do not shrink with the micro-batch
-    link: float | None = None  # between two accelerators of a node; None: sending takes no time
+    link: float | None = None  # between two devices of a node; None: sending takes no time
     reserve: float = 0.1  # share of the memory to leave free
-    network: float | None = None  # of each accelerator, to other nodes; None: as within a node
-    node: int | None = None  # accelerators in a node; None: all are in one
+    network: float | None = None  # of each device, to other nodes; None: as within a node
+    node: int | None = None  # devices in a node; None: all are in one
     latency: float = 0  # seconds from the end of a message to its use
-    tensor: int = 1
+    bandwidth: float | None = None  # of the memory; None: only matrix products take time
+    peak: float | None = None  # operations per second of the data sheet, of which MFU is a share; None: as `speed`
 
     @property
     def usable(self) -> float:
-        """Bytes of an accelerator's memory that a plan may use."""
+        """Bytes of a device's memory that a plan may use."""
         return self.memory * (1 - self.reserve)
-
-    @property
-    def neighbours(self) -> int:
-        """Devices in a node."""
-        return self.devices if self.node is None else max(1, self.node // self.tensor)
 
     def check(self) -> Machine:
         """Return self. Raises ValueError or TypeError for impossible values, naming them and what is allowed."""
         whole("devices", self.devices, 1)
-        whole("tensor", self.tensor, 1)
         if self.node is not None:
             whole("node", self.node, 1)
         for name in ("overhead", "latency"):
             number(name, getattr(self, name))
-        for name in ("memory", "speed", "link", "network"):
+        for name in ("memory", "speed", "link", "network", "bandwidth", "peak"):
             value = getattr(self, name)
             if (value is not None or name in ("memory", "speed")) and not number(name, value):
                 raise ValueError(f"{name} is {value}; it must be more than 0")
         if number("reserve", self.reserve) >= 1:
             raise ValueError(f"reserve is {self.reserve}; it must be at least 0 and below 1, such as 0.1")
-        if self.node is not None and self.node % self.tensor and self.tensor % self.node:
-            raise ValueError(
-                f"tensor is {self.tensor}, but a node has {self.node} accelerators; a tensor group must not straddle "
-                "nodes, so use a divisor"
-            )
         return self
 
-    def sending(self, count: float, devices: int) -> float:
-        """Seconds for which a message of `count` bytes keeps its link busy, if `devices` devices work together.
+    def slowed(self, factor: float) -> Machine:
+        """A machine on which everything takes `factor` times as long."""
+        rates = {
+            name: value / factor
+            for name in ("speed", "link", "network", "bandwidth")
+            if (value := getattr(self, name)) is not None
+        }
+        return self._replace(
+            **rates, overhead=self.overhead * factor, latency=self.latency * factor, peak=self.peak or self.speed
+        )
 
-        The slowest link counts: where they don't fit into a node, the network.
-        """
-        slowest = self._slow if devices > self.neighbours else self.link
-        return count / slowest if slowest else 0.0
+    def slowest(self, devices: int) -> float | None:
+        """Bandwidth of the slowest link among so many neighbours: beyond a node, the network. None: sending is free."""
+        return (self.network or self.link) if self.node is not None and devices > self.node else self.link
 
-    def reducing(self, count: float, replicas: int) -> float:
-        """Seconds for half an all-reduce, a reduce-scatter or an all-gather, of `count` bytes over `replicas` devices.
+    def ring(self, count: float, ranks: int, apart: int = 1) -> float:
+        """Seconds for half an all-reduce, a reduce-scatter or an all-gather, of `count` bytes among `ranks` devices.
 
         Rings, and a ring of nodes for what is left to each device of a node (Patarasuk and Yuan 2009): within a node
-        (g-1)/g of the bytes pass a link, then (n-1)/n of a g-th of them pass the network, for n nodes of g.
+        (g-1)/g of the bytes pass a link, then (n-1)/n of a g-th of them pass the network, for n nodes of g. apart: how
+        many devices there are from one rank to the next; where that is a node, every rank is in a node of its own.
         """
-        within = min(replicas, self.neighbours)
-        nodes = -(-replicas // within)
-        seconds = (within - 1) / within * count / self.link if self.link else 0.0
-        if nodes > 1 and self._slow:
-            seconds += (nodes - 1) / nodes * count / within / self._slow
-        return seconds + self.latency * (within - 1 + nodes - 1)
-
-    def sharing(self, count: float) -> float:
-        """Seconds for an all-reduce of `count` bytes within a tensor group."""
-        if self.tensor == 1 or not self.link:
+        if ranks == 1:
             return 0.0
-        return 2 * (self.tensor - 1) / self.tensor * count / self.link
-
-    @property
-    def _slow(self) -> float | None:
-        return self.network or self.link
+        within = ranks if self.node is None else min(ranks, max(1, self.node // apart))
+        nodes = -(-ranks // within)
+        seconds = (within - 1) / within * count / self.link if self.link else 0.0
+        outside = self.network or self.link
+        if nodes > 1 and outside:
+            seconds += (nodes - 1) / nodes * count / within / outside
+        return seconds + self.latency * (within - 1 + nodes - 1)

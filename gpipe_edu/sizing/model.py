@@ -25,7 +25,11 @@ class LayerSize(NamedTuple):
     output: int  # numbers handed on
     scores: int = 0  # of `stored`, the attention scores, which selective recompute drops
     scores_work: int = 0  # of `work`, what recomputes them
+    moved: int = 0  # numbers that pass between the layer's kernels besides the scores, mostly those stored
     shared: int = 0  # numbers that a tensor group must add up, in a forward and once more in a backward
+    whole: int = 0  # of `stored`, what each of a tensor group holds all of, unless it cuts the sequence as well
+    exact: int = 0  # of `stored`, numbers of 32 bits whatever the others have
+    keys: int = 0  # keys and values, which devices that share a sequence must gather
 
 
 class Model(NamedTuple):
@@ -34,6 +38,8 @@ class Model(NamedTuple):
     name: str
     inputs: int
     layers: tuple[LayerSize, ...]
+    tokens: int = 1  # of a sample
+    head: int | None = None  # numbers per token of an attention head
 
     @property
     def parameters(self) -> int:
@@ -51,7 +57,7 @@ def mlp(widths: Iterable[int]) -> Model:
     if len(sizes) < 2:
         raise ValueError(f"widths has {len(sizes)} values; a layer needs two, its inputs and its outputs")
     layers = tuple(
-        LayerSize(f"linear {index}", inputs * outputs + outputs, 2 * inputs * outputs, outputs, outputs)
+        LayerSize(f"linear {index}", inputs * outputs + outputs, 2 * inputs * outputs, outputs, outputs, moved=outputs)
         for index, (inputs, outputs) in enumerate(pairwise(sizes))
     )
     return Model(f"MLP of {len(layers)} layers", sizes[0], layers)
@@ -77,10 +83,12 @@ def transformer(
     keys and values, whose matrices are smaller where several query heads share them.
 
     So a plain block has 12 d^2 weights and 13 d biases and gains. Per token it stores 16 d: after either norm d,
-    queries, keys and values 3 d, the heads' output d, the two sums d each, before and after the GELU 4 d each. With
-    PyTorch's fused attention no context x context matrix is stored. Not fused: there are 2.5 numbers of 16 bit more per
-    head and pair of tokens, which selective recompute drops (Korthikanti et al. 2022, arXiv 2205.05198).
-    The head stores d and, for the loss, one number per word.
+    queries, keys and values 3 d, the heads' output d, the two sums d each, before and after the GELU 4 d each. Of
+    these, norms and sums, 4 d, are outside of what a tensor group divides. A gated block stores what its two matrices
+    give, and makes the product again in the backward, as fused kernels of it do; written as two plain operations it
+    would store two numbers more per hidden one. With PyTorch's fused attention no context x context matrix is stored.
+    Not fused: there are 2.5 numbers of 16 bit more per head and pair of tokens, which selective recompute drops
+    (Korthikanti et al. 2022, arXiv 2205.05198). The head stores d and, for the loss, one number of 32 bits per word.
 
     Raises ValueError for a count below 1, or query heads that can't share keys evenly.
     """
@@ -97,7 +105,7 @@ def transformer(
     # Queries with keys, and weights with values: 2 products of context x d numbers per token.
     attention = tokens * 2 * 2 * tokens * d
     scores = 0 if fused else 5 * queries * tokens * tokens // 2
-    stored = tokens * (6 * d + 2 * narrow + (4 if gated else 2) * inner)
+    stored = tokens * (6 * d + 2 * narrow + 2 * inner)
     block = LayerSize(
         "block",
         matrices + biases,
@@ -106,14 +114,19 @@ def transformer(
         tokens * d,
         scores=scores,
         scores_work=0 if fused else attention,
+        moved=stored + (tokens * 2 * inner if gated else 0),
         shared=2 * tokens * d,
+        whole=4 * tokens * d,
+        keys=2 * tokens * narrow,
     )
     positions = 0 if gated else tokens
     return Model(
         f"Transformer of {blocks} blocks",
         tokens,
         (
-            LayerSize("embedding", (words + positions) * d, 0, tokens * d, tokens * d),
+            LayerSize(
+                "embedding", (words + positions) * d, 0, tokens * d, tokens * d, moved=tokens * d, whole=tokens * d
+            ),
             *(block._replace(name=f"block {b}") for b in range(blocks)),
             LayerSize(
                 "head",
@@ -121,7 +134,12 @@ def transformer(
                 tokens * 2 * words * d,
                 tokens * (d + words),
                 tokens * words,
+                moved=tokens * (d + words),
                 shared=tokens * d,
+                whole=tokens * d,
+                exact=tokens * words,
             ),
         ),
+        tokens,
+        d // queries,
     )

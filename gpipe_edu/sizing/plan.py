@@ -1,64 +1,48 @@
-"""One plan of a step on paper: D replicas of K stages, M micro-batches and what is recomputed give time and memory.
+"""One plan of a step on paper: how the work is divided, and what is recomputed, give time and memory.
 
-The formulas, with n the samples of the largest micro-batch, N / (D M) rounded up:
+`costs.py` has the cost of each part. Here they meet, with n the samples of the largest micro-batch, N / (D M) rounded
+up:
 
-    F of a stage      n * operations / speed + layers * overhead          (counted, see model.py)
-    B                 2 F, and what is recomputed within it: the attention scores, or every layer
+    F of a stage      products, traffic to the memory, a fixed price per layer, and messages within its group
+    B                 twice the first three, messages once more, gradients added up, and what is recomputed within it:
+                      the attention scores, or every layer
     R                 F, where a whole stage is recomputed: it waits for no gradient, so it can hide in the bubble
-    link              n * bytes at the widest cut / bandwidth of the slowest link between two stages
+    I, W              halves of B, where a schedule splits it; what is recomputed belongs to I, adding up to W
     pipeline          `simulate`: the same simulator that every lesson's charts come from
-    all-reduce        2 (D-1)/D * bytes of the stage's gradients / bandwidth, see machine.py; it begins when the last
-                      micro-batch's backward has those of the stage's last layer, and so runs beside the rest of it
-    weights and state parameters * bytes per parameter; ZeRO-1 spreads the optimizer's over the replicas
+    replicas          an all-reduce of the gradients; ZeRO-1's two halves of it; ZeRO-2's first half in every
+                      micro-batch; ZeRO-3's gathering of weights in every forward and backward besides. Work hides them
+    update            what the optimizer reads and writes
+    weights and state parameters * bytes per parameter; ZeRO spreads them over all devices that hold the same layers
     activations       per micro-batch in flight what `RECOMPUTES` says is kept; where a stage keeps its input alone,
                       O(N + (L/K)(N/M)) (Huang et al. 2019, 2.3)
 
-Not in it: the update of the weights, temporary buffers, fragmentation. `Machine.reserve` leaves room for the last two.
+ZeRO-3 that keeps a stage's weights together between micro-batches, as Llama 3 was trained, holds what ZeRO-2 holds;
+ZeRO-2 whose gradients stay whole until the last micro-batch, as in Megatron, is ZeRO-1. Not in it: temporary buffers,
+fragmentation; `Machine.reserve` leaves room for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from itertools import accumulate, pairwise
-from operator import mul, sub
+from itertools import accumulate
+from operator import mul
 from typing import Final, NamedTuple
 
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.op import FINISHES
-from gpipe_edu.schedule.recipes import gpipe, interleaved, one_f_one_b
+from gpipe_edu.schedule.recipes import RECIPES, form_of
 from gpipe_edu.schedule.recompute import with_recompute
-from gpipe_edu.split import balance_by_cost
 from gpipe_edu.timeline import Costs, Timeline, simulate
 from gpipe_edu.validate import whole
+from gpipe_edu.words import plural
 
-from .machine import Machine
-from .model import Model
+from . import costs
+from .job import Job
+from .stages import Counter, Group
 
-
-class BytesPerParameter(NamedTuple):
-    """Bytes per parameter."""
-
-    weight: int
-    gradient: int
-    optimizer: int  # what the optimizer keeps, with its own copy of the weight if there is one
-
-    def of(self, parameters: float, replicas: int) -> float:
-        """Bytes on one device, if the optimizer's are spread over `replicas`."""
-        return parameters * (self.weight + self.gradient + self.optimizer / replicas)
-
-
-STATES: Final = {
-    "sgd": BytesPerParameter(4, 4, 0),
-    "momentum": BytesPerParameter(4, 4, 4),
-    "rmsprop": BytesPerParameter(4, 4, 4),
-    "adam": BytesPerParameter(4, 4, 8),
-    "mixed-adam": BytesPerParameter(2, 2, 12),
-}
-"""By optimizer, in 32-bit numbers; "mixed-adam" uses 16 bits (Rajbhandari et al. 2019, arXiv 1910.02054, 3.1)."""
-
-SCHEDULES: Final = ("gpipe", "1f1b", "interleaved")
-"""The schedules that the guide plans with."""
+SCHEDULES: Final = ("gpipe", "1f1b", "interleaved", "breadth_first", "zero_bubble", "zero_bubble_v")
+"""The schedules that one may plan with; the course's others recompute, or are naive."""
 
 RECOMPUTES: Final = {
     "none": "everything is kept",
@@ -68,82 +52,160 @@ RECOMPUTES: Final = {
 }
 """What a micro-batch in flight keeps."""
 
-
-class Job(NamedTuple):
-    """What is to be trained, and on which machine."""
-
-    model: Model
-    batch: int  # N, over all replicas
-    machine: Machine
-    state: BytesPerParameter = STATES["adam"]
-    activation: int = 4  # bytes per number stored or sent
-    schedule: str = "1f1b"
-    virtual: int = 2  # V: stages of a device where they are interleaved
-    zero: bool = False  # ZeRO-1
-
-    def check(self) -> Job:
-        """Return self. Raises ValueError or TypeError for what cannot be planned, naming it and what is allowed."""
-        whole("batch", self.batch, 1)
-        whole("activation", self.activation, 1)
-        whole("virtual", self.virtual, 1)
-        for name, value in self.state._asdict().items():
-            whole(f"state {name}", value, 0)
-        self.machine.check()
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule is {self.schedule!r}; it must be one of {', '.join(SCHEDULES)}")
-        return self
-
-    @property
-    def V(self) -> int:
-        """Stages of a device."""
-        return self.virtual if self.schedule == "interleaved" else 1
+ZERO: Final = (0, 1, 2, 3)
+"""Nothing, the optimizer's state, gradients too, weights too are spread over the replicas."""
 
 
 class Plan:
-    """`Plan(job, D, K, M, recompute)`: one row of the table. Raises ValueError for more than the job has."""
+    """`Plan(job, D, K, M, recompute)`: one way to divide the work. Raises ValueError for more than the job has.
 
-    def __init__(self, job: Job, D: int, K: int, M: int, recompute: str) -> None:
-        self.job, self.recompute = job.check(), recompute
+    D replicas of K stages, each stage on `tensor` times `context` devices; V stages of each device where the schedule
+    takes any number. sequence: whether a tensor group cuts the sequence, too, between its layers' products.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        D: int,
+        K: int,
+        M: int,
+        recompute: str = "none",
+        *,
+        schedule: str = "1f1b",
+        V: int | None = None,
+        zero: int = 0,
+        tensor: int = 1,
+        sequence: bool = True,
+        context: int = 1,
+        counter: Counter | None = None,
+    ) -> None:
+        """counter: what counts stages, if other plans of the same job use it, too."""
+        counter = counter or Counter(job)
+        self.job, self.recompute, self.schedule, self.zero = job, recompute, schedule, zero
         self.D, self.K, self.M = whole("D", D, 1), whole("K", K, 1), whole("M", M, 1)
-        machine = job.machine
-        if machine.devices < D * K:
-            raise ValueError(f"D is {D} and K is {K}, but there are {machine.devices} devices; D K must not be more")
-        if job.batch < D * M:
-            raise ValueError(f"D is {D} and M is {M}, but the mini-batch has {job.batch} samples; D M can be no more")
-        if recompute not in RECOMPUTES:
-            raise ValueError(f"recompute is {recompute!r}; it must be one of {', '.join(RECOMPUTES)}")
-        stages = K * job.V if K > 1 else 1
+        self.group = Group(whole("tensor", tensor, 1), sequence, whole("context", context, 1))
+        self._check_knobs(V)
+        self.V = stages_per_device(schedule, V) if K > 1 else 1
         self.samples = -(-job.batch // (D * M))
-        self._sizes = _sizes(job.model, machine, job.activation, self.samples, stages)
-        self.balance = self._sizes.balance
-        widest = max(self._sizes.boundaries[1:], default=0)
-        none = (0.0,) * stages
-        again = {"selective": self._sizes.scores_time, "full": self._sizes.forward}.get(recompute, none)
-        self.costs = Costs(
-            F=self._sizes.forward,
-            B=[b + a for b, a in zip(self._sizes.backward, again, strict=True)],
-            send=machine.latency,
-            link=machine.sending(widest, D * K),
-            unit="s",
-        )
-        self.state = tuple(
-            job.state.of(parameters, D if job.zero else 1) / machine.tensor
-            for parameters in self._per_device(self._sizes.parameters)
-        )
+        self._stages = counter.stages(self.samples, K * self.V, self.group)
+        self.balance = self._stages.balance
+        self.ranks = D * context
+        """Devices that hold the same weights, over which ZeRO spreads what it spreads."""
+
+    def _check_knobs(self, V: int | None) -> None:
+        job, machine, (tensor, _, context) = self.job, self.job.machine, self.group
+        if self.devices > machine.devices:
+            groups = f" of {tensor * context} devices each" if tensor * context > 1 else ""
+            raise ValueError(
+                f"D is {self.D} and K is {self.K}{groups}, but there are {machine.devices} devices; {self.devices} are "
+                "too many"
+            )
+        if job.batch < self.D * self.M:
+            raise ValueError(
+                f"D is {self.D} and M is {self.M}, but the mini-batch has {job.batch} samples; D M can be no more"
+            )
+        for name, value, known in (
+            ("recompute", self.recompute, tuple(RECOMPUTES)),
+            ("schedule", self.schedule, SCHEDULES),
+            ("zero", self.zero, ZERO),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(str, known))}")
+        if V is not None and whole("V", V, 1) != stages_per_device(self.schedule, V):
+            there = plural(form_of(self.schedule).stages, "stage")
+            raise ValueError(f"V is {V}, but {self.schedule} has {there} on each device")
+        if tensor > 1 and not any(layer.shared for layer in job.model.layers):
+            raise ValueError(f"tensor is {tensor}, but no layer of {job.model.name} can be shared; use 1")
+        if machine.node is not None and (machine.node % tensor or tensor > machine.node):
+            raise ValueError(
+                f"tensor is {tensor}, but a node has {machine.node} devices; a tensor group must not straddle nodes, "
+                "so use a divisor"
+            )
+        if context > 1 and context * tensor > job.model.tokens:
+            raise ValueError(f"context is {context}, but a sample has {job.model.tokens} tokens")
+
+    @property
+    def devices(self) -> int:
+        """How many devices it takes."""
+        return self.D * self.K * self.group.tensor * self.group.context
 
     @property
     def knobs(self) -> str:
-        """The choices, in words."""
-        return f"D={self.D}, K={self.K}, M={self.M}, recompute {self.recompute}"
+        """The choices, in words; those that change nothing are left out."""
+        tensor, sequence, context = self.group
+        words = [f"D={self.D}, K={self.K}, M={self.M}"]
+        words += [f"tensor={tensor}" + ("" if sequence else " without sequence parallelism")] if tensor > 1 else []
+        words += [f"context={context}"] if context > 1 else []
+        words += [f"ZeRO-{self.zero}"] if self.zero else []
+        if self.K > 1:
+            words.append(self.schedule + (f" V={self.V}" if form_of(self.schedule).takes_V else ""))
+        return ", ".join([*words, f"recompute {self.recompute}"])
+
+    @property
+    def costs(self) -> Costs:
+        """Seconds of every stage's ops, and of messages between stages."""
+        return Costs(**self._seconds, send=self.job.machine.latency, link=self._link, unit="s")
+
+    @cached_property
+    def _seconds(self) -> dict[str, tuple[float, ...]]:
+        """By kind of op, per stage."""
+        shards, added = self._shards, self._stages.accumulation
+        halves = [(work - more) / 2 for work, more in zip(self._backward, added, strict=True)]
+        return {
+            "F": _sums(self._forward, shards["F"]),
+            "B": _sums(self._backward, self._again, shards["B"]),
+            "R": self._forward,
+            "I": _sums(halves, self._again),
+            "W": _sums(halves, added, shards["B"]),
+        }
+
+    @property
+    def _link(self) -> float:
+        return costs.boundary_message(self._stages.sent, self.devices, self.job.machine)
+
+    @cached_property
+    def _forward(self) -> tuple[float, ...]:
+        return tuple(stage.forward for stage in self._stages.total)
+
+    @cached_property
+    def _backward(self) -> tuple[float, ...]:
+        return _sums([stage.backward for stage in self._stages.total], self._stages.accumulation)
+
+    @cached_property
+    def _again(self) -> tuple[float, ...]:
+        """Per stage, seconds of what is recomputed within a backward."""
+        if self.recompute == "full":
+            return self._forward
+        some = self.recompute == "selective"
+        return tuple(stage.scores_products + stage.scores_traffic if some else 0.0 for stage in self._stages.total)
+
+    @cached_property
+    def _shards(self) -> dict[str, tuple[float, ...]]:
+        """Per stage, seconds that a micro-batch's forward and backward wait for what is sharded."""
+        state = self.job.state
+        # Breadth first a device stays with a stage for all micro-batches.
+        visits = self.M if self._recipe == "breadth_first" else 1
+
+        def exchange(each: int, least: int) -> list[float]:
+            if self.zero < least:
+                return [0.0] * len(self.balance)
+            return [seconds / visits for seconds in self._rings(each, [one.parameters for one in self._stages.total])]
+
+        weights, gradients = exchange(state.weight, 3), exchange(state.gradient, 2)
+        backward = _sums(self._backward, self._again)
+        return {
+            "F": tuple(map(costs.exposed, weights, self._forward)),
+            "B": tuple(map(costs.exposed, _sums(weights, gradients), backward)),
+        }
 
     @property
     def timeline(self) -> Timeline:
-        """The planned step of one replica, without the all-reduce. Made anew each time, so that plans stay small."""
-        return simulate(self._schedule, self.costs)
+        """The planned step of one replica, without what follows it. Made anew each time, so that plans stay small."""
+        return simulate(_schedule(self._recipe, self.K, self.M, self.V, self.recompute == "stage"), self.costs)
 
     @property
     def step(self) -> float:
-        """Seconds of a step, to when the last device has reduced its gradients."""
+        """Seconds of a step, to when the last device has reduced its gradients and updated its weights."""
         return self._times[0]
 
     @property
@@ -153,186 +215,268 @@ class Plan:
 
     @cached_property
     def exposed(self) -> tuple[float, ...]:
-        """Per device, seconds of its all-reduce that no backward hides.
+        """Per device, seconds behind its last op of what replicas exchange: what is left of reducing gradients, and,
+        with ZeRO-1 and 2, collecting weights after the update."""
+        if self.zero == 3 or self.ranks == 1:
+            return (0.0,) * self.K
+        reduce, collect = (
+            self._rings(each, self._parameters) for each in (self.job.state.gradient, self.job.state.weight)
+        )
+        if self.zero == 2:
+            return tuple(collect)
+        halves, backwards = 2 - self.zero, self._per_device(self._backward)
+        left = [costs.exposed(halves * half, backward) for half, backward in zip(reduce, backwards, strict=True)]
+        return _sums(left, collect) if self.zero else tuple(left)
 
-        With ZeRO-1 the first half hands out gradients, and the second collects weights, after the update.
-        """
-        last = self._per_device(self.costs.table(len(self.balance))["B"])
-        layers = self._per_device(self.balance)
-        job, found = self.job, []
-        for parameters, backward, count in zip(self._per_device(self._sizes.parameters), last, layers, strict=True):
-            held = parameters / job.machine.tensor
-            reduce, collect = (
-                job.machine.reducing(held * count, self.D) for count in (job.state.gradient, job.state.weight)
-            )
-            before, after = (reduce, collect) if job.zero else (2 * reduce, 0.0)
-            found.append(max(0.0, before - backward * (1 - 1 / count)) + after)
-        return tuple(found)
+    def _rings(self, each: int, parameters: Sequence[float]) -> list[float]:
+        """Seconds of half an all-reduce of `each` bytes for so many parameters, among devices that hold the same."""
+        machine, apart = self.job.machine, self.group.tensor
+        known = {count: machine.ring(each * count, self.ranks, apart) for count in set(parameters)}
+        return [known[count] for count in parameters]
+
+    @cached_property
+    def update(self) -> tuple[float, ...]:
+        """Per device, seconds of the optimizer."""
+        share = self.ranks if self.zero else 1
+        return tuple(costs.update(self.job.state, each / share, self.job.machine) for each in self._parameters)
+
+    @property
+    def floor(self) -> float:
+        """A lower bound of a step that is quick to tell: the seconds of all ops, shared by the devices."""
+        again = self._stages.forward_work if self.recompute in ("full", "stage") else 0.0
+        return self.M * (self._stages.forward_work + self._stages.backward_work + again) / self.K
 
     @cached_property
     def bound(self) -> float:
         """A lower bound of a step: seconds of a device's ops, of the forwards in front of its first and of the
-        backwards behind its last one, and of the all-reduce at the end."""
-        table = self.costs.table(len(self.balance))
-        each = [f + b for f, b in zip(table["F"], table["B"], strict=True)]
-        if self.recompute == "stage":
-            each = [e + r for e, r in zip(each, table["R"], strict=True)]
-        ahead, behind = (accumulate(table[kind][: self.K - 1], initial=0.0) for kind in "FB")
-        first = self.exposed[0]
-        return max(
-            a + self.M * work + max(mine, b + first)
-            for a, work, mine, b in zip(ahead, self._per_device(each), self.exposed, behind, strict=True)
+        backwards behind its last one, with their messages, and of what follows the pipeline."""
+        table, hop = self._seconds, self._link + self.job.machine.latency
+        kinds = "FIW" if self._splits else "FB"
+        work = self._per_device(_sums(*(table[kind] for kind in kinds + "R" * (self.recompute == "stage"))))
+        ahead, behind = (
+            [done + k * hop for k, done in enumerate(accumulate(table[kind][: self.K - 1], initial=0.0))]
+            for kind in "FB"
         )
+        first = self._after[0]
+        # Where backwards are split, a weight gradient may come last, and nothing waits for it.
+        ends = (
+            self._after if self._splits else [max(mine, b + first) for mine, b in zip(self._after, behind, strict=True)]
+        )
+        return max(a + self.M * busy + end for a, busy, end in zip(ahead, work, ends, strict=True))
+
+    @cached_property
+    def parts(self) -> dict[str, float]:
+        """What a step's seconds are, averaged over the devices; their sum is the step."""
+        total = self._stages.total
+        seconds = {
+            "products": 3 * sum(stage.products for stage in total),
+            "traffic": 3 * sum(stage.traffic for stage in total) + sum(self._stages.accumulation),
+            "recompute": sum(self._forward if self.recompute == "stage" else self._again),
+            "groups": sum(stage.messages + stage.backward_messages for stage in total),
+            "shards": sum(map(sum, self._shards.values())),
+        }
+        found = {name: self.M * each / self.K for name, each in seconds.items()}
+        found |= {"replicas": sum(self.exposed) / self.K, "update": sum(self.update) / self.K}
+        return found | {"bubble": max(0.0, self.step - sum(found.values()))}
 
     @cached_property
     def activations(self) -> tuple[float, ...]:
         """Per device, bytes at the peak."""
-        peaks, sizes = [], self._kept
-        for k, levels in enumerate(_held(self.job.schedule, self.K, self.M, self.job.V)):
-            kept, once = (values[k :: self.K] for values in sizes)
-            peaks.append(max(sum(map(mul, counts, kept)) for counts in levels) + max(once))
+        kept, again, once = zip(*self._kept, strict=True)
+        peaks = []
+        for home, moments in zip(self._homes, _held(self._recipe, self.K, self.M, self.V), strict=True):
+            here = [[values[stage] for stage in home] for values in (kept, again, once)]
+            peaks.append(
+                max(
+                    sum(map(mul, held, here[0])) + sum(map(mul, waiting, here[1])) + here[2][at]
+                    for held, waiting, at in moments
+                )
+            )
         return tuple(peaks)
 
     @property
-    def _kept(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Per stage: bytes that each micro-batch in flight keeps, and those that only the one at work has."""
-        sizes, none = self._sizes, (0.0,) * len(self.balance)
-        everything = tuple(map(sum, zip(sizes.boundaries, sizes.insides, strict=True)))
+    def _kept(self) -> list[tuple[float, float, float]]:
+        """Per stage: bytes that each micro-batch in flight keeps; that it has besides from its recompute to its W,
+        where backwards are split; and that only the one at work has."""
+        stages = list(zip(self._stages.boundaries, self._stages.total, self._stages.largest, strict=True))
         return {
-            "none": (everything, none),
-            "selective": (tuple(map(sub, everything, sizes.scores)), sizes.largest_scores),
-            "full": (sizes.inputs, sizes.largest),
-            "stage": (sizes.boundaries, sizes.insides),
+            "none": [(start + layers.stored, 0.0, 0.0) for start, layers, _ in stages],
+            "selective": [(start + layers.stored - layers.scores, 0.0, most.scores) for start, layers, most in stages],
+            "full": [(layers.entering, layers.stored, most.stored) for _, layers, most in stages],
+            "stage": [(start, layers.stored, layers.stored) for start, layers, _ in stages],
         }[self.recompute]
 
-    @property
+    @cached_property
+    def weights(self) -> tuple[float, ...]:
+        """Per device, bytes of its weights, with those of other shards while it has them."""
+        each, _, _ = self.job.state.shared(self.zero, self.ranks)
+        there = self._gathered(self.job.state.weight) if self.zero == 3 else (0.0,) * self.K
+        return _sums([each * count for count in self._parameters], there)
+
+    @cached_property
+    def gradients(self) -> tuple[float, ...]:
+        """Per device, bytes of its gradients, with those of a layer before they are scattered."""
+        _, each, _ = self.job.state.shared(self.zero, self.ranks)
+        there = self._gathered(self.job.state.gradient) if self.zero >= 2 else (0.0,) * self.K
+        return _sums([each * count for count in self._parameters], there)
+
+    @cached_property
+    def optimizer(self) -> tuple[float, ...]:
+        """Per device, bytes of the optimizer's state."""
+        return tuple(self.job.state.shared(self.zero, self.ranks)[2] * count for count in self._parameters)
+
+    def _gathered(self, each: int) -> tuple[float, ...]:
+        """Per device, bytes of what is whole for a time: two layers, or, breadth first, a stage."""
+        if self.ranks == 1:
+            return (0.0,) * self.K
+        whole_stage = self.schedule == "breadth_first" and self.K > 1
+        sizes = [
+            all_.parameters if whole_stage else min(all_.parameters, 2 * most.parameters)
+            for all_, most in zip(self._stages.total, self._stages.largest, strict=True)
+        ]
+        return tuple(each * max(sizes[stage] for stage in home) * (1 - 1 / self.ranks) for home in self._homes)
+
+    @cached_property
+    def state(self) -> tuple[float, ...]:
+        """Per device, bytes of weights, gradients and the optimizer's state."""
+        return _sums(self.weights, self.gradients, self.optimizer)
+
+    @cached_property
     def memory(self) -> tuple[float, ...]:
-        """Per device, weights, state and activations in bytes."""
-        return tuple(state + held for state, held in zip(self.state, self.activations, strict=True))
+        """Per device, weights, gradients, state and activations in bytes."""
+        return _sums(self.state, self.activations)
 
     @property
     def fullest(self) -> int:
         """The device that holds most."""
-        memory = self.memory
-        return memory.index(max(memory))
+        return self.memory.index(max(self.memory))
 
     @property
     def short(self) -> float:
         """Bytes that the fullest device lacks; negative is what it has to spare."""
         return max(self.memory) - self.job.machine.usable
 
-    @property
+    @cached_property
     def fits(self) -> bool:
         """True if no device lacks memory."""
         return max(self.state) <= self.job.machine.usable and self.short <= 0
 
     @property
-    def rate(self) -> float:
-        """Operations per second of each accelerator, with those of a recompute of everything."""
-        passes = 4 if self.recompute in ("full", "stage") else 3
-        work = passes * self.job.batch * sum(layer.work for layer in self.job.model.layers)
-        return work / self.step / (self.D * self.K * self.job.machine.tensor)
+    def tokens_per_second(self) -> float:
+        """Of all devices together; of a model without tokens, samples."""
+        return self.job.batch * self.job.model.tokens / self.step
 
     @property
-    def _schedule(self) -> Schedule:
-        schedule = _recipe(self.job.schedule, self.K, self.M, self.job.V)
-        return with_recompute(schedule, "always" if self.recompute == "stage" else "never")
+    def mfu(self) -> float:
+        """Model FLOPs utilization: operations of forward and backward, none counted twice, over what the devices' data
+        sheets would allow (Chowdhery et al. 2022, arXiv 2204.02311, appendix B)."""
+        work = 3 * self.job.batch * sum(layer.work for layer in self.job.model.layers)
+        return work / self.step / self.devices / (self.job.machine.peak or self.job.machine.speed)
+
+    @cached_property
+    def _after(self) -> tuple[float, ...]:
+        return _sums(self.exposed, self.update)
+
+    @property
+    def _splits(self) -> bool:
+        return form_of(self._recipe).splits
+
+    def as_dict(self) -> dict[str, object]:
+        """Knobs, times in seconds and sizes in bytes of the fullest device, for other programs."""
+        tensor, sequence, context = self.group
+        k = self.fullest
+        return {
+            **{name: getattr(self, name) for name in ("D", "K", "M", "V", "zero", "recompute", "devices", "samples")},
+            **{"schedule": self.schedule if self.K > 1 else None, "tensor": tensor, "sequence": sequence},
+            **{"context": context, "balance": list(self.balance), "fits": self.fits, "step": self.step},
+            **{
+                "bubble": self.bubble,
+                "tokens_per_second": self.tokens_per_second,
+                "mfu": self.mfu,
+                "parts": self.parts,
+            },
+            "memory": {
+                name: getattr(self, name)[k] for name in ("weights", "gradients", "optimizer", "activations", "memory")
+            },
+        }
+
+    @property
+    def _recipe(self) -> str:
+        return self.schedule if self.K > 1 else "1f1b"  # a device alone adds gradients up
 
     @cached_property
     def _times(self) -> tuple[float, float]:
         timeline = self.timeline
-        ends = (timeline.row(device)[-1].end + more for device, more in enumerate(self.exposed))
+        ends = (timeline.row(device)[-1].end + more for device, more in enumerate(self._after))
         return max(ends) - timeline.start, timeline.bubble_fraction
 
+    @property
+    def _homes(self) -> tuple[tuple[int, ...], ...]:
+        return _homes(self._recipe, self.K, self.V)
+
+    @cached_property
+    def _parameters(self) -> tuple[float, ...]:
+        return tuple(self._per_device([stage.parameters for stage in self._stages.total]))
+
     def _per_device(self, values: Sequence[float]) -> list[float]:
-        """Sums over the stages of each device: k, K + k, ..."""
-        return [sum(values[k :: self.K]) for k in range(self.K)]
+        return [sum(values[stage] for stage in home) for home in self._homes]
 
     def __repr__(self) -> str:
         return f"Plan({self.knobs}: planned step {self.step:.3g} s)"
 
 
-class _Sizes(NamedTuple):
-    """What each stage costs, for one micro-batch: seconds, and bytes on one accelerator."""
-
-    balance: tuple[int, ...]
-    forward: tuple[float, ...]
-    backward: tuple[float, ...]
-    scores_time: tuple[float, ...]
-    boundaries: tuple[float, ...]  # the input
-    insides: tuple[float, ...]  # what its layers store
-    scores: tuple[float, ...]  # of that, the attention scores
-    inputs: tuple[float, ...]  # of all its layers
-    largest: tuple[float, ...]  # what one of its layers stores
-    largest_scores: tuple[float, ...]
-    parameters: tuple[int, ...]
+def _sums(*values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(map(sum, zip(*values, strict=True)))
 
 
-@lru_cache(maxsize=4096)
-def _sizes(model: Model, machine: Machine, activation: int, samples: int, stages: int) -> _Sizes:
-    layers, n = model.layers, samples
-    seconds = _seconds(model, machine, n, activation)
-    # Without a fixed cost every size of micro-batch has the same cut.
-    costs = seconds if machine.overhead else _seconds(model, machine, 1, activation)
-    balance = _cut(tuple(map(sum, costs)), stages)
-    bounds = list(pairwise([0, *accumulate(balance)]))
-    cuts = [layers[start - 1].output for start, _ in bounds[1:]]
-    bytes_each = n * activation / machine.tensor
-
-    def sums(values: Iterable[float]) -> tuple[float, ...]:
-        each = list(values)
-        return tuple(sum(each[start:end]) for start, end in bounds)
-
-    return _Sizes(
-        balance,
-        sums(map(sum, seconds)),
-        sums(2 * computing + sharing for computing, sharing in seconds),
-        sums(n * layer.scores_work / machine.speed / machine.tensor for layer in layers),
-        tuple(numbers * bytes_each for numbers in (model.inputs, *cuts)),
-        sums(layer.stored * bytes_each for layer in layers),
-        sums(layer.scores * bytes_each for layer in layers),
-        sums(numbers * bytes_each for numbers in (model.inputs, *(layer.output for layer in layers[:-1]))),
-        tuple(max(layer.stored for layer in layers[start:end]) * bytes_each for start, end in bounds),
-        tuple(max(layer.scores for layer in layers[start:end]) * bytes_each for start, end in bounds),
-        tuple(int(count) for count in sums(layer.parameters for layer in layers)),
-    )
+def stages_per_device(schedule: str, V: int | None) -> int:
+    """How many stages a device has in that schedule: V where it takes any number, two unless said otherwise."""
+    form = form_of(schedule)
+    return V if form.takes_V and V is not None else form.stages
 
 
-def _seconds(model: Model, machine: Machine, samples: int, activation: int) -> list[tuple[float, float]]:
-    """For every layer's forward: seconds of its own work, and of communication within the tensor group."""
-    return [
-        (
-            samples * layer.work / machine.speed / machine.tensor + machine.overhead,
-            machine.sharing(samples * layer.shared * activation),
-        )
-        for layer in model.layers
-    ]
+@lru_cache(maxsize=32)
+def _schedule(name: str, K: int, M: int, V: int, recompute: bool) -> Schedule:
+    recipe = RECIPES[name]
+    schedule = recipe(K, M, V) if form_of(name).takes_V else recipe(K, M)
+    return with_recompute(schedule, "always" if recompute else "never")
 
 
 @lru_cache(maxsize=1024)
-def _cut(costs: tuple[float, ...], stages: int) -> tuple[int, ...]:
-    return balance_by_cost(costs, stages)
+def _homes(name: str, K: int, V: int) -> tuple[tuple[int, ...], ...]:
+    """Per device, its stages."""
+    home = _schedule(name, K, 1, V, recompute=False).device_of_stage
+    return tuple(tuple(stage for stage in range(K * V) if home[stage] == device) for device in range(K))
 
 
-def _recipe(name: str, K: int, M: int, V: int) -> Schedule:
-    if name == "1f1b" or K == 1:  # a device alone adds gradients up, and holds one micro-batch at a time
-        return one_f_one_b(K, M)
-    return gpipe(K, M) if name == "gpipe" else interleaved(K, M, V)
+class Moment(NamedTuple):
+    """What a device holds when an op starts."""
+
+    held: tuple[int, ...]  # of each of its stages, micro-batches from their F to the end of their B or W
+    waiting: tuple[int, ...]  # of these, those behind the start of their I
+    at: int  # the stage at work
 
 
-@lru_cache(maxsize=256)
-def _held(name: str, K: int, M: int, V: int) -> tuple[frozenset[tuple[int, ...]], ...]:
-    """Per device: how many micro-batches each of its stages holds, at the times when that has grown."""
-    if name == "1f1b" or K == 1:
-        return tuple(frozenset([(min(M, K - k),)]) for k in range(K))
-    if name == "gpipe":
-        return (frozenset([(M,)]),) * K
+@lru_cache(maxsize=4096)
+def _held(name: str, K: int, M: int, V: int) -> tuple[tuple[Moment, ...], ...]:
+    """Per device, the moments at which it may hold most."""
+    none = (0,) * V
+    if name in ("1f1b", "gpipe"):
+        return tuple((Moment((min(M, K - k) if name == "1f1b" else M,), none, 0),) for k in range(K))
+    if name == "breadth_first":
+        return (tuple(Moment((M,) * (v + 1) + none[v + 1 :], none, v) for v in range(V)),) * K
+    # The warm-up of all others is over, and their most held, after so many micro-batches.
+    few = min(M, 4 * K)
     found = []
-    for row in interleaved(K, M, V).rows:
-        counts, seen = [0] * V, set()
+    for row, home in zip(_schedule(name, K, few, V, recompute=False).rows, _homes(name, K, V), strict=True):
+        held, waiting, moments = [0] * V, [0] * V, set()
         for kind, _, stage in row:
-            counts[stage // K] += (kind == "F") - (kind in FINISHES)
-            if kind == "F":
-                seen.add(tuple(counts))
-        found.append(frozenset(seen))
+            at = home.index(stage)
+            held[at] += kind == "F"
+            waiting[at] += kind == "I"
+            if kind != "W":
+                moments.add(Moment(tuple(held), tuple(waiting), at))
+            held[at] -= kind in FINISHES
+            waiting[at] -= kind == "W"
+        found.append(tuple(moments))
     return tuple(found)

@@ -7,9 +7,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from . import costs
+from .job import STATES, Job
 from .machine import Machine
 from .model import Model, transformer
-from .plan import STATES, Job
 
 _ABOUT = ("about", "source")
 
@@ -26,19 +27,17 @@ def model(name: str) -> Model:
     return transformer(**_figures("models", name))
 
 
-def job(model: Model, batch: int, machine: str, accelerators: int, tensor: int = 1, **options: Any) -> Job:
-    """Training `model` on so many accelerators of the machine of that name, in groups of `tensor`.
+def job(model: Model, batch: int, machine: str, devices: int, **options: Any) -> Job:
+    """Training `model` on so many devices of the machine of that name.
 
     options: of `Job`. They override the machine's bytes per parameter and per activation. Raises ValueError for an
-    unknown name, or accelerators that can't be grouped.
+    unknown name.
     """
     figures = _figures("machines", machine)
-    if accelerators % tensor:
-        raise ValueError(f"{accelerators} accelerators make no groups of {tensor}; tensor must divide them")
-    speed = figures.pop("peak") * figures.pop("sustained")
+    if "best_matmul" in figures:
+        figures["speed"] = costs.speed(figures["peak"], figures.pop("best_matmul"))
     numbers = {"state": STATES[figures.pop("state")], "activation": figures.pop("activation")}
-    there = Machine(accelerators // tensor, speed=speed, tensor=tensor, **figures)
-    return Job(model, batch, there, **(numbers | options)).check()
+    return Job(model, batch, Machine(devices, **figures), **(numbers | options)).check()
 
 
 def _figures(kind: str, name: str) -> dict[str, Any]:

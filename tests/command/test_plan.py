@@ -1,12 +1,13 @@
 """`python -m gpipe_edu plan` as a person meets it."""
 
+import json
 import re
 from functools import partial
 
 import pytest
 
-from gpipe_edu.sizing import WAYS, Guide, Job, Machine, transformer
-from gpipe_edu.sizing.guide import duration
+from gpipe_edu.sizing import Guide, Job, Machine, Plan, Ways, presets, transformer
+from gpipe_edu.sizing.guide import LIKELY, duration
 
 
 @pytest.fixture
@@ -20,11 +21,11 @@ def test_it_recommends_what_the_guide_finds_and_says_that_it_is_planned(run):
     assert code == 0
     assert f"Best: {best.knobs}" in out
     (marked,) = re.findall(r"^\* +(.*)", out, re.MULTILINE)
-    assert marked.split()[:4] == [str(best.D), str(best.K), str(best.M), best.recompute]
+    assert marked.split()[:5] == [str(best.D), str(best.K), str(best.M), "1", str(best.zero)]
     assert duration(best.step) in marked
     assert "All times below are planned" in out.replace("\n", " ")
     assert "one knob turned" in out
-    assert " ".join(out.split()).endswith(WAYS)
+    assert " ".join(out.split()).endswith(str(Ways()))
 
 
 def test_every_option_reaches_the_plan(run):
@@ -44,8 +45,11 @@ def test_every_option_reaches_the_plan(run):
         "--reserve": "0.2",
         "--optimizer": "sgd",
         "--activation-bytes": "2",
+        "--bandwidth": "100",
         "--schedule": "interleaved",
         "--virtual": "2",
+        "--zero": "0",
+        "--recompute": "none",
     }
     base = [word for pair in options.items() for word in pair]
     _, out, _ = run(*base)
@@ -56,40 +60,90 @@ def test_every_option_reaches_the_plan(run):
         *(("--layers", "5"), ("--width", "600"), ("--batch", "128"), ("--devices", "2"), ("--memory", "0.4")),
         *(("--speed", "1"), ("--overhead", "9"), ("--link", "0.01"), ("--reserve", "0.1"), ("--optimizer", "adam")),
         *(("--activation-bytes", "4"), ("--schedule", "gpipe"), ("--network", "0.01"), ("--node", "1")),
-        *(("--latency", "900"), ("--virtual", "3"), ("--tensor", "2")),
+        *(("--latency", "900"), ("--virtual", "3"), ("--zero", "2"), ("--recompute", "full"), ("--bandwidth", "9")),
+        ("--calibrate", "0.5 D=1 K=2 M=4"),
     ):
         changed = [word for pair in {**options, name: other}.items() for word in pair]
         assert run(*changed, "--all")[1] != shown, name
-    zero = [word for pair in {**options, "--optimizer": "adam"}.items() for word in pair]
-    assert run(*zero, "--all", "--zero")[1] != run(*zero, "--all")[1]
+    words = ("--layers", "2", "--width", "64", "--context", "32768", "--vocabulary", "99", "--all")
+    assert len({run(*words, *more)[1] for more in ((), ("--tensor", "2"), ("--sequences", "2"))}) == 3
+
+
+REAL = ("--model", "llama3-8b", "--machine", "h100", "--devices", "8", "--batch", "64")
 
 
 def test_a_real_model_on_real_machines_by_name(run):
-    code, out, _ = run("--model", "llama3-8b", "--machine", "h100", "--devices", "8", "--batch", "64", "--zero")
+    code, out, _ = run(*REAL)
     assert code == 0
     words = " ".join(out.split())
     assert "8,028,164,096 parameters" in words
     assert "8 devices of 80 GB" in words
-    assert "593 TFLOP/s" in words
-    assert "16 bytes per parameter, of which ZeRO-1 spreads 12" in words
+    assert "715 TFLOP/s" in words
+    assert "3350 GB/s to its memory" in words
+    assert "18 bytes per parameter" in words
+    assert "tokens a second, MFU" in words
+    assert f"four in five published runs took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as planned" in words
+
+
+def test_memory_and_time_are_shown_by_their_parts(run):
+    best = Guide(presets.job(presets.model("llama3-8b"), 64, "h100", 8)).best
+    lines = run(*REAL)[1].splitlines()
+    for name in ("weights", "gradients", "optimizer", "activations", "products", "traffic"):
+        [line] = [line for line in lines if re.match(rf"  {name} ", line)]
+        values = getattr(best, name, None)
+        share = best.parts[name] / best.step if values is None else values[best.fullest] / best.job.machine.usable
+        assert line.endswith(f"{share:.0%}")
+        assert abs(line.count("█") - 24 * share) < 1
+
+
+def test_a_measured_step_makes_all_plans_as_slow(run):
+    job = presets.job(presets.model("llama3-8b"), 64, "h100", 8)
+    step = Plan(job, 8, 1, 8, "full", zero=3).step
+    plain, same, slower = (
+        json.loads(run(*REAL, "--json", *more)[1])
+        for more in ((), *(("--calibrate", f"{times * step} D=8 K=1 M=8 zero=3 recompute=full") for times in (1, 1.5)))
+    )
+    assert (plain["factor"], same["factor"], slower["factor"]) == (None, pytest.approx(1), pytest.approx(1.5))
+    assert same["best"]["step"] == pytest.approx(plain["best"]["step"])
+    assert slower["best"]["step"] == pytest.approx(1.5 * plain["best"]["step"])
+    out = run(*REAL, "--calibrate", f"{1.5 * step} D=8 K=1 M=8 zero=3 recompute=full")[1]
+    assert "Slowed to 1.5 times by your step" in out
+    assert "four in five" not in out
+
+
+def test_other_programs_get_the_same_answer(run):
+    code, out, err = run(*REAL, "--json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    guide = Guide(presets.job(presets.model("llama3-8b"), 64, "h100", 8))
+    assert answer["best"]["step"] == guide.best.step
+    assert answer["best"]["memory"]["memory"] == max(guide.best.memory)
+    assert sum(answer["best"]["parts"].values()) == pytest.approx(guide.best.step)
+    assert [plan["K"] for plan in answer["plans"]] == [plan.K for plan in guide.rows()]
+    assert answer["reason"] == guide.reason()
+    code, out, _ = run("--memory", "0.5", "--json")
+    assert code == 1
+    assert json.loads(out)["best"] is None
+    assert json.loads(out)["cures"]
 
 
 def test_all_shows_every_plan(run):
-    arguments = ("--model", "mlp", "--layers", "4", "--width", "64", "--batch", "8", "--devices", "2")
-    rows = r"^\*? +\d+ +\d+ +\d+ +(?:none|full|stage) "
-    few, every = run(*arguments)[1], run(*arguments, "--all")[1]
+    arguments = ("--model", "mlp", "--layers", "4", "--width", "64", "--batch", "8", "--devices", "2", "--zero", "0")
+    rows = r"^\*? +\d+ +\d+ +\d+ +1 +0 "
+    few = run(*arguments)[1]
+    every = run(*arguments, "--all", "--schedule", "1f1b")[1]
     assert len(re.findall(rows, few, re.MULTILINE)) == 2
     # (D, K) is (1, 1), (1, 2) or (2, 1): 8 samples are cut into 1, 2, 3, 4 or 8 pieces, 4 into 1, 2 or 4.
     assert len(re.findall(rows, every, re.MULTILINE)) == (5 + 5 + 3) * 3
 
 
 def test_when_nothing_fits_it_says_how_much_is_short_and_exits_with_1(run):
-    code, out, _ = run("--memory", "1.5")
+    code, out, _ = run("--memory", "0.8")
     assert code == 1
     assert "Of the ways weighed nothing fits." in out
-    assert re.search(r"may use 1.35 GB, so \d+ MB are short", " ".join(out.split()))
-    assert "8 devices instead of 4" in out
-    assert " ".join(out.split()).endswith(WAYS)
+    assert re.search(r"may use 720 MB, so [\d.]+ MB are short", " ".join(out.split()))
+    assert re.search(r"\d+ devices instead of 4", out)
+    assert " ".join(out.split()).endswith(str(Ways()))
 
 
 @pytest.mark.parametrize(
@@ -110,10 +164,16 @@ def test_when_nothing_fits_it_says_how_much_is_short_and_exits_with_1(run):
         (["--layers", "0"], "--layers"),
         (["--model", "resnet"], "model is 'resnet'; it must be one of transformer, mlp, gpt3"),
         (["--machine", "h300"], "'h300' is none of the machines known by name: h100"),
-        (["--tensor", "3"], "4 accelerators make no groups of 3"),
+        (["--tensor", "3", "--node", "4"], "no plan is left to weigh"),
+        (["--zero", "4"], "zero has 4; it may have 0, 1, 2, 3"),
+        (["--recompute", "all"], "recompute has 'all'; it may have none, selective, full, stage"),
+        (["--calibrate", "12 D=4"], "'12 D=4' is no measured step; write its seconds and its plan, such as"),
+        (["--calibrate", "fast D=4 K=1 M=1"], "is no measured step"),
+        (["--calibrate", "12 D=4 K=1 M=1 colour=3"], "'colour=3' is no knob of a plan; write D, K, M, V, "),
+        (["--calibrate", "12 D=8 K=1 M=1"], "D is 8 and K is 1, but there are 4 devices"),
         (["--network", "-1"], "network is -"),
         (["--optimizer", "lion"], "optimizer is 'lion'; it must be one of sgd, momentum, rmsprop, adam, mixed-adam"),
-        (["--schedule", "naive"], "schedule is 'naive'; it must be one of gpipe, 1f1b, interleaved"),
+        (["--schedule", "naive"], "schedules has 'naive'; it may have gpipe, 1f1b, interleaved"),
         (["--activation-bytes", "0"], "--activation-bytes"),
     ],
 )

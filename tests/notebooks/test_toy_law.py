@@ -59,6 +59,8 @@ LAWS = [
 ]
 
 FREE = {
+    ("docs/published_runs", "only matrix products take time, and scores"): "a time, of reading and writing memory",
+    ("docs/published_runs", "rows tell the memory"): "real models, planned with their own r and held against reports",
     ("01/", "Activations are about twice as large"): "everything is kept, and everything is proportional to r",
     ("01/", "of its memory in use is activations"): "a bill in bytes, reported by the paper; nothing recomputed",
     ("01/", "K times less memory per device"): "a claim that the answer takes apart",

@@ -1,0 +1,111 @@
+"""What the parts of a step cost on one device: one function per cost, with its formula, its units and its source.
+
+Three numbers are fitted, to published runs (docs/published_runs.md); `benchmarks/published_runs.py` fits them on one
+half of the runs and judges them by the other. All else is counted from shapes or stands in a data sheet.
+
+They make one efficiency of all shapes: a block of width w does 24 w^2 operations per token and moves 16 w MOVES
+numbers, so narrow layers wait for the memory. With S = speed / bandwidth, in operations per byte, the share of `speed`
+that is left in a forward is 1 / (1 + w0 / w), w0 = 2 * 16 MOVES S / 24 for 16-bit numbers, and what is added to the
+gradients after n tokens makes it 1 / (1 + w0 / w + n0 / n), n0 = 14 S / 6.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .machine import Machine
+from .model import LayerSize
+
+SHARE = 0.9
+"""Fitted: what the matrix products of a whole model reach of the best that a benchmark of one product measures."""
+
+MOVES = 5.5
+"""Fitted: how often a number that passes between kernels is written or read in a forward; twice that in a backward."""
+
+OVERLAP = 0.5
+"""Fitted: the share of the work beside which devices of different replicas really exchange weights and gradients."""
+
+SCORE_MOVES: Final = 2
+"""Counted: an attention score that is stored is written once and read once in a forward."""
+
+ACCUMULATION: Final = 14
+"""Counted, in 16 bits with gradients in 32: bytes per parameter and micro-batch: its weight read in the forward and in
+the backward (2 + 2), its gradient written (2) and added to the sum, which is read and written (4 + 4)."""
+
+
+def speed(peak: float, best_matmul: float) -> float:
+    """Operations per second that a model's products sustain: peak * the best share measured * SHARE."""
+    return peak * best_matmul * SHARE
+
+
+def compute(work: float, machine: Machine) -> float:
+    """Seconds for `work` operations of matrix products: work / speed. m x k numbers with k x n are 2 m k n."""
+    return work / machine.speed
+
+
+def traffic(numbers: float, scores: float, activation: int, machine: Machine) -> float:
+    """Seconds for all that is no matrix product in a forward, which waits for the memory: bytes moved / bandwidth.
+
+    (MOVES * numbers + SCORE_MOVES * scores) * bytes per number / bandwidth; numbers: what passes between kernels.
+    """
+    if machine.bandwidth is None:
+        return 0.0
+    return (MOVES * numbers + SCORE_MOVES * scores) * activation / machine.bandwidth
+
+
+def accumulate(parameters: float, machine: Machine) -> float:
+    """Seconds in each micro-batch's backward for adding up gradients: ACCUMULATION * parameters / bandwidth."""
+    return 0.0 if machine.bandwidth is None else ACCUMULATION * parameters / machine.bandwidth
+
+
+def update(state: tuple[int, int, int], parameters: float, machine: Machine) -> float:
+    """Seconds of the optimizer for so many parameters of its own: gradients read, its state read and written, weights
+    written, over the bandwidth. state: bytes per parameter of weight, gradient, optimizer."""
+    weight, gradient, optimizer = state
+    return 0.0 if machine.bandwidth is None else (weight + gradient + 2 * optimizer) * parameters / machine.bandwidth
+
+
+def divide(layer: LayerSize, tensor: int, sequence: bool) -> tuple[float, float]:
+    """Numbers that each of a tensor group moves, and stores, for one sample of `layer`.
+
+    Stored: `whole` by each, the rest divided; with sequence parallelism everything is divided (Korthikanti et al. 2022,
+    arXiv 2205.05198, table 2). Of what is moved, half is norms and sums, which likewise are not divided without it.
+    """
+    if tensor == 1 or sequence:
+        return layer.moved / tensor, layer.stored / tensor
+    undivided = layer.moved / 2 if layer.whole else 0.0
+    return undivided + (layer.moved - undivided) / tensor, layer.whole + (layer.stored - layer.whole) / tensor
+
+
+def stored_bytes(layer: LayerSize, numbers: float, activation: int) -> float:
+    """Bytes of what a layer stores: `numbers` of `activation` bytes, but its exact ones of at least four."""
+    return numbers * activation + numbers / layer.stored * layer.exact * max(0, 4 - activation) if layer.stored else 0.0
+
+
+def tensor_messages(count: float, tensor: int, machine: Machine) -> float:
+    """Seconds of a tensor group's exchanges in a forward, and again in a backward: an all-reduce of `count` bytes, or,
+    with sequence parallelism, the same two halves apart (Shoeybi et al. 2019, arXiv 1909.08053). Nothing hides them."""
+    return 2 * machine.ring(count, tensor)
+
+
+def context_messages(count: float, context: int, tensor: int, machine: Machine) -> float:
+    """Seconds of one exchange of keys and values, `count` bytes of whole sequences, among devices that share these.
+
+    An all-gather in a forward; in a backward once more, and their gradients' reduce-scatter (Llama 3, arXiv 2407.21783,
+    section 3.3.2).
+    """
+    return machine.ring(count, context, tensor)
+
+
+def boundary_message(count: float, devices: int, machine: Machine) -> float:
+    """Seconds for which a message of `count` bytes to the next stage keeps its link busy: bytes / bandwidth.
+
+    devices: how many work together; the slowest link among them counts.
+    """
+    slowest = machine.slowest(devices)
+    return count / slowest if slowest else 0.0
+
+
+def exposed(exchange: float, work: float) -> float:
+    """Seconds of an exchange among replicas that `work` seconds beside it do not hide: exchange - OVERLAP * work."""
+    return max(0.0, exchange - OVERLAP * work)

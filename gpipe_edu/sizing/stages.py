@@ -1,0 +1,138 @@
+"""What every stage of a cut costs for one micro-batch, in seconds and in bytes on one device."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from gpipe_edu.split import balance_by_cost
+
+from . import costs
+from .job import Job
+from .model import LayerSize
+
+
+class Group(NamedTuple):
+    """Devices that work on one micro-batch in one stage together."""
+
+    tensor: int = 1  # share every layer
+    sequence: bool = True  # these also cut the sequence where layers work on each token alone
+    context: int = 1  # cut every sequence, attention and all
+
+
+class LayerCosts(NamedTuple):
+    """A layer's forward for one micro-batch, in seconds, and what it keeps, in bytes on one device."""
+
+    products: float
+    traffic: float  # with the fixed price of a layer
+    messages: float  # within the group
+    backward_messages: float
+    scores_products: float  # what recomputes the attention scores
+    scores_traffic: float
+    entering: float  # its input
+    stored: float
+    scores: float  # of that, the attention scores
+    parameters: float
+
+    @property
+    def forward(self) -> float:
+        """Seconds of a forward."""
+        return self.products + self.traffic + self.messages
+
+    @property
+    def backward(self) -> float:
+        """Seconds of a backward, without recompute: two products for each of the forward's, and twice its traffic."""
+        return 2 * (self.products + self.traffic) + self.backward_messages
+
+
+class Stages(NamedTuple):
+    """One value per stage: sums over its layers, and the most that one of them has."""
+
+    balance: tuple[int, ...]
+    total: tuple[LayerCosts, ...]
+    largest: tuple[LayerCosts, ...]
+    boundaries: tuple[float, ...]  # bytes of the input
+    accumulation: tuple[float, ...]  # seconds
+    sent: float  # bytes that each device of a group sends over the widest cut
+    forward_work: float  # seconds of all stages
+    backward_work: float  # without what is recomputed
+
+
+class Counter:
+    """Counts stages for the plans of one job: each cut and each size of micro-batch once."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job.check()
+        self._layers: dict[tuple[int, Group], list[LayerCosts]] = {}
+        self._cuts: dict[tuple[int, int, Group], tuple[int, ...]] = {}
+        self._stages: dict[tuple[int, int, Group], Stages] = {}
+
+    def stages(self, samples: int, count: int, group: Group) -> Stages:
+        """The `count` stages whose slowest is as fast as can be, for micro-batches of so many samples."""
+        key = samples, count, group
+        if key not in self._stages:
+            self._stages[key] = self._count(*key)
+        return self._stages[key]
+
+    def _count(self, samples: int, count: int, group: Group) -> Stages:
+        layers = self._costs(samples, group)
+        balance = self._cut(samples, count, group)
+        stages = [layers[start:end] for start, end in pairwise([0, *accumulate(balance)])]
+        total = tuple(LayerCosts(*map(sum, zip(*stage, strict=True))) for stage in stages)
+        widest = max((stage[0].entering for stage in stages[1:]), default=0.0)
+        accumulation = tuple(costs.accumulate(stage.parameters, self.job.machine) for stage in total)
+        return Stages(
+            balance,
+            total,
+            tuple(LayerCosts(*map(max, zip(*stage, strict=True))) for stage in stages),
+            tuple(stage[0].entering for stage in stages),
+            accumulation,
+            widest if group.sequence else widest / group.tensor,
+            sum(stage.forward for stage in total),
+            sum(stage.backward for stage in total) + sum(accumulation),
+        )
+
+    def _cut(self, samples: int, count: int, group: Group) -> tuple[int, ...]:
+        """The layers of each stage. Without a fixed price, every size of micro-batch has the same cut."""
+        key = samples if self.job.machine.overhead else 1, count, group
+        if key not in self._cuts:
+            self._cuts[key] = balance_by_cost(
+                [layer.forward + layer.backward for layer in self._costs(key[0], group)], count
+            )
+        return self._cuts[key]
+
+    def _costs(self, samples: int, group: Group) -> list[LayerCosts]:
+        key = samples, group
+        if key not in self._layers:
+            model, known = self.job.model, {}
+            found = []
+            for layer, entering in zip(
+                model.layers, (model.inputs, *(one.output for one in model.layers)), strict=False
+            ):
+                shape = *layer[1:], entering  # blocks differ in their names alone
+                if shape not in known:
+                    known[shape] = _layer(self.job, layer, entering, samples, group)
+                found.append(known[shape])
+            self._layers[key] = found
+        return self._layers[key]
+
+
+def _layer(job: Job, layer: LayerSize, entering: int, samples: int, group: Group) -> LayerCosts:
+    machine, tensor = job.machine, group.tensor
+    here = samples / group.context  # samples' worth of tokens
+    moved, stored = costs.divide(layer, tensor, group.sequence)
+    scores = layer.scores / tensor
+    gathered = costs.context_messages(samples * layer.keys / tensor * job.activation, group.context, tensor, machine)
+    reduced = costs.tensor_messages(here * layer.shared * job.activation, tensor, machine)
+    return LayerCosts(
+        products=costs.compute(here * layer.work / tensor, machine),
+        traffic=costs.traffic(here * moved, here * scores, job.activation, machine) + machine.overhead,
+        messages=reduced + gathered,
+        backward_messages=reduced + 2 * gathered,
+        scores_products=costs.compute(here * layer.scores_work / tensor, machine),
+        scores_traffic=costs.traffic(0, here * scores, job.activation, machine),
+        entering=here * entering * job.activation / (tensor if group.sequence else 1),
+        stored=here * costs.stored_bytes(layer, stored, job.activation),
+        scores=here * scores * job.activation,
+        parameters=layer.parameters / tensor,
+    )
