@@ -282,10 +282,11 @@ class Plan:
     @cached_property
     def activations(self) -> tuple[float, ...]:
         """Per device, bytes at the peak."""
-        kept, again, once = zip(*self._kept, strict=True)
+        again = self._splits and self.recompute == "stage"
+        kept, later, once = zip(*self._kept, strict=True)
         peaks = []
-        for home, moments in zip(self._homes, _held(self._recipe, self.K, self.M, self.V), strict=True):
-            here = [[values[stage] for stage in home] for values in (kept, again, once)]
+        for home, moments in zip(self._homes, _held(self._recipe, self.K, self.M, self.V, again), strict=True):
+            here = [[values[stage] for stage in home] for values in (kept, later, once)]
             peaks.append(
                 max(
                     sum(map(mul, held, here[0])) + sum(map(mul, waiting, here[1])) + here[2][at]
@@ -303,7 +304,7 @@ class Plan:
             "none": [(start + layers.stored, 0.0, 0.0) for start, layers, _ in stages],
             "selective": [(start + layers.stored - layers.scores, 0.0, most.scores) for start, layers, most in stages],
             "full": [(layers.entering, layers.stored, most.stored) for _, layers, most in stages],
-            "stage": [(start, layers.stored, layers.stored) for start, layers, _ in stages],
+            "stage": [(start, layers.stored, 0.0 if self._splits else layers.stored) for start, layers, _ in stages],
         }[self.recompute]
 
     @cached_property
@@ -458,8 +459,8 @@ class Moment(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _held(name: str, K: int, M: int, V: int) -> tuple[tuple[Moment, ...], ...]:
-    """Per device, the moments at which it may hold most."""
+def _held(name: str, K: int, M: int, V: int, again: bool) -> tuple[tuple[Moment, ...], ...]:
+    """Per device, the moments at which it may hold most. again: what waits for its W is there from its R on."""
     none = (0,) * V
     if name in ("1f1b", "gpipe"):
         return tuple((Moment((min(M, K - k) if name == "1f1b" else M,), none, 0),) for k in range(K))
@@ -468,12 +469,12 @@ def _held(name: str, K: int, M: int, V: int) -> tuple[tuple[Moment, ...], ...]:
     # The warm-up of all others is over, and their most held, after so many micro-batches.
     few = min(M, 4 * K)
     found = []
-    for row, home in zip(_schedule(name, K, few, V, recompute=False).rows, _homes(name, K, V), strict=True):
+    for row, home in zip(_schedule(name, K, few, V, recompute=again).rows, _homes(name, K, V), strict=True):
         held, waiting, moments = [0] * V, [0] * V, set()
         for kind, _, stage in row:
             at = home.index(stage)
             held[at] += kind == "F"
-            waiting[at] += kind == "I"
+            waiting[at] += kind == ("R" if again else "I")
             if kind != "W":
                 moments.add(Moment(tuple(held), tuple(waiting), at))
             held[at] -= kind in FINISHES
