@@ -14,6 +14,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, BinaryIO, Final, TypeVar
 
+import psutil
+
 from . import forked, frames, orphans
 from .limits import MEMORY, limit_memory
 
@@ -99,7 +101,8 @@ def _run(function: Callable[[Item], Any], item: Item, writing: int) -> None:
         orphans.die_with_parent()
         import resource
 
-        limit_memory()
+        # What this process was forked from may hold more than that by itself, and lends it.
+        limit_memory(getattr(psutil.Process().memory_info(), "data", 0) + MEMORY)
         resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU + 1))
         with os.fdopen(writing, "wb") as pipe:
             _tell(function, item, pipe)

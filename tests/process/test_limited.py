@@ -1,5 +1,6 @@
 """What takes too much of one item is told of that item, and the others are worked through."""
 
+import mmap
 import os
 import time
 
@@ -42,6 +43,14 @@ def test_one_that_takes_all_memory_gets_none():
     with pytest.raises(MemoryError):
         of_each(lambda item: len(bytearray(3 * 2**30)), "large")
     assert of_each(lambda item: os._exit(1) if item else "there", 1, 0) == ["takes more than 2 GB of memory", "there"]
+
+
+def test_what_the_process_that_asks_holds_takes_nothing_from_an_item():
+    """As that of a notebook in which a large model was built."""
+    with mmap.mmap(-1, 3 * 2**30, flags=mmap.MAP_PRIVATE):  # which costs nothing while it is not written to
+        assert of_each(lambda item: len(bytearray(item)), 2**20) == [2**20]
+        with pytest.raises(MemoryError):
+            of_each(lambda item: len(bytearray(item)), 3 * 2**30)
 
 
 def test_an_error_is_raised_as_it_is_and_nothing_is_left():
