@@ -96,10 +96,9 @@ def notebook_of(exercise: Exercise, given: Path | None = None) -> Path:
     Raises ValueError where there is none.
     """
     name = f"{exercise.notebook}.ipynb"
-    here = [path for path in (Path(name), Path("exercises", name)) if path.is_file()]
-    if here and here[0].resolve().parent == places.ROOT / "exercises":  # the course's own, not a learner's
-        here = []
-    found = given or (here[0] if here else build.exercise(exercise.notebook))
+    here = (path for path in (Path(name), Path("exercises", name)) if path.is_file())
+    theirs = (path for path in here if path.resolve().parent != places.ROOT / "exercises")  # which are the course's own
+    found = given or next(theirs, None) or build.exercise(exercise.notebook)
     if not found.is_file():
         raise ValueError(f"{found} does not exist; --notebook names another one")
     return found
