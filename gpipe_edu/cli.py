@@ -38,6 +38,7 @@ _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
 app.command("lab", context_settings=_PASSED_ON)(lab.run)
+app.command("copy")(lab.copy)
 app.command("classroom", context_settings=_PASSED_ON)(classroom.run)
 app.command("train")(train.run)
 app.command("schedule")(schedule.run)
