@@ -183,7 +183,7 @@ def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
                 counts.update(short.parents)
                 if counts[_TOP] > _MOST_FILES:
                     full = _fullest(counts, place)
-                    yield _make_unreadable(full, f"{full} holds most of over {_MOST_FILES} files", notes)
+                    yield _make_overfull(full, notes)
                     shut.add(full)
                     counts.subtract(dict.fromkeys(_within(full), counts[full]))
                 if not shut.isdisjoint(short.parents):
@@ -245,6 +245,10 @@ def _make_unreadable(path: PurePosixPath, why: str, notes: list[str]) -> File:
 
     notes.append(f"{path}: {why}")
     return File(path, (0.0,), read, shut=True)
+
+
+def _make_overfull(folder: PurePosixPath, notes: list[str]) -> File:
+    return _make_unreadable(folder, f"{folder} holds most of over {_MOST_FILES} files", notes)
 
 
 def _empty(folder: PurePosixPath) -> File:
@@ -325,7 +329,7 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
     while not name.name and len(members) > _MOST_FILES:
         counts = Counter(folder for member in members for folder in _path_of(member).parents)
         full = _fullest(counts, "the archive")
-        yield _make_unreadable(full, f"{full} holds most of over {_MOST_FILES} files", notes)
+        yield _make_overfull(full, notes)
         members = [member for member in members if full not in _path_of(member).parents]
     if len(members) > most:
         notes.append(f"{name}: of {len(members)} files in it, the first {most} are looked at")
