@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gpipe_edu.grading import by_hand, grade, marks, submissions, tables
+from gpipe_edu.grading import by_hand, grade, late, marks, submissions, tables
 from gpipe_edu.grading import container as containers
 from gpipe_edu.grading.feedback_text import as_text, worth
 from gpipe_edu.grading.judges import HERE
@@ -27,7 +27,7 @@ def run(
     tasks: Tasks = "",
     roster: Annotated[Path | None, typer.Option(help="A CSV of participants, whose columns come back.")] = None,
     points: Annotated[
-        Path | None, typer.Option(help="A CSV with the columns task and points, for other points.")
+        Path | None, typer.Option(help="A CSV with the columns task and points; due and per_day, for late hand-ins.")
     ] = None,
     seeds: Seeds = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="How many answers at once.")] = 2,
@@ -48,7 +48,8 @@ def run(
             if points:
                 marks.set_points(by_hand.read_points(points, keys))
             where = containers.workplace(container, say) if container else HERE
-            wish = grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where)
+            deadlines = late.read_deadlines(points) if points else {}
+            wish = grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where, deadlines)
             if one:
                 return _one(place, wish)
             return _class(submissions.find(place, student, out), out, wish, roster)
@@ -59,6 +60,8 @@ def run(
 def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster: Path | None) -> int:
     who = tables.roster(roster, list(handed_in.students)) if roster else None
     say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
+    if wish.deadlines:
+        say(late.clocks(handed_in))
     for note in handed_in.notes:
         say(f"  {note}")
     graded = _grade_all(handed_in, out, wish, who)
