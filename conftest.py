@@ -55,6 +55,7 @@ SLOW = (
     "tests/grading/test_refused.py::TestAClass",
     "tests/grading/test_by_hand.py",
     "tests/grading/test_forged.py",
+    "tests/grading/test_gradebook.py::test_a_class",
     "tests/grading/test_late.py::test_a_class",
     "tests/process/test_bubblewrap.py",
     "tests/process/test_limited.py",

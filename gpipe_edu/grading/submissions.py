@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -496,6 +497,10 @@ def _layout(place: Path, files: list[File]) -> _Layout:
     ):
         if all(pattern.fullmatch(top(file)) for file in books):  # files, and archives that hold files
             return _of_platform(layout, pattern, top, files, sent)
+    if slug := _assignment(place, books, heads, depth):
+        return _Layout(
+            "GitHub Classroom's: ASSIGNMENT-USER", lambda file: head(file).removeprefix(slug), lambda file: UNKNOWN
+        )
     if not any(heads):
         layout = "notebooks in one folder, named EXERCISE_STUDENT or STUDENT_EXERCISE"
         return _Layout(layout, lambda file: (_rest(file.path) or _only(place)) if _may_answer(file) else "")
@@ -503,6 +508,22 @@ def _layout(place: Path, files: list[File]) -> _Layout:
         "a folder for each student",
         lambda file: head(file) or ((_rest(file.path) or _only(place)) if _may_answer(file) else ""),
     )
+
+
+def _assignment(place: Path, books: list[File], heads: list[str], depth: int) -> str:
+    """How the names of all clones of GitHub Classroom's begin, "" where these folders are none.
+
+    They lie in ASSIGNMENT-submissions; else each is a repository, and the longest common beginning is taken for it.
+    """
+    above = [place.name, *books[0].path.parts[:depth]][-1] if books else ""
+    slug = f"{above.removesuffix('-submissions')}-"
+    if above.endswith("-submissions") and all(name.startswith(slug) and name != slug for name in heads):
+        return slug
+    folder = place.joinpath(*books[0].path.parts[:depth]) if books else place
+    if len(set(heads)) > 1 and all(name and (folder / name / ".git").exists() for name in heads):
+        words = zip(*(name.split("-") for name in heads), strict=False)
+        return "".join(f"{same[0]}-" for same in takewhile(lambda same: len(set(same)) == 1, words))
+    return ""
 
 
 def _of_platform(
