@@ -57,6 +57,7 @@ SLOW = (
     "tests/grading/test_forged.py",
     "tests/grading/test_gradebook.py::test_a_class",
     "tests/grading/test_late.py::test_a_class",
+    "tests/grading/test_on_ours.py::test_an_error",
     "tests/process/test_bubblewrap.py",
     "tests/process/test_limited.py",
     "tests/process/test_packing.py",

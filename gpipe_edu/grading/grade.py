@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from gpipe_edu.process import limited
 from gpipe_edu.words import plural
 
 from .by_hand import override, read_overrides
-from .cut import Answer, cut, may_have
+from .cut import Answer, cut, load_ours, may_have
 from .journal import Journal, Question, judge_version
 from .judges import HERE, Judges, Outcome, Task, Workplace
 from .late import Deadline, charge, is_late, read_extensions
@@ -93,15 +94,41 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
         journal = Journal(out / "journal.jsonl")
         reading = _Reading(handed_in, wish.tasks, lambda student, found: _seeds_for(student, found, seeds, wish))
         outcomes = _outcomes(journal, reading, wish, tell)
+        marks = {
+            name: {key: _mark(one, outcomes, wish) for key, one in row.items()} for name, row in reading.answers.items()
+        }
+        on_ours = {name: _on_ours(row, marks[name]) for name, row in reading.answers.items()}
+        if count := sum(map(len, on_ours.values())):
+            tell(f"{plural(count, 'answer')} built on an earlier one that is not right: judged with ours in its place.")
+            outcomes |= _outcomes(journal, on_ours.values(), wish, tell)
     finally:
         lock.release()
+    for name, row in on_ours.items():
+        marks[name] |= {key: _better(marks[name][key], _mark(one, outcomes, wish)) for key, one in row.items()}
 
     def final(name: str, found: Found) -> Mark:
-        judged, deadline = _mark(found, outcomes, wish), wish.deadlines.get(found.exercise.key)
-        return override(name, charge(name, judged, found.sent, deadline, extensions), overrides)
+        one, deadline = marks[name][found.exercise.key], wish.deadlines.get(found.exercise.key)
+        return override(name, charge(name, one, found.sent, deadline, extensions), overrides)
 
-    marks = {name: {key: final(name, one) for key, one in row.items()} for name, row in reading.answers.items()}
-    return Class(marks, seeds.of(""), handed_in, _find_alike(reading.answers))
+    final_marks = {name: {key: final(name, one) for key, one in row.items()} for name, row in reading.answers.items()}
+    return Class(final_marks, seeds.of(""), handed_in, _find_alike(reading.answers))
+
+
+def _on_ours(row: dict[str, Found], marks: Mapping[str, Mark]) -> dict[str, Found]:
+    """The tasks of one student to be judged again, as what they build on is not right: that error costs once."""
+    found = {}
+    for key, one in row.items():
+        earlier = one.answer.earlier if one.answer else ""
+        states = marks[key].state, marks[earlier].state if earlier in marks else "passed"
+        if one.answer and not {"passed", "not judged"}.intersection(states):
+            function = all_exercises()[earlier].function
+            note = f"judged with ours in the place of {function}, which is not right and has cost its own points"
+            found[key] = one._replace(answer=one.answer.with_ours(), notes=(note, *one.notes))
+    return found
+
+
+def _better(alone: Mark, on_ours: Mark) -> Mark:
+    return alone if on_ours.points is None or on_ours.points < (alone.points or 0) else on_ours
 
 
 def _seeds_for(student: str, found: Found, seeds: Seeds, wish: Wish) -> tuple[int, ...]:
@@ -112,15 +139,11 @@ def _seeds_for(student: str, found: Found, seeds: Seeds, wish: Wish) -> tuple[in
 def grade_one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
     """The marks for one file, of the tasks that are in it."""
     data = path.read_bytes()
-    file = File(PurePosixPath(path.name), (0.0,), lambda: data)
-    (row,) = _Reading(HandedIn("one file", {path.name: [file]}, []), wish.tasks, lambda student, found: tuple(seeds))
-    found = {key: answer for key, answer in row.items() if answer_state(answer) != "missing"}
-    outcomes: dict[Question, Outcome] = {}
-    with Judges(1, wish.trust, wish.place) as judges:
-        check_confinement(judges, wish)
-        for task, outcome in judges.judge(_tasks([found], lambda question: False)):
-            outcomes[task.name] = outcome
-    return {key: _mark(answer, outcomes, wish) for key, answer in found.items()}
+    handed_in = HandedIn("one file", {path.name: [File(PurePosixPath(path.name), (0.0,), lambda: data)]}, [])
+    with TemporaryDirectory(prefix="gpipe_edu_grade_") as out:
+        Seeds.give(Path(out), seeds)
+        (row,) = grade(handed_in, Path(out), wish, lambda words: None).marks.values()
+    return {key: one for key, one in row.items() if one.state != "missing"}
 
 
 def check_confinement(judges: Judges, wish: Wish) -> str:
@@ -235,6 +258,7 @@ class _Reading:
 
     def __iter__(self) -> Iterator[dict[str, Found]]:
         students = self._handed_in.students
+        load_ours(self._keys)
         for name, found in zip(students, limited.each(self._read, students.items()), strict=True):
             row = self._refuse(f"what {name} has handed in {found}") if isinstance(found, limited.TooMuch) else found
             self.answers[name] = {key: one._replace(seeds=self._seeds_for(name, one)) for key, one in row.items()}
@@ -250,10 +274,6 @@ class _Reading:
 
     def _refuse(self, why: str) -> dict[str, Found]:
         return {key: Found(all_exercises()[key], None, why, ()) for key in self._keys}
-
-    @property
-    def over(self) -> bool:
-        return len(self.answers) == len(self._handed_in.students)
 
 
 def _tasks(rows: Iterable[dict[str, Found]], known: Callable[[Question], bool]) -> Iterator[Task | None]:
@@ -272,16 +292,27 @@ def _tasks(rows: Iterable[dict[str, Found]], known: Callable[[Question], bool]) 
         yield None
 
 
-def _outcomes(journal: Journal, reading: _Reading, wish: Wish, tell: Callable[[str], None]) -> dict[Question, Outcome]:
+def _outcomes(
+    journal: Journal, rows: Iterable[dict[str, Found]], wish: Wish, tell: Callable[[str], None]
+) -> dict[Question, Outcome]:
     """The outcome of every answer with every seed; those that are new are judged now."""
     outcomes: dict[Question, Outcome] = {}
+    read: list[dict[str, Found]] = []
     new: list[Task] = []
+    over = False
+
+    def keep() -> Iterator[dict[str, Found]]:
+        for row in rows:
+            read.append(row)
+            yield row
 
     def read_tasks() -> Iterator[Task | None]:
-        for task in _tasks(reading, lambda question: journal.get(question) is not None):
+        nonlocal over
+        for task in _tasks(keep(), lambda question: journal.get(question) is not None):
             if task is not None:
                 new.append(task)
             yield task
+        over = True
         tell(f"{plural(len(new), 'new answer')} to judge.")
 
     tasks = read_tasks()
@@ -294,10 +325,10 @@ def _outcomes(journal: Journal, reading: _Reading, wish: Wish, tell: Callable[[s
                     journal.add(task.name, outcome.report)
                 outcomes[task.name] = outcome
                 now, left = monotonic(), len(new) - done
-                if done == 1 or now - reported > 5 or (reading.over and not left):
+                if done == 1 or now - reported > 5 or (over and not left):
                     reported = now
-                    tell(f"{done} judged, {_rest(left, (now - begun) / done) if reading.over else 'and reading on'}")
-    for each in (each for row in reading.answers.values() for each in row.values()):
+                    tell(f"{done} judged, {_rest(left, (now - begun) / done) if over else 'and reading on'}")
+    for each in (each for row in read for each in row.values()):
         if each.answer is not None and each.answer.state == "cut":
             for seed in each.seeds:
                 question = _question(each, each.answer, seed)
