@@ -184,9 +184,9 @@ def _advise(console: Console, guide: Guide, best: Plan, factor: float | None) ->
     console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if modern else ''}.", markup=False)
     console.print(guide.reason(), markup=False)
     console.print()
-    k, usable = best.fullest, guide.job.machine.usable
-    held = {name: getattr(best, name)[k] for name in ("weights", "gradients", "optimizer", "activations")}
-    _bars(console, f"memory of device {k}", {name: (count / usable, size(count)) for name, count in held.items()})
+    usable = guide.job.machine.usable
+    held = {name: (count / usable, size(count)) for name, count in best.held.items()}
+    _bars(console, f"memory of device {best.fullest}", held)
     spent = {name: seconds for name, seconds in best.parts.items() if seconds > 0.005 * best.step}
     _bars(console, "a step", {name: (seconds / best.step, duration(seconds)) for name, seconds in spent.items()})
     table = Table("one knob turned", "planned effect", box=None, pad_edge=False)

@@ -307,8 +307,7 @@ class _Knobs(NamedTuple):
 
 
 def _knobs(plan: Plan) -> _Knobs:
-    schedule = plan.schedule if plan.K > 1 else "1f1b"
-    return _Knobs(plan.D, plan.K, plan.M, *plan.group, plan.zero, schedule, plan.V, plan.recompute)
+    return _Knobs(plan.D, plan.K, plan.M, *plan.group, plan.zero, plan.recipe, plan.V, plan.recompute)
 
 
 def _way(plan: Plan) -> tuple[int, ...]:

@@ -130,6 +130,11 @@ class Plan:
         return self.D * self.K * self.group.tensor * self.group.context
 
     @property
+    def recipe(self) -> str:
+        """The schedule that its devices follow; one alone does each micro-batch's B behind its F, whatever was asked."""
+        return self.schedule if self.K > 1 else "1f1b"
+
+    @property
     def knobs(self) -> str:
         """The choices, in words; those that change nothing are left out."""
         tensor, sequence, context = self.group
@@ -184,7 +189,7 @@ class Plan:
         """Per stage, seconds that a micro-batch's forward and backward wait for what is sharded."""
         state = self.job.state
         # Breadth first a device stays with a stage for all micro-batches.
-        visits = self.M if self._recipe == "breadth_first" else 1
+        visits = self.M if self.recipe == "breadth_first" else 1
 
         def exchange(each: int, least: int) -> list[float]:
             if self.zero < least:
@@ -201,7 +206,7 @@ class Plan:
     @property
     def timeline(self) -> Timeline:
         """The planned step of one replica, without what follows it. Made anew each time, so that plans stay small."""
-        return simulate(_schedule(self._recipe, self.K, self.M, self.V, self.recompute == "stage"), self.costs)
+        return simulate(_schedule(self.recipe, self.K, self.M, self.V, self.recompute == "stage"), self.costs)
 
     @property
     def step(self) -> float:
@@ -285,7 +290,7 @@ class Plan:
         again = self._splits and self.recompute == "stage"
         kept, later, once = zip(*self._kept, strict=True)
         peaks = []
-        for home, moments in zip(self._homes, _held(self._recipe, self.K, self.M, self.V, again), strict=True):
+        for home, moments in zip(self._homes, _held(self.recipe, self.K, self.M, self.V, again), strict=True):
             here = [[values[stage] for stage in home] for values in (kept, later, once)]
             peaks.append(
                 max(
@@ -353,6 +358,12 @@ class Plan:
         return self.memory.index(max(self.memory))
 
     @property
+    def held(self) -> dict[str, float]:
+        """What fills the fullest device, in bytes."""
+        parts = ("weights", "gradients", "optimizer", "activations")
+        return {name: getattr(self, name)[self.fullest] for name in parts}
+
+    @property
     def short(self) -> float:
         """Bytes that the fullest device lacks; negative is what it has to spare."""
         return max(self.memory) - self.job.machine.usable
@@ -380,30 +391,33 @@ class Plan:
 
     @property
     def _splits(self) -> bool:
-        return form_of(self._recipe).splits
+        return form_of(self.recipe).splits
 
     def as_dict(self) -> dict[str, object]:
         """Knobs, times in seconds and sizes in bytes of the fullest device, for other programs."""
         tensor, sequence, context = self.group
-        k = self.fullest
         return {
-            **{name: getattr(self, name) for name in ("D", "K", "M", "V", "zero", "recompute", "devices", "samples")},
-            **{"schedule": self.schedule if self.K > 1 else None, "tensor": tensor, "sequence": sequence},
-            **{"context": context, "balance": list(self.balance), "fits": self.fits, "step": self.step},
-            **{
-                "bubble": self.bubble,
-                "tokens_per_second": self.tokens_per_second,
-                "mfu": self.mfu,
-                "parts": self.parts,
-            },
-            "memory": {
-                name: getattr(self, name)[k] for name in ("weights", "gradients", "optimizer", "activations", "memory")
-            },
+            "D": self.D,
+            "K": self.K,
+            "M": self.M,
+            "V": self.V,
+            "zero": self.zero,
+            "recompute": self.recompute,
+            "schedule": self.schedule if self.K > 1 else None,
+            "tensor": tensor,
+            "sequence": sequence,
+            "context": context,
+            "devices": self.devices,
+            "samples": self.samples,
+            "balance": list(self.balance),
+            "fits": self.fits,
+            "step": self.step,
+            "bubble": self.bubble,
+            "tokens_per_second": self.tokens_per_second,
+            "mfu": self.mfu,
+            "parts": self.parts,
+            "memory": self.held | {"memory": max(self.memory)},
         }
-
-    @property
-    def _recipe(self) -> str:
-        return self.schedule if self.K > 1 else "1f1b"  # a device alone adds gradients up
 
     @cached_property
     def _times(self) -> tuple[float, float]:
@@ -413,7 +427,7 @@ class Plan:
 
     @property
     def _homes(self) -> tuple[tuple[int, ...], ...]:
-        return _homes(self._recipe, self.K, self.V)
+        return _homes(self.recipe, self.K, self.V)
 
     @cached_property
     def _parameters(self) -> tuple[float, ...]:
@@ -454,7 +468,7 @@ class Moment(NamedTuple):
     """What a device holds when an op starts."""
 
     held: tuple[int, ...]  # of each of its stages, micro-batches from their F to the end of their B or W
-    waiting: tuple[int, ...]  # of these, those behind the start of their I
+    waiting: tuple[int, ...]  # of these, those behind the start of their R or I
     at: int  # the stage at work
 
 
