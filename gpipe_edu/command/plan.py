@@ -173,9 +173,9 @@ def _table(console: Console, guide: Guide, plans: list[Plan]) -> None:
 
 
 def _advise(console: Console, guide: Guide, best: Plan, factor: float | None) -> None:
-    each = (
-        ", ".join(map(str, best.balance)) if len(best.balance) <= 8 else f"{min(best.balance)} to {max(best.balance)}"
-    )
+    each = ", ".join(map(str, best.balance))
+    if len(best.balance) > 8:
+        each = " to ".join(map(str, sorted({min(best.balance), max(best.balance)})))
     console.print(f"Best: {best.knobs}; layers per stage: {each}.", style="bold")
     rate = f"{best.tokens_per_second:,.0f} {'tokens' if guide.job.model.tokens > 1 else 'samples'} a second"
     low, high = (duration(best.step * times) for times in LIKELY)
