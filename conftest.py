@@ -78,6 +78,8 @@ SLOW = (
     "tests/pytorch/test_uncompiled.py::test_gradients_go_on",
     "tests/pytorch/test_workers.py",
     "tests/schedule/test_doctor_random.py",
+    "tests/sizing/test_brute_force.py",
+    "tests/sizing/test_measurement.py",
     "tests/sizing/test_published.py",
     "tests/solutions/test_edits.py",
     "tests/solutions/test_gates.py",

@@ -15,6 +15,7 @@ from typing import Any, Final
 import typer
 
 from gpipe_edu.command import (
+    calibrate,
     check,
     classroom,
     environment,
@@ -43,6 +44,7 @@ app.command("classroom", context_settings=_PASSED_ON)(classroom.run)
 app.command("train")(train.run)
 app.command("schedule")(schedule.run)
 app.command("plan")(plan.run)
+app.command("calibrate")(calibrate.run)
 app.command("puzzle")(puzzle.run)
 app.command("build", hidden=True)(exercises.build)
 authors = typer.Typer(help="For those who write exercises.", no_args_is_help=True)
