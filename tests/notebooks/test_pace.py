@@ -13,7 +13,7 @@ from gpipe_edu.course import challenge
 from gpipe_edu.course.predictions import question
 from tests.each import each
 
-from .test_standard import LESSONS, prose, read
+from .test_standard import EXTRA, LESSONS, prose, read
 
 FIRST_EVENING = [path for path in LESSONS if path.stem[:2] in ("00", "01", "02", "03")]
 WORDS_A_MINUTE = 130
@@ -33,8 +33,6 @@ ACTION = re.compile(r"(?<![\w.])(predict|attempt)\(|\bge\.(puzzle|gantt)\(")
 ASKED = re.compile(r"(?<![\w.])predict\(\"")
 KEYS = re.compile(r"(?<![\w.])(?:predict|attempt)\(\"([^\"]+)")
 PLAYED = re.compile(r"(?<![\w.])attempt\(|\bge\.puzzle\(|^##+ Challenge", re.MULTILINE)
-EXTRA = re.compile(r"^# (Optional|Appendix)", re.MULTILINE)
-"""From this heading on one may leave."""
 
 
 def shows(cell):
