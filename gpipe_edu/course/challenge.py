@@ -2,16 +2,19 @@
 
 `challenges.toml` states each task: how large, and what it must reach. The sentence shown before an attempt, and after
 one that fails, is made from it. Results are judged, never texts, so any way to reach them is right. A challenge in an
-appendix says optional = true: a lesson can be complete without it.
+appendix says optional = true: a lesson can be complete without it. `problems.toml` has the problems at each lesson's
+end, all of which ask for a number, and all of which one may leave out.
 """
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate, pairwise
+from numbers import Real
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu import store
@@ -24,6 +27,8 @@ from gpipe_edu.words import plural
 from .notebook import frontend, output
 
 _SECTION: Final = "challenges"
+_NEAR: Final = 0.01
+"""How far off a number with decimals may be, as a share: it may be rounded."""
 
 
 class Kind(NamedTuple):
@@ -45,9 +50,13 @@ def attempt(key: str, answer: object = None) -> None:
     """Judge `answer` to the challenge `key`, such as "03/lean", and show the result; without one, what is wanted.
 
     answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, a list of micro-batches, or a number,
-    as the lesson asks. Raises ValueError for a key that does not exist, TypeError for an answer of another kind.
+    as the lesson asks; "?" shows how a number is worked out. Raises ValueError for a key that does not exist, TypeError
+    for an answer of another kind.
     """
     kind, wish = _find(key)
+    if isinstance(answer, str) and answer.strip() == "?" and "because" in wish:
+        output.show(f"**Worked out:** {wish['because']}")
+        return
     wanted = f"**Wanted:** {kind.wanted(wish)}"
     if answer is None:
         output.show(wanted)
@@ -170,6 +179,26 @@ def _judge_batch(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}, and one sample more would not fit.")
 
 
+def _describe_number(wish: Mapping[str, Any]) -> str:
+    return f'{wish["question"]} A number, in {wish["unit"]}; `"?"` in its place shows how it is worked out.'
+
+
+def _judge_number(wish: Mapping[str, Any], answer: object) -> Judged:
+    if isinstance(answer, bool) or not isinstance(answer, Real) or not math.isfinite(answer):
+        raise TypeError(f"answer is {answer!r}; it must be a number, in {wish['unit']}")
+    if _meant(answer, wish["answer"]):
+        return Judged(True, wish["because"])
+    for slip in wish["wrong"]:
+        if _meant(answer, slip["answer"]):
+            return Judged(False, slip["because"])
+    return Judged(False, f"{answer:g} is too {'small' if answer < wish['answer'] else 'large'}.")
+
+
+def _meant(given: Real, number: float) -> bool:
+    """Whether a number with decimals is near `number`; a whole one has to be it."""
+    return bool(given == number) if isinstance(number, int) else math.isclose(given, number, rel_tol=_NEAR)
+
+
 def _describe_recompute(wish: Mapping[str, Any]) -> str:
     return (
         f"the micro-batches that recompute, on all devices alike, as a list such as [0, 1] with numbers from 0 to "
@@ -198,13 +227,19 @@ _KINDS: Final = {
     "schedule": Kind(_describe_schedule, _judge_schedule),
     "cut": Kind(_describe_cut, _judge_cut),
     "batch": Kind(_describe_batch, _judge_batch),
+    "number": Kind(_describe_number, _judge_number),
     "recompute": Kind(_describe_recompute, _judge_recompute),
 }
 
 
 @cache
 def _wishes() -> dict[str, dict[str, Any]]:
-    return tomllib.loads(files("gpipe_edu.course").joinpath("challenges.toml").read_text(encoding="utf-8"))
+    problems = {key: {"kind": "number", "optional": True, **wish} for key, wish in _entries("problems.toml").items()}
+    return _entries("challenges.toml") | problems
+
+
+def _entries(file: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads(files("gpipe_edu.course").joinpath(file).read_text(encoding="utf-8"))
 
 
 def _find(key: str) -> tuple[Kind, dict[str, Any]]:

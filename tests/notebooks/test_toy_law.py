@@ -54,8 +54,6 @@ LAWS = [
     Law("05/", lambda r: 8 * (1 + r * 8) - r * 8, {1: "64", 16: "904"}),  # 8 kept micro-batches' room: M + 8 r
     Law("08/memory-k", lambda r: peak(r, 16 // 8, 8) / peak(r, 16 // 2, 8), {1: "62.5 %", 16: "29 %"}),
     Law("08/exp-summary", lambda r: peak(r, 16 // 8, 8) / peak(r, 16 // 2, 8), {1: "62.5 %", 16: "29 %"}),
-    Law("09/bey-pair-r-read", lambda r: (4 + 4 * r) / (4 * (1 + 4 * r)), {1: "40 %", 16: "26 %"}),
-    Law("09/bey-pair-r-read", lambda r: (32 + 4 * r) / (4 + 4 * r), {1: "4.5 times", 16: "1.4 times"}),
 ]
 
 FREE = {
