@@ -79,6 +79,7 @@ SLOW = (
     "tests/pytorch/test_workers.py",
     "tests/schedule/test_doctor_random.py",
     "tests/sizing/test_brute_force.py",
+    "tests/sizing/test_flags.py",
     "tests/sizing/test_measurement.py",
     "tests/sizing/test_published.py",
     "tests/solutions/test_edits.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from rich.table import Table
 from gpipe_edu.sizing import STATES, Guide, Job, Model, Plan, Ways, duration, machine_file, mlp, size, transformer
 from gpipe_edu.sizing.calibration import calibrate as calibrated
 from gpipe_edu.sizing.calibration import read
+from gpipe_edu.sizing.flags import command, flags
 from gpipe_edu.sizing.guide import LIKELY, bar
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.sizing.presets import DEVICES, presets
@@ -66,6 +68,9 @@ def run(
         str | None, typer.Option(help='A step of yours and its plan: "12.3 D=8 K=1 M=8 zero=3" for 12.3 s.')
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every plan, not only the best of each K.")] = False,
+    show_flags: Annotated[
+        bool, typer.Option("--flags", help="Show what runs the best plan: here, in Megatron-LM, torchtitan, DeepSpeed.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer for other programs.")] = False,
 ) -> int:
     """Say how many replicas (D), stages (K) and micro-batches (M) to use, in what groups, and what to recompute.
@@ -120,6 +125,8 @@ def run(
         console.print(f"\n{guide.ways}", markup=False)
         return 1
     _advise(console, guide, best, compare=factor is None and own is None)
+    if show_flags:
+        _run(console, best)
     console.print(f"\n{guide.ways}", markup=False)
     return 0
 
@@ -140,6 +147,8 @@ def _answer(guide: Guide, plans: list[Plan], factor: float | None) -> dict[str, 
         "planned": True,
         "factor": factor,
         "best": best and best.as_dict(),
+        "command": best and command(best).words,
+        "flags": best and {system: dict(found) for system, found in flags(best).items()},
         "second": second and second.as_dict(),
         "reason": guide.reason() if best else guide.shortage(),
         "cures": guide.cures(),
@@ -201,6 +210,20 @@ def _advise(console: Console, guide: Guide, best: Plan, compare: bool) -> None:
     for plan, effect in guide.changes():
         table.add_row(plan.knobs, effect)
     console.print(table)
+
+
+def _run(console: Console, best: Plan) -> None:
+    """The command of this package, and what the knobs are called in others."""
+    found = command(best)
+    console.print("\nfrom plan to run", style="bold")
+    console.print("Divided like this, the course's MLP on its digits:\n")
+    console.print(f"    {shlex.join(found.words)}\n", markup=False, soft_wrap=True)
+    if found.differs:
+        console.print(f"It is without {', '.join(found.differs)}.", markup=False)
+    for system, rows in flags(best).items():
+        console.print(f"\n{system}", style="bold", markup=False)
+        for knob, text in rows:
+            console.print(f"  {knob:<10} {text}", markup=False, soft_wrap=True)
 
 
 def _bars(console: Console, title: str, values: dict[str, tuple[float, str]]) -> None:

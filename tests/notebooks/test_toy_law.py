@@ -57,6 +57,7 @@ LAWS = [
 ]
 
 FREE = {
+    ("14/way-bound", "send a gradient twice, 8 bytes per weight"): "bytes that are sent, of weights",
     ("docs/published_runs", "only matrix products take time, and scores"): "a time, of reading and writing memory",
     ("docs/published_runs", "rows tell the memory"): "real models, planned with their own r and held against reports",
     ("01/", "Activations are about twice as large"): "everything is kept, and everything is proportional to r",
