@@ -27,7 +27,7 @@ plan = {"T": 1, "D": 1, "K": 4, "V": 1, "M": 8, "samples": 1, "recompute": "none
 ge.simulate(ge.one_f_one_b(plan["K"], plan["M"]))
 
 # %% [markdown]
-# The lines under the devices say how many micro-batches each holds. First a guess. Then the rules.
+# The column on the right says how many micro-batches a device holds at its peak. First a guess. Then the rules.
 
 # %%
 predict("ex15/fullest")
