@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -99,6 +99,10 @@ def _batch(rng: Random, N: int, width: tuple[int, ...]) -> Array:
     return values.reshape(N, *width)
 
 
+_NOT_ONE_ARRAY: Final = "ValueError: setting an array element with a sequence."
+"""What NumPy says when it is to make one array of several."""
+
+
 def _judge(exam: Exam, batch: Any, M: int, view: bool = False, before: Array | None = None) -> list[Any]:
     """Judge one cut; returns its pieces."""
     parts, several = _parts(batch), isinstance(batch, tuple)
@@ -106,7 +110,8 @@ def _judge(exam: Exam, batch: Any, M: int, view: bool = False, before: Array | N
     what = f"a tuple of arrays {shapes}" if several else f"an array of shape {shapes}"
     case = exam.case(f"split({what}, M={M})", f"a list of {plural(M, 'tuple' if several else 'array')}, {_sizes(N, M)}")
     few = dict.fromkeys(("ValueError", "ZeroDivisionError", "IndexError"), "refuses-few")
-    pieces, after = case.ask(few if N < M else None, batch=batch, M=M, view=view, before=before)
+    one_array = {_NOT_ONE_ARRAY: "tuple-cut"} if several else {}
+    pieces, after = case.ask(one_array | few if N < M else one_array, batch=batch, M=M, view=view, before=before)
     case.came = _describe_pieces(pieces)
     case.judge(_signs(BatchCut(batch, M, pieces, after)))
     return list(pieces)

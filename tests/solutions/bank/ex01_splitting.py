@@ -138,6 +138,13 @@ def cuts_the_tuple(batch, M):
     return [batch[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
+@BANK.wrong("tuple-cut")
+def hands_the_tuple_to_numpy(batch, M):
+    if M < 1:
+        raise ValueError("M must be at least 1")
+    return list(np.array_split(batch, M))
+
+
 @BANK.wrong("parts-apart")
 def larger_pieces_anywhere(batch, M):
     if M < 1:
