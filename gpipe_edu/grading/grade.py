@@ -122,7 +122,7 @@ def _on_ours(row: dict[str, Found], marks: Mapping[str, Mark]) -> dict[str, Foun
         states = marks[key].state, marks[earlier].state if earlier in marks else "passed"
         if one.answer and not {"passed", "not judged"}.intersection(states):
             function = all_exercises()[earlier].function
-            note = f"judged with ours in the place of {function}, which is not right and has cost its own points"
+            note = f"judged with a right {function} in place of the one handed in, whose error costs its own points"
             found[key] = one._replace(answer=one.answer.with_ours(), notes=(note, *one.notes))
     return found
 
