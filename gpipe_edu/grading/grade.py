@@ -23,12 +23,13 @@ from gpipe_edu.words import plural
 
 from .by_hand import override, read_overrides
 from .cut import Answer, cut, load_ours, may_have
+from .file_listing import UNKNOWN, File, Sent
 from .journal import Journal, Question, judge_version
 from .judges import HERE, Judges, Outcome, Task, Workplace
 from .late import Deadline, charge, is_late, read_extensions
 from .marks import Mark, mark, promises
 from .seeds import Seeds
-from .submissions import UNKNOWN, File, HandedIn, Sent, newest_first
+from .submissions import HandedIn, newest_first
 from .submitted_notebook import Refused, read, refusing
 
 

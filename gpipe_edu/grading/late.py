@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 from gpipe_edu.words import join_words, plural
 
 from .by_hand import rows_of
+from .file_listing import Sent
 from .marks import Mark, points
-from .submissions import HandedIn, Sent
+from .submissions import HandedIn
 
 EXTENSIONS: Final = "extensions.csv"
 """Beside the marks: `student,task,due`, a row for each student who has more time; no task means all of them."""

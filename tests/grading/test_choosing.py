@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from gpipe_edu.exercises import find_exercise
+from gpipe_edu.grading.file_listing import File
 from gpipe_edu.grading.grade import _answers
-from gpipe_edu.grading.submissions import File
 
 KEY = "ex07/1f1b"
 GRADE_ID = f"{find_exercise(KEY).cell}-answer"

@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from gpipe_edu.grading import feedback_pages, grade, submissions, submitted_notebook
+from gpipe_edu.grading import feedback_pages, file_listing, grade, submissions, submitted_notebook
 from gpipe_edu.grading.marks import mark
 from gpipe_edu.process import limited
 from gpipe_edu.sandbox.findings import Chart, Finding, Report
@@ -276,7 +276,7 @@ def test_what_takes_too_long_to_read_is_one_student_s(two, tmp_path, monkeypatch
 def test_an_archive_that_takes_too_long_to_list_is_one_student_s(two, tmp_path, monkeypatch):
     with zipfile.ZipFile(two / "bob" / "work.zip", "w") as archive:
         archive.writestr("x.py", "")
-    whole = submissions._in_archive
+    whole = file_listing._in_archive
 
     def endless(data, name, *more):
         while "bob" in str(name):
@@ -284,7 +284,7 @@ def test_an_archive_that_takes_too_long_to_list_is_one_student_s(two, tmp_path, 
         return whole(data, name, *more)
 
     (two / "bob" / BOOK).unlink()
-    monkeypatch.setattr(submissions, "_in_archive", endless)
+    monkeypatch.setattr(file_listing, "_in_archive", endless)
     monkeypatch.setattr(limited, "CPU", 1)
     marks = graded(two, tmp_path).marks
     assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}
@@ -293,7 +293,7 @@ def test_an_archive_that_takes_too_long_to_list_is_one_student_s(two, tmp_path, 
 
 @pytest.mark.parametrize("where", ["ada", "ada/deep/down", "class/ada", "class/zoe/deep", "zoe"])
 def test_one_student_s_flood_of_files_ends_nobody_else_s_class(tmp_path, monkeypatch, where):
-    monkeypatch.setattr(submissions, "_MOST_FILES", 60)
+    monkeypatch.setattr(file_listing, "_MOST_FILES", 60)
     top = tmp_path / "in" / ("class" if where.startswith("class") else "")
     for name in ("bea", "carl", "dora"):
         hand_in(top / name / BOOK, released("exercise_02_clock"))
