@@ -21,7 +21,7 @@ from gpipe_edu import store
 from gpipe_edu.schedule import Schedule, ScheduleError, gpipe
 from gpipe_edu.schedule.recompute import add_recompute
 from gpipe_edu.split import balance_uniform
-from gpipe_edu.timeline import Timeline, peak_memory, simulate
+from gpipe_edu.timeline import Costs, Timeline, peak_memory, simulate
 from gpipe_edu.words import plural
 
 from .notebook import frontend, output
@@ -99,6 +99,8 @@ def optional(key: str) -> bool:
 def _describe_schedule(wish: Mapping[str, Any]) -> str:
     K, M = wish["K"], wish["M"]
     words = f"a schedule that can run, as text: {K} lines, one for each device, with the ops of all {M} micro-batches"
+    if "stages" in wish:
+        words += f" in all {wish['stages']} stages, such as F0@{wish['stages'] - 1}"
     if "makespan" in wish:
         words += f"; its step takes at most {wish['makespan']:g} units"
     if "in_flight" in wish:
@@ -114,13 +116,14 @@ def _judge_schedule(wish: Mapping[str, Any], answer: object) -> Judged:
         schedule.check()
     except ScheduleError as error:
         return Judged(False, f"It cannot run: {error}")
-    plan = simulate(schedule)
-    size = (wish["K"], wish["K"], wish["M"])
+    plan = simulate(schedule, Costs(**wish.get("costs", {})))
+    size = (wish["K"], wish.get("stages", wish["K"]), wish["M"])
     if (schedule.devices, schedule.stages, schedule.micro_batches) != size:
         came = [plural(schedule.devices, "device"), plural(schedule.micro_batches, "micro-batch")]
-        if schedule.stages != schedule.devices:
+        if schedule.stages != schedule.devices or "stages" in wish:
             came.insert(1, plural(schedule.stages, "stage"))
-        wanted = f"{wish['K']} devices with a stage each and {wish['M']} micro-batches"
+        each = f"{wish['stages']} stages" if "stages" in wish else "a stage each"
+        wanted = f"{wish['K']} devices with {each} and {wish['M']} micro-batches"
         return Judged(False, f"It runs, but it has {', '.join(came)}, and needs {wanted}.", plan)
     missed = []
     if plan.makespan > wish.get("makespan", plan.makespan):
@@ -179,6 +182,30 @@ def _judge_batch(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}, and one sample more would not fit.")
 
 
+def _describe_plan(wish: Mapping[str, Any]) -> str:
+    return (
+        f"a way to train {wish['model']} on {wish['devices']} {wish['machine']} with {wish['batch']} sequences a step, "
+        "as a dict with some of D, K, M, tensor, zero, recompute and schedule, that fits and whose step takes at most "
+        f"{wish['step']:g} seconds."
+    )
+
+
+def _judge_plan(wish: Mapping[str, Any], answer: object) -> Judged:
+    from gpipe_edu.sizing import Plan, presets
+
+    if not isinstance(answer, Mapping):
+        raise TypeError(f"answer is {answer!r}; it must be a dict, such as {{'D': 2, 'K': 4, 'M': 8}}")
+    job = presets.job(presets.model(wish["model"]), wish["batch"], wish["machine"], wish["devices"])
+    try:
+        plan = Plan(job, **{"D": 1, "K": 1, "M": 1, **answer})
+    except (TypeError, ValueError) as error:
+        return Judged(False, f"It cannot be: {error}.")
+    if not plan.fits:
+        return Judged(False, f"Device {plan.fullest} lacks {plan.short / 1e9:,.0f} GB ({plan.knobs}).")
+    words = f"It fits, and a step takes {plan.step:.1f} seconds (planned), {100 * plan.bubble:.0f} % of it bubble"
+    return Judged(plan.step <= wish["step"], f"{words}.")
+
+
 def _describe_number(wish: Mapping[str, Any]) -> str:
     return f'{wish["question"]} A number, in {wish["unit"]}; `"?"` in its place shows how it is worked out.'
 
@@ -228,6 +255,7 @@ _KINDS: Final = {
     "cut": Kind(_describe_cut, _judge_cut),
     "batch": Kind(_describe_batch, _judge_batch),
     "number": Kind(_describe_number, _judge_number),
+    "plan": Kind(_describe_plan, _judge_plan),
     "recompute": Kind(_describe_recompute, _judge_recompute),
 }
 

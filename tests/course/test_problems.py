@@ -25,9 +25,9 @@ def bubble(schedule, **costs):
 
 
 def busy_bound(costs):
-    """By planning: with very many micro-batches the bound is reached but for filling and draining."""
-    plan = ge.simulate(ge.one_f_one_b(len(costs), 3000), ge.Costs(F=costs, B=costs))
-    return 100 * (1 - plan.bubble_fraction)
+    """By planning: the share of work in what a hundred more micro-batches take, so without filling and draining."""
+    few, many = (step(ge.one_f_one_b(len(costs), M), F=costs, B=costs) for M in (100, 200))
+    return 100 * 100 * 2 * sum(costs) / (len(costs) * (many - few))
 
 
 def least(fits):
@@ -96,7 +96,7 @@ WORKED_OUT = {
     "07/largest-M": lambda: max(M for M in range(1, 513) if min(map(len, ge.split_batch(np.arange(512), M))) >= 32),
     "07/masks-agree": lambda: agree(0.2),
     "08/best-M": lambda: min(range(1, 400), key=lambda M: (M + 4) * (2 + 800 / M)),
-    "08/largest-gain": lambda: 3000 * 5 * 2 / step(ge.one_f_one_b(4, 3000), F=[2, 1, 1, 1], B=[2, 1, 1, 1]),
+    "08/largest-gain": lambda: 4 * busy_bound([2, 1, 1, 1]) / 100,
     "08/bubble-of-a-plan": lambda: bubble(ge.one_f_one_b(8, 1024 // 8 // 2)),
     "09/interleaved-bubble": lambda: bubble(ge.interleaved(8, 32, 4), F=1 / 4, B=1 / 2),
     "09/zb-h1-step": lambda: step(ge.zero_bubble(8, 32)),
@@ -119,7 +119,7 @@ WORKED_OUT = {
     "14/zero-1-gigabytes": lambda: 70 * 18 - 70 * 12 * 15 / 16,
     "14/405b-per-device": lambda: presets.model("llama3-405b").parameters / 8 / 16 * (6 + 12 / 128) / 1e9,
     "15/messages": lambda: messages(ge.one_f_one_b(4, 12)) / 3,
-    "15/milliseconds-on-the-link": lambda: 1000 * np.zeros((8192, 8192), dtype=np.float16).nbytes / 50e9,
+    "15/milliseconds-on-the-link": lambda: 1000 * 4 * np.zeros((8192, 4096), dtype=np.float16).nbytes / 25e9,
     "15/saving-seconds": lambda: 70e9 * 3 * 4 / 64 / 2e9,
 }
 

@@ -108,7 +108,7 @@ def test_exercises_and_puzzles_are_counted():
 
 def test_the_recap_of_a_lesson_counts_and_names_what_to_look_at_again():
     answer("03")
-    assert str(progress("03")).startswith("**8 of 8 predictions right.** Not solved yet: `03/by-hand`, `03/lean`.")
+    assert str(progress("03")).startswith("**9 of 9 predictions right.** Not solved yet: `03/by-hand`, `03/lean`.")
     asked = question.find("01/double").shuffle()
     predict("01/double", next(letter for letter in "ABC" if letter != asked.solution()))
     said = repr(progress("01"))

@@ -74,6 +74,14 @@ def test_the_minutes_stated_are_those_worked_out(path):
 
 
 @each("path", LESSONS)
+def test_sittings_add_up_to_the_whole(path):
+    first = read(path).cells[0].source
+    whole = int(re.search(r"\*\*Time\*\* (\d+) minutes", first)[1])
+    sittings = re.search(r"In two sittings: [^(]*\((\d+) minutes\)[^(]*\((\d+)\)", first)
+    assert not sittings or sum(map(int, sittings.groups())) == whole
+
+
+@each("path", LESSONS)
 def test_what_one_may_leave_out_keeps_no_lesson_open(path):
     keys, extra = {False: set(), True: set()}, False
     for cell in read(path).cells:

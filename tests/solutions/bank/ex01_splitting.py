@@ -204,6 +204,11 @@ def pieces_kept_by_size(x, M):
     return KEPT.setdefault((x.shape, M), np.array_split(x, M))
 
 
+@wrong_cut("remembers")
+def pieces_kept_by_identity(x, M):
+    return KEPT.setdefault((id(x), len(x), M), [piece.copy() for piece in np.array_split(x, M)])
+
+
 @BANK.wrong("error")
 def only_pairs(batch, M):
     if isinstance(batch, tuple):
