@@ -91,7 +91,7 @@ def _memory(plan: Plan) -> Iterator[str]:
     yield f'<b style="left: {machine.usable / whole:.2%}"></b></div><p class="legend">'
     for name, count in plan.held.items():
         yield f'<span><i style="background: {_FILLS[name]}"></i>{name} {size(count)}</span> '
-    yield f"<span>of {size(machine.memory)}; the line: {size(machine.usable)}, which may be used</span></p>"
+    yield f"<span>of {size(machine.memory)}; up to the line, {size(machine.usable)}, may be used</span></p>"
 
 
 def _time(plan: Plan) -> Iterator[str]:
