@@ -1,7 +1,7 @@
 """Are the gradients of bf16 micro-batches added up in fp32, and is nothing lost besides what bf16 itself loses?
 
-Two truths: the gradient in float64, which NumPy computes from the same weights, and from which bf16 is a few percent off
-at most; and the sum of what autograd has brought, from which a sum in fp32 differs by its own rounding.
+Two truths: the gradient in float64, which NumPy computes from the same weights, and from which bf16 is a few percent
+off at most; and the sum of what autograd has brought, from which a sum in fp32 differs by its own rounding.
 """
 
 from __future__ import annotations
