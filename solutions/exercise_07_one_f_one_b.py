@@ -5,7 +5,8 @@
 # at most K micro-batches where that holds M. Its rule is two sentences long, and it is easy to be off by one.
 #
 # **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 03](../notebooks/03_scheduling.ipynb) and
-# [exercise 02](exercise_02_clock.ipynb). **In the paper:** not there; GPipe's own schedule is in section 2.2.
+# [exercise 02](exercise_02_clock.ipynb). **In the paper:** not there; it is PipeDream-Flush, of Narayanan et al. 2020
+# (arXiv 2006.09503).
 
 # %%
 import gpipe_edu as ge

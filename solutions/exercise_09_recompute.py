@@ -5,7 +5,7 @@
 # free, if you know where devices wait; and often only one device needs it at all.
 #
 # **Difficulty** 3 of 3. **Time** 40 minutes. **You need** [lesson 05](../notebooks/05_rematerialization.ipynb) and
-# [exercise 07](exercise_07_one_f_one_b.ipynb). **In the paper:** sections 2.2 and 2.3, where recompute is scheduled
+# [exercise 07](exercise_07_one_f_one_b.ipynb). **In the paper:** section 2.3, where recompute is scheduled
 # early, before the gradient arrives.
 
 # %%

@@ -2,28 +2,33 @@
 
 `challenges.toml` states each task: how large, and what it must reach. The sentence shown before an attempt, and after
 one that fails, is made from it. Results are judged, never texts, so any way to reach them is right. A challenge in an
-appendix says optional = true: a lesson can be complete without it.
+appendix says optional = true: a lesson can be complete without it. `problems.toml` has the problems at each lesson's
+end, all of which ask for a number, and all of which one may leave out.
 """
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate, pairwise
+from numbers import Real
 from typing import Any, Final, NamedTuple
 
 from gpipe_edu import store
 from gpipe_edu.schedule import Schedule, ScheduleError, gpipe
 from gpipe_edu.schedule.recompute import add_recompute
 from gpipe_edu.split import balance_uniform
-from gpipe_edu.timeline import Timeline, peak_memory, simulate
+from gpipe_edu.timeline import Costs, Timeline, peak_memory, simulate
 from gpipe_edu.words import plural
 
 from .notebook import frontend, output
 
 _SECTION: Final = "challenges"
+_NEAR: Final = 0.01
+"""How far off a number with decimals may be, as a share: it may be rounded."""
 
 
 class Kind(NamedTuple):
@@ -45,9 +50,13 @@ def attempt(key: str, answer: object = None) -> None:
     """Judge `answer` to the challenge `key`, such as "03/lean", and show the result; without one, what is wanted.
 
     answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, a list of micro-batches, or a number,
-    as the lesson asks. Raises ValueError for a key that does not exist, TypeError for an answer of another kind.
+    as the lesson asks; "?" shows how a number is worked out. Raises ValueError for a key that does not exist, TypeError
+    for an answer of another kind.
     """
     kind, wish = _find(key)
+    if isinstance(answer, str) and answer.strip() == "?" and "because" in wish:
+        output.show(f"**Worked out:** {wish['because']}")
+        return
     wanted = f"**Wanted:** {kind.wanted(wish)}"
     if answer is None:
         output.show(wanted)
@@ -90,6 +99,8 @@ def optional(key: str) -> bool:
 def _describe_schedule(wish: Mapping[str, Any]) -> str:
     K, M = wish["K"], wish["M"]
     words = f"a schedule that can run, as text: {K} lines, one for each device, with the ops of all {M} micro-batches"
+    if "stages" in wish:
+        words += f" in all {wish['stages']} stages, such as F0@{wish['stages'] - 1}"
     if "makespan" in wish:
         words += f"; its step takes at most {wish['makespan']:g} units"
     if "in_flight" in wish:
@@ -105,13 +116,14 @@ def _judge_schedule(wish: Mapping[str, Any], answer: object) -> Judged:
         schedule.check()
     except ScheduleError as error:
         return Judged(False, f"It cannot run: {error}")
-    plan = simulate(schedule)
-    size = (wish["K"], wish["K"], wish["M"])
+    plan = simulate(schedule, Costs(**wish.get("costs", {})))
+    size = (wish["K"], wish.get("stages", wish["K"]), wish["M"])
     if (schedule.devices, schedule.stages, schedule.micro_batches) != size:
         came = [plural(schedule.devices, "device"), plural(schedule.micro_batches, "micro-batch")]
-        if schedule.stages != schedule.devices:
+        if schedule.stages != schedule.devices or "stages" in wish:
             came.insert(1, plural(schedule.stages, "stage"))
-        wanted = f"{wish['K']} devices with a stage each and {wish['M']} micro-batches"
+        each = f"{wish['stages']} stages" if "stages" in wish else "a stage each"
+        wanted = f"{wish['K']} devices with {each} and {wish['M']} micro-batches"
         return Judged(False, f"It runs, but it has {', '.join(came)}, and needs {wanted}.", plan)
     missed = []
     if plan.makespan > wish.get("makespan", plan.makespan):
@@ -170,6 +182,50 @@ def _judge_batch(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}, and one sample more would not fit.")
 
 
+def _describe_plan(wish: Mapping[str, Any]) -> str:
+    return (
+        f"a way to train {wish['model']} on {wish['devices']} {wish['machine']} with {wish['batch']} sequences a step, "
+        "as a dict with some of D, K, M, tensor, zero, recompute and schedule, that fits and whose step takes at most "
+        f"{wish['step']:g} seconds."
+    )
+
+
+def _judge_plan(wish: Mapping[str, Any], answer: object) -> Judged:
+    from gpipe_edu.sizing import Plan, presets
+
+    if not isinstance(answer, Mapping):
+        raise TypeError(f"answer is {answer!r}; it must be a dict, such as {{'D': 2, 'K': 4, 'M': 8}}")
+    job = presets.job(presets.model(wish["model"]), wish["batch"], wish["machine"], wish["devices"])
+    try:
+        plan = Plan(job, **{"D": 1, "K": 1, "M": 1, **answer})
+    except (TypeError, ValueError) as error:
+        return Judged(False, f"It cannot be: {error}.")
+    if not plan.fits:
+        return Judged(False, f"Device {plan.fullest} lacks {plan.short / 1e9:,.0f} GB ({plan.knobs}).")
+    words = f"It fits, and a step takes {plan.step:.1f} seconds (planned), {100 * plan.bubble:.0f} % of it bubble"
+    return Judged(plan.step <= wish["step"], f"{words}.")
+
+
+def _describe_number(wish: Mapping[str, Any]) -> str:
+    return f'{wish["question"]} A number, in {wish["unit"]}; `"?"` in its place shows how it is worked out.'
+
+
+def _judge_number(wish: Mapping[str, Any], answer: object) -> Judged:
+    if isinstance(answer, bool) or not isinstance(answer, Real) or not math.isfinite(answer):
+        raise TypeError(f"answer is {answer!r}; it must be a number, in {wish['unit']}")
+    if _meant(answer, wish["answer"]):
+        return Judged(True, wish["because"])
+    for slip in wish["wrong"]:
+        if _meant(answer, slip["answer"]):
+            return Judged(False, slip["because"])
+    return Judged(False, f"{answer:g} is too {'small' if answer < wish['answer'] else 'large'}.")
+
+
+def _meant(given: Real, number: float) -> bool:
+    """Whether a number with decimals is near `number`; a whole one has to be it."""
+    return bool(given == number) if isinstance(number, int) else math.isclose(given, number, rel_tol=_NEAR)
+
+
 def _describe_recompute(wish: Mapping[str, Any]) -> str:
     return (
         f"the micro-batches that recompute, on all devices alike, as a list such as [0, 1] with numbers from 0 to "
@@ -198,13 +254,20 @@ _KINDS: Final = {
     "schedule": Kind(_describe_schedule, _judge_schedule),
     "cut": Kind(_describe_cut, _judge_cut),
     "batch": Kind(_describe_batch, _judge_batch),
+    "number": Kind(_describe_number, _judge_number),
+    "plan": Kind(_describe_plan, _judge_plan),
     "recompute": Kind(_describe_recompute, _judge_recompute),
 }
 
 
 @cache
 def _wishes() -> dict[str, dict[str, Any]]:
-    return tomllib.loads(files("gpipe_edu.course").joinpath("challenges.toml").read_text(encoding="utf-8"))
+    problems = {key: {"kind": "number", "optional": True, **wish} for key, wish in _entries("problems.toml").items()}
+    return _entries("challenges.toml") | problems
+
+
+def _entries(file: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads(files("gpipe_edu.course").joinpath(file).read_text(encoding="utf-8"))
 
 
 def _find(key: str) -> tuple[Kind, dict[str, Any]]:

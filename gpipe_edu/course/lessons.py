@@ -1,4 +1,4 @@
-"""The lessons in reading order: what a learner's progress counts and links to."""
+"""The lessons: what a learner's progress counts and links to, and which of them are the thread of the course."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ LESSONS: Final = tuple(
         ("15_beyond_one_machine", "Beyond one machine"),
     )
 )
+
+
+THREAD: Final = ("00", "01", "02", "03", "04", "05", "06", "09", "14", "08", "12", "15")
+"""The course itself, in reading order. The other lessons are side rooms: none of the thread needs them."""
 
 
 def lesson(number: str) -> Lesson:

@@ -11,7 +11,7 @@ from gpipe_edu.puzzles.solved import SolvedLevels
 from gpipe_edu.words import plural
 
 from . import attempts, challenge
-from .lessons import LESSONS, Lesson, lesson
+from .lessons import LESSONS, THREAD, Lesson, lesson
 from .notebook import output
 from .predictions import question
 from .predictions.commit import recall
@@ -29,6 +29,11 @@ class LessonState(NamedTuple):
     right: dict[str, bool | None]
     solved: dict[str, bool]
     optional: frozenset[str] = frozenset()
+
+    @property
+    def in_thread(self) -> bool:
+        """Whether it is no side room."""
+        return self.lesson.number in THREAD
 
     @property
     def begun(self) -> bool:
@@ -84,9 +89,15 @@ class Progress:
 
     @property
     def here(self) -> LessonState | None:
-        """The lesson to go on with: the last one begun, or the one behind it; None after the last."""
-        begun = max((number for number, state in enumerate(self.lessons) if state.begun), default=0)
-        return next((state for state in self.lessons[begun:] if not state.done), None)
+        """The lesson to go on with: in the thread the last one begun, or the one behind it, then the side rooms; None
+        when nothing is left.
+        """
+        thread = sorted(
+            (state for state in self.lessons if state.in_thread), key=lambda s: THREAD.index(s.lesson.number)
+        )
+        begun = max((place for place, state in enumerate(thread) if state.begun), default=0)
+        rooms = (state for state in self.lessons if not state.in_thread)
+        return next((state for state in (*thread[begun:], *rooms) if not state.done), None)
 
     def __str__(self) -> str:
         lines = ["Lessons"]

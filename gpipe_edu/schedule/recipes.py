@@ -54,7 +54,8 @@ def gpipe(K: int, M: int, recompute: str | None = None) -> Schedule:
 def one_f_one_b(K: int, M: int) -> Schedule:
     """1F1B: as soon as a micro-batch can go back, it does, so device k holds at most min(M, K-k) of them.
 
-    With even stages and free links a step takes as long as with `gpipe`; otherwise it may be shorter or longer.
+    With even stages and free links a step takes as long as with `gpipe`, with uneven ones no longer; over slow links it
+    may take longer.
 
     Raises ValueError unless K >= 1 and M >= 1.
     """
@@ -71,7 +72,7 @@ def interleaved(K: int, M: int, V: int) -> Schedule:
 
     Micro-batches travel in groups of K: a group passes through one stage of each device, then through the next, so
     a device soon has work again. The warm-up is Megatron-LM's (Narayanan et al. 2021, arXiv 2104.04473).
-    The bubble is V times smaller than that of 1F1B and V times as many boundaries are sent. Where M is no multiple
+    The idle time is V times smaller than that of 1F1B and V times as many boundaries are sent. Where M is no multiple
     of K, the last group is a full one with the micro-batches that do not exist left out.
 
     Raises ValueError unless K, M and V are at least 1.

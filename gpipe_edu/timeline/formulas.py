@@ -89,7 +89,7 @@ def makespan_zero_bubble(K: int, M: int, F: float = 1, I: float = 1, W: float = 
 
 
 def makespan_interleaved(K: int, M: int, V: int, F: float = 1, B: float = 2) -> float:
-    """Time of a step of interleaved 1F1B, V stages on each of K devices, M a multiple of K: the bubble over V.
+    """Time of a step of interleaved 1F1B, V stages on each of K devices, M a multiple of K: the idle time over V.
 
     F and B are the times of one stage, of which there are K V: (M V + K-1) (F+B).
     """

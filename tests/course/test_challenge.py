@@ -15,6 +15,7 @@ from gpipe_edu.schedule.recompute import add_recompute
 LEAN = "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 B0 F2 B1 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3"
 
 
+BACK_AND_FORTH = "F0@0 F0@2 B0@2 B0@0 F1@0 F1@2 B1@2 B1@0\nF0@1 F0@3 B0@3 B0@1 F1@1 F1@3 B1@3 B1@1"
 WANTED = {
     "00/repair": "a schedule that can run, as text: 2 lines, one for each device, with the ops of all 2 micro-batches.",
     "01/largest-batch": "the largest mini-batch that fits into 8 MB, as a whole number of samples.",
@@ -22,6 +23,11 @@ WANTED = {
     "The layers cost 6, 1, 1, 1, 2, 1, 2, 2, 2.",
     "03/by-hand": "3 lines, one for each device, with the ops of all 4 micro-batches; its step takes at most 18 units.",
     "05/recompute-few": "so that no device holds more than 32 blocks and the step takes at most 38 units.",
+    "06/own-order": "all 4 micro-batches; the devices, from 0 on, hold at most 2, 1 micro-batches.",
+    "09/by-hand": "all 2 micro-batches in all 4 stages, such as F0@3; its step takes at most 7.5 units.",
+    "13/largest-rate": '"?" in its place shows how it is worked out.',
+    "14/fit": "recompute and schedule, that fits and whose step takes at most 38 seconds.",
+    "15/order": "all 4 micro-batches; its step takes at most 13 units.",
     "03/lean": "its step takes at most 18 units; the devices, from 0 on, hold at most 3, 2, 1 micro-batches.",
 }
 
@@ -46,6 +52,12 @@ def said(capsys, key, answer):
         ("05/recompute-few", [0, 1, 2, 3, 4]),
         ("05/recompute-few", {4, 3, 2, 1, 0}),
         ("05/recompute-few", range(5)),
+        ("06/own-order", ge.one_f_one_b(2, 4)),
+        ("09/by-hand", ge.interleaved(2, 2, 2)),
+        ("13/largest-rate", 0.21),
+        ("14/fit", {"D": 2, "K": 2, "M": 64, "tensor": 8, "zero": 1}),
+        ("14/fit", {"D": 32, "M": 4, "zero": 3, "recompute": "full"}),
+        ("15/order", ge.zero_bubble(2, 4)),
     ],
 )
 def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
@@ -76,6 +88,16 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
         ("03/lean", ge.naive(3, 4), "it takes 36 units"),
         ("05/recompute-few", list(range(8)), "the step takes 41 units: it fits, and can be faster."),
         ("05/recompute-few", [], "A device holds up to 72 blocks, and the step takes 33 units: there is room for 32"),
+        ("06/own-order", ge.gpipe(2, 4), "the devices hold 4, 4 micro-batches and may hold 2, 1"),
+        ("09/by-hand", ge.one_f_one_b(2, 2), "it has 2 devices, 2 stages, 2 micro-batches, and needs 2 devices with 4"),
+        ("09/by-hand", BACK_AND_FORTH, "it takes 12 units and may take 7.5"),
+        ("13/largest-rate", 0.25, "the weight swings ever further out"),
+        ("13/largest-rate", 0.3, "0.3 is too large."),
+        ("14/fit", {"D": 4, "K": 8, "M": 8, "zero": 1}, "lacks 588 GB (D=4, K=8, M=8, ZeRO-1, 1f1b, recompute none)"),
+        ("14/fit", {"D": 2, "K": 2, "M": 8, "tensor": 8, "zero": 1, "recompute": "full"}, "a step takes 49.5 seconds"),
+        ("14/fit", {"D": 33}, "It cannot be: D is 33"),
+        ("14/fit", {"replicas": 2}, "It cannot be: "),
+        ("15/order", ge.one_f_one_b(2, 4), "it takes 15 units and may take 13"),
         ("05/recompute-few", [0, 8], "There is no micro-batch 8; they are 0 to 7."),
     ],
 )
@@ -87,7 +109,7 @@ def test_what_is_missing_is_said(capsys, key, answer, told):
     assert challenge.solved() == []
 
 
-@pytest.mark.parametrize("key", challenge.challenges())
+@pytest.mark.parametrize("key", WANTED)
 def test_without_an_answer_it_says_what_is_wanted_and_in_which_form(capsys, key):
     attempt(key)
     text = " ".join(capsys.readouterr().out.split())
@@ -105,6 +127,8 @@ def test_without_an_answer_it_says_what_is_wanted_and_in_which_form(capsys, key)
         ("01/largest-batch", "108"),
         ("05/recompute-few", 5),
         ("05/recompute-few", [True]),
+        ("13/largest-rate", "0.21"),
+        ("14/fit", (2, 2, 64)),
     ],
 )
 def test_an_answer_of_another_kind_is_a_type_error(key, answer):
@@ -151,3 +175,14 @@ def test_no_choice_of_recomputed_micro_batches_that_fits_is_faster_than_asked_fo
         if max(held) <= wish["room"] * x[:1].nbytes:
             fitting.append(ge.simulate(schedule).makespan)
     assert min(fitting) == wish["makespan"]
+
+
+def test_the_largest_rate_is_the_one_with_which_late_updates_still_come_to_rest():
+    def far_out(rate, delay=7, steps=20_000):
+        w = [1.0] * (delay + 1)
+        for _ in range(steps):
+            w = [*w[-delay:], w[-1] - rate * w[-1 - delay]]
+        return abs(w[-1])
+
+    limit = challenge._wishes()["13/largest-rate"]["answer"]
+    assert far_out(limit - 0.001) < 1 < far_out(limit + 0.001)

@@ -1,12 +1,13 @@
 """Progress over lessons, predictions, challenges, puzzles and exercises, and where it says to go on."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from gpipe_edu import store
-from gpipe_edu.course import attempt, predict, progress
-from gpipe_edu.course.lessons import LESSONS
+from gpipe_edu.course import attempt, challenge, predict, progress
+from gpipe_edu.course.lessons import LESSONS, THREAD
 from gpipe_edu.course.predictions import question
 from gpipe_edu.exercises import all_exercises
 from gpipe_edu.puzzles import SolvedLevels
@@ -21,6 +22,14 @@ def answer(lesson, right=True):
         asked = question.find(key).shuffle()
         wrong = next((letter for letter in "ABCD" if letter != asked.solution()), None)
         predict(key, asked.solution() if right or asked.kind != "choice" else wrong)
+
+
+def finish(lesson):
+    with store.change("predictions") as kept:
+        for asked in map(question.find, question.keys(lesson)):
+            kept[asked.key] = asked.answer if asked.kind == "choice" else asked.read(asked.answer)
+    with store.change("challenges") as kept:
+        kept.update(dict.fromkeys(challenge.challenges(f"{lesson}/"), "solved"))
 
 
 def test_the_lessons_are_those_in_the_folder():
@@ -39,12 +48,26 @@ def test_who_has_done_nothing_begins_with_the_first_lesson():
 def test_one_goes_on_in_the_last_lesson_begun_and_behind_it_once_it_is_done():
     answer("04")
     assert progress().here.lesson.number == "05"
-    answer("09", right=False)
-    predict("10/carried", question.find("10/carried").shuffle().solution())
+    predict("14/tied", question.find("14/tied").shuffle().solution())
     found = progress()
-    assert found.here.lesson.number == "10"
-    assert "Continue here: [10 Skip connections](../notebooks/10_skip" in found._repr_markdown_()
-    assert "1 of 5 predictions made, 1 right" in str(found)
+    assert found.here.lesson.number == "14"
+    assert "Continue here: [14 Pipelines among other ways](../notebooks/14_pipelines" in found._repr_markdown_()
+    assert f"1 of {len(question.keys('14'))} predictions made, 1 right" in str(found)
+
+
+def test_the_thread_comes_first_and_then_the_side_rooms():
+    finish("07")
+    assert progress().here.lesson.number == "00", "a side room says nothing about the thread"
+    for number, following in pairwise([*THREAD, "10"]):
+        finish(number)
+        if following in ("07", "09", "14", "08", "12", "10"):
+            assert progress().here.lesson.number == following
+
+
+def test_an_answer_given_where_a_question_stood_before_counts_where_it_stands_now():
+    with store.change("predictions") as kept:
+        kept["11/three-formulas"] = "C"
+    assert "03/three-formulas" not in progress("03").state.open
 
 
 def test_a_lesson_is_done_when_its_challenges_are_solved_too():
@@ -52,7 +75,7 @@ def test_a_lesson_is_done_when_its_challenges_are_solved_too():
     assert progress().here.lesson.number == "02"
     attempt("02/cut", (1, 5, 3))
     assert progress().here.lesson.number == "03"
-    assert "1 of 1 challenge solved" in str(progress())
+    assert "1 of 4 challenges solved" in str(progress())
 
 
 def test_a_lesson_is_done_without_what_stands_in_its_appendix():
@@ -60,14 +83,16 @@ def test_a_lesson_is_done_without_what_stands_in_its_appendix():
     with store.change("predictions") as kept:
         assert kept.pop("04/noise")
     assert progress().here.lesson.number == "05"
-    assert str(progress("04")) == "**7 of 8 predictions right.** If you want more: `04/noise`."
+    assert str(progress("04")).startswith(
+        "**8 of 9 predictions right.** If you want more: `04/noise`, `04/last-weight`"
+    )
     with store.change("predictions") as kept:
         assert kept.pop("04/labels")
     assert progress().here.lesson.number == "04"
     assert "Still open: `04/labels`. If you want more" in str(progress("04"))
     answer("05")
     assert progress().here.lesson.number == "06"
-    assert "If you want more: `05/recompute-few`." in str(progress("05"))
+    assert "If you want more: `05/recompute-few`, " in str(progress("05"))
 
 
 def test_exercises_and_puzzles_are_counted():
@@ -83,7 +108,7 @@ def test_exercises_and_puzzles_are_counted():
 
 def test_the_recap_of_a_lesson_counts_and_names_what_to_look_at_again():
     answer("03")
-    assert str(progress("03")).startswith("**8 of 8 predictions right.** Not solved yet: `03/by-hand`, `03/lean`.")
+    assert str(progress("03")).startswith("**9 of 9 predictions right.** Not solved yet: `03/by-hand`, `03/lean`.")
     asked = question.find("01/double").shuffle()
     predict("01/double", next(letter for letter in "ABC" if letter != asked.solution()))
     said = repr(progress("01"))

@@ -13,7 +13,7 @@ from gpipe_edu.course import challenge
 from gpipe_edu.course.predictions import question
 from tests.each import each
 
-from .test_standard import LESSONS, prose, read
+from .test_standard import EXTRA, LESSONS, prose, read
 
 FIRST_EVENING = [path for path in LESSONS if path.stem[:2] in ("00", "01", "02", "03")]
 WORDS_A_MINUTE = 130
@@ -23,7 +23,7 @@ SECONDS_A_LINE = 5
 SECONDS_A_RESULT = 20
 """For what a cell shows."""
 PREDICTION, PLAY = 1, 5
-"""Minutes for a question, and for a puzzle or a challenge."""
+"""Minutes for a question, and for a puzzle, a challenge or a problem."""
 RUNS = {"06": 1, "08": 1, "12": 2, "15": 1}
 """Minutes for which one waits for the cells of a lesson, all together, where that is half a minute and more."""
 NEAR = 5
@@ -32,9 +32,7 @@ ACTION = re.compile(r"(?<![\w.])(predict|attempt)\(|\bge\.(puzzle|gantt)\(")
 """Something to choose, drag, draw, type, build or play."""
 ASKED = re.compile(r"(?<![\w.])predict\(\"")
 KEYS = re.compile(r"(?<![\w.])(?:predict|attempt)\(\"([^\"]+)")
-PLAYED = re.compile(r"(?<![\w.])attempt\(|\bge\.puzzle\(|^##+ Challenge", re.MULTILINE)
-EXTRA = re.compile(r"^# (Optional|Appendix)", re.MULTILINE)
-"""From this heading on one may leave."""
+PLAYED = re.compile(r"(?<![\w.`])attempt\(|\bge\.puzzle\(|^##+ Challenge", re.MULTILINE)
 
 
 def shows(cell):
@@ -61,7 +59,7 @@ def worked_out(path):
         part = part or int(bool(cell.cell_type == "markdown" and EXTRA.search(cell.source)))
         asked = cell.cell_type == "code" and ASKED.search(cell.source)
         taken[part] += PREDICTION if asked else minutes(cell)
-        taken[part] += PLAY * bool(PLAYED.search(cell.source))
+        taken[part] += PLAY * len(PLAYED.findall(cell.source))
     return taken
 
 
@@ -73,6 +71,14 @@ def test_the_minutes_stated_are_those_worked_out(path):
     assert all(number % 5 == 0 for number in stated), stated
     assert len(stated) == 1 + bool(needed[1])
     assert all(abs(said - found) < NEAR for said, found in zip(stated, needed, strict=False)), (stated, needed)
+
+
+@each("path", LESSONS)
+def test_sittings_add_up_to_the_whole(path):
+    first = read(path).cells[0].source
+    whole = int(re.search(r"\*\*Time\*\* (\d+) minutes", first)[1])
+    sittings = re.search(r"In two sittings: [^(]*\((\d+) minutes\)[^(]*\((\d+)\)", first)
+    assert not sittings or sum(map(int, sittings.groups())) == whole
 
 
 @each("path", LESSONS)

@@ -54,11 +54,10 @@ LAWS = [
     Law("05/", lambda r: 8 * (1 + r * 8) - r * 8, {1: "64", 16: "904"}),  # 8 kept micro-batches' room: M + 8 r
     Law("08/memory-k", lambda r: peak(r, 16 // 8, 8) / peak(r, 16 // 2, 8), {1: "62.5 %", 16: "29 %"}),
     Law("08/exp-summary", lambda r: peak(r, 16 // 8, 8) / peak(r, 16 // 2, 8), {1: "62.5 %", 16: "29 %"}),
-    Law("09/bey-pair-r-read", lambda r: (4 + 4 * r) / (4 * (1 + 4 * r)), {1: "40 %", 16: "26 %"}),
-    Law("09/bey-pair-r-read", lambda r: (32 + 4 * r) / (4 + 4 * r), {1: "4.5 times", 16: "1.4 times"}),
 ]
 
 FREE = {
+    ("14/way-bound", "send a gradient twice, 8 bytes per weight"): "bytes that are sent, of weights",
     ("docs/published_runs", "only matrix products take time, and scores"): "a time, of reading and writing memory",
     ("docs/published_runs", "rows tell the memory"): "real models, planned with their own r and held against reports",
     ("01/", "Activations are about twice as large"): "everything is kept, and everything is proportional to r",

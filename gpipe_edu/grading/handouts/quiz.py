@@ -17,7 +17,7 @@ INVENTORY: Final = (
     "01/latency",
     "01/traffic",
     "02/slowest-stage",
-    "02/mean-of-means",
+    "04/lone-sample",
     "03/deadlock",
     "03/one-f-one-b",
     "04/zero-inside",
