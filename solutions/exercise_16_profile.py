@@ -13,7 +13,7 @@ from statistics import median
 
 import gpipe_edu as ge
 from gpipe_edu.course import check, hint, on_your_machine, predict, progress, solution
-from gpipe_edu.timeline.faults import step_with_fault
+from gpipe_edu.timeline import step_with_fault
 
 # %% [markdown]
 # ## Four things that go wrong
@@ -172,4 +172,4 @@ progress()
 
 # %% [markdown]
 # **Where next:** [on several machines](../docs/cluster.md) tells how to take a profile of a pipeline of your own;
-# `gpipe_edu.timeline.profiled.read_profiles` makes a timeline of PyTorch's.
+# `gpipe_edu.timeline.read_profiles` makes a timeline of PyTorch's.

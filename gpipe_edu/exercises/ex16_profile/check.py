@@ -10,8 +10,7 @@ from gpipe_edu import gpipe, one_f_one_b
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs
 from gpipe_edu.harness.forms import describe, is_whole
 from gpipe_edu.sandbox.findings import Success
-from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.timeline.faults import step_with_fault
+from gpipe_edu.timeline import Span, Timeline, step_with_fault
 from gpipe_edu.words import plural
 
 SLOW_RANK, UNEVEN, SLOW_LINK, NO_OVERLAP = FAULTS = "slow rank", "uneven cut", "slow link", "no overlap"
