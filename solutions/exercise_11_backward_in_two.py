@@ -48,14 +48,16 @@ ge.compare(in_one, in_two)
 #
 # A small block, half of a Transformer's: a norm, two Linears with tanh between, and a way around them.
 #
-#     y = x + tanh(norm(x) W1 + b1) W2 + b2          norm(x) = x_hat * scale + shift
+#     norm(x) = x_hat * scale + shift
+#     y = x + tanh(norm(x) W1 + b1) W2 + b2
 #
 # Its forward is written. For the way back one formula is no fun to derive: with d = du * scale, where du is the gradient of
-# the norm's output,
+# the norm's output, the norm's I is
 #
-#     I of the norm:   (d - mean(d) - x_hat * mean(d * x_hat)) / spread        means over the features of each sample
+#     (d - mean(d) - x_hat * mean(d * x_hat)) / spread
 #
-# The two means are there because every x of a sample moves that sample's mean and spread.
+# The two means run over the features of each sample. They are there because every x of a sample moves that sample's mean
+# and spread.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex11-block-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -20,10 +20,10 @@ from gpipe_edu.timeline import step_with_fault
 #
 # | name | what happens | what one changes |
 # |---|---|---|
-# | `"slow rank"` | the ops of one rank take longer than its layers should: a hot or shared processor | the machine; until then fewer layers for it |
-# | `"uneven cut"` | layers cost alike everywhere, and one rank has many more of them | the cut |
-# | `"slow link"` | messages between one rank and the next take far longer than others: a cable, a wrong network | the link, or the order of ranks on machines |
-# | `"no overlap"` | a rank begins nothing before its own message has arrived | send without waiting (`isend`) |
+# | **slow rank** | the ops of one rank take longer than its layers should: a hot or shared processor | the machine; until then fewer layers for it |
+# | **uneven cut** | layers cost alike everywhere, and one rank has many more of them | the cut |
+# | **slow link** | messages between one rank and the next take far longer than others: a cable, a wrong network | the link, or the order of ranks on machines |
+# | **no overlap** | a rank begins nothing before its own message has arrived | send without waiting (`isend`) |
 #
 # Each of them delays all ranks, since micro-batches pass through all of them. Here is a step with a slow rank, simulated with
 # what real profiles have, too: no two ops take quite the same time, and one op, somewhere, took three times as long.
