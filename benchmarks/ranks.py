@@ -6,7 +6,7 @@ every round, so a slow moment of the machine hits both; what counts is the ratio
 ratios stands the interval that has the true median with a probability of 95 %: a row says that we cost less than 3 %
 only if this interval ends below 1.03.
 
-    python -m benchmarks.ranks [ROUNDS]     # with nothing else on the machine; 31 rounds take one to two minutes
+    python -m benchmarks.ranks [ROUNDS]     # with nothing else on the machine; 31 rounds take five to ten minutes
 
 Each process has one BLAS thread. Ranks start a step together, from a barrier, and it ends with the latest of them; how
 they are told to start is no part of it. CPU time (user and system, of all ranks together) stands beside the wall clock:
@@ -50,8 +50,8 @@ from gpipe_edu.process.loopback import talk_by_loopback
 
 Work = Callable[[], object]
 
-N: Final = 512
-"""Few samples: the smaller the ops, the larger our share of the step."""
+SAMPLES: Final = (512, 2048)
+"""N, of one mini-batch: the smaller the ops, the larger our share of the step."""
 
 RANKS: Final = (2, 4)
 ROUNDS: Final = 31
@@ -80,7 +80,7 @@ def in_the_order_of(schedule: Any, name: str, K: int) -> ge.Schedule:
     return ge.Schedule(rows, name=name)
 
 
-def pair(name: str, rank: int, K: int) -> tuple[Work, Work]:
+def pair(name: str, rank: int, K: int, N: int) -> tuple[Work, Work]:
     """A step by PyTorch's class, and one by our pipeline."""
     kind, V = THEIRS[name]
     S = K * V
@@ -127,12 +127,12 @@ def same_gradients(pieces: Any, weights: Any) -> None:
         torch.testing.assert_close(weight.grad, grad)
 
 
-def process(rank: int, K: int, port: int, pipe: Connection) -> None:
+def process(rank: int, K: int, N: int, port: int, pipe: Connection) -> None:
     """Makes the step it is told to and says how long that took, by the clock and of the CPU, until told to stop."""
     torch.set_num_threads(1)
     talk_by_loopback()
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=K)
-    work = {name: pair(name, rank, K) for name in THEIRS}
+    work = {name: pair(name, rank, K, N) for name in THEIRS}
     gc.disable()
     pipe.send("ready")
     while (told := pipe.recv()) != "stop":
@@ -148,7 +148,7 @@ def process(rank: int, K: int, port: int, pipe: Connection) -> None:
 class Processes:
     """K ranks that wait to be told what to do; use it in `with`."""
 
-    def __init__(self, K: int) -> None:
+    def __init__(self, K: int, N: int) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -156,7 +156,7 @@ class Processes:
         self._pipes, self._started = [], []
         for rank in range(K):
             here, there = context.Pipe()
-            started = context.Process(target=process, args=(rank, K, port, there), daemon=True)
+            started = context.Process(target=process, args=(rank, K, N, port, there), daemon=True)
             started.start()
             self._pipes.append(here)
             self._started.append(started)
@@ -199,10 +199,10 @@ def carried() -> float:
     return float("nan")
 
 
-def measure(K: int, rounds: int) -> None:
+def measure(K: int, N: int, rounds: int) -> None:
     """A row for each schedule."""
     found: dict[tuple[str, bool], list[tuple[float, float, float]]] = defaultdict(list)
-    with Processes(K) as processes:
+    with Processes(K, N) as processes:
         for number in range(-WARM_UP, rounds):
             for name in THEIRS:
                 for ours in (False, True) if number % 2 else (True, False):
@@ -213,7 +213,7 @@ def measure(K: int, rounds: int) -> None:
         (wall, cpu, sent), (our_wall, our_cpu, our_sent) = (
             list(zip(*found[name, ours], strict=True)) for ours in (False, True)
         )
-        row = [f"{K:2}  {name:<12}", f"{spread(list(wall))} {spread(list(our_wall))}", ratio(wall, our_wall)]
+        row = [f"{K:2} {N:5}  {name:<12}", f"{spread(list(wall))} {spread(list(our_wall))}", ratio(wall, our_wall)]
         print(
             *row, ratio(cpu, our_cpu), f"{statistics.median(sent):8.2f} {statistics.median(our_sent):8.2f}", flush=True
         )
@@ -229,13 +229,14 @@ def ratio(theirs: Sequence[float], ours: Sequence[float]) -> str:
 def main(rounds: int) -> None:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     print(f"{machine()}, torch {torch.__version__}, one BLAS thread a process, load {load:.1f} at the start")
-    print(f"M={M}, N={N}, {LAYERS} x (Linear({WIDTH}), ReLU), {rounds} pairs of steps")
+    print(f"M={M}, {LAYERS} x (Linear({WIDTH}), ReLU), {rounds} pairs of steps")
     print("Median (interquartile range; of ratios the interval that has the true median in 95 of 100 cases)\n")
     heads = [f"{head:>17}" for head in ("directly, ms", "Pipeline.step, ms")]
     heads += [f"{head:>22}" for head in ("ratio", "ratio of CPU")]
-    print(f" K  {'':<12}", *heads, f"{'MB carried':>17}")
-    for K in RANKS:
-        measure(K, rounds)
+    print(f" K     N  {'':<12}", *heads, f"{'MB carried':>17}")
+    for N in SAMPLES:
+        for K in RANKS:
+            measure(K, N, rounds)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any, Final
 import typer
 
 from gpipe_edu.command import (
+    calibrate,
     check,
     classroom,
     environment,
@@ -38,10 +39,12 @@ _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
 
 app.command("lab", context_settings=_PASSED_ON)(lab.run)
+app.command("copy")(lab.copy)
 app.command("classroom", context_settings=_PASSED_ON)(classroom.run)
 app.command("train")(train.run)
 app.command("schedule")(schedule.run)
 app.command("plan")(plan.run)
+app.command("calibrate")(calibrate.run)
 app.command("puzzle")(puzzle.run)
 app.command("build", hidden=True)(exercises.build)
 authors = typer.Typer(help="For those who write exercises.", no_args_is_help=True)
@@ -53,6 +56,7 @@ app.command("check")(check.check)
 app.command("watch")(check.watch)
 app.command("hint")(check.hint)
 app.command("solution")(check.solution)
+app.command("script")(exercises.script)
 app.command("reset")(exercises.reset)
 app.command("grade")(grade.run)
 app.command("nbgrader")(platforms.nbgrader)

@@ -48,7 +48,7 @@ def say(words: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def write_whole(path: Path, text: str, private: bool = False) -> None:
+def write_whole(path: Path, content: str | bytes, private: bool = False) -> None:
     """Write or replace a file atomically: a reader sees all of the old one or all of the new one.
 
     private: only its owner may read it. Raises OSError.
@@ -56,8 +56,8 @@ def write_whole(path: Path, text: str, private: bool = False) -> None:
     with name_errors(path):
         descriptor, name = tempfile.mkstemp(prefix=f".{path.stem[:40]}.", dir=path.parent)
         try:
-            with open(descriptor, "w", encoding="utf-8", newline="") as file:
-                file.write(escape(text))
+            with open(descriptor, "wb") as file:
+                file.write(content if isinstance(content, bytes) else escape(content).encode())
                 file.flush()
                 os.fsync(file.fileno())  # or a power cut could leave an empty file under the new name
             if not private:  # as temporary files are

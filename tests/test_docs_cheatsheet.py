@@ -12,6 +12,8 @@ import gpipe_edu as ge
 from gpipe_edu import store
 from gpipe_edu.cli import app, main
 from gpipe_edu.schedule import with_recompute
+from gpipe_edu.sizing import STATES, Job, Machine, costs, presets, transformer
+from gpipe_edu.sizing.stages import Group, _layer
 from tests.each import each
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs/cheatsheet.md").read_text(encoding="utf-8")
@@ -126,6 +128,79 @@ def test_a_schedule_has_the_figures_that_stand_beside_it(row):
     wanted, precision = number(bubble)
     assert timeline.bubble_fraction == pytest.approx(wanted, abs=precision)
     assert timeline.peak_in_flight == tuple(map(int, peaks.split(",")))
+
+
+def a_block(S, tokens=1, width=4096, group=Group(), samples=1, **options):  # noqa: B008 (it can't change)
+    """One block's costs on a machine that does S operations while its link sends a byte, with 16-bit numbers."""
+    machine = Machine(1024, memory=1e12, speed=S, link=1.0, bandwidth=options.pop("bandwidth", None))
+    model = transformer(1, width, tokens, 1, **options)
+    job = Job(model, samples, machine, STATES["mixed-adam"], 2)
+    return machine, _layer(job, model.layers[1], tokens * width, samples, group)
+
+
+def replicas_wait(S, n):
+    machine, block = a_block(S, samples=n)
+    return 2 * machine.ring(4 * block.parameters, 1024), 2 * block.products
+
+
+def shards_wait(S, n):
+    machine, block = a_block(S, samples=n)
+    return machine.ring(2 * block.parameters, 1024) + machine.ring(4 * block.parameters, 1024), 2 * block.products
+
+
+def tensor_waits(S, w):
+    _, block = a_block(S, width=w, group=Group(tensor=4))
+    return block.messages, block.products
+
+
+def context_waits(S, C):
+    _, block = a_block(S, 8192, 64, Group(context=round(C)), heads=4, shared_heads=2)
+    return block.messages * C / (C - 1), block.products  # of many devices
+
+
+def pipeline_waits(S, w):
+    machine, block = a_block(S, width=w)
+    return costs.boundary_message(block.entering, 2, machine), block.products
+
+
+def bubble_is(S, M):
+    timeline = simulated(F=1, B=2)(ge.interleaved(3, round(M), 2))
+    return timeline.bubble_fraction, 0.1
+
+
+def memory_waits(S, n):
+    machine, block = a_block(S, samples=n, bandwidth=1.0)
+    return costs.accumulate(block.parameters, machine), 3 * block.products
+
+
+WAITS = {
+    "replicas, ZeRO-1": replicas_wait,
+    "ZeRO-3": shards_wait,
+    "tensor, T devices": tensor_waits,
+    "context, C devices": context_waits,
+    "pipeline": pipeline_waits,
+    "pipeline, its bubble": bubble_is,
+    "every way, the memory": memory_waits,
+}
+FIGURES = {"T": 4, "w": 64, "s": 8192, "g": 2, "K": 3, "V": 2}
+"""Of the block and the schedule with which a bound is looked at."""
+
+
+@each("row", table("Bound by what"))
+def test_where_a_way_is_bound_sending_takes_as_long_as_the_work(row):
+    way, formula, _, near, far = row
+    S = 1072 if way.startswith("context") else 12288
+    limit = max(formula.strip("`").split(" <= "), key=len)  # the other side is what it bounds
+    waits, works = WAITS[way](S, round(eval(limit, FIGURES | {"S": S})))
+    assert waits == pytest.approx(works, rel=0.02)
+    machine = presets.job(presets.model("llama3-8b"), 8, "h100", 8).machine
+    for stated, rate in ((near, machine.link), (far, machine.network)):
+        S = machine.speed / (machine.bandwidth if "memory" in way else rate)
+        shown = re.search(r"[<>]= ([\d,.]+)$", stated)
+        value = eval(limit, {"S": S, "T": 8, "w": 4096, "s": 131072, "g": 4, "K": 8, "V": 2})
+        assert shown is None or float(shown[1].replace(",", "")) == pytest.approx(value, abs=1)
+        assert shown or not stated or stated == "the same"
+        assert f"(S = {machine.speed / rate:,.0f})" in " ".join(PAGE.split())
 
 
 def test_the_knobs_are_arguments():

@@ -27,6 +27,8 @@ NOTE = re.compile(r'<p class="ge-note">.*?</p>', re.DOTALL)
 """What a saved explorer says of itself, where there is no site around it."""
 PICTURE = re.compile(r'<img src="docs/pictures/gpipe.svg"[^>]*>')
 """The README's picture, which on its page follows the theme."""
+FILM = re.compile(r'<p><img src="docs/pictures/explorer.webp"[^>]*></p>\n?')
+"""What shows the explorer where it can't be; the site has it."""
 LAB = "lab/lab/index.html?path={name}"
 
 
@@ -62,7 +64,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             start = f'<a class="button quiet" href="{there}" target="lab">Open lesson 00 in JupyterLab</a>'
             body = body.replace("</h1>", "</h1>" + front.format(lab=start if with_lab else "") + box, 1)
             body += course_progress.script(course_progress.count())
-            body = PICTURE.sub(render(ge.simulate(ge.gpipe(4, 8)), theme=PAGE), body)
+            body = PICTURE.sub(render(ge.simulate(ge.gpipe(4, 8)), theme=PAGE), FILM.sub("", body))
         follows = _next(at, notebooks, pages)
         text = template.format(title=escape(title), up=up, page=Path(at).stem, banner=banner, body=body, next=follows)
         (out / pages[at]).write_text(text, encoding="utf-8")

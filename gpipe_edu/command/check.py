@@ -34,7 +34,8 @@ _NOTHING = {
 
 Key = Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as ex07, or ex02/clock for one part of it.")]
 Notebook = Annotated[
-    Path | None, typer.Option(help="Its notebook. Default: the one in this folder, or else the course's own.")
+    Path | None,
+    typer.Option(help="Its notebook, or Python file. Default: the one in this folder, or the course's own."),
 ]
 
 
@@ -91,15 +92,16 @@ def find(key: str) -> list[Exercise]:
 
 
 def notebook_of(exercise: Exercise, given: Path | None = None) -> Path:
-    """The notebook to look into: `given`, or that of the folder one stands in, or the course's own.
+    """The file to look into: `given`, or that of the folder one stands in, or the course's own. Of a notebook and a
+    Python file of one name the one that was saved last.
 
     Raises ValueError where there is none.
     """
-    name = f"{exercise.notebook}.ipynb"
-    here = [path for path in (Path(name), Path("exercises", name)) if path.is_file()]
-    if here and here[0].resolve().parent == places.ROOT / "exercises":  # the course's own, not a learner's
-        here = []
-    found = given or (here[0] if here else build.exercise(exercise.notebook))
+    for folder in (Path(), Path("exercises")):
+        files = [path for ending in ("ipynb", "py") if (path := folder / f"{exercise.notebook}.{ending}").is_file()]
+        if not given and files and folder.resolve() != places.ROOT / "exercises":  # which are the course's own
+            given = max(files, key=lambda path: path.stat().st_mtime)
+    found = given or build.exercise(exercise.notebook)
     if not found.is_file():
         raise ValueError(f"{found} does not exist; --notebook names another one")
     return found

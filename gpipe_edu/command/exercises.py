@@ -1,7 +1,8 @@
-"""`build`, `progress` and `reset`: the exercises, from a terminal."""
+"""`build`, `progress`, `script` and `reset`: the exercises, from a terminal."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,9 +10,11 @@ import typer
 from gpipe_edu.course import progress as how_far
 from gpipe_edu.course import reset as start_anew
 from gpipe_edu.course.building.build import build as build_all
+from gpipe_edu.course.building.build import write_script
 from gpipe_edu.course.building.glossary_links import define_terms
 from gpipe_edu.course.building.places import ROOT
 
+from .check import Key, find
 from .common import bad_arguments
 
 
@@ -34,6 +37,17 @@ def build(
 def progress() -> int:
     """Say how far you are in lessons, puzzles and exercises, and where to go on."""
     print(how_far())
+    return 0
+
+
+def script(
+    key: Key,
+    folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path(),
+) -> int:
+    """Write an exercise as a Python file with `# %%` cells, for editors such as VS Code; `watch` checks it, too."""
+    with bad_arguments():
+        path = write_script(find(key)[0].notebook, folder)
+    print(f"{path} is written. Beside it: python -m gpipe_edu watch {key.partition('/')[0]}")
     return 0
 
 

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from gpipe_edu.grading import by_hand, grade, marks, submissions, tables
+from gpipe_edu.grading import by_hand, grade, gradebook, late, marks, submissions, tables
 from gpipe_edu.grading import container as containers
 from gpipe_edu.grading.feedback_text import as_text, worth
 from gpipe_edu.grading.judges import HERE
+from gpipe_edu.grading.roster import Roster, read_roster
 from gpipe_edu.process import orphans
 from gpipe_edu.words import plural
 from gpipe_edu.writing import say
@@ -25,9 +26,12 @@ def run(
     ),
     one: Annotated[bool, typer.Option("--one", help="HAND-INS is one notebook: show its report.")] = False,
     tasks: Tasks = "",
-    roster: Annotated[Path | None, typer.Option(help="A CSV of participants, whose columns come back.")] = None,
+    roster: Annotated[
+        Path | None, typer.Option(help="A CSV of participants, or a gradebook; its columns come back.")
+    ] = None,
+    column: Annotated[str, typer.Option(help="Of the roster: the one that gets the marks, in gradebook.csv.")] = "",
     points: Annotated[
-        Path | None, typer.Option(help="A CSV with the columns task and points, for other points.")
+        Path | None, typer.Option(help="A CSV with the columns task and points; due and per_day, for late hand-ins.")
     ] = None,
     seeds: Seeds = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="How many answers at once.")] = 2,
@@ -48,40 +52,56 @@ def run(
             if points:
                 marks.set_points(by_hand.read_points(points, keys))
             where = containers.workplace(container, say) if container else HERE
-            wish = grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where)
+            deadlines = late.read_deadlines(points) if points else {}
+            wish = grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where, deadlines)
             if one:
                 return _one(place, wish)
-            return _class(submissions.find(place, student, out), out, wish, roster)
+            if column and not roster:
+                raise ValueError("--column is one of the roster's; give --roster, too")
+            return _class(submissions.find(place, student, out), out, wish, roster, column)
     finally:
         orphans.end()
 
 
-def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster: Path | None) -> int:
-    who = tables.roster(roster, list(handed_in.students)) if roster else None
+def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster: Path | None, column: str) -> int:
+    who = read_roster(roster, list(handed_in.students), handed_in.numbers) if roster else None
+    target = gradebook.find_target(who, column) if who else None
+    handed_in = gradebook.with_times(handed_in, who) if who else handed_in
     say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
+    if wish.deadlines:
+        say(late.clocks(handed_in))
     for note in handed_in.notes:
         say(f"  {note}")
-    graded = _grade_all(handed_in, out, wish, who)
+    graded, told = _grade_all(handed_in, out, wish, who, target)
     say(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json, passed_over.txt.")
+    for sentence in told:
+        say(sentence)
     if graded.complete:
         return 0
     say("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")
     return 2
 
 
-def _grade_all(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, who: tables.Roster | None) -> grade.Class:
-    """Grade, and write all that is written. Raises ValueError if the disk does not take it."""
+def _grade_all(
+    handed_in: submissions.HandedIn,
+    out: Path,
+    wish: grade.Wish,
+    who: Roster | None,
+    target: gradebook.Target | None,
+) -> tuple[grade.Class, list[str]]:
+    """Grade, and write all files; returns what was made for a platform, too. Raises ValueError if a disk is full."""
     from gpipe_edu.grading import feedback_pages  # loads the charts
 
     try:
         graded = feedback_pages.write(out, grade.grade(handed_in, out, wish, say))
         tables.write(out, graded, who)
+        told = [gradebook.write_gradebook(out, graded, who, target)] if who and target else []
     except OSError as error:
         raise ValueError(
             f"{error.filename or out} can't be written: {error.strerror or error}. What has been judged is kept in "
             f"{out}; make room, or allow it to be written, and give the same command again"
         ) from error
-    return graded
+    return graded, told
 
 
 def _one(path: Path, wish: grade.Wish) -> int:

@@ -1,4 +1,6 @@
-"""`lab`: JupyterLab on a copy of the course, set up so that a saved notebook shows its charts and answers again."""
+"""`lab`: JupyterLab on a copy of the course, set up so that a saved notebook shows its charts and answers again.
+
+`copy` makes the copy alone, for other editors and for a hub's server."""
 
 from __future__ import annotations
 
@@ -18,18 +20,19 @@ from gpipe_edu.words import plural
 
 from .common import Port, bad_arguments, put_first
 
+Folder = Annotated[Path, typer.Option(help="Where your copy of the course is, or will be.")]
+
 FIRST: Final = "/lab/tree/notebooks/00_start_here.ipynb"
 
 
 def run(
     context: typer.Context,
-    folder: Annotated[Path, typer.Option(help="Where your copy of the course is, or will be.")] = WORK,
+    folder: Folder = WORK,
     port: Port = 8888,
 ) -> int:
     """Open the course in JupyterLab, on a copy that is yours; further options are JupyterLab's."""
     with bad_arguments():
-        for line in report_copies(workspace.copy(folder), folder):
-            print(line)
+        _copy(folder)
         try:
             lab: Any = import_module("jupyterlab.labapp").LabApp
         except ModuleNotFoundError as error:
@@ -48,6 +51,19 @@ def run(
             ]
         )
     return 0
+
+
+def copy(folder: Folder = WORK) -> int:
+    """Bring the course into a folder, or up to date there, as `lab` does too. What you have changed is left alone."""
+    with bad_arguments():
+        _copy(folder)
+    print(f"Begin with {folder / FIRST.removeprefix('/lab/tree/')}.")
+    return 0
+
+
+def _copy(folder: Path) -> None:
+    for line in report_copies(workspace.copy(folder), folder):
+        print(line)
 
 
 def report_copies(copied: list[workspace.Copied], folder: Path) -> list[str]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gpipe_edu.sizing import STATES, Guide, Job, Model, Plan, Ways, duration, mlp, size, transformer
+from gpipe_edu.sizing import STATES, Guide, Job, Model, Plan, Ways, duration, machine_file, mlp, size, transformer
 from gpipe_edu.sizing.calibration import calibrate as calibrated
 from gpipe_edu.sizing.calibration import read
+from gpipe_edu.sizing.flags import command, flags
 from gpipe_edu.sizing.guide import LIKELY, bar
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
+from gpipe_edu.sizing.presets import DEVICES, presets
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
-from gpipe_edu.sizing.presets import presets
 from gpipe_edu.words import plural
 
 from .common import bad_arguments
@@ -36,9 +38,14 @@ def run(
     context: Annotated[int, typer.Option(min=1, help="Tokens per sample (Transformer).")] = 1024,
     vocabulary: Annotated[int, typer.Option(min=1, help="Words (Transformer).")] = 32000,
     batch: Annotated[int, typer.Option(min=1, help="N: samples in a mini-batch, over all replicas.")] = 32,
-    devices: Annotated[int, typer.Option(min=1, help="How many devices there are.")] = 4,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help=f"How many there are. Default: as the machine's file says, or {DEVICES}.")
+    ] = None,
     machine: Annotated[
-        str, typer.Option(help=f"Which: {', '.join(presets('machines'))}. What follows says otherwise.")
+        str,
+        typer.Option(
+            help=f"Which: {', '.join(presets('machines'))}, or a file of `calibrate`. What follows says otherwise."
+        ),
     ] = "small",
     memory: Annotated[float | None, typer.Option(help="Memory of each device in GB (10^9 bytes).")] = None,
     speed: Annotated[float | None, typer.Option(help="What a device sustains in matrix products, in TFLOP/s.")] = None,
@@ -61,6 +68,9 @@ def run(
         str | None, typer.Option(help='A step of yours and its plan: "12.3 D=8 K=1 M=8 zero=3" for 12.3 s.')
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every plan, not only the best of each K.")] = False,
+    show_flags: Annotated[
+        bool, typer.Option("--flags", help="Show what runs the best plan: here, in Megatron-LM, torchtitan, DeepSpeed.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer for other programs.")] = False,
 ) -> int:
     """Say how many replicas (D), stages (K) and micro-batches (M) to use, in what groups, and what to recompute.
@@ -103,7 +113,8 @@ def run(
     if as_json:
         typer.echo(json.dumps(_answer(guide, plans, factor), indent=1))
         return 0 if guide.best else 1
-    _describe(console, guide.job, factor)
+    own = machine if machine.endswith(machine_file.SUFFIX) else None
+    _describe(console, guide.job, factor, own)
     _table(console, guide, plans)
     for warning in guide.warnings():
         console.print(warning, style="yellow", markup=False)
@@ -113,7 +124,9 @@ def run(
         console.print("What alone would cure it:", *guide.cures(), sep="\n  ", markup=False)
         console.print(f"\n{guide.ways}", markup=False)
         return 1
-    _advise(console, guide, best, factor)
+    _advise(console, guide, best, compare=factor is None and own is None)
+    if show_flags:
+        _run(console, best)
     console.print(f"\n{guide.ways}", markup=False)
     return 0
 
@@ -134,6 +147,8 @@ def _answer(guide: Guide, plans: list[Plan], factor: float | None) -> dict[str, 
         "planned": True,
         "factor": factor,
         "best": best and best.as_dict(),
+        "command": best and command(best).words,
+        "flags": best and {system: dict(found) for system, found in flags(best).items()},
         "second": second and second.as_dict(),
         "reason": guide.reason() if best else guide.shortage(),
         "cures": guide.cures(),
@@ -143,7 +158,7 @@ def _answer(guide: Guide, plans: list[Plan], factor: float | None) -> dict[str, 
     }
 
 
-def _describe(console: Console, job: Job, factor: float | None) -> None:
+def _describe(console: Console, job: Job, factor: float | None, file: str | None) -> None:
     machine = job.machine
     console.print(
         f"{job.model.name}, {job.model.parameters:,} parameters; "
@@ -154,7 +169,8 @@ def _describe(console: Console, job: Job, factor: float | None) -> None:
     network = f", {machine.network / 1e9:g} GB/s between nodes (--network)" if machine.network else ""
     link = "nothing for sending" if machine.link is None else f"{machine.link / 1e9:g} GB/s between devices (--link)"
     memory = f", {machine.bandwidth / 1e9:.4g} GB/s to its memory (--bandwidth)" if machine.bandwidth else ""
-    known = f"Slowed to {factor:.3g} times by your step" if factor else "Assumed, not measured"
+    known = f"As {file} says" if file else "Assumed, not measured"
+    known = f"Slowed to {factor:.3g} times by your step" if factor else known
     console.print(
         f"{known}: {machine.speed / 1e12:.3g} TFLOP/s a device (--speed){memory}, {machine.overhead * 1e6:g} µs "
         f"per layer and op (--overhead), {link}{network}. All times below are planned.",
@@ -172,27 +188,42 @@ def _table(console: Console, guide: Guide, plans: list[Plan]) -> None:
     console.print("T: devices of a tensor group, x of a cut sequence. Sizes are those of the fullest device.\n")
 
 
-def _advise(console: Console, guide: Guide, best: Plan, factor: float | None) -> None:
-    each = (
-        ", ".join(map(str, best.balance)) if len(best.balance) <= 8 else f"{min(best.balance)} to {max(best.balance)}"
-    )
+def _advise(console: Console, guide: Guide, best: Plan, compare: bool) -> None:
+    """compare: with published runs."""
+    each = ", ".join(map(str, best.balance))
+    if len(best.balance) > 8:
+        each = " to ".join(map(str, sorted({min(best.balance), max(best.balance)})))
     console.print(f"Best: {best.knobs}; layers per stage: {each}.", style="bold")
     rate = f"{best.tokens_per_second:,.0f} {'tokens' if guide.job.model.tokens > 1 else 'samples'} a second"
     low, high = (duration(best.step * times) for times in LIKELY)
     likely = f"; four in five published runs took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as planned: {low} to {high}"
-    modern = guide.job.machine.bandwidth is not None and factor is None
-    console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if modern else ''}.", markup=False)
+    compare = compare and guide.job.machine.bandwidth is not None
+    console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if compare else ''}.", markup=False)
     console.print(guide.reason(), markup=False)
     console.print()
-    k, usable = best.fullest, guide.job.machine.usable
-    held = {name: getattr(best, name)[k] for name in ("weights", "gradients", "optimizer", "activations")}
-    _bars(console, f"memory of device {k}", {name: (count / usable, size(count)) for name, count in held.items()})
+    usable = guide.job.machine.usable
+    held = {name: (count / usable, size(count)) for name, count in best.held.items()}
+    _bars(console, f"memory of device {best.fullest}", held)
     spent = {name: seconds for name, seconds in best.parts.items() if seconds > 0.005 * best.step}
     _bars(console, "a step", {name: (seconds / best.step, duration(seconds)) for name, seconds in spent.items()})
     table = Table("one knob turned", "planned effect", box=None, pad_edge=False)
     for plan, effect in guide.changes():
         table.add_row(plan.knobs, effect)
     console.print(table)
+
+
+def _run(console: Console, best: Plan) -> None:
+    """The command of this package, and what the knobs are called in others."""
+    found = command(best)
+    console.print("\nfrom plan to run", style="bold")
+    console.print("Divided like this, the course's MLP on its digits:\n")
+    console.print(f"    {shlex.join(found.words)}\n", markup=False, soft_wrap=True)
+    if found.differs:
+        console.print(f"It is without {', '.join(found.differs)}.", markup=False)
+    for system, rows in flags(best).items():
+        console.print(f"\n{system}", style="bold", markup=False)
+        for knob, text in rows:
+            console.print(f"  {knob:<10} {text}", markup=False, soft_wrap=True)
 
 
 def _bars(console: Console, title: str, values: dict[str, tuple[float, str]]) -> None:

@@ -49,7 +49,8 @@ Signs: TypeAlias = Iterable[Sign]
 """In the order in which they are tried. A generator, so that later signs are worked out only if earlier ones fail."""
 
 Traps: TypeAlias = Mapping[str, str]
-"""Errors of the learner's code that betray a misconception: type of the error -> slip. Or "type: message"."""
+"""Errors of the learner's code that betray a misconception: type of the error -> slip. Or how
+"type: message" begins: the longest beginning counts."""
 
 _Answer = TypeVar("_Answer", bound=NamedTuple)
 
@@ -247,8 +248,9 @@ class Case:
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
     words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message}
     names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory"}
-    slip = traps.get(f"{trouble.kind}: {trouble.message}") or traps.get(trouble.kind) or names.get(trouble.kind)
-    slip = slip or ("exit" if trouble.kind in STOPPED else "error")
+    text = f"{trouble.kind}: {trouble.message}"
+    trap = max((start for start in traps if text.startswith(start)), key=len, default="")
+    slip = traps.get(trap) or names.get(trouble.kind) or ("exit" if trouble.kind in STOPPED else "error")
     if slip == "error" and trouble.kind in ("ValueError", "AssertionError") and _on_purpose(trouble):
         slip = "refuses-right"
     if slip == "error" and trouble.kind == "TypeError" and not trouble.where:

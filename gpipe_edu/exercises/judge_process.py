@@ -6,7 +6,6 @@ process is a fresh one.
 
 from __future__ import annotations
 
-import base64
 import gc
 import importlib
 import json
@@ -48,8 +47,7 @@ def judge_apart(
     """As `judge`, in a process of its own; in a browser, which has none, here. Raises NotJudged."""
     if sys.platform == "emscripten":
         return judge(exercise, packed, seed, path, same_process=True, tell=tell)
-    body = base64.b64encode(packed.body).decode()
-    message = {"key": exercise.key, "packed": {**packed._asdict(), "body": body}, "seed": seed, "path": list(path)}
+    message = {"key": exercise.key, "packed": packed.as_message(), "seed": seed, "path": list(path)}
     process = _take()
     try:
         report = process.ask({**message, "folder": os.getcwd()}, START + wall(exercise.seconds) + START, tell)
@@ -140,7 +138,7 @@ def main() -> None:
 
 
 def _judge(parent: Parent, message: dict[str, Any], **how: Any) -> dict[str, Any]:
-    packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
+    packed = Packed.from_message(message["packed"])
 
     def tell(case: int) -> None:
         parent.say(plain.encode({"case": case}))

@@ -19,14 +19,15 @@ Overrides = Mapping[tuple[str, str], tuple[float, str]]
 
 
 def read_points(path: Path, tasks: Collection[str]) -> dict[str, int]:
-    """The points of `task,points` in a CSV. Raises ValueError."""
+    """The points of `task,points` in a CSV, but where they are empty. Raises ValueError."""
     found = {}
-    for where, row in _rows(path, ("task", "points")):
+    for where, row in rows_of(path, ("task", "points")):
         if row["task"] not in tasks:
             raise ValueError(f"{where} names the task {row['task']!r}; there are {', '.join(tasks)}")
-        if not row["points"].isdecimal():
+        if row["points"] and not row["points"].isdecimal():
             raise ValueError(f"{where} has the points {row['points']!r}; they must be a whole number")
-        found[row["task"]] = int(row["points"])
+        if row["points"]:
+            found[row["task"]] = int(row["points"])
     return found
 
 
@@ -35,7 +36,7 @@ def read_overrides(out: Path, students: Collection[str], tasks: Collection[str])
     path, found = out / OVERRIDE, {}
     if not path.exists():
         return {}
-    for where, row in _rows(path, ("student", "task", "points")):
+    for where, row in rows_of(path, ("student", "task", "points")):
         if row["student"] not in students:
             raise ValueError(f"{where} names the student {row['student']!r}, who is not among the hand-ins")
         if row["task"] not in tasks:
@@ -60,7 +61,7 @@ def override(student: str, one: Mark, overrides: Overrides) -> Mark:
     return one._replace(points=points, notes=(note, *one.notes))
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
+def rows_of(path: Path, columns: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
     """The rows of a CSV, each with where it stands. Raises ValueError where a column is missing."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     reader = csv.DictReader(io.StringIO(text, newline=""), restval="")

@@ -14,14 +14,15 @@ import re
 import symtable
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.exercises import Exercise
+from gpipe_edu.exercises import Exercise, all_exercises
 from gpipe_edu.harness.statements import DEFINITIONS, IMPORTS, make, only_defines
 from gpipe_edu.process.packing import Packed
 
 from .submitted_notebook import Cell
+from .submitted_notebook import cell as make_cell
 
 _TIMERS: Final = ("%%time", "%%timeit", "%%capture", "%%prun")
 """Magics that run the cell as it is."""
@@ -31,7 +32,8 @@ class Answer(NamedTuple):
     """One answer as found. state: "cut", "unwritten", "broken" (its cell is not valid Python) or "missing".
 
     parts: cell, first line and text of each statement that was taken. notes: what a person should know. sources: the
-    texts of the cells. defined: whether by a `def` or a `class`, and not by an assignment.
+    texts of the cells. defined: whether by a `def` or a `class`, and not by an assignment. earlier: the task of the
+    same notebook on whose function it builds, "" for none. on_ours: its parts with our function in that one's place.
     """
 
     state: str
@@ -40,11 +42,17 @@ class Answer(NamedTuple):
     notes: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
     defined: bool = True
+    earlier: str = ""
+    on_ours: tuple[tuple[str, int, str], ...] = ()
 
     @property
     def digest(self) -> str:
         """Equal for answers that need to be judged only once."""
         return hashlib.sha256(json.dumps([self.function, self.parts]).encode()).hexdigest()[:20]
+
+    def with_ours(self) -> Answer:
+        """The answer with our function in the place of the one that it builds on."""
+        return self._replace(parts=self.on_ours, earlier="", on_ours=())
 
     def pack(self) -> Packed:
         """The answer as a packed function, which is made where it is unpacked."""
@@ -111,8 +119,55 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
     end = max(check, last[0])
     if last[0] > check:
         notes.append(f"{name} stands behind its check cell, in {last[1].place}")
-    parts = _select_needed(name, [one for i, one in statements if i <= end])
-    return Answer("cut", name, parts, tuple(notes), sources, isinstance(last[1].node, DEFINITIONS))
+    needed = [one for i, one in statements if i <= end]
+    parts = _texts(_select_needed(name, needed))
+    answer = Answer("cut", name, parts, tuple(notes), sources, isinstance(last[1].node, DEFINITIONS))
+    earlier = _earlier(exercise)
+    if earlier is None or not any(earlier.function in one.uses for one in _select_needed(name, needed)):
+        return answer
+    ours = _ours(earlier.key)
+    if ours is None:
+        return answer
+    behind = 1 + max((i for i, one in enumerate(needed) if earlier.function in one.binds), default=-1)
+    on_ours = _texts(_select_needed(name, [*needed[:behind], ours, *needed[behind:]]))
+    return answer._replace(earlier=earlier.key, on_ours=on_ours)
+
+
+def _earlier(exercise: Exercise) -> Exercise | None:
+    """The task in front of it in its notebook."""
+    same = (one for one in all_exercises().values() if one.notebook == exercise.notebook and one.part < exercise.part)
+    return next(same, None)
+
+
+def load_ours(keys: Sequence[str]) -> None:
+    """Have at hand what the answers to these tasks may build on, for the processes that are forked from this one."""
+    for key in keys:
+        if earlier := _earlier(all_exercises()[key]):
+            _ours(earlier.key)
+
+
+@cache
+def _ours(key: str) -> _Statement | None:
+    """Our function in a statement, whose imports are its own; None in a copy of the course without solutions."""
+    from gpipe_edu.course.building import percent_format, places  # only here, as they load nbformat
+
+    exercise = all_exercises()[key]
+    master = places.ROOT / "solutions" / f"{exercise.notebook}.py"
+    if not master.is_file():
+        return None
+    cells = [
+        make_cell("code", percent_format.solution_of(one.source), "ours", _grade_id(one.metadata))
+        for one in percent_format.read(master.read_text(encoding="utf-8"))
+        if one.kind == "code"
+    ]
+    source, name = "\n".join(text for _, _, text in cut(exercise, cells).parts), exercise.function
+    text = f"{name} = (lambda own: exec({source!r}, own) or own[{name!r}])({{'__name__': 'ours'}})"
+    return _Statement(cells[0], ast.parse(text).body[0], text, True, frozenset({name}), frozenset())
+
+
+def _grade_id(metadata: dict[str, Any]) -> str:
+    found: str = metadata.get("nbgrader", {}).get("grade_id", "")
+    return found
 
 
 def may_have(exercise: Exercise, cells: Sequence[Cell]) -> bool:
@@ -244,7 +299,7 @@ def _used_names(node: ast.AST, table: symtable.SymbolTable) -> Iterator[str]:
             yield child.value  # an annotation in quotes
 
 
-def _select_needed(name: str, statements: list[_Statement]) -> tuple[tuple[str, int, str], ...]:
+def _select_needed(name: str, statements: list[_Statement]) -> list[_Statement]:
     """The statements that `name` needs, in their order."""
     imported = {n for one in statements if isinstance(one.node, IMPORTS) for n in one.binds}
     modules = imported - {
@@ -263,8 +318,11 @@ def _select_needed(name: str, statements: list[_Statement]) -> tuple[tuple[str, 
                 chosen.add(number)
                 waiting += statements[number].uses - wanted
                 wanted |= statements[number].uses
-    needed = [one for number, one in enumerate(statements) if number in chosen]
-    return tuple((one.cell.name, _first_line(one.node), one.text) for one in needed)
+    return [one for number, one in enumerate(statements) if number in chosen]
+
+
+def _texts(statements: list[_Statement]) -> tuple[tuple[str, int, str], ...]:
+    return tuple((one.cell.name, _first_line(one.node), one.text) for one in statements)
 
 
 def _first_line(node: ast.stmt) -> int:

@@ -27,6 +27,7 @@ from gpipe_edu.writing import printable, write_whole
 
 from .feedback_text import student_report
 from .grade import Class
+from .gradebook import write_feedback
 from .marks import STATES, Mark, number, points
 from .submissions import file_name
 from .submitted_notebook import Refused, refusing
@@ -53,18 +54,20 @@ _COLOURS: Final = {
 
 
 def write(out: Path, graded: Class) -> Class:
-    """Write feedback/STUDENT.html for each student, class.html, and what was passed over. Raises OSError.
+    """Write feedback/STUDENT.html for each student, Moodle's zip of them, class.html and what was passed over.
 
-    Returns the class as shown there: marks that could not be rendered are refused.
+    Returns the class as shown there: marks that could not be rendered are refused. Raises OSError.
     """
     folder = out / "feedback"
     folder.mkdir(exist_ok=True)
     taken: set[str] = set()
-    marks = {}
+    marks, pages = {}, {}
     for student, row in graded.marks.items():
         said = [as_html(one) for one in row.values()]
         marks[student] = {one.key: one for one, _ in said}
-        write_whole(folder / f"{file_name(student, taken)}.html", student_page(student, said))
+        pages[student] = student_page(student, said)
+        write_whole(folder / f"{file_name(student, taken)}.html", pages[student])
+    write_feedback(out, pages, graded.handed_in)
     graded = graded._replace(marks=marks)
     write_whole(out / "class.html", class_page(graded))
     write_whole(out / NOTES, "".join(f"{printable(note)}\n" for note in graded.handed_in.notes))

@@ -6,13 +6,13 @@ on how often grading was interrupted.
 
 from __future__ import annotations
 
-import json
-import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from time import monotonic
+from types import MappingProxyType
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
@@ -20,19 +20,23 @@ from filelock import FileLock, Timeout
 from gpipe_edu.exercises import Exercise, all_exercises
 from gpipe_edu.process import limited
 from gpipe_edu.words import plural
-from gpipe_edu.writing import write_whole
 
 from .by_hand import override, read_overrides
-from .cut import Answer, cut, may_have
+from .cut import Answer, cut, load_ours, may_have
 from .journal import Journal, Question, judge_version
 from .judges import HERE, Judges, Outcome, Task, Workplace
+from .late import Deadline, charge, is_late, read_extensions
 from .marks import Mark, mark, promises
-from .submissions import File, HandedIn, newest_first
+from .seeds import Seeds
+from .submissions import UNKNOWN, File, HandedIn, Sent, newest_first
 from .submitted_notebook import Refused, read, refusing
 
 
 class Wish(NamedTuple):
-    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: unconfined."""
+    """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: unconfined.
+
+    deadlines: by task, of those that have one.
+    """
 
     tasks: tuple[str, ...]
     seeds: int = 1
@@ -40,10 +44,11 @@ class Wish(NamedTuple):
     all_or_nothing: bool = False
     trust: bool = False
     place: Workplace = HERE
+    deadlines: Mapping[str, Deadline] = MappingProxyType({})
 
 
 class Class(NamedTuple):
-    """marks: by student, then by task. seeds: those that all answers were judged with.
+    """marks: by student, then by task. seeds: those that all answers were judged with but late ones.
 
     alike: by student, then by task, who else has handed in the very same text.
     """
@@ -84,31 +89,61 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
         raise ValueError(f"somebody is grading into {out} just now; wait, or give another --out") from None
     try:
         overrides = read_overrides(out, handed_in.students, wish.tasks)
-        seeds = _seeds(out, wish.seeds)
+        extensions = read_extensions(out, handed_in.students, wish.tasks)
+        seeds = Seeds(out, wish.seeds)
         journal = Journal(out / "journal.jsonl")
-        reading = _Reading(handed_in, wish.tasks)
-        outcomes = _outcomes(journal, reading, seeds, wish, tell)
+        reading = _Reading(handed_in, wish.tasks, lambda student, found: _seeds_for(student, found, seeds, wish))
+        outcomes = _outcomes(journal, reading, wish, tell)
+        marks = {
+            name: {key: _mark(one, outcomes, wish) for key, one in row.items()} for name, row in reading.answers.items()
+        }
+        on_ours = {name: _on_ours(row, marks[name]) for name, row in reading.answers.items()}
+        if count := sum(map(len, on_ours.values())):
+            tell(f"{plural(count, 'answer')} built on an earlier one that is not right: judged with ours in its place.")
+            outcomes |= _outcomes(journal, on_ours.values(), wish, tell)
     finally:
         lock.release()
-    marks = {
-        name: {key: override(name, _mark(found, outcomes, seeds, wish), overrides) for key, found in row.items()}
-        for name, row in reading.answers.items()
-    }
-    return Class(marks, seeds, handed_in, _find_alike(reading.answers))
+    for name, row in on_ours.items():
+        marks[name] |= {key: _better(marks[name][key], _mark(one, outcomes, wish)) for key, one in row.items()}
+
+    def final(name: str, found: Found) -> Mark:
+        one, deadline = marks[name][found.exercise.key], wish.deadlines.get(found.exercise.key)
+        return override(name, charge(name, one, found.sent, deadline, extensions), overrides)
+
+    final_marks = {name: {key: final(name, one) for key, one in row.items()} for name, row in reading.answers.items()}
+    return Class(final_marks, seeds.of(""), handed_in, _find_alike(reading.answers))
+
+
+def _on_ours(row: dict[str, Found], marks: Mapping[str, Mark]) -> dict[str, Found]:
+    """The tasks of one student to be judged again, as what they build on is not right: that error costs once."""
+    found = {}
+    for key, one in row.items():
+        earlier = one.answer.earlier if one.answer else ""
+        states = marks[key].state, marks[earlier].state if earlier in marks else "passed"
+        if one.answer and not {"passed", "not judged"}.intersection(states):
+            function = all_exercises()[earlier].function
+            note = f"judged with ours in the place of {function}, which is not right and has cost its own points"
+            found[key] = one._replace(answer=one.answer.with_ours(), notes=(note, *one.notes))
+    return found
+
+
+def _better(alone: Mark, on_ours: Mark) -> Mark:
+    return alone if on_ours.points is None or on_ours.points < (alone.points or 0) else on_ours
+
+
+def _seeds_for(student: str, found: Found, seeds: Seeds, wish: Wish) -> tuple[int, ...]:
+    """Those of the class; for a late answer others, as the feedback of the class has named them."""
+    return seeds.of(student if is_late(found.sent, wish.deadlines.get(found.exercise.key)) else "")
 
 
 def grade_one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
     """The marks for one file, of the tasks that are in it."""
     data = path.read_bytes()
-    file = File(PurePosixPath(path.name), (0.0,), lambda: data)
-    (row,) = _Reading(HandedIn("one file", {path.name: [file]}, []), wish.tasks)
-    found = {key: answer for key, answer in row.items() if answer_state(answer) != "missing"}
-    outcomes: dict[Question, Outcome] = {}
-    with Judges(1, wish.trust, wish.place) as judges:
-        check_confinement(judges, wish)
-        for task, outcome in judges.judge(_tasks([found], seeds, lambda question: False)):
-            outcomes[task.name] = outcome
-    return {key: _mark(answer, outcomes, tuple(seeds), wish) for key, answer in found.items()}
+    handed_in = HandedIn("one file", {path.name: [File(PurePosixPath(path.name), (0.0,), lambda: data)]}, [])
+    with TemporaryDirectory(prefix="gpipe_edu_grade_") as out:
+        Seeds.give(Path(out), seeds)
+        (row,) = grade(handed_in, Path(out), wish, lambda words: None).marks.values()
+    return {key: one for key, one in row.items() if one.state != "missing"}
 
 
 def check_confinement(judges: Judges, wish: Wish) -> str:
@@ -126,12 +161,17 @@ def check_confinement(judges: Judges, wish: Wish) -> str:
 
 
 class Found(NamedTuple):
-    """One student's task: the answer that counts, or why there is none."""
+    """One student's task: the answer that counts, or why there is none. sent: when it was handed in.
+
+    seeds: those that it is judged with.
+    """
 
     exercise: Exercise
     answer: Answer | None
     refused: str
     notes: tuple[str, ...]
+    sent: Sent = UNKNOWN
+    seeds: tuple[int, ...] = ()
 
 
 def answer_state(found: Found) -> str:
@@ -190,7 +230,7 @@ def _choose(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, s
     several = f"of {len(there)} files with {exercise.function} in them, the {newest} counts: {file.path}"
     more = [several] if there[1:] else []
     more += [why for file, why in refusals if _may_be_of(exercise, file)]
-    return Found(exercise, answer, "", (*more, *answer.notes))
+    return Found(exercise, answer, "", (*more, *answer.notes), file.sent)
 
 
 def _may_be_of(exercise: Exercise, file: File) -> bool:
@@ -210,16 +250,18 @@ class _Reading:
     Each student's are read in a limited process, so that whatever they hold is nobody else's matter.
     """
 
-    def __init__(self, handed_in: HandedIn, keys: tuple[str, ...]) -> None:
+    def __init__(
+        self, handed_in: HandedIn, keys: tuple[str, ...], seeds_for: Callable[[str, Found], tuple[int, ...]]
+    ) -> None:
         self.answers: dict[str, dict[str, Found]] = {}
-        self._handed_in, self._keys = handed_in, keys
+        self._handed_in, self._keys, self._seeds_for = handed_in, keys, seeds_for
 
     def __iter__(self) -> Iterator[dict[str, Found]]:
         students = self._handed_in.students
+        load_ours(self._keys)
         for name, found in zip(students, limited.each(self._read, students.items()), strict=True):
-            self.answers[name] = (
-                self._refuse(f"what {name} has handed in {found}") if isinstance(found, limited.TooMuch) else found
-            )
+            row = self._refuse(f"what {name} has handed in {found}") if isinstance(found, limited.TooMuch) else found
+            self.answers[name] = {key: one._replace(seeds=self._seeds_for(name, one)) for key, one in row.items()}
             yield self.answers[name]
 
     def _read(self, student: tuple[str, list[File]]) -> dict[str, Found]:
@@ -233,14 +275,8 @@ class _Reading:
     def _refuse(self, why: str) -> dict[str, Found]:
         return {key: Found(all_exercises()[key], None, why, ()) for key in self._keys}
 
-    @property
-    def over(self) -> bool:
-        return len(self.answers) == len(self._handed_in.students)
 
-
-def _tasks(
-    rows: Iterable[dict[str, Found]], seeds: Sequence[int], known: Callable[[Question], bool]
-) -> Iterator[Task | None]:
+def _tasks(rows: Iterable[dict[str, Found]], known: Callable[[Question], bool]) -> Iterator[Task | None]:
     """The tasks to judge, equal answers once; None after each row, which may have nothing new."""
     seen: set[Question] = set()
     for row in rows:
@@ -248,7 +284,7 @@ def _tasks(
             if found.answer is None or found.answer.state != "cut":
                 continue
             key = found.exercise.key
-            for seed in seeds:
+            for seed in found.seeds:
                 question = _question(found, found.answer, seed)
                 if question not in seen and not known(question):
                     seen.add(question)
@@ -257,17 +293,26 @@ def _tasks(
 
 
 def _outcomes(
-    journal: Journal, reading: _Reading, seeds: Sequence[int], wish: Wish, tell: Callable[[str], None]
+    journal: Journal, rows: Iterable[dict[str, Found]], wish: Wish, tell: Callable[[str], None]
 ) -> dict[Question, Outcome]:
     """The outcome of every answer with every seed; those that are new are judged now."""
     outcomes: dict[Question, Outcome] = {}
+    read: list[dict[str, Found]] = []
     new: list[Task] = []
+    over = False
+
+    def keep() -> Iterator[dict[str, Found]]:
+        for row in rows:
+            read.append(row)
+            yield row
 
     def read_tasks() -> Iterator[Task | None]:
-        for task in _tasks(reading, seeds, lambda question: journal.get(question) is not None):
+        nonlocal over
+        for task in _tasks(keep(), lambda question: journal.get(question) is not None):
             if task is not None:
                 new.append(task)
             yield task
+        over = True
         tell(f"{plural(len(new), 'new answer')} to judge.")
 
     tasks = read_tasks()
@@ -280,12 +325,12 @@ def _outcomes(
                     journal.add(task.name, outcome.report)
                 outcomes[task.name] = outcome
                 now, left = monotonic(), len(new) - done
-                if done == 1 or now - reported > 5 or (reading.over and not left):
+                if done == 1 or now - reported > 5 or (over and not left):
                     reported = now
-                    tell(f"{done} judged, {_rest(left, (now - begun) / done) if reading.over else 'and reading on'}")
-    for each in (each for row in reading.answers.values() for each in row.values()):
+                    tell(f"{done} judged, {_rest(left, (now - begun) / done) if over else 'and reading on'}")
+    for each in (each for row in read for each in row.values()):
         if each.answer is not None and each.answer.state == "cut":
-            for seed in seeds:
+            for seed in each.seeds:
                 question = _question(each, each.answer, seed)
                 report = journal.get(question)
                 if report is not None:
@@ -312,7 +357,7 @@ def _rest(count: int, seconds: float) -> str:
     return f"{count} left, about {count * seconds / 60:.1f} minutes" if count else "0 left"
 
 
-def _mark(found: Found, outcomes: dict[Question, Outcome], seeds: Sequence[int], wish: Wish) -> Mark:
+def _mark(found: Found, outcomes: dict[Question, Outcome], wish: Wish) -> Mark:
     key, state = found.exercise.key, answer_state(found)
     if state != "cut" or found.answer is None:
         why = {
@@ -322,26 +367,9 @@ def _mark(found: Found, outcomes: dict[Question, Outcome], seeds: Sequence[int],
             "broken": found.answer.notes[0] if found.answer and found.answer.notes else "",
         }[state]
         return Mark(key, state, 0.0, why, "", None, found.notes)
-    results = [outcomes[_question(found, found.answer, seed)] for seed in seeds]
+    results = [outcomes[_question(found, found.answer, seed)] for seed in found.seeds]
     reports = [one.report for one in results if one.report is not None]
     if len(reports) < len(results) and not any(report.state == "wrong" for report in reports):
         why = next(one.why for one in results if one.report is None)
         return Mark(key, "not judged", None, why, "", None, found.notes)
     return mark(reports, wish.all_or_nothing, found.notes)
-
-
-def _seeds(out: Path, count: int) -> tuple[int, ...]:
-    """The seeds of this class: drawn at random, so they can't be guessed, and stored, so all answers get the same."""
-    path = out / "seeds.json"
-    known: list[int] = []
-    if path.exists():
-        try:
-            known = [int(seed) for seed in json.loads(path.read_text(encoding="utf-8"))]
-        except (ValueError, TypeError):
-            raise ValueError(
-                f"{path} is damaged; it is a list of numbers. Delete it, and everybody is judged anew"
-            ) from None
-    if len(known) < count:
-        known += [secrets.randbelow(10**6) for _ in range(count - len(known))]
-        write_whole(path, json.dumps(known) + "\n")
-    return tuple(known[:count])

@@ -7,16 +7,13 @@ the next message is read, and also if the grader goes away in between.
 
 from __future__ import annotations
 
-import base64
 import importlib
 import os
-import select
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, BinaryIO, Final
 
 from gpipe_edu.exercises import PYTORCH, all_exercises, find_exercise
@@ -106,7 +103,7 @@ def _answer(message: dict[str, Any], asker: BinaryIO, enclosure: Enclosure, sand
         exercise = find_exercise(message["key"])
         _ = exercise.harness, exercise.check
         seconds += wall(exercise.seconds)
-    if enclosure is not SANDBOX or not message["caged"]:
+    if enclosure is not SANDBOX or not message["confined"]:
         found = _apart(message, seconds, asker, enclosure, forked.start)
         orphans.end()
         return found
@@ -127,16 +124,11 @@ def _apart(
     message: dict[str, Any], seconds: float, asker: BinaryIO, enclosure: Enclosure, start: Start
 ) -> dict[str, Any]:
     """The same, by a process of its own."""
-    reading, writing = os.pipe()
-    pid = forked.fork()
-    if pid == 0:
-        os.close(reading)
-        _do(message, writing, enclosure, start)
-    os.close(writing)
+    pid, pipe = forked.piped(partial(_do, message, enclosure, start))
     try:
-        data = _until(reading, seconds, asker)
+        with pipe:
+            data = forked.read_all(pipe, seconds, _LARGEST, asker)
     finally:
-        os.close(reading)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     if data is None:
@@ -148,43 +140,23 @@ def _apart(
         return {"why": "the judge's own process was ended, perhaps for want of memory", "busy": True}
 
 
-def _until(reading: int, seconds: float, asker: BinaryIO) -> bytes | None:
-    """All that is written until the pipe is closed; None if it takes too long, is too much, or the grader has gone."""
-    deadline, data = time.monotonic() + seconds, b""
-    while (left := deadline - time.monotonic()) > 0 and len(data) < _LARGEST:
-        ready = select.select([reading, asker.fileno()], [], [], left)[0]
-        if asker.fileno() in ready:  # the grader sends nothing while it waits: it has closed the pipe
-            return None
-        if ready:
-            piece = os.read(reading, 2**16)
-            if not piece:
-                return data
-            data += piece
-    return None
-
-
-def _do(message: dict[str, Any], writing: int, enclosure: Enclosure, start: Start) -> None:
+def _do(message: dict[str, Any], enclosure: Enclosure, start: Start, pipe: BinaryIO) -> None:
     """In the forked process: judge, and write the result to the pipe."""
     try:
-        orphans.die_with_parent()
         orphans.adopt()
         if "probe" in message:
             found: dict[str, Any] = {"held": tuple(probe(enclosure, start))}
         else:
             limit_memory(_MEMORY)
-            found = _judge(message, enclosure if message["caged"] else None, start)
+            found = _judge(message, enclosure if message["confined"] else None, start)
         orphans.end()
-        data = plain.encode(found)
-        while data:
-            data = data[os.write(writing, data) :]
+        pipe.write(plain.encode(found))
     except BaseException:
         sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(0)
 
 
 def _judge(message: dict[str, Any], enclosure: Enclosure | None, start: Start) -> dict[str, Any]:
-    packed = Packed(**{**message["packed"], "body": base64.b64decode(message["packed"]["body"])})
+    packed = Packed.from_message(message["packed"])
     try:
         report = judge(
             find_exercise(message["key"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import queue
 import select
@@ -85,7 +84,7 @@ class Judges:
 
     def probe(self) -> Held:
         """What is shut to answers here. Raises ValueError where they can't be run at all."""
-        answer = self._workers[0].ask({"probe": True, "caged": True, "student": None}, _LIMIT)
+        answer = self._workers[0].ask({"probe": True, "confined": True, "student": None}, _LIMIT)
         if "why" in answer:
             raise ValueError(answer["why"])
         return Held(*answer.get("held", ()))
@@ -143,9 +142,9 @@ class Judges:
         """The outcome, and whether the machine was too busy for a better one."""
         message = {
             "key": task.exercise.key,
-            "packed": {**task.packed._asdict(), "body": base64.b64encode(task.packed.body).decode()},
+            "packed": task.packed.as_message(),
             "seed": task.seed,
-            "caged": not self._trust,
+            "confined": not self._trust,
             "student": student,
             "passing_over": list(task.passing_over),
         }

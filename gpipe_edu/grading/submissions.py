@@ -11,9 +11,13 @@ import re
 import stat
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache, partial
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from gpipe_edu.exercises import all_exercises
@@ -57,25 +61,40 @@ _MOODLE_FLAT: Final = re.compile(
     r"(?P<student>.+?)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_(?P<name>.+)", re.DOTALL
 )
 _BLACKBOARD: Final = re.compile(
-    r".+?_(?P<student>[^_]+)(?P<number>)_attempt_\d{4}(-\d\d){5}(\.txt|_(?P<name>.+))", re.DOTALL
+    r".+?_(?P<student>[^_]+)(?P<number>)_attempt_(?P<time>\d{4}(-\d\d){5})(\.txt|_(?P<name>.+))", re.DOTALL
 )
 """Its names of users are unique, so no number tells two of one name apart."""
-_CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)", re.DOTALL)
+_CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)", re.DOTALL)
 _GRADESCOPE: Final = re.compile(r"submission_\d+")
 _SUBMITTER: Final = re.compile(r":name: (.+)|:email: (.+)")
+_CREATED: Final = re.compile(r":created_at: (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[.\d]* *(Z|[+-]\d\d:\d\d)?")
 _AGAIN: Final = re.compile(r"(\s?\(\d+\)|-\d+|[ _-]?(copy|Copy)\d*)$")
+
+
+class Sent(NamedTuple):
+    """When something was handed in, by this machine's clock, and who says so. late: a platform calls it late."""
+
+    time: datetime | None
+    source: str
+    late: bool = False
+
+
+UNKNOWN: Final = Sent(None, "nobody")
 
 
 class File(NamedTuple):
     """One file that was handed in. path: relative to the searched folder or archive. time: of its last change.
 
     read: returns its bytes, or raises Refused. shut: it is an unreadable archive or folder, which may hold notebooks.
+    outside: the time of the student's archive that it is in; what is inside has the times that the student gave it.
     """
 
     path: PurePosixPath
     time: tuple[float, ...]
     read: Callable[[], bytes]
     shut: bool = False
+    outside: tuple[float, ...] = ()
+    sent: Sent = UNKNOWN
 
     @property
     def version(self) -> int:
@@ -85,11 +104,15 @@ class File(NamedTuple):
 
 
 class HandedIn(NamedTuple):
-    """Everything that was found. layout: how it is organised, in a sentence. notes: what was skipped, and why."""
+    """Everything that was found. layout: how it is organised, in a sentence. notes: what was skipped, and why.
+
+    numbers: those by which a platform knows the students, where it tells them.
+    """
 
     layout: str
     students: dict[str, list[File]]
     notes: list[str]
+    numbers: Mapping[str, str] = MappingProxyType({})
 
 
 def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
@@ -102,16 +125,20 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
     if not any(map(_may_answer, files)):
         raise ValueError(f"there is no notebook in {place}; it must be a folder of hand-ins, or a zip archive of them")
     if student:
-        layout, named = f"students named by {student}", list(_by_expression(files, student, notes))
+        layout = _Layout(f"students named by {student}", _by_expression(student))
+        nameless = (file for file in files if _is_book(file) and not layout.name_of(file))
+        notes += [f"{file.path}: --student finds no name in it" for file in nameless]
     else:
-        layout, named = _by_looking(place, files)
+        layout = _layout(place, files)
+    named = [(name, file) for file in files if (name := layout.name_of(file))]
     students: dict[str, list[File]] = defaultdict(list)
     for name, file in named:
         passed_over = name == "solutions" or "solutions" in file.path.parts[:-1]
         if passed_over:
             notes.append(f"{file.path}: solutions are nobody's hand-in, and were passed over")
         if name and name != "solutions":
-            students[name] += [file] if _may_answer(file) and not passed_over else []
+            sent = [file._replace(sent=layout.sent(file))] if _may_answer(file) and not passed_over else []
+            students[name] += sent
     for name, theirs in students.items():
         if not theirs:
             notes.append(f"{name}: there is no notebook among the files")
@@ -120,7 +147,8 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
             students[name] = newest_first(theirs)[:_MOST_OF_ONE]
     if not any(students.values()):
         raise ValueError(f"there is no hand-in in {place}: {'; '.join(notes[:3])}")
-    return HandedIn(layout, dict(sorted(students.items())), notes)
+    numbers = {name: number for name, file in named if (number := layout.number_of(file))}
+    return HandedIn(layout.sentence, dict(sorted(students.items())), notes, numbers)
 
 
 def newest_first(files: Iterable[File]) -> list[File]:
@@ -183,7 +211,7 @@ def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
                 counts.update(short.parents)
                 if counts[_TOP] > _MOST_FILES:
                     full = _fullest(counts, place)
-                    yield _make_unreadable(full, f"{full} holds most of over {_MOST_FILES} files", notes)
+                    yield _make_overfull(full, notes)
                     shut.add(full)
                     counts.subtract(dict.fromkeys(_within(full), counts[full]))
                 if not shut.isdisjoint(short.parents):
@@ -247,6 +275,10 @@ def _make_unreadable(path: PurePosixPath, why: str, notes: list[str]) -> File:
     return File(path, (0.0,), read, shut=True)
 
 
+def _make_overfull(folder: PurePosixPath, notes: list[str]) -> File:
+    return _make_unreadable(folder, f"{folder} holds most of over {_MOST_FILES} files", notes)
+
+
 def _empty(folder: PurePosixPath) -> File:
     """In the place of the files that it lacks, so that a student whose folder is empty is not forgotten."""
     return File(folder / "nothing", (0.0,), lambda: b"")
@@ -265,7 +297,8 @@ def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
             elif about.st_size > 50 * LARGEST:
                 yield _make_unreadable(short, f"{short.name} is too large an archive, and is not read", notes)
             else:
-                yield from _list_apart(_Archive(partial(bytes_of, path, 50 * LARGEST), short, 2), notes)
+                archive = _Archive(partial(bytes_of, path, 50 * LARGEST), short, 2)
+                yield from _sent_at((about.st_mtime,), _list_apart(archive, notes))
     except Refused as error:
         yield _make_unreadable(short, str(error), notes)
 
@@ -325,7 +358,7 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
     while not name.name and len(members) > _MOST_FILES:
         counts = Counter(folder for member in members for folder in _path_of(member).parents)
         full = _fullest(counts, "the archive")
-        yield _make_unreadable(full, f"{full} holds most of over {_MOST_FILES} files", notes)
+        yield _make_overfull(full, notes)
         members = [member for member in members if full not in _path_of(member).parents]
     if len(members) > most:
         notes.append(f"{name}: of {len(members)} files in it, the first {most} are looked at")
@@ -356,11 +389,21 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
             try:
                 with refusing(path.name):
                     inner = _Archive(_member(archive, member, 2 * LARGEST), inside / path, depth + 1)
-                    yield from _list_apart(inner, notes) if depth == 1 else inner.files(notes)
+                    found = _list_apart(inner, notes) if depth == 1 else inner.files(notes)
+                    yield from _sent_at(_time_of(member), found)
             except Refused as error:
                 yield _make_unreadable(inside / path, str(error), notes)
         else:
-            yield File(inside / path, tuple(map(float, member.date_time)), _member(archive, member))
+            yield File(inside / path, _time_of(member), _member(archive, member))
+
+
+def _sent_at(time: tuple[float, ...], files: Iterable[File]) -> Iterator[File]:
+    """The files of an archive of that time; of archives in one another the outermost counts."""
+    return (file._replace(outside=time) for file in files)
+
+
+def _time_of(member: zipfile.ZipInfo) -> tuple[float, ...]:
+    return tuple(map(float, member.date_time))
 
 
 def _path_of(member: zipfile.ZipInfo) -> PurePosixPath:
@@ -382,31 +425,52 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int = LARGE
     return read
 
 
-def _by_expression(files: list[File], expression: str, notes: list[str]) -> Iterator[tuple[str, File]]:
+def _own_time(file: File) -> Sent:
+    """A file's own time; in an archive it has no time zone, and the year 1980 stands for none at all."""
+    time = file.outside or file.time
+    with suppress(ValueError, OverflowError, OSError):
+        if len(time) > 1 and time[0] > 1980:
+            return Sent(datetime(*map(int, time)), "the file's own time")  # type: ignore[arg-type]
+        if len(time) == 1 and time[0]:
+            return Sent(datetime.fromtimestamp(time[0]), "the file's own time")
+    return UNKNOWN
+
+
+def _nothing(file: File) -> str:
+    return ""
+
+
+class _Layout(NamedTuple):
+    """How the notebooks are organised, in a sentence, and what is known of a file: whose it is, and when it was sent.
+
+    name_of: the student, "" for none. number_of: by which a platform knows that student, "" where it does not tell.
+    """
+
+    sentence: str
+    name_of: Callable[[File], str]
+    sent: Callable[[File], Sent] = _own_time
+    number_of: Callable[[File], str] = _nothing
+
+
+def _by_expression(expression: str) -> Callable[[File], str]:
     try:
         pattern = re.compile(expression)
     except re.error as error:
         raise ValueError(f"--student {expression!r} is no regular expression: {error}") from None
     if not pattern.groups:
         raise ValueError(f"--student {expression!r} has no group; put ( ) around what is the student's name")
-    for file in files:
+
+    def name_of(file: File) -> str:
         found = pattern.search(str(file.path))
-        if found:
-            yield found[1], file
-        elif _is_book(file):
-            notes.append(f"{file.path}: --student finds no name in it")
+        return found[1] or "" if found else ""
+
+    return name_of
 
 
-def _by_looking(place: Path, files: list[File]) -> tuple[str, list[tuple[str, File]]]:
-    layout, name_of = _layout(place, files)
-    return layout, [(name, file) for file in files if (name := name_of(file))]
-
-
-def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]:
-    """How the notebooks are organised, in a sentence, and whose a file is, "" if no student's."""
+def _layout(place: Path, files: list[File]) -> _Layout:
     books = [file for file in files if _is_book(file)] or [file for file in files if file.shut]
     if all("submitted" in file.path.parts for file in books):
-        return "nbgrader's: submitted/STUDENT/SHEET/*.ipynb", _submitter
+        return _Layout("nbgrader's: submitted/STUDENT/SHEET/*.ipynb", _submitter)
     depth = _common(books)
 
     def head(file: File) -> str:
@@ -417,34 +481,58 @@ def _layout(place: Path, files: list[File]) -> tuple[str, Callable[[File], str]]
 
     heads = list(map(head, books))
     if all(heads) and all(map(_MOODLE.fullmatch, heads)):
-        return "Moodle's: NAME_NUMBER_assignsubmission_file", _by_name(_MOODLE, head, files)
+        return _of_platform("Moodle's: NAME_NUMBER_assignsubmission_file", _MOODLE, head, files, _never)
     if all(heads) and all(map(_GRADESCOPE.fullmatch, heads)):
-        names = _submitters(file for file in files if len(file.path.parts) == depth + 1)
-        return "Gradescope's export", lambda file: names.get(head(file), head(file))
-    for pattern, layout in (
-        (_MOODLE_FLAT, "Moodle's, without folders: NAME_NUMBER_assignsubmission_file_FILE"),
-        (_BLACKBOARD, "Blackboard's: ASSIGNMENT_USER_attempt_TIME_FILE"),
-        (_CANVAS, "Canvas': NAME_NUMBER_NUMBER_FILE"),
+        told = _submitters(file for file in files if len(file.path.parts) == depth + 1)
+        unknown = (None, UNKNOWN)
+        return _Layout(
+            "Gradescope's export",
+            lambda file: told.get(head(file), unknown)[0] or head(file),
+            lambda file: told.get(head(file), unknown)[1],
+        )
+    for pattern, layout, sent in (
+        (_MOODLE_FLAT, "Moodle's, without folders: NAME_NUMBER_assignsubmission_file_FILE", _never),
+        (_BLACKBOARD, "Blackboard's: ASSIGNMENT_USER_attempt_TIME_FILE", _sent_to_blackboard),
+        (_CANVAS, "Canvas': NAME_NUMBER_NUMBER_FILE", _sent_to_canvas),
     ):
         if all(pattern.fullmatch(top(file)) for file in books):  # files, and archives that hold files
-            return layout, _by_name(pattern, top, files)
+            return _of_platform(layout, pattern, top, files, sent)
+    if slug := _assignment(place, books, heads, depth):
+        return _Layout(
+            "GitHub Classroom's: ASSIGNMENT-USER", lambda file: head(file).removeprefix(slug), lambda file: UNKNOWN
+        )
     if not any(heads):
         layout = "notebooks in one folder, named EXERCISE_STUDENT or STUDENT_EXERCISE"
-        return layout, lambda file: (_rest(file.path) or _only(place)) if _may_answer(file) else ""
-    return (
+        return _Layout(layout, lambda file: (_rest(file.path) or _only(place)) if _may_answer(file) else "")
+    return _Layout(
         "a folder for each student",
         lambda file: head(file) or ((_rest(file.path) or _only(place)) if _may_answer(file) else ""),
     )
 
 
-def _submitter(file: File) -> str:
-    """The student of a file in nbgrader's own folders."""
-    parts = file.path.parts
-    place = parts.index("submitted") + 1 if "submitted" in parts else len(parts)
-    return parts[place] if place + 1 < len(parts) else ""
+def _assignment(place: Path, books: list[File], heads: list[str], depth: int) -> str:
+    """How the names of all clones of GitHub Classroom's begin, "" where these folders are none.
+
+    They lie in ASSIGNMENT-submissions; else each is a repository, and the longest common beginning is taken for it.
+    """
+    above = [place.name, *books[0].path.parts[:depth]][-1] if books else ""
+    slug = f"{above.removesuffix('-submissions')}-"
+    if above.endswith("-submissions") and all(name.startswith(slug) and name != slug for name in heads):
+        return slug
+    folder = place.joinpath(*books[0].path.parts[:depth]) if books else place
+    if len(set(heads)) > 1 and all(name and (folder / name / ".git").exists() for name in heads):
+        words = zip(*(name.split("-") for name in heads), strict=False)
+        return "".join(f"{same[0]}-" for same in takewhile(lambda same: len(set(same)) == 1, words))
+    return ""
 
 
-def _by_name(pattern: re.Pattern[str], said: Callable[[File], str], files: list[File]) -> Callable[[File], str]:
+def _of_platform(
+    layout: str,
+    pattern: re.Pattern[str],
+    said: Callable[[File], str],
+    files: list[File],
+    sent: Callable[[re.Match[str]], Sent],
+) -> _Layout:
     """By the name that a platform gives a file, and by its number, too, where several students have that name."""
     numbers: dict[str, set[str]] = defaultdict(set)
     for file in files:
@@ -458,7 +546,38 @@ def _by_name(pattern: re.Pattern[str], said: Callable[[File], str], files: list[
         name = found["student"]
         return f"{name} {found['number']}" if len(numbers[name]) > 1 else name
 
-    return name_of
+    def number_of(file: File) -> str:
+        found = pattern.fullmatch(said(file))
+        return found["number"] if found else ""
+
+    def sent_of(file: File) -> Sent:
+        found = pattern.fullmatch(said(file))
+        return sent(found) if found else UNKNOWN
+
+    return _Layout(layout, name_of, sent_of, number_of)
+
+
+def _never(found: re.Match[str]) -> Sent:
+    """Moodle: the times in its archive are those of the download."""
+    return UNKNOWN
+
+
+def _sent_to_blackboard(found: re.Match[str]) -> Sent:
+    with suppress(ValueError):
+        return Sent(datetime.strptime(found["time"], "%Y-%m-%d-%H-%M-%S"), "Blackboard's export")
+    return UNKNOWN
+
+
+def _sent_to_canvas(found: re.Match[str]) -> Sent:
+    """The times in its archive are those of the download, but a name says whether it was late."""
+    return Sent(None, "Canvas", bool(found["late"]))
+
+
+def _submitter(file: File) -> str:
+    """The student of a file in nbgrader's own folders."""
+    parts = file.path.parts
+    place = parts.index("submitted") + 1 if "submitted" in parts else len(parts)
+    return parts[place] if place + 1 < len(parts) else ""
 
 
 def _common(books: list[File]) -> int:
@@ -490,9 +609,10 @@ def _only(place: Path) -> str:
     return place.resolve().stem
 
 
-def _submitters(beside: Iterable[File]) -> dict[str, str]:
-    """Gradescope's names, from its own file beside the folders; such a file inside a folder would be a student's."""
+def _submitters(beside: Iterable[File]) -> dict[str, tuple[str, Sent]]:
+    """Gradescope's names and times, from its own file beside the folders; one inside a folder would be a student's."""
     names: dict[str, str] = {}
+    times: dict[str, Sent] = {}
     for file in beside:
         if file.path.name == "submission_metadata.yml":
             head = ""
@@ -501,7 +621,10 @@ def _submitters(beside: Iterable[File]) -> dict[str, str]:
                     head = found[1]
                 elif head and head not in names and (found := _SUBMITTER.search(line)):
                     names[head] = (found[1] or found[2]).strip("\"' ")
-    return names
+                elif head and head not in times and (found := _CREATED.search(line)):
+                    time = datetime.fromisoformat(found[1] + (found[2] or "Z").replace("Z", "+00:00"))
+                    times[head] = Sent(time.astimezone().replace(tzinfo=None), "Gradescope's export")
+    return {head: (names.get(head, ""), times.get(head, UNKNOWN)) for head in names.keys() | times.keys()}
 
 
 def file_name(student: str, taken: set[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ def read(data: bytes, what: str = "this file") -> list[Cell]:
         raise Refused(f"{what} has {len(data) / 1e6:.0f} MB, and no more than {LARGEST / 1e6:.0f} are read")
     text = _text(data, what)
     if what.lower().endswith(".py"):
-        return _enough([cell("code", text, what)], what)
+        return _enough([cell("code", piece, what) for piece in _percent_cells(text)], what)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -73,6 +74,15 @@ def read(data: bytes, what: str = "this file") -> list[Cell]:
     if not isinstance(cells, list):
         raise Refused(f"{what} is no notebook: there are no cells in it")
     return _enough(list(_cells(cells)), what)
+
+
+def _percent_cells(text: str) -> Iterator[str]:
+    """A Python file, cut at its lines with `# %%`, so that a cell that is no Python spoils no other. Each stands below
+    as many empty lines as there are above it in the file: errors name the lines that its author sees."""
+    above = 0
+    for piece in re.split(r"^(?=# %%)", text, flags=re.MULTILINE):
+        yield "\n" * above + piece
+        above += piece.count("\n")
 
 
 def of(path: Path) -> list[Cell]:

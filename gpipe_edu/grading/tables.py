@@ -6,76 +6,22 @@ import csv
 import io
 import json
 import re
-import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gpipe_edu.exercises import all_exercises
 from gpipe_edu.writing import write_whole
 
 from .grade import Class
 from .marks import Mark, number, points
+from .roster import Roster
 
 _LOOK: Final = "look at it"
 """The column of what may bear on a mark, for a person to decide."""
 
 _MOST_NAMES: Final = 5
-
-
-class Roster(NamedTuple):
-    """A list of participants: its columns, its rows, and the student of each row that has handed in.
-
-    unclear: the rows that may be a student's or another's, with the students that they may be.
-    """
-
-    columns: list[str]
-    rows: list[dict[str, str]]
-    whose: dict[int, str]
-    unclear: dict[int, list[str]]
-
-
-def roster(path: Path, students: Sequence[str]) -> Roster:
-    """A roster whose rows are matched with the students, by the one or two columns that match most of them.
-
-    Raises ValueError for a file in which none matches.
-    """
-    text = path.read_bytes().decode("utf-8-sig", errors="replace")
-    reader = csv.DictReader(io.StringIO(text, newline=""), dialect=_dialect(text))
-    rows = [{name: value or "" for name, value in row.items() if name is not None} for row in reader]
-    columns = [name for name in reader.fieldnames or [] if name]
-    best: tuple[dict[int, str], dict[int, list[str]]] = ({}, {})
-    ways: list[tuple[str, ...]] = [(name,) for name in columns]
-    ways += [(one, other) for one in columns for other in columns if one != other]
-    for way in ways:
-        found = _match([" ".join(row.get(column, "") for column in way) for row in rows], students)
-        if len(set(found[0].values())) > len(set(best[0].values())):
-            best = found
-    if not best[0]:
-        raise ValueError(
-            f"no student of {path} is among the hand-ins, by whichever column; these are {', '.join(students[:3])}"
-        )
-    return Roster(columns, rows, *best)
-
-
-def _match(names: Sequence[str], students: Sequence[str]) -> tuple[dict[int, str], dict[int, list[str]]]:
-    """The student of each of these names, by its place; and those who may be, where it is not clear who is.
-
-    A name that is written alike decides; else accents, case and blanks count for nothing, if only one is left of both.
-    """
-    alike = set(names).intersection(students)
-    left_names, left_students = _by_plain(set(names) - alike), _by_plain(set(students) - alike)
-    whose, unclear = {}, {}
-    for place, name in enumerate(names):
-        plain = _plain(name)
-        if name in alike:
-            whose[place] = name
-        elif len(left_names[plain]) == len(left_students[plain]) == 1:
-            whose[place] = next(iter(left_students[plain]))
-        elif left_students[plain]:
-            unclear[place] = sorted(left_students[plain])
-    return whose, unclear
 
 
 def write(out: Path, graded: Class, who: Roster | None) -> None:
@@ -191,23 +137,3 @@ def _csv(columns: list[str], rows: list[dict[str, str]]) -> str:
     writer.writerow([safe(name) for name in columns])
     writer.writerows([safe(row.get(name, "")) for name in columns] for row in rows)
     return text.getvalue()
-
-
-def _by_plain(names: set[str]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for name in names:
-        found[_plain(name)].add(name)
-    return found
-
-
-def _dialect(text: str) -> type[csv.Dialect] | csv.Dialect:
-    try:
-        return csv.Sniffer().sniff(text.partition("\n")[0], delimiters=",;\t")
-    except csv.Error:
-        return csv.excel
-
-
-def _plain(name: str) -> str:
-    """A name without what exports change: case, accents, blanks."""
-    plain = unicodedata.normalize("NFKD", name).casefold()
-    return re.sub(r"[\W_]+", "", "".join(c for c in plain if not unicodedata.combining(c)))

@@ -6,16 +6,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from .forms import gather_for_good
+from .forms import at_its_place, gather, gather_for_good
 
 HIDDEN: Final = {"gpipe_edu.split_batch": "split"}
 
 
-def perform(split: Any, batch: Any, M: int, view: bool = False) -> Any:
+def perform(split: Any, batch: Any, M: int, view: bool = False, before: Any = None) -> Any:
     """The pieces, as a list even where they come one by one or in an array of arrays; and the batch afterwards.
 
-    view: the batch is every other sample of a larger array, and so lies in memory with gaps.
+    view: the batch is every other sample of a larger array, and so lies in memory with gaps. before: an array that is
+    cut first, and gone when the batch takes its place in memory.
     """
+    if before is not None:
+        first = before.copy()
+        place = id(first)
+        gather(split(first, M))
+        del first
+        batch = at_its_place(place, batch.copy)
     if view:
         batch = np.repeat(batch, 2, axis=0)[::2]
     found = split(batch, M)

@@ -112,11 +112,11 @@ class LearnersStage(Stage):
     def held_bytes(self) -> int:
         """Bytes of all arrays that the learner's stage holds, besides weights and gradients."""
         known = [value for layer in self.layers_at(0) for value in layer.params.values()]
-        known += _arrays_in([self.theirs.grads], [])
+        known += arrays_in([self.theirs.grads], [])
         inside = [value for name, value in vars(self.theirs).items() if name != "grads"]
         for layer, own in zip(self.layers_at(0), self._own, strict=True):
             inside += [value for name, value in vars(layer).items() if name not in own]
-        return sum(array.nbytes for array in _arrays_in(inside, known))
+        return sum(array.nbytes for array in arrays_in(inside, known))
 
     def _ask(self, method: str, m: int, value: Array) -> Array:
         before, was = self.calls[0], value.copy()
@@ -144,7 +144,7 @@ def count_forwards(layer: Any, calls: list[int]) -> None:
     layer.forward = count_and_run
 
 
-def _arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:
+def arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:
     """All arrays that `waiting` leads to, each once, through objects and closures, but not through layers."""
     found, seen = [], {id(value) for value in known}
     while waiting:

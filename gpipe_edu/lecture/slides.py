@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from gpipe_edu.view.compare import compare
 from gpipe_edu.view.gantt.page import page
-from gpipe_edu.view.html import fill, json_element
+from gpipe_edu.view.html import fill, json_element, style_element
 
 from .outline import Lecture, Slide
 
@@ -42,7 +42,7 @@ def html(lecture: Lecture) -> str:
         slides="\n".join(parts),
         pages="\n".join(pages),
         speaker=_beside("speaker.js"),
-        speaker_style=f"<style>\n{_beside('speaker.css')}</style>",
+        speaker_style=style_element(_beside("speaker.css")),
     )
 
 
@@ -80,7 +80,7 @@ def _page(slide: Slide, number: int) -> str:
     """The page of a live chart, as JSON."""
     form = "explorer" if slide.explorer else "several" if len(slide.charts) > 1 else "chart"
     text = page(slide.charts, slide.explorer, _OPTIONS, None)
-    style = f"<style>{_beside('frame.css')}</style></head>"
+    style = style_element(_beside("frame.css")) + "</head>"
     text = text.replace("<html", f'<html class="{form}"', 1).replace("</head>", style, 1)
     return json_element(f'id="page-{number}"', json.dumps(text))
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic, sleep
-from typing import Final, NoReturn
+from typing import BinaryIO, Final, NoReturn
 
 from . import orphans
 from .child import Start, fresh
@@ -82,6 +84,45 @@ def fork() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return os.fork()
+
+
+def piped(run: Callable[[BinaryIO], None]) -> tuple[int, BinaryIO]:
+    """Fork a process that does `run(pipe)`, and ends with this one at the latest: its id, and what it writes.
+
+    It exits with 0, or with 1 where `run` raises something.
+    """
+    reading, writing = os.pipe()
+    pid = fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(reading)
+            orphans.die_with_parent()
+            with os.fdopen(writing, "wb") as pipe:
+                run(pipe)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    return pid, os.fdopen(reading, "rb", buffering=0)
+
+
+def read_all(pipe: BinaryIO, seconds: float, most: float = math.inf, asker: BinaryIO | None = None) -> bytes | None:
+    """What is written until `pipe` is closed.
+
+    None if it takes longer or is more than that, or if `asker`, who has nothing to say meanwhile, has gone.
+    """
+    deadline, data = monotonic() + seconds, b""
+    while (left := deadline - monotonic()) > 0 and len(data) < most:
+        ready = select.select(list(filter(None, [pipe, asker])), [], [], left)[0]
+        if asker in ready:
+            return None
+        if ready:
+            piece = pipe.read(2**20)
+            if not piece:
+                return data
+            data += piece
+    return None
 
 
 def become(ends: Iterable[int], module: str, environment: Mapping[str, str], session: bool) -> NoReturn:

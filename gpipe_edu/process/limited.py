@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import pickle
-import select
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from time import monotonic
+from functools import partial
 from typing import Any, BinaryIO, Final, TypeVar
 
 import psutil
 
-from . import forked, frames, orphans
+from . import forked, frames
 from .limits import MEMORY, limit_memory
 
 CPU: Final = 60
@@ -42,14 +41,9 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
     if not hasattr(os, "fork"):
         yield from map(function, items)
         return
-    reading, writing = os.pipe()
-    pid = forked.fork()
-    if pid == 0:
-        os.close(reading)
-        _serve(function, items, writing)
-    os.close(writing)
+    pid, results = forked.piped(partial(_serve, function, items))
     try:
-        with os.fdopen(reading, "rb") as results:
+        with results:
             for _ in items:
                 found, error = pickle.loads(frames.read(results))
                 if error is not None and not isinstance(error, TooMuch):
@@ -61,57 +55,31 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
             os.waitpid(pid, 0)
 
 
-def _serve(function: Callable[[Item], Result], items: Iterable[Item], writing: int) -> None:
-    orphans.die_with_parent()
-    try:
-        with os.fdopen(writing, "wb") as results:
-            for item in items:
-                frames.write(results, _result(function, item))
-    finally:
-        os._exit(0)
+def _serve(function: Callable[[Item], Result], items: Iterable[Item], results: BinaryIO) -> None:
+    for item in items:
+        frames.write(results, _result(function, item))
 
 
 def _result(function: Callable[[Item], Result], item: Item) -> bytes:
     """What comes of one item, as a pickled pair of a result and an error."""
-    reading, writing = os.pipe()
-    pid = forked.fork()
-    if pid == 0:
-        os.close(reading)
-        _run(function, item, writing)
-    os.close(writing)
-    data, deadline = b"", monotonic() + WALL
-    with os.fdopen(reading, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], max(0.0, deadline - monotonic()))[0]:
-            if not (piece := pipe.read(2**20)):
-                break
-            data += piece
-        else:
-            os.kill(pid, signal.SIGKILL)
+    pid, pipe = forked.piped(partial(_run, function, item))
+    with pipe:
+        data = forked.read_all(pipe, WALL)
+    if data is None:
+        os.kill(pid, signal.SIGKILL)
     ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if ended == 0 and data:
         return data
-    late = monotonic() >= deadline
     limit = f"{CPU} seconds of computing" if ended == -signal.SIGXCPU else f"{MEMORY / 2**30:.0f} GB of memory"
-    return pickle.dumps((None, TooMuch(f"takes more than {f'{WALL:.0f} seconds' if late else limit}")))
+    return pickle.dumps((None, TooMuch(f"takes more than {f'{WALL:.0f} seconds' if data is None else limit}")))
 
 
-def _run(function: Callable[[Item], Any], item: Item, writing: int) -> None:
-    status = 1
-    try:
-        orphans.die_with_parent()
-        import resource
+def _run(function: Callable[[Item], Any], item: Item, pipe: BinaryIO) -> None:
+    import resource
 
-        # What this process was forked from may hold more than that by itself, and lends it.
-        limit_memory(getattr(psutil.Process().memory_info(), "data", 0) + MEMORY)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU + 1))
-        with os.fdopen(writing, "wb") as pipe:
-            _tell(function, item, pipe)
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _tell(function: Callable[[Item], Any], item: Item, pipe: BinaryIO) -> None:
+    # What this process was forked from may hold more than that by itself, and lends it.
+    limit_memory(getattr(psutil.Process().memory_info(), "data", 0) + MEMORY)
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU + 1))
     try:
         pair: tuple[Any, BaseException | None] = (function(item), None)
     except BaseException as error:

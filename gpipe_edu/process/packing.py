@@ -11,6 +11,7 @@ pickled is left out and named, and the sources and a digest of all code that tra
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import functools
 import hashlib
@@ -48,6 +49,15 @@ class Packed(NamedTuple):
     sources: dict[str, str]
     missing: dict[str, str]
     digest: str
+
+    def as_message(self) -> dict[str, Any]:
+        """As plain data, for another process."""
+        return {**self._asdict(), "body": base64.b64encode(self.body).decode()}
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Packed:
+        """The inverse of `as_message`."""
+        return cls(**{**message, "body": base64.b64decode(message["body"])})
 
     def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
         """Those lines (file, number, function) that are the learner's own, with their texts."""

@@ -3,7 +3,8 @@
 `model.py` counts what layers have, `machine.py` is the devices and their links, `costs.py` what each part of a step
 costs, `stages.py` the sums for a stage, `job.py` what is to be trained, `plan.py` one way to divide it, `guide.py` the
 search; a plan is simulated only if its lower bound says that it may win. `presets.toml` has machines and models with
-their sources, `published_runs.toml` what others report, and `published.py` plans these.
+their sources, `machine_file.py` reads one's own, `measurement.py` measures it; `calibration.py` corrects plans by one
+measured step, `flags.py` names what runs them.
 """
 
 from .guide import Guide, Ways, duration, guide, size

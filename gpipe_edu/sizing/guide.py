@@ -14,6 +14,7 @@ from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.view.measures import time_unit
 
 from .job import Job
+from .machine import Machine
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
 from .stages import Counter
 
@@ -131,8 +132,10 @@ class Guide:
         limit = FAR * best.step if best and self.job.machine.devices > _FEW else inf
         for K in sorted(groups):
             row = best if best and best.K == K else _fastest(groups[K], limit)
-            if row is None and not any(plan.fits for plan in groups[K]):
-                row = min(groups[K], key=lambda plan: plan.short)
+            if row is None:
+                # Small micro-batches in 1F1B hold least, and are quick to count.
+                small = sorted(groups[K], key=lambda plan: (plan.recipe != "1f1b", -plan.M))
+                row = None if any(plan.fits for plan in small) else min(small, key=lambda plan: plan.short)
             found += [row] if row else []
         return found
 
@@ -307,8 +310,7 @@ class _Knobs(NamedTuple):
 
 
 def _knobs(plan: Plan) -> _Knobs:
-    schedule = plan.schedule if plan.K > 1 else "1f1b"
-    return _Knobs(plan.D, plan.K, plan.M, *plan.group, plan.zero, schedule, plan.V, plan.recompute)
+    return _Knobs(plan.D, plan.K, plan.M, *plan.group, plan.zero, plan.recipe, plan.V, plan.recompute)
 
 
 def _way(plan: Plan) -> tuple[int, ...]:
@@ -377,7 +379,7 @@ def _fastest(plans: Iterable[Plan], limit: float = inf) -> Plan | None:
     heapify(heap)
     while heap and heap[0][0] <= limit:
         _, known, index, plan = heappop(heap)
-        if best is not None and _simplicity(plan) >= _simplicity(best):
+        if best is not None and not _simpler(plan, best):
             continue
         if known == 0:
             heappush(heap, (max(plan.bound, plan.floor), 1, index, plan))
@@ -388,9 +390,14 @@ def _fastest(plans: Iterable[Plan], limit: float = inf) -> Plan | None:
     return best
 
 
-def _simplicity(plan: Plan) -> tuple[float, ...]:
+def _simpler(plan: Plan, other: Plan) -> bool:
     """Fewest devices, no pipeline or a short one, small groups, little sharding, a plain order, little recompute; then
-    least memory."""
+    least memory, which takes longer to tell than all else."""
+    mine, others = _simplicity(plan), _simplicity(other)
+    return mine < others or (mine == others and max(plan.memory) < max(other.memory))
+
+
+def _simplicity(plan: Plan) -> tuple[int, ...]:
     return (
         plan.devices,
         plan.K,
@@ -398,10 +405,11 @@ def _simplicity(plan: Plan) -> tuple[float, ...]:
         plan.zero,
         _ORDER.index(plan.schedule),
         plan.V,
-        list(RECOMPUTES).index(plan.recompute),
-        max(plan.memory),
+        _RECOMPUTES.index(plan.recompute),
     )
 
+
+_RECOMPUTES: Final = tuple(RECOMPUTES)
 
 _ORDER: Final = ("1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_v", "breadth_first")
 
@@ -410,7 +418,7 @@ def _plans(job: Job, ways: Ways) -> Iterator[Plan]:
     counter, layers, machine = Counter(job), len(job.model.layers), job.machine
     shared, few = any(layer.shared for layer in job.model.layers), machine.devices <= _FEW
     for tensor in ways.tensor:
-        if tensor > 1 and not (shared and _in_a_node(tensor, machine.node or machine.devices)):
+        if tensor > 1 and not (shared and _in_a_node(tensor, machine)):
             continue
         for context in ways.context:
             if context > 1 and job.model.tokens < LONG * context:
@@ -458,8 +466,8 @@ def _schedules(ways: Ways, K: int, bubble: float) -> Iterator[tuple[str, int | N
         yield from ((name, V) for less, V in pairwise(ways.V) if bubble * (1 / less - 1 / V) > TIE)
 
 
-def _in_a_node(tensor: int, node: int) -> bool:
-    return tensor <= node and node % tensor == 0
+def _in_a_node(tensor: int, machine: Machine) -> bool:
+    return tensor <= machine.devices if machine.node is None else machine.node % tensor == 0
 
 
 def _counts(most: int, few: bool) -> list[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from statistics import mode
 from typing import NamedTuple
 
 from gpipe_edu.validate import whole
@@ -45,6 +46,11 @@ class Model(NamedTuple):
     def parameters(self) -> int:
         """The number of parameters of all layers."""
         return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def width(self) -> int:
+        """Numbers per token that most layers hand on."""
+        return mode(layer.output for layer in self.layers) // self.tokens
 
 
 def mlp(widths: Iterable[int]) -> Model:

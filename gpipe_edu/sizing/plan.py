@@ -23,10 +23,10 @@ fragmentation; `Machine.reserve` leaves room for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from operator import mul
+from operator import le, mul
 from typing import Final, NamedTuple
 
 from gpipe_edu.schedule import Schedule
@@ -130,6 +130,11 @@ class Plan:
         return self.D * self.K * self.group.tensor * self.group.context
 
     @property
+    def recipe(self) -> str:
+        """Its devices' schedule. One alone does each micro-batch's B behind its F, whatever was asked."""
+        return self.schedule if self.K > 1 else "1f1b"
+
+    @property
     def knobs(self) -> str:
         """The choices, in words; those that change nothing are left out."""
         tensor, sequence, context = self.group
@@ -144,20 +149,23 @@ class Plan:
     @property
     def costs(self) -> Costs:
         """Seconds of every stage's ops, and of messages between stages."""
-        return Costs(**self._seconds, send=self.job.machine.latency, link=self._link, unit="s")
+        return Costs(
+            **{kind: self._seconds(kind) for kind in "FBRIW"}, send=self.job.machine.latency, link=self._link, unit="s"
+        )
 
-    @cached_property
-    def _seconds(self) -> dict[str, tuple[float, ...]]:
-        """By kind of op, per stage."""
-        shards, added = self._shards, self._stages.accumulation
+    def _seconds(self, kind: str) -> tuple[float, ...]:
+        """What such an op takes, per stage."""
+        added, shards = self._stages.accumulation, self._shards
+        if kind == "F":
+            return _sums(self._forward, shards.forward) if shards else self._forward
+        if kind == "R":
+            return self._forward
+        if kind == "B":
+            return _sums(self._backward, self._again, shards.backward) if shards else _sums(self._backward, self._again)
         halves = [(work - more) / 2 for work, more in zip(self._backward, added, strict=True)]
-        return {
-            "F": _sums(self._forward, shards["F"]),
-            "B": _sums(self._backward, self._again, shards["B"]),
-            "R": self._forward,
-            "I": _sums(halves, self._again),
-            "W": _sums(halves, added, shards["B"]),
-        }
+        if kind == "I":
+            return _sums(halves, self._again)
+        return _sums(halves, added, shards.backward) if shards else _sums(halves, added)
 
     @property
     def _link(self) -> float:
@@ -180,28 +188,30 @@ class Plan:
         return tuple(stage.scores_products + stage.scores_traffic if some else 0.0 for stage in self._stages.total)
 
     @cached_property
-    def _shards(self) -> dict[str, tuple[float, ...]]:
-        """Per stage, seconds that a micro-batch's forward and backward wait for what is sharded."""
+    def _shards(self) -> _Shards | None:
+        """What a micro-batch waits for, where anything is sharded that it needs."""
+        if self.zero < 2 or self.ranks == 1:
+            return None
         state = self.job.state
         # Breadth first a device stays with a stage for all micro-batches.
-        visits = self.M if self._recipe == "breadth_first" else 1
+        visits = self.M if self.recipe == "breadth_first" else 1
 
-        def exchange(each: int, least: int) -> list[float]:
-            if self.zero < least:
-                return [0.0] * len(self.balance)
+        def exchange(each: int) -> list[float]:
             return [seconds / visits for seconds in self._rings(each, [one.parameters for one in self._stages.total])]
 
-        weights, gradients = exchange(state.weight, 3), exchange(state.gradient, 2)
-        backward = _sums(self._backward, self._again)
-        return {
-            "F": tuple(map(costs.exposed, weights, self._forward)),
-            "B": tuple(map(costs.exposed, _sums(weights, gradients), backward)),
-        }
+        gradients, backward = exchange(state.gradient), _sums(self._backward, self._again)
+        if self.zero == 2:
+            return _Shards((0.0,) * len(self.balance), tuple(map(costs.exposed, gradients, backward)))
+        weights = exchange(state.weight)
+        return _Shards(
+            tuple(map(costs.exposed, weights, self._forward)),
+            tuple(map(costs.exposed, _sums(weights, gradients), backward)),
+        )
 
     @property
     def timeline(self) -> Timeline:
         """The planned step of one replica, without what follows it. Made anew each time, so that plans stay small."""
-        return simulate(_schedule(self._recipe, self.K, self.M, self.V, self.recompute == "stage"), self.costs)
+        return simulate(_schedule(self.recipe, self.K, self.M, self.V, self.recompute == "stage"), self.costs)
 
     @property
     def step(self) -> float:
@@ -250,19 +260,17 @@ class Plan:
     def bound(self) -> float:
         """A lower bound of a step: seconds of a device's ops, of the forwards in front of its first and of the
         backwards behind its last one, with their messages, and of what follows the pipeline."""
-        table, hop = self._seconds, self._link + self.job.machine.latency
-        kinds = "FIW" if self._splits else "FB"
-        work = self._per_device(_sums(*(table[kind] for kind in kinds + "R" * (self.recompute == "stage"))))
-        ahead, behind = (
-            [done + k * hop for k, done in enumerate(accumulate(table[kind][: self.K - 1], initial=0.0))]
-            for kind in "FB"
-        )
-        first = self._after[0]
+        hop, after = self._link + self.job.machine.latency, self._after
+        kinds = ("FIW" if self._splits else "FB") + "R" * (self.recompute == "stage")
+        table = {kind: self._seconds(kind) for kind in kinds}
+        work = self._per_device(_sums(*table.values()))
+
+        def on_the_way(kind: str) -> list[float]:
+            return [done + k * hop for k, done in enumerate(accumulate(table[kind][: self.K - 1], initial=0.0))]
+
         # Where backwards are split, a weight gradient may come last, and nothing waits for it.
-        ends = (
-            self._after if self._splits else [max(mine, b + first) for mine, b in zip(self._after, behind, strict=True)]
-        )
-        return max(a + self.M * busy + end for a, busy, end in zip(ahead, work, ends, strict=True))
+        ends = after if self._splits else map(max, after, [behind + after[0] for behind in on_the_way("B")])
+        return max(a + self.M * busy + end for a, busy, end in zip(on_the_way("F"), work, ends, strict=True))
 
     @cached_property
     def parts(self) -> dict[str, float]:
@@ -273,7 +281,7 @@ class Plan:
             "traffic": 3 * sum(stage.traffic for stage in total) + sum(self._stages.accumulation),
             "recompute": sum(self._forward if self.recompute == "stage" else self._again),
             "groups": sum(stage.messages + stage.backward_messages for stage in total),
-            "shards": sum(map(sum, self._shards.values())),
+            "shards": sum(map(sum, self._shards or ())),
         }
         found = {name: self.M * each / self.K for name, each in seconds.items()}
         found |= {"replicas": sum(self.exposed) / self.K, "update": sum(self.update) / self.K}
@@ -285,7 +293,7 @@ class Plan:
         again = self._splits and self.recompute == "stage"
         kept, later, once = zip(*self._kept, strict=True)
         peaks = []
-        for home, moments in zip(self._homes, _held(self._recipe, self.K, self.M, self.V, again), strict=True):
+        for home, moments in zip(self._homes, _held(self.recipe, self.K, self.M, self.V, again), strict=True):
             here = [[values[stage] for stage in home] for values in (kept, later, once)]
             peaks.append(
                 max(
@@ -353,6 +361,12 @@ class Plan:
         return self.memory.index(max(self.memory))
 
     @property
+    def held(self) -> dict[str, float]:
+        """What fills the fullest device, in bytes."""
+        parts = ("weights", "gradients", "optimizer", "activations")
+        return {name: getattr(self, name)[self.fullest] for name in parts}
+
+    @property
     def short(self) -> float:
         """Bytes that the fullest device lacks; negative is what it has to spare."""
         return max(self.memory) - self.job.machine.usable
@@ -380,30 +394,33 @@ class Plan:
 
     @property
     def _splits(self) -> bool:
-        return form_of(self._recipe).splits
+        return form_of(self.recipe).splits
 
     def as_dict(self) -> dict[str, object]:
         """Knobs, times in seconds and sizes in bytes of the fullest device, for other programs."""
         tensor, sequence, context = self.group
-        k = self.fullest
         return {
-            **{name: getattr(self, name) for name in ("D", "K", "M", "V", "zero", "recompute", "devices", "samples")},
-            **{"schedule": self.schedule if self.K > 1 else None, "tensor": tensor, "sequence": sequence},
-            **{"context": context, "balance": list(self.balance), "fits": self.fits, "step": self.step},
-            **{
-                "bubble": self.bubble,
-                "tokens_per_second": self.tokens_per_second,
-                "mfu": self.mfu,
-                "parts": self.parts,
-            },
-            "memory": {
-                name: getattr(self, name)[k] for name in ("weights", "gradients", "optimizer", "activations", "memory")
-            },
+            "D": self.D,
+            "K": self.K,
+            "M": self.M,
+            "V": self.V,
+            "zero": self.zero,
+            "recompute": self.recompute,
+            "schedule": self.schedule if self.K > 1 else None,
+            "tensor": tensor,
+            "sequence": sequence,
+            "context": context,
+            "devices": self.devices,
+            "samples": self.samples,
+            "balance": list(self.balance),
+            "fits": self.fits,
+            "step": self.step,
+            "bubble": self.bubble,
+            "tokens_per_second": self.tokens_per_second,
+            "mfu": self.mfu,
+            "parts": self.parts,
+            "memory": self.held | {"memory": max(self.memory)},
         }
-
-    @property
-    def _recipe(self) -> str:
-        return self.schedule if self.K > 1 else "1f1b"  # a device alone adds gradients up
 
     @cached_property
     def _times(self) -> tuple[float, float]:
@@ -413,7 +430,7 @@ class Plan:
 
     @property
     def _homes(self) -> tuple[tuple[int, ...], ...]:
-        return _homes(self._recipe, self.K, self.V)
+        return _homes(self.recipe, self.K, self.V)
 
     @cached_property
     def _parameters(self) -> tuple[float, ...]:
@@ -424,6 +441,13 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.knobs}: planned step {self.step:.3g} s)"
+
+
+class _Shards(NamedTuple):
+    """Per stage, seconds that a micro-batch waits for what is sharded."""
+
+    forward: tuple[float, ...]
+    backward: tuple[float, ...]
 
 
 def _sums(*values: Sequence[float]) -> tuple[float, ...]:
@@ -445,20 +469,22 @@ def _schedule(name: str, K: int, M: int, V: int, recompute: bool) -> Schedule:
 
 @lru_cache(maxsize=1024)
 def _homes(name: str, K: int, V: int) -> tuple[tuple[int, ...], ...]:
-    """Per device, its stages."""
-    home = _schedule(name, K, 1, V, recompute=False).device_of_stage
-    return tuple(tuple(stage for stage in range(K * V) if home[stage] == device) for device in range(K))
+    """Per device, its stages: every K-th, or, in a V, one on the way down and one on the way up."""
+    # Two devices tell which; a schedule for many takes long to build.
+    folds = V > 1 and _schedule(name, 2, 1, V, recompute=False).device_of_stage[2] == 1
+    return tuple(
+        tuple(v * K + (K - 1 - device if folds and v % 2 else device) for v in range(V)) for device in range(K)
+    )
 
 
 class Moment(NamedTuple):
     """What a device holds when an op starts."""
 
     held: tuple[int, ...]  # of each of its stages, micro-batches from their F to the end of their B or W
-    waiting: tuple[int, ...]  # of these, those behind the start of their I
+    waiting: tuple[int, ...]  # of these, those behind the start of their R or I
     at: int  # the stage at work
 
 
-@lru_cache(maxsize=4096)
 def _held(name: str, K: int, M: int, V: int, again: bool) -> tuple[tuple[Moment, ...], ...]:
     """Per device, the moments at which it may hold most. again: what waits for its W is there from its R on."""
     none = (0,) * V
@@ -467,9 +493,14 @@ def _held(name: str, K: int, M: int, V: int, again: bool) -> tuple[tuple[Moment,
     if name == "breadth_first":
         return (tuple(Moment((M,) * (v + 1) + none[v + 1 :], none, v) for v in range(V)),) * K
     # The warm-up of all others is over, and their most held, after so many micro-batches.
-    few = min(M, 4 * K)
+    return _walked(name, K, min(M, 2 * K), V, again)
+
+
+@lru_cache(maxsize=4096)
+def _walked(name: str, K: int, M: int, V: int, again: bool) -> tuple[tuple[Moment, ...], ...]:
+    """The same, found by walking along every device's ops."""
     found = []
-    for row, home in zip(_schedule(name, K, few, V, recompute=again).rows, _homes(name, K, V), strict=True):
+    for row, home in zip(_schedule(name, K, M, V, recompute=again).rows, _homes(name, K, V), strict=True):
         held, waiting, moments = [0] * V, [0] * V, set()
         for kind, _, stage in row:
             at = home.index(stage)
@@ -479,5 +510,15 @@ def _held(name: str, K: int, M: int, V: int, again: bool) -> tuple[tuple[Moment,
                 moments.add(Moment(tuple(held), tuple(waiting), at))
             held[at] -= kind in FINISHES
             waiting[at] -= kind == "W"
-        found.append(tuple(moments))
+        found.append(_most(moments))
+    return tuple(found)
+
+
+def _most(moments: Iterable[Moment]) -> tuple[Moment, ...]:
+    """Those of the moments at which no other holds as much of everything, with the same stage at work."""
+    found: list[Moment] = []
+    for one in sorted(moments, key=lambda one: -sum(one.held) - sum(one.waiting)):
+        mine = one.held + one.waiting
+        if not any(one.at == more.at and all(map(le, mine, more.held + more.waiting)) for more in found):
+            found.append(one)
     return tuple(found)

@@ -1,18 +1,20 @@
-"""Machines and models by name, with their sources: `presets.toml`."""
+"""Machines and models by name, with their sources: `presets.toml`; and machines from files of one's own."""
 
 from __future__ import annotations
 
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
-from . import costs
+from . import costs, machine_file
 from .job import STATES, Job
 from .machine import Machine
 from .model import Model, transformer
 
-_ABOUT = ("about", "source")
+DEVICES: Final = 4
+"""Where neither the caller nor the machine's file says how many."""
 
 
 @cache
@@ -27,21 +29,32 @@ def model(name: str) -> Model:
     return transformer(**_figures("models", name))
 
 
-def job(model: Model, batch: int, machine: str, devices: int, **options: Any) -> Job:
-    """Training `model` on so many devices of the machine of that name.
+def job(model: Model, batch: int, machine: str, devices: int | None = None, **options: Any) -> Job:
+    """Training `model` on so many devices of the machine of that name, or of the file of that name, if it ends with
+    ".toml".
 
     options: of `Job`. They override the machine's bytes per parameter and per activation. Raises ValueError for an
-    unknown name.
+    unknown name, and ValueError, TypeError or OSError for a file that is none (`machine_file`).
     """
-    figures = _figures("machines", machine)
-    if "best_matmul" in figures:
+    mine = machine.endswith(machine_file.SUFFIX)
+    figures = _without_words(machine_file.read(Path(machine))) if mine else _figures("machines", machine)
+    products = figures.pop("products", None)
+    if products:
+        figures["peak"] = max(product.speed for product in products)
+        figures["speed"] = costs.speed(machine_file.nearest(products, model.width).speed, 1)
+    elif "best_matmul" in figures:
         figures["speed"] = costs.speed(figures["peak"], figures.pop("best_matmul"))
     numbers = {"state": STATES[figures.pop("state")], "activation": figures.pop("activation")}
-    return Job(model, batch, Machine(devices, **figures), **(numbers | options)).check()
+    known = figures.pop("devices", DEVICES)
+    return Job(model, batch, Machine(known if devices is None else devices, **figures), **(numbers | options)).check()
 
 
 def _figures(kind: str, name: str) -> dict[str, Any]:
     known = presets(kind)
     if name not in known:
         raise ValueError(f"{name!r} is none of the {kind} known by name: {', '.join(known)}")
-    return {key: value for key, value in known[name].items() if key not in _ABOUT}
+    return _without_words(known[name])
+
+
+def _without_words(figures: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in figures.items() if key not in ("about", "source")}

@@ -15,8 +15,13 @@ def fill(module: str, **parts: str) -> str:
     files = {word: Path(module).with_suffix(ending) for word, ending in (("style", ".css"), ("script", ".js"))}
     own = {word: file.read_text(encoding="utf-8") for word, file in files.items() if file.exists()}
     if "style" in own:
-        own["style"] = f"<style>\n{own['style']}</style>"
+        own["style"] = style_element(own["style"])
     return Template(Path(module).with_suffix(".html").read_text(encoding="utf-8")).substitute(own | parts)
+
+
+def style_element(css: str) -> str:
+    """A style element with these rules."""
+    return f"<style>\n{css}</style>"
 
 
 def json_element(attribute: str, json: str) -> str:

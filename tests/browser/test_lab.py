@@ -43,6 +43,23 @@ def test_keys_move_through_the_chart_and_make_no_cells(lab):
     assert chrome.our_problems(page) == []
 
 
+def test_a_chart_that_is_run_by_hand_is_in_view_and_no_other_moves_the_notebook(lab):
+    above = "from IPython.display import HTML\nHTML('<div style=\"height: 3000px\"></div>')"
+    page = lab.run_all("tall", above, EXPLORER[1], *["1"] * 30)
+    page.wait_for_selector(".ge-base rect", state="attached")
+    page.click(".jp-Cell:nth-of-type(1) .jp-InputArea-editor")
+    page.evaluate("() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    shown = """() => {
+        const chart = document.querySelector('.ge-gantt').getBoundingClientRect();
+        const seen = document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect();
+        return Math.min(chart.bottom, seen.bottom) - Math.max(chart.top, seen.top) - chart.height;
+    }"""
+    page.evaluate("() => document.querySelector('.ge-gantt').classList.add('of-before')")
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_selector(".ge-gantt:not(.of-before) .ge-base rect", state="attached")
+    page.wait_for_function(f"() => ({shown})() > -1")
+
+
 def test_the_chart_is_saved_as_files(lab, tmp_path):
     page = lab.run_all(*COMPARE)
     for kind, head in (("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!doctype html>")):

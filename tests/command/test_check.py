@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from gpipe_edu.command import check as command
+from gpipe_edu.command import exercises
 from gpipe_edu.course import progress
 from gpipe_edu.course.building import build, percent_format, places
 
@@ -94,6 +95,43 @@ def test_the_notebook_of_the_folder_one_stands_in_comes_first(tmp_path, monkeypa
     assert command.notebook_of(one, below) == below
     with pytest.raises(ValueError, match="--notebook names another"):
         command.notebook_of(one, tmp_path / "none.ipynb")
+
+
+def test_of_a_notebook_and_a_file_of_one_name_the_one_saved_last_is_meant(tmp_path, monkeypatch):
+    one = command.find("ex07")[0]
+    monkeypatch.chdir(tmp_path)
+    book, script = write(tmp_path / f"{one.notebook}.ipynb", STUB), tmp_path / f"{one.notebook}.py"
+    script.write_text(STUB)
+    for newer, older in ((book, script), (script, book)):
+        os.utime(older, (1, 1))
+        os.utime(newer, (2, 2))
+        assert command.notebook_of(one).resolve() == newer
+
+
+def test_an_exercise_is_done_in_a_python_file(tmp_path, monkeypatch, capsys, home, solution):
+    monkeypatch.chdir(tmp_path)
+    assert exercises.script("ex07") == 0
+    [path] = tmp_path.iterdir()
+    text = path.read_text(encoding="utf-8")
+    assert capsys.readouterr().out == f"{path.name} is written. Beside it: python -m gpipe_edu watch ex07\n"
+    released = json.loads(build.fresh(path.stem))["cells"]
+    cells = percent_format.read(text)
+    assert [cell.kind for cell in cells] == [cell["cell_type"] for cell in released]
+    code = ["".join(cell["source"]) for cell in released if cell["cell_type"] == "code"]
+    assert [cell.source for cell in cells if cell.kind == "code"] == code
+    assert "SOLUTION" not in text
+
+    assert command.check("ex07") == 1
+    assert f"Checking {path.name}.\nex07/1f1b: one_f_one_b is not written yet." in capsys.readouterr().out
+    [stub] = [one for one in code if "def one_f_one_b" in one]
+    path.write_text(text.replace(stub, solution) + "\n# %%\nhalf a line (")
+    assert command.check("ex07") == 0
+    said = capsys.readouterr().out
+    assert f"{path.name}, line {len(path.read_text().splitlines())}: " in said
+    assert "ex07/1f1b: passed" in said
+
+    with pytest.raises(typer.TyperException, match="is there already, and may have your work in it"):
+        exercises.script("ex07")
 
 
 def test_what_is_wrong_comes_with_commands_and_a_seed_gives_the_same_again(tmp_path, capsys, home, solution):

@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from gpipe_edu.sizing import Guide, Job, Machine, Plan, Ways, presets, transformer
+from gpipe_edu.sizing import Guide, Job, Machine, Plan, Ways, mlp, presets, transformer
+from gpipe_edu.sizing.flags import command, flags
 from gpipe_edu.sizing.guide import LIKELY, duration
 
 
@@ -125,6 +126,20 @@ def test_other_programs_get_the_same_answer(run):
     assert code == 1
     assert json.loads(out)["best"] is None
     assert json.loads(out)["cures"]
+
+
+def test_flags_say_what_runs_the_best_plan(run):
+    arguments = ("--model", "mlp", "--layers", "8", "--width", "64", "--devices", "2", "--zero", "0")
+    best = Guide(Job(mlp([64] * 9), 32, Machine(2, 16e9, 10e12, 50e-6, 10e9)), Ways(zero=(0,))).best
+    out = run(*arguments, "--flags")[1]
+    assert " ".join(command(best).words) in out
+    for system, found in flags(best).items():
+        for knob, text in found:
+            assert re.search(rf"{re.escape(system)}\n(  .*\n)*  {re.escape(knob)} +{re.escape(text)}\n", out)
+    assert "torchrun" not in run(*arguments)[1]
+    answer = json.loads(run(*arguments, "--json")[1])
+    assert answer["command"] == list(command(best).words)
+    assert answer["flags"] == {system: dict(found) for system, found in flags(best).items()}
 
 
 def test_all_shows_every_plan(run):

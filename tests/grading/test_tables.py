@@ -7,8 +7,9 @@ from gpipe_edu.grading import feedback_pages
 from gpipe_edu.grading.cut import Answer
 from gpipe_edu.grading.grade import Class, Found, _find_alike
 from gpipe_edu.grading.marks import Mark
+from gpipe_edu.grading.roster import read_roster
 from gpipe_edu.grading.submissions import HandedIn
-from gpipe_edu.grading.tables import roster, write
+from gpipe_edu.grading.tables import write
 from tests.grading.classroom import table
 
 KEY = "ex02/clock"
@@ -25,7 +26,7 @@ def written(tmp_path, names, points):
     path = tmp_path / "roster.csv"
     path.write_text("name\n" + "".join(f"{name}\n" for name in names), encoding="utf-8")
     class_ = graded(points)
-    write(tmp_path, class_, roster(path, list(points)))
+    write(tmp_path, class_, read_roster(path, list(points)))
     return [(row["name"], row["total"], row["remark"]) for row in table(tmp_path / "marks.csv")]
 
 

@@ -15,6 +15,7 @@ NUMPY = (
     "ex08/batchnorm",
     "ex09/early",
     "ex09/cap",
+    "ex12/interleaved",
 )
 """The tasks of notebooks without PyTorch, whose answers are judged in a browser, too."""
 

@@ -218,6 +218,7 @@ def test_the_front_page_is_small_and_its_chart_moves(address, open_page):
     move_the_explorer(page, address)
     TIMES["from opening the front page to a chart that moves"] = str(visit)
     assert visit.megabytes() < 1
+    assert page.locator("img[src*=explorer]").count() == 0, "the film is for readers of the README alone"
     TIMES["the front page, MB"] = f"{visit.megabytes():.2f}"
     assert page.problems == []
 

@@ -42,7 +42,7 @@ ARCHIVES = {
         *("gpipe_edu.authoring", "gpipe_edu.cluster", "gpipe_edu.command", "gpipe_edu.distributed"),
         *("gpipe_edu.grading", "gpipe_edu.lecture", "gpipe_edu.pytorch"),
         *("gpipe_edu.exercises.ex04_checkpoint", "gpipe_edu.exercises.ex05_stages", "gpipe_edu.exercises.ex05_wrapper"),
-        "gpipe_edu.exercises.ex10_processes",
+        *("gpipe_edu.exercises.ex10_processes", "gpipe_edu.exercises.ex14_buffer", "gpipe_edu.harness.ex14_buffer"),
         *("gpipe_edu.harness.ex04_checkpoint", "gpipe_edu.harness.ex05_stages", "gpipe_edu.harness.ex05_watching"),
         "gpipe_edu.harness.stamps",
         *("gpipe_edu.harness.ex05_wrapper", "gpipe_edu.harness.ex10_one_process", "gpipe_edu.harness.ex10_processes"),

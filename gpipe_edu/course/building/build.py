@@ -97,11 +97,7 @@ def fresh(stem: str, root: Path = ROOT) -> str:
     Raises as `reset` does.
     """
     if (root / "solutions").is_dir():
-        master = next((path for path in masters(root) if path.stem == stem), None)
-        if master is None:
-            names = ", ".join(path.stem for path in masters(root))
-            raise ValueError(f"there is no exercise {stem!r}; there are {names}")
-        return notebook_text(master)
+        return notebook_text(_master(stem, root))
     for folder in (FRESH, "exercises"):
         path = root / folder / f"{stem}.ipynb"
         if path.is_file() and untouched(path):
@@ -133,6 +129,27 @@ def notebook_text(master: Path, marked: bool = False) -> str:
     }
     notebook = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def write_script(stem: str, folder: Path, root: Path = ROOT) -> Path:
+    """Write an exercise as a Python file with `# %%` cells into `folder`, for editors that run these.
+
+    Raises ValueError for an exercise that does not exist, FileExistsError rather than to replace a file.
+    """
+    path = folder / f"{stem}.py"
+    if path.exists():
+        raise FileExistsError(f"{path} is there already, and may have your work in it: rename it, or name a --folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    text = percent_format.remove_solution(_master(stem, root).read_text(encoding="utf-8"))
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def _master(stem: str, root: Path) -> Path:
+    found = {path.stem: path for path in masters(root)}
+    if stem not in found:
+        raise ValueError(f"there is no exercise {stem!r}; there are {', '.join(found)}")
+    return found[stem]
 
 
 def untouched(path: Path) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     for index, (N, M) in enumerate(small + drawn):
         _judge(exam, _batch(rng, N, [(), (3,), (2, 2)][index % 3]), M)
     with exam.blame_on("remembers"):
-        _judge(exam, _batch(rng, 12, ()), 4)
+        _judge(exam, _batch(rng, 12, ()), 4, before=_batch(rng, 12, ()))
     several: list[list[tuple[int, ...]]] = [[(), (3,)], [(2,), (), (1, 2)], [(4,)]]
     for N, M in [(10, 4), (2, 3), (rng.randint(5, 40), rng.randint(2, 8))]:
         for widths in several:
@@ -99,14 +99,19 @@ def _batch(rng: Random, N: int, width: tuple[int, ...]) -> Array:
     return values.reshape(N, *width)
 
 
-def _judge(exam: Exam, batch: Any, M: int, view: bool = False) -> list[Any]:
+_NOT_ONE_ARRAY: Final = "ValueError: setting an array element with a sequence."
+"""What NumPy says when it is to make one array of several."""
+
+
+def _judge(exam: Exam, batch: Any, M: int, view: bool = False, before: Array | None = None) -> list[Any]:
     """Judge one cut; returns its pieces."""
     parts, several = _parts(batch), isinstance(batch, tuple)
     N, shapes = len(parts[0]), ", ".join(str(part.shape) for part in parts)
     what = f"a tuple of arrays {shapes}" if several else f"an array of shape {shapes}"
     case = exam.case(f"split({what}, M={M})", f"a list of {plural(M, 'tuple' if several else 'array')}, {_sizes(N, M)}")
     few = dict.fromkeys(("ValueError", "ZeroDivisionError", "IndexError"), "refuses-few")
-    pieces, after = case.ask(few if N < M else None, batch=batch, M=M, view=view)
+    one_array = {_NOT_ONE_ARRAY: "tuple-cut"} if several else {}
+    pieces, after = case.ask(one_array | few if N < M else one_array, batch=batch, M=M, view=view, before=before)
     case.came = _describe_pieces(pieces)
     case.judge(_signs(BatchCut(batch, M, pieces, after)))
     return list(pieces)

@@ -6,7 +6,7 @@ Values and gradients are judged against NumPy, with the dropout masks that were 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from random import Random
@@ -18,7 +18,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.exercises.networks import Truth, draw_digits, one_device
 from gpipe_edu.exercises.stamped import Trail
-from gpipe_edu.harness.ex04_checkpoint import CheckpointAnswer, CheckpointQuestion, Number, Stages
+from gpipe_edu.harness.ex04_checkpoint import CheckpointAnswer, CheckpointQuestion, Number
 from gpipe_edu.harness.networks import Array, Item, layer_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import join_words, percent
@@ -33,44 +33,18 @@ _TRAPS: Final[Traps] = {
 
 
 @dataclass(frozen=True)
-class CheckpointTask:
-    """What is to be done: a `CheckpointQuestion`, and `dy`, the gradient that the backward begins with."""
-
-    stages: Stages
-    x: Array
-    dy: Array
-    again: list[bool]
-    seed: int = 0
-    trains: bool = True
-    graph: bool = True
-    follow: bool = False
-    earlier: Array | None = None
-    earlier_again: Sequence[bool] = ()
-
-    @property
-    def draws(self) -> bool:
-        """Whether there is a dropout, and it drops."""
-        return self.trains and any(isinstance(item, float) for items in self.stages for item in items)
-
-    def question(self, trail: Trail) -> CheckpointQuestion:
-        """What is asked, with stamps."""
-        earlier = None if self.earlier is None else trail.stamp(self.earlier)
-        more = (self.seed, self.trains, self.graph, self.follow, earlier, list(self.earlier_again))
-        return CheckpointQuestion(self.stages, trail.stamp(self.x), self.again, *more)
-
-
-@dataclass(frozen=True)
 class CheckpointedStep:
-    """A task, what came, what ran, and what is true of it."""
+    """What was asked, its inputs without stamps; the gradient that its backward began with, what came and what ran."""
 
-    asked: CheckpointTask
+    asked: CheckpointQuestion
+    dy: Array
     came: CheckpointAnswer
     ran: LayerRuns
 
     @property
     def first_masks(self) -> dict[Number, Array]:
-        """What each Dropout drew in the forward."""
-        return {number: drawn[0] for number, drawn in self.came.masks.items()} if self.asked.draws else {}
+        """What each Dropout drew in the forward; nothing in evaluation mode."""
+        return {number: drawn[0] for number, drawn in self.came.masks.items()} if self.asked.trains else {}
 
     @property
     def output(self) -> Array:
@@ -83,10 +57,10 @@ class CheckpointedStep:
         asked, drawn = self.asked, self.first_masks
         numbered = [((k, i), item) for k, items in enumerate(asked.stages) for i, item in enumerate(items)]
         layers = [layer_of(item, drawn.get(number)) for number, item in numbered]
-        truth = one_device(layers, asked.x, dy=asked.dy)
+        truth = one_device(layers, asked.x, dy=self.dy)
         if asked.earlier is None:
             return truth
-        earlier = one_device(layers, asked.earlier, dy=asked.dy)
+        earlier = one_device(layers, asked.earlier, dy=self.dy)
         return truth._replace(grads=[a + b for a, b in zip(truth.grads, earlier.grads, strict=True)])
 
     @property
@@ -107,26 +81,28 @@ def examine(exam: Exam, rng: Random) -> Success:
     """Four stages of which one keeps all; then others, dropout, evaluation, an input with a gradient; the digits."""
     numbers = np.random.default_rng(rng.randrange(2**32))
 
-    def draw(again: list[bool], p: float) -> CheckpointTask:
+    def draw(again: list[bool], p: float) -> tuple[CheckpointQuestion, Array]:
         stages, N = [_stage(numbers, [5, 5, 5], p) for _ in again], rng.randint(6, 9)
         x, dy = numbers.normal(size=(2, N, 5))  # enough values that no two draws are alike
-        return CheckpointTask(stages, x, dy, again, seed=rng.randrange(1000))
+        return CheckpointQuestion(stages, x, again, seed=rng.randrange(1000)), dy
 
     cases = [([True, False, True, True], 0.0), ([True] * 3, 0.5), ([False] * 2, 0.0), ([True], 0.3)]
     cases += [([rng.random() < 0.6 for _ in range(rng.randint(1, 4))], rng.choice([0.0, 0.4])) for _ in range(3)]
-    _train(exam, draw([True, False, True, True], 0.0))
+    _train(exam, *draw([True, False, True, True], 0.0))
     with exam.blame_on("second-call"):
         for before in ([True, False, True], [False, True, False]):
-            question = draw([True, False, True], 0.0)
+            question, dy = draw([True, False, True], 0.0)
             earlier = numbers.normal(size=question.x.shape)
-            _train(exam, replace(question, earlier=earlier, earlier_again=before))
+            _train(exam, question._replace(earlier=earlier, earlier_again=before), dy)
     for index, (again, p) in enumerate(cases):
-        question = draw(again, p)
-        _train(exam, replace(question, follow=index % 2 == 1))
-        _evaluate(exam, replace(question, graph=False, trains=False))
-    _evaluate(exam, replace(draw([True, False], 0.0), graph=False))
+        question, dy = draw(again, p)
+        _train(exam, question._replace(follow=index % 2 == 1), dy)
+        _evaluate(exam, question._replace(graph=False, trains=False), dy)
+    question, dy = draw([True, False], 0.0)
+    _evaluate(exam, question._replace(graph=False), dy)
     with exam.blame_on("eval-mode"):
-        _train(exam, replace(draw([True, False, True], 0.5), trains=False))
+        question, dy = draw([True, False, True], 0.5)
+        _train(exam, question._replace(trains=False), dy)
     return _digits(exam, rng, numbers)
 
 
@@ -139,13 +115,13 @@ def _stage(numbers: np.random.Generator, sizes: Sequence[int], p: float) -> list
     return items
 
 
-def _train(exam: Exam, question: CheckpointTask) -> CheckpointedStep:
+def _train(exam: Exam, question: CheckpointQuestion, dy: Array) -> CheckpointedStep:
     """Judge a forward and its backward."""
     dropout = " with dropout" if any(isinstance(item, float) for item in question.stages[0]) else ""
     mode = "" if question.trains else " in evaluation mode"
     second = "" if question.earlier is None else " after another x, before its backward"
     case = exam.case(f"forward(stages, x, again={question.again}){dropout}{mode}{second}")
-    step = _ask(case, question)
+    step = _ask(case, question, dy)
     case.judge(_about_the_forward(step))
     if step.lost:
         _judge_lost(case, step)
@@ -159,10 +135,12 @@ def _train(exam: Exam, question: CheckpointTask) -> CheckpointedStep:
     return step
 
 
-def _ask(case: Case, question: CheckpointTask) -> CheckpointedStep:
-    trail = Trail(case.exam.secret, np.pad(question.dy, [(0, 0), (0, 1)]))
-    came = case.ask_for(CheckpointAnswer, question.question(trail), _TRAPS, trail)
-    return CheckpointedStep(question, came, LayerRuns(trail, question.stages, question.again))
+def _ask(case: Case, question: CheckpointQuestion, dy: Array) -> CheckpointedStep:
+    trail = Trail(case.exam.secret, np.pad(dy, [(0, 0), (0, 1)]))
+    earlier = None if question.earlier is None else trail.stamp(question.earlier)
+    stamped = question._replace(x=trail.stamp(question.x), earlier=earlier)
+    came = case.ask_for(CheckpointAnswer, stamped, _TRAPS, trail)
+    return CheckpointedStep(question, dy, came, LayerRuns(trail, question.stages, question.again))
 
 
 def _about_the_forward(step: CheckpointedStep) -> Signs:
@@ -181,7 +159,7 @@ def _about_the_forward(step: CheckpointedStep) -> Signs:
 
 def _judge_lost(case: Case, step: CheckpointedStep) -> None:
     """Why some weights got no gradient: what comes when the input requires one?"""
-    followed = _ask(case, replace(step.asked, follow=True))
+    followed = _ask(case, step.asked._replace(follow=True), step.dy)
     case.expected, case.came = "gradients for all weights", f"none for stage {join_words(step.lost)}"
     case.judge([Sign("needs-input-gradient", not followed.lost)])
     case.judge([Sign("no-grad-for-good", bool(set(step.lost) & step.ran.blind)), Sign("detached")])
@@ -207,7 +185,7 @@ def _about_dropout(step: CheckpointedStep, case: Case) -> Signs:
     others = any(not np.array_equal(drawn[number], masks[-1]) for number, masks in step.came.masks.items() if drawn)
     yield Sign("other-dropout", others)
     if drawn:
-        again = _ask(case, replace(step.asked, seed=step.asked.seed + 1)).first_masks
+        again = _ask(case, step.asked._replace(seed=step.asked.seed + 1), step.dy).first_masks
         yield Sign("same-every-step", all(np.array_equal(mask, again[number]) for number, mask in drawn.items()))
 
 
@@ -216,10 +194,10 @@ def _about_gradients(step: CheckpointedStep) -> Signs:
     yield Sign("other-gradient", not step.error < 1e-9, came=f"off by {percent(step.error)}")
 
 
-def _evaluate(exam: Exam, question: CheckpointTask) -> None:
+def _evaluate(exam: Exam, question: CheckpointQuestion, dy: Array) -> None:
     """Under no_grad there is no way back, and nothing to keep for it."""
     case = exam.case(f"with torch.no_grad(): forward(stages, x, again={question.again})")
-    case.judge(_about_evaluation(_ask(case, question)))
+    case.judge(_about_evaluation(_ask(case, question, dy)))
 
 
 def _about_evaluation(step: CheckpointedStep) -> Signs:
@@ -241,7 +219,7 @@ def _digits(exam: Exam, rng: Random, numbers: np.random.Generator) -> Success:
     x, y = draw_digits(rng, 64)
     stages = [_stage(numbers, sizes, 0.0) for sizes in ([64, 32, 32, 32], [32, 32, 32, 32], [32, 32, 32, 10])]
     _, dy = ref.cross_entropy(ref.predict(list(map(layer_of, chain(*stages))), x), y)
-    plain, thrifty = (_train(exam, CheckpointTask(stages, x, dy, [more] * 3)) for more in (False, True))
+    plain, thrifty = (_train(exam, CheckpointQuestion(stages, x, [more] * 3), dy) for more in (False, True))
     kept = [sum(size for _, _, size in step.came.kept) for step in (plain, thrifty)]
     chart = Chart("one micro-batch, all stages run again", "F0 C0\n" * 3)
     return exam.success(chart, error=thrifty.error, plain=kept[0], thrifty=kept[1])

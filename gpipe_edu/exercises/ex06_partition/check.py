@@ -73,8 +73,8 @@ def examine(exam: Exam, rng: Random) -> Success:
         for costs, K in _CLOSE:
             _judge(exam, costs, K)
     with exam.blame_on("remembers"):
-        for costs in ([9.0, 1.0, 1.0], [1.0, 1.0, 9.0], [1.0, 9.0, 1.0]):
-            _judge(exam, costs, 2)
+        for costs, before in (([9.0, 1.0, 1.0], None), ([1.0, 1.0, 9.0], [9.0, 1.0, 1.0]), ([1.0, 9.0, 1.0], None)):
+            _judge(exam, costs, 2, before=before)
     with exam.blame_on("long-runs"):
         for K in (1, 2):
             _judge(exam, [1.0] * 64, K)
@@ -102,12 +102,19 @@ def examine(exam: Exam, rng: Random) -> Success:
     return _train(exam, rng)
 
 
-def _ask(exam: Exam, costs: Costs, K: int, call: str = "", traps: Traps | None = None) -> tuple[Case, Balance]:
+def _ask(
+    exam: Exam,
+    costs: Costs,
+    K: int,
+    call: str = "",
+    traps: Traps | None = None,
+    before: list[float] | None = None,
+) -> tuple[Case, Balance]:
     """Ask, and judge all but whether the cut is a good one."""
     L, slow = len(costs), {"stopped": "every-cut"} if len(costs) > 20 else {}
     call = call or f"partition({_write_costs(costs)}, K={K})"
     case = exam.case(call, f"a list of {K} whole numbers that add up to {L}")
-    value, after = case.ask({"ValueError": "refused", **slow, **(traps or {})}, costs=costs, K=K)
+    value, after = case.ask({"ValueError": "refused", **slow, **(traps or {})}, costs=costs, K=K, before=before)
     case.came = describe(value, 120)
     case.judge(_form(value, costs, K))
     case.judge([Sign("input-changed", list(costs) != after)])
@@ -152,8 +159,15 @@ def _judge_together(exam: Exam, probes: list[tuple[list[float], int]]) -> None:
             case.judge([Sign("not-best")])
 
 
-def _judge(exam: Exam, costs: list[float], K: int, call: str = "", traps: Traps | None = None) -> Balance:
-    case, balance = _ask(exam, costs, K, call, traps)
+def _judge(
+    exam: Exam,
+    costs: list[float],
+    K: int,
+    call: str = "",
+    traps: Traps | None = None,
+    before: list[float] | None = None,
+) -> Balance:
+    case, balance = _ask(exam, costs, K, call, traps, before)
     _show(case, balance)
     case.judge([Sign("not-best", _too_slow(balance))])
     return balance

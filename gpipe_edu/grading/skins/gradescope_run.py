@@ -20,6 +20,7 @@ from gpipe_edu.grading.feedback_text import as_text
 from gpipe_edu.grading.grade import Wish, grade
 from gpipe_edu.grading.judges import HERE, Judges, Workplace
 from gpipe_edu.grading.marks import Mark, points
+from gpipe_edu.grading.seeds import Seeds
 from gpipe_edu.grading.submissions import HandedIn, books_in
 from gpipe_edu.process import orphans
 from gpipe_edu.process.child import command
@@ -54,7 +55,7 @@ def run(place: Path) -> int:
     notes: list[str] = []
     handed_in = HandedIn("Gradescope's", {_STUDENT: list(books_in(place / "submission", notes))}, notes)
     with tempfile.TemporaryDirectory(prefix="gpipe_edu_marks_") as out:
-        (Path(out) / "seeds.json").write_text(json.dumps(order["seeds"]), encoding="utf-8")
+        Seeds.give(Path(out), order["seeds"])
         keys = tuple(order["tasks"])
         where, told = _workplace()
         print(told)

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any, Final
 
 from gpipe_edu.timeline import Timeline
-from gpipe_edu.view.html import fill, json_element
+from gpipe_edu.view.html import fill, json_element, style_element
 
 from .assets import script, style
 from .offer import offer, payload, refusal
@@ -43,7 +43,7 @@ def page(
     return fill(
         __file__,
         title=escape(title),
-        chart_style=f"<style>\n{style()}</style>",
+        chart_style=style_element(style()),
         script=script(),
         note="" if settings is None else f'<p class="ge-note">{escape(_note(settings))}</p>',
         summary=escape(_summary(data["payload"])),

@@ -1,6 +1,7 @@
 // The two hosts: a notebook, where a kernel answers, and a page, where the answers were worked out in advance.
 
 import { createApp } from "./app.js";
+import { bringIntoView } from "./in_view.js";
 import { LOST } from "./kept.js";
 
 /** What a notebook calls (anywidget): traits in, traits out. Returns what tidies up. */
@@ -53,6 +54,7 @@ export function render({ model, el }) {
   for (const [name, handler] of Object.entries(handlers)) model.on(name, handler);
   app.reply(model.get("payload"));
   for (const name of ["theme", "zoom", "cursor", "selected"]) app.state(name, model.get(name));
+  bringIntoView(el);
   return () => {
     for (const [name, handler] of Object.entries(handlers)) model.off(name, handler);
     app.destroy();

@@ -1,5 +1,6 @@
 // The puzzle in a notebook: moves go to Python as messages, answers come as one trait.
 
+import { bringIntoView } from "./in_view.js";
 import { createPuzzle } from "./puzzle_app.js";
 
 /** What a notebook calls (anywidget). Returns what tidies up. */
@@ -11,6 +12,7 @@ export function render({ model, el }) {
   model.on("change:theme", theme);
   theme();
   answer();
+  bringIntoView(el);
   return () => {
     model.off("change:answer", answer);
     model.off("change:theme", theme);

@@ -138,6 +138,13 @@ def cuts_the_tuple(batch, M):
     return [batch[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
+@BANK.wrong("tuple-cut")
+def hands_the_tuple_to_numpy(batch, M):
+    if M < 1:
+        raise ValueError("M must be at least 1")
+    return list(np.array_split(batch, M))
+
+
 @BANK.wrong("parts-apart")
 def larger_pieces_anywhere(batch, M):
     if M < 1:
@@ -195,6 +202,11 @@ KEPT = {}
 @wrong_cut("remembers")
 def pieces_kept_by_size(x, M):
     return KEPT.setdefault((x.shape, M), np.array_split(x, M))
+
+
+@wrong_cut("remembers")
+def pieces_kept_by_identity(x, M):
+    return KEPT.setdefault((id(x), len(x), M), [piece.copy() for piece in np.array_split(x, M)])
 
 
 @BANK.wrong("error")

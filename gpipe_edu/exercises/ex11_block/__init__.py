@@ -1,0 +1,1 @@
+"""Exercise 11: the two halves of a block's backward."""

@@ -1,0 +1,1 @@
+"""Exercise 11: the order of ZB-H1."""

@@ -1,0 +1,1 @@
+"""Exercise 14: gradients of bf16 weights, added up in fp32."""

@@ -1,0 +1,155 @@
+"""Are the gradients of bf16 micro-batches added up in fp32, and is nothing lost besides what bf16 itself loses?
+
+Two truths: the gradient in float64, which NumPy computes from the same weights, and from which bf16 is a few percent
+off at most; and the sum of what autograd has brought, from which a sum in fp32 differs by its own rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+
+from gpipe_edu import reference as ref
+from gpipe_edu.exercises.case import Belief, Exam, Sign, Signs, try_beliefs
+from gpipe_edu.exercises.networks import draw_digits, items_of
+from gpipe_edu.exercises.weighting import Parts, beliefs_about_gradients, flat, parts_of
+from gpipe_edu.harness.ex14_buffer import FEW, BufferAnswer, BufferQuestion
+from gpipe_edu.harness.networks import Array, Item, layer_of
+from gpipe_edu.sandbox.findings import Success
+from gpipe_edu.words import percent, plural
+
+_OF_BF16: Final = 0.04
+"""How far small gradients of bf16 layers are from those of float64; those of the beliefs are further."""
+
+_OF_FP32: Final = 1e-4
+"""How far a sum in fp32 is from one in float64, at most; one in bf16 is further as soon as there are a few terms."""
+
+_COPIES: Final = 8
+"""Tensors as large as a weight that may be in memory: the weight, its gradient, the buffer, and some on the way."""
+
+
+def examine(exam: Exam, rng: Random) -> Success:
+    """Even, ragged and tiny mini-batches, with old gradients and in the other mode; then many micro-batches."""
+    for N, M in ((8, 4), (3, 2), (10, 4), (7, 1), (3, 5)):
+        _judge(exam, rng, N, M)
+    with exam.blame_on("counts-old-gradients"):
+        _judge(exam, rng, 8, 4, leftover=True)
+    _judge(exam, rng, 9, 4, training=False)
+    for _ in range(3):
+        _judge(exam, rng, rng.randint(17, 40), rng.randint(3, 16))
+    _judge(exam, rng, 96, 48)
+    return exam.success(error=percent(_judge(exam, rng, 400, 400, sizes=[64, 24, 10])))
+
+
+def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9, 4), **more: bool) -> float:
+    """Judge one mini-batch; returns the error against float64."""
+    numbers = np.random.default_rng(rng.randrange(2**32))
+    items = [_short(item) for item in items_of(ref.mlp(sizes, activation="tanh", seed=rng.randrange(2**32)))]
+    x, y = numbers.normal(size=(N, sizes[0])), numbers.integers(0, sizes[-1], size=N)
+    if sizes[0] == 64:
+        x, y = draw_digits(rng, N)
+    call = f"accumulate(net, loss_fn, x, y, M={M}) with {plural(N, 'sample')}"
+    call += ", gradients left over from before" if more.get("leftover") else ""
+    call += ", net in evaluation mode" if more.get("training") is False else ""
+    asked = BufferQuestion(items, _to_bf16(x), y, M, **more)
+    layers = list(map(layer_of, items))
+    case = exam.case(call)
+    answer = case.ask_for(BufferAnswer, asked)
+    case.judge(_about_the_way(asked, answer))
+    case.judge(_about_the_form(answer, layers))
+    parts = parts_of(layers, asked.x, y, M)
+    right = parts.total(parts.shares)
+    off = _off(answer.gradients, right)
+    expected, came = "the gradient of the mini-batch", f"off by {percent(off)}" if np.isfinite(off) else "no numbers"
+    for sign in _about_the_sum(answer, parts, off):
+        case.judge([sign._replace(expected=sign.expected or expected, came=sign.came or came)])
+    case.judge(_about_what_is_left(answer, layers))
+    return off
+
+
+def _to_bf16(values: Array) -> Array:
+    """The numbers of bf16 next to these, towards zero: it has the first 16 of fp32's bits."""
+    bits = np.asarray(values, dtype=np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+def _short(item: Item) -> Item:
+    return (_to_bf16(item[0]), _to_bf16(item[1])) if isinstance(item, tuple) else item
+
+
+def _off(ours: Sequence[Any], theirs: Sequence[Array]) -> float:
+    """The norm of the difference as a share of the norm. PyTorch's weights lie as (outputs, inputs)."""
+    ones = [np.transpose(one) for one in ours]
+    distance = sum(float(np.sum((a - b) ** 2)) for a, b in zip(ones, theirs, strict=True))
+    size = sum(float(np.sum(b**2)) for b in theirs)
+    return float(np.sqrt(distance / size))
+
+
+def _about_the_way(asked: BufferQuestion, answer: BufferAnswer) -> Signs:
+    """What went through the network, before any number is looked at."""
+    N, M = len(asked.x), asked.M
+    samples, largest = sum(n for n, *_ in answer.forwards), max((n for n, *_ in answer.forwards), default=0)
+    yield Sign("other-net", not answer.forwards)
+    types = {kind for _, *kinds in answer.forwards for kind in kinds} - {"bfloat16"}
+    yield Sign("widened", bool(types), expected="forwards in bfloat16", came=f"one in {min(types, default='')}")
+    yield Sign("not-cut", largest > -(-N // M), expected=f"at most {-(-N // M)} samples at once", came=f"{largest}")
+    yield Sign("twice", samples > N, expected=f"{N} samples in all", came=f"{samples}")
+    yield Sign("lost", samples < N, expected=f"{N} samples in all", came=f"{samples}")
+
+
+def _about_the_form(answer: BufferAnswer, layers: Sequence[ref.Layer]) -> Signs:
+    shapes = [tuple(reversed(value.shape)) for layer in layers for value in layer.params.values()]
+    came = [None if one is None else np.shape(one) for one in answer.gradients]
+    yield Sign("other-form", came != shapes, expected=f"tensors of shapes {shapes}", came=f"{came}")
+    yield Sign("ends-in-bf16", "bfloat16" in answer.types, expected="float32", came="bfloat16")
+    others = [kind for kind in answer.types if kind != "float32"]
+    yield Sign("other-type", bool(others), expected="float32", came=", ".join(others[:1]))
+
+
+def _about_the_sum(answer: BufferAnswer, parts: Parts, off: float) -> Iterator[Sign]:
+    found = answer.gradients
+    several = len(parts.counts) > 3
+    wrong = not off < _OF_BF16  # as it is without numbers, too
+    if wrong:
+        # Beliefs are compared as directions and lengths within what bf16 loses.
+        beliefs = [belief for belief in beliefs_about_gradients(parts) if belief.slip != "zero-late"]
+        shares, M = parts.shares, len(parts.counts)
+        growing = [float(M - m) for m in range(M)]
+        again = [[(M - m) * share for m, share in enumerate(shares)], growing, [times / M for times in growing]]
+        beliefs.append(Belief("adds-sums", tuple(parts.total(times) for times in again)))
+        yield from try_beliefs(beliefs, lambda guess: _off(found, guess) < _OF_BF16)
+    short = [_is_short(one) for one in found]
+    yield Sign("summed-in-bf16", several and all(short), "more digits than bf16 has", "numbers of bf16")
+    yield Sign("other-gradient", wrong)
+    lost = min(map(_lost, [found, found], answer.arrived))
+    came = f"off by {percent(lost)} from the sum of what autograd brought"
+    yield Sign("digits-lost", several and lost > _OF_FP32, "a sum in fp32", came)
+
+
+def _is_short(one: Any) -> bool:
+    return bool(np.array_equal(_to_bf16(one), one))
+
+
+def _lost(found: Sequence[Any], arrived: Sequence[Array]) -> float:
+    """How far `found` is from the sum of what arrived, but for a factor; 0 if nothing was seen to arrive."""
+    ours, theirs = (np.concatenate([np.ravel(one) for one in values]) for values in (found, arrived))
+    if not np.any(theirs):
+        return 0.0
+    factor = (ours @ theirs) / (theirs @ theirs)
+    return float(np.linalg.norm(ours - factor * theirs) / np.linalg.norm(ours))
+
+
+def _about_what_is_left(answer: BufferAnswer, layers: Sequence[ref.Layer]) -> Signs:
+    yield Sign("grad-left", answer.grads > 0, expected="no .grad", came=f"{plural(answer.grads, 'weight')} with one")
+    kinds = set(answer.weight_types) - {"bfloat16"}
+    yield Sign("weights-widened", bool(kinds), expected="weights in bfloat16", came=f"in {min(kinds, default='')}")
+    weights = [np.transpose(value) for value in flat([layer.params for layer in layers])]
+    same = all(np.array_equal(a, b) for a, b in zip(answer.weights, weights, strict=True))
+    yield Sign("weights-moved", not same)
+    yield Sign("mode-changed", not answer.training)
+    many = FEW >= len(answer.forwards) > 2 * _COPIES and answer.copies > _COPIES
+    came = f"{answer.copies} tensors as large as the first weight, at the last forward"
+    yield Sign("keeps-all", many, expected="one buffer and one gradient", came=came)

@@ -1,0 +1,82 @@
+"""How `Block` is built and called: ops on several micro-batches, in the order that is asked for."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from .ex04_stage import arrays_in
+from .networks import Array
+
+MATRICES: Final = ("W1", "W2")
+"""The weights that a W has no use for."""
+
+
+class BlockQuestion(NamedTuple):
+    """Ops (F, I or W, micro-batch) on one block. without_matrices: W1 and W2 are no numbers while a W runs."""
+
+    params: dict[str, Array]
+    xs: list[Array]
+    dys: list[Array]
+    ops: list[tuple[str, int]]
+    without_matrices: bool
+
+
+class BlockAnswer(NamedTuple):
+    """For each micro-batch the output, the input's gradient and those of the weights.
+
+    overwritten: names of arrays that were handed over and have other numbers now. left: shapes of what was kept from
+    some I for its W, weights and what the caller knows left out.
+    """
+
+    outputs: list[Any]
+    dxs: list[Any]
+    grads: list[Any]
+    overwritten: list[str]
+    left: list[tuple[int, ...]]
+
+
+def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
+    """The answer to a `BlockQuestion`."""
+    asked, M = BlockQuestion(**given), len(given["xs"])
+    params = {name: value.copy() for name, value in asked.params.items()}
+    xs, dys = ([value.copy() for value in values] for values in (asked.xs, asked.dys))
+    block = Theirs(params)
+    outputs, saved, dxs, left, grads = (list[Any]([None] * M) for _ in range(5))
+    shapes: set[tuple[int, ...]] = set()
+    for kind, m in asked.ops:
+        if kind == "F":
+            outputs[m], saved[m] = block.forward(xs[m])
+        elif kind == "I":
+            found = block.input_gradient(dys[m], saved[m])
+            if not isinstance(found, tuple | list) or len(found) != 2:
+                return {"slip": "not-a-pair", "expected": "a pair", "came": _name(found)}
+            dxs[m], left[m] = found
+            known = [*params.values(), dys[m], xs[m], dxs[m]]
+            shapes |= {array.shape for array in arrays_in([left[m], vars(block)], known)}
+        else:
+            grads[m] = (
+                _without_matrices(block, params, left[m]) if asked.without_matrices else block.weight_gradient(left[m])
+            )
+            if not isinstance(grads[m], dict):
+                return {"slip": "not-a-dict", "expected": "a dict of arrays", "came": _name(grads[m])}
+            grads[m] = {name: np.copy(value) for name, value in grads[m].items()}
+    pairs = [("x", xs, asked.xs), ("dy", dys, asked.dys), ("params", params.values(), asked.params.values())]
+    changed = [name for name, now, was in pairs if not all(np.array_equal(a, b) for a, b in zip(now, was, strict=True))]
+    return BlockAnswer(outputs, dxs, grads, changed, sorted(shapes))
+
+
+def _without_matrices(block: Any, params: dict[str, Array], left: Any) -> Any:
+    kept = {name: params[name].copy() for name in MATRICES}
+    for name in MATRICES:
+        params[name][:] = np.nan
+    try:
+        return block.weight_gradient(left)
+    finally:
+        for name in MATRICES:
+            params[name][:] = kept[name]
+
+
+def _name(value: Any) -> str:
+    return "None" if value is None else type(value).__name__

@@ -1,0 +1,157 @@
+"""From plan to run: the command of this package that divides its work in the same way, and the same knobs elsewhere.
+
+Only flags that the named release is known to have stand here; what a system can't do, or does otherwise, says so.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from gpipe_edu.schedule.recipes import form_of
+
+from .plan import Plan
+
+MEGATRON: Final = "Megatron-LM (Megatron Core 0.14)"
+TORCHTITAN: Final = "torchtitan 0.2"
+DEEPSPEED: Final = "DeepSpeed 0.17"
+
+NONE: Final = "not there"
+
+
+class Flag(NamedTuple):
+    """What a knob is called in a system."""
+
+    knob: str
+    text: str
+
+
+class Command(NamedTuple):
+    """A command that can be typed, and in what its run differs from the plan, besides its model."""
+
+    words: tuple[str, ...]
+    differs: tuple[str, ...]
+
+
+_TITAN_SCHEDULES: Final = {
+    "gpipe": "GPipe",
+    "1f1b": "1F1B",
+    "interleaved": "Interleaved1F1B",
+    "breadth_first": "LoopedBFS",
+    "zero_bubble_v": "ZBVZeroBubble",
+}
+"""Names of PyTorch's schedules, which torchtitan takes; none is ZB-H1."""
+
+
+def command(plan: Plan) -> Command:
+    """`gpipe_edu train`, with as many replicas, stages and micro-batches as the plan has.
+
+    Its layers are those of an MLP, one for each of the plan's stages if the default is fewer.
+    """
+    processes, stages = plan.D * plan.K, len(plan.balance)
+    node = plan.job.machine.node or processes
+    machines = next(count for count in range(-(-processes // node), processes + 1) if processes % count == 0)
+    start = "--standalone"
+    if machines > 1:
+        start = f"--nnodes {machines} --node-rank 0 --master-addr 10.0.0.1 --master-port 29500"
+    start += f" --nproc-per-node {processes // machines}"
+    words = ["torchrun", *start.split(), "-m", "gpipe_edu", "train", "--partitions", str(plan.K)]
+    words += ["--micro-batches", str(plan.M), "--batch", str(plan.D * plan.M * plan.samples)]
+    words += ["--layers", str(max(8, stages)), "--schedule", plan.recipe]
+    words += ["--checkpoint", "never" if plan.recompute == "none" else "always"]
+    words += ["--zero"] if plan.zero and plan.D > 1 else []
+    tensor, _, context = plan.group
+    differs = [f"tensor groups of {tensor}"] if tensor > 1 else []
+    differs += [f"sequences cut {context} ways"] if context > 1 else []
+    differs += [f"ZeRO-{plan.zero} (it has ZeRO-1)"] if plan.zero > 1 else []
+    differs += [f"recompute {plan.recompute} (it recomputes stages)"] if plan.recompute in ("selective", "full") else []
+    differs += [f"V={plan.V} (it has 2)"] if plan.K > 1 and form_of(plan.recipe).takes_V and plan.V != 2 else []
+    return Command(tuple(words), tuple(differs))
+
+
+def flags(plan: Plan) -> dict[str, list[Flag]]:
+    """By system, what sets the plan's knobs."""
+    return {MEGATRON: _megatron(plan), TORCHTITAN: _torchtitan(plan), DEEPSPEED: _deepspeed(plan)}
+
+
+def _megatron(plan: Plan) -> list[Flag]:
+    tensor, sequence, context = plan.group
+    schedule = {
+        "1f1b": "as it is",
+        "interleaved": f"--num-virtual-stages-per-pipeline-rank {plan.V}",
+    }
+    spread = "--use-distributed-optimizer"
+    whole = {
+        2: f"--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads {spread}",
+        3: f"--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params {spread}",
+    }
+    zero = {0: "as it is", 1: spread} | (whole if plan.K == 1 else dict.fromkeys((2, 3), f"{spread}, which is ZeRO-1"))
+    layers = plan.balance[0] if plan.recompute == "stage" else 1
+    full = f"--recompute-granularity full --recompute-method uniform --recompute-num-layers {layers}"
+    recompute = {"none": "as it is", "selective": "--recompute-granularity selective"}
+    found = [
+        Flag("D", "follows from the rest"),
+        Flag("M", f"--micro-batch-size {plan.samples} --global-batch-size {plan.job.batch}"),
+        Flag("ZeRO", zero[plan.zero]),
+        Flag("recompute", recompute.get(plan.recompute, full)),
+    ]
+    group = f"--tensor-model-parallel-size {tensor}" + " --sequence-parallel" * sequence
+    found += [Flag("tensor", group)] * (tensor > 1)
+    found += [Flag("context", f"--context-parallel-size {context}")] * (context > 1)
+    if plan.K > 1:
+        found[1:1] = [Flag("K", f"--pipeline-model-parallel-size {plan.K}")]
+        found += [Flag("schedule", schedule.get(plan.recipe, f"{plan.recipe} is {NONE}"))]
+    return found
+
+
+def _torchtitan(plan: Plan) -> list[Flag]:
+    tensor, _, context = plan.group
+    spread = f"--parallelism.data_parallel_shard_degree {plan.D} --parallelism.fsdp_reshard_after_forward"
+    copies = f"--parallelism.data_parallel_replicate_degree {plan.D} --parallelism.data_parallel_shard_degree 1"
+    zero = {0: copies, 1: f"{NONE}; nearest {spread} never", 2: f"{spread} never", 3: f"{spread} always"}[plan.zero]
+    batch = f"--training.global_batch_size {plan.job.batch}"
+    if plan.K > 1:
+        local = f"--training.local_batch_size {plan.M * plan.samples} {batch}"
+        batch = f"{local} --parallelism.pipeline_parallel_microbatch_size {plan.samples}"
+    else:
+        batch = f"--training.local_batch_size {plan.samples} {batch}"
+    recompute = {"none": "--activation_checkpoint.mode none", "full": "--activation_checkpoint.mode full"}
+    found = [
+        Flag("D, ZeRO", zero),
+        Flag("M", batch),
+        Flag("recompute", recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}")),
+    ]
+    found += [Flag("tensor", f"--parallelism.tensor_parallel_degree {tensor}")] * (tensor > 1)
+    found += [Flag("context", f"--parallelism.context_parallel_degree {context}")] * (context > 1)
+    if plan.K > 1:
+        known = _TITAN_SCHEDULES.get(plan.recipe)
+        schedule = f"--parallelism.pipeline_parallel_schedule {known}" if known else f"{plan.recipe} is {NONE}"
+        schedule += f" --parallelism.pipeline_parallel_layers_per_stage {max(plan.balance)}" * (plan.V > 1)
+        found[1:1] = [Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}")]
+        found += [Flag("schedule", schedule)]
+    return found
+
+
+def _deepspeed(plan: Plan) -> list[Flag]:
+    tensor, _, context = plan.group
+    barred = plan.K > 1 and plan.zero > 1
+    zero = f'"zero_optimization": {{"stage": {min(plan.zero, 1) if barred else plan.zero}}}'
+    interval = {"none": 0, "full": 1, "stage": plan.balance[0]}.get(plan.recompute)
+    recompute = "as it is" if plan.recompute == "none" else "in the model's own code"
+    if plan.K > 1 and interval is not None:
+        recompute = f"PipelineModule(activation_checkpoint_interval={interval})"
+    found = [
+        Flag("D", "follows from the rest"),
+        Flag(
+            "M",
+            f'"train_batch_size": {plan.D * plan.M * plan.samples}, "train_micro_batch_size_per_gpu": {plan.samples}, '
+            f'"gradient_accumulation_steps": {plan.M}',
+        ),
+        Flag("ZeRO", zero + "; more is not to be had beside a pipeline" * barred),
+        Flag("recompute", recompute),
+    ]
+    found += [Flag("tensor", "in the model's own code")] * (tensor > 1)
+    found += [Flag("context", NONE)] * (context > 1)
+    if plan.K > 1:
+        found[1:1] = [Flag("K", f"PipelineModule(num_stages={plan.K})")]
+        found += [Flag("schedule", "as it is" if plan.recipe == "1f1b" else f"{plan.recipe} is {NONE}")]
+    return found

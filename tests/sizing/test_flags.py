@@ -1,0 +1,120 @@
+"""From plan to run: the command is one that the command line takes, and flags say what the plan says."""
+
+import argparse
+import re
+
+import pytest
+
+from gpipe_edu.cli import main
+from gpipe_edu.sizing import Job, Machine, Plan, transformer
+from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, command, flags
+from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
+from tests.each import each
+
+JOB = Job(transformer(14, 64, 32, 500, heads=4, fused=False), 32, Machine(16, 1e9, 1e12, node=8))
+
+
+def said(plan):
+    return {system: " ".join(text for _, text in found) for system, found in flags(plan).items()}
+
+
+SIZES = {"1f1b": (4, 1), "gpipe": (1, 1), "zero_bubble": (2, 6)}
+
+
+@each("schedule, D, K", [(schedule, *SIZES.get(schedule, (2, 2))) for schedule in SCHEDULES])
+def test_torchrun_and_train_take_the_command(schedule, D, K, monkeypatch):
+    pytest.importorskip("torch", reason="train with torchrun needs torch")
+    from torch.distributed.run import get_args_parser
+
+    from gpipe_edu.command import train_ranks
+
+    given = []
+
+    def join_job(device, job, build):
+        given.append(job)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(train_ranks, "join_job", join_job)
+    monkeypatch.setenv("WORLD_SIZE", str(D * K))
+    for zero, recompute in zip(ZERO, RECOMPUTES, strict=True):
+        plan = Plan(JOB, D, K, 4, recompute, schedule=schedule, zero=zero)
+        words = command(plan).words
+        assert words[0] == "torchrun"
+        started = get_args_parser().parse_args(words[1:])
+        assert (started.module, started.training_script) == (True, "gpipe_edu")
+        assert int(started.nproc_per_node) * int(started.nnodes.split(":")[0]) == D * K
+        assert int(started.nproc_per_node) <= 8
+        with pytest.raises(SystemExit):
+            main(started.training_script_args)
+        job = given.pop()  # a command that is not taken ends before
+        assert (job["partitions"], job["micro_batches"], job["zero"]) == (K, 4, zero > 0 and D > 1)
+        assert job["checkpoint"] == ("never" if recompute == "none" else "always")
+        assert job["batch"] == 32
+        assert job["layers"] >= len(plan.balance)
+
+
+def test_it_says_what_train_can_not():
+    assert command(Plan(JOB, 2, 2, 4, "stage", zero=1)).differs == ()
+    plan = Plan(JOB, 2, 2, 4, "full", zero=3, tensor=2, context=2, schedule="interleaved", V=4)
+    assert command(plan).differs == (
+        *("tensor groups of 2", "sequences cut 2 ways", "ZeRO-3 (it has ZeRO-1)"),
+        *("recompute full (it recomputes stages)", "V=4 (it has 2)"),
+    )
+
+
+def test_flags_have_the_plan_s_numbers():
+    plan = Plan(JOB, 2, 2, 4, "full", zero=1, tensor=2, context=2, schedule="interleaved", V=4)
+    found = said(plan)
+    parser = argparse.ArgumentParser()
+    for name in ("micro-batch-size", "global-batch-size", "tensor-model-parallel-size", "context-parallel-size"):
+        parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--pipeline-model-parallel-size", type=int)
+    parser.add_argument("--num-virtual-stages-per-pipeline-rank", type=int)
+    told, _ = parser.parse_known_args(found[MEGATRON].split())
+    assert vars(told) == {
+        "micro_batch_size": 4,
+        "global_batch_size": 32,
+        "tensor_model_parallel_size": 2,
+        "context_parallel_size": 2,
+        "pipeline_model_parallel_size": 2,
+        "num_virtual_stages_per_pipeline_rank": 4,
+    }
+    for words in ("--sequence-parallel", "--use-distributed-optimizer", "--recompute-granularity full"):
+        assert words in found[MEGATRON]
+    for words in (
+        *("pipeline_parallel_degree 2", "tensor_parallel_degree 2", "context_parallel_degree 2", "mode full"),
+        *(
+            "local_batch_size 16",
+            "global_batch_size 32",
+            "microbatch_size 4",
+            "pipeline_parallel_schedule Interleaved1F1B",
+        ),
+    ):
+        assert words in found[TORCHTITAN]
+    for words in ('"train_batch_size": 32', '"gradient_accumulation_steps": 4', "num_stages=2", '"stage": 1'):
+        assert words in found[DEEPSPEED]
+
+
+def test_sharded_replicas_without_a_pipeline():
+    found = said(Plan(JOB, 4, 1, 2, zero=3))
+    assert "--data-parallel-sharding-strategy optim_grads_params" in found[MEGATRON]
+    assert "data_parallel_shard_degree 4 --parallelism.fsdp_reshard_after_forward always" in found[TORCHTITAN]
+    assert "local_batch_size 4 --training.global_batch_size 32" in found[TORCHTITAN]
+    assert '"stage": 3' in found[DEEPSPEED]
+    assert "pipeline" not in " ".join(found.values())
+    # Neither has them beside a pipeline.
+    beside = said(Plan(JOB, 4, 2, 2, zero=3))
+    assert "--use-distributed-optimizer, which is ZeRO-1" in beside[MEGATRON]
+    assert '"stage": 1}; more is not to be had' in beside[DEEPSPEED]
+
+
+def test_schedules_have_pytorch_s_names():
+    torch = pytest.importorskip("torch", reason="asks PyTorch")
+    assert torch
+    from torch.distributed.pipelining.schedules import get_schedule_class
+
+    for schedule in SCHEDULES:
+        text = said(Plan(JOB, 1, 2, 4, schedule=schedule))[TORCHTITAN]
+        name = re.search(r"pipeline_parallel_schedule (\S+)", text)
+        assert (name is None) == (schedule == "zero_bubble")
+        assert name is None or get_schedule_class(name[1])
