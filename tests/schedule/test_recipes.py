@@ -206,6 +206,17 @@ def test_on_a_v_no_device_waits_once_it_has_begun_and_none_holds_more_than_1f1b(
                 assert all(before.end == after.start for before, after in itertools.pairwise(row))
 
 
+def test_over_free_links_1f1b_takes_no_longer_than_f_then_b_however_uneven_the_stages_are():
+    chance = np.random.default_rng(0)
+    for _ in range(200):
+        K, M = chance.integers(2, 6), chance.integers(1, 10)
+        costs = ge.Costs(F=chance.integers(1, 10, K).tolist(), B=chance.integers(1, 20, K).tolist())
+        one, flush = (ge.simulate(recipe(int(K), int(M)), costs).makespan for recipe in (ge.one_f_one_b, ge.gpipe))
+        assert one <= flush
+    slow = ge.Costs(send=0.5)
+    assert ge.simulate(ge.one_f_one_b(4, 8), slow).makespan > ge.simulate(ge.gpipe(4, 8), slow).makespan
+
+
 def test_dual_pipe_v_takes_as_long_as_zb_v_and_holds_one_half_size_micro_batch_more():
     for K, M in SIZES:
         if K > 1 and M >= 2 * K:
