@@ -204,16 +204,25 @@ class Case:
             raise self.wrong(Sign(str(value["slip"]), expected=str(value["expected"]), came=str(value["came"])))
         return kind(*value)
 
-    def refuses(self, sign: Sign, describe: Callable[[Any], str] | None = None, **given: Any) -> None:
+    def refuses(
+        self,
+        sign: Sign,
+        describe: Callable[[Any], str] | None = None,
+        signs: Callable[[Any], Signs] | None = None,
+        **given: Any,
+    ) -> None:
         """Make sure that the function raises ValueError for `given`; if it returns something, that is `sign`.
 
-        describe: says what was returned, where `perform` adds something to it. Raises Wrong, Unwritten.
+        describe: says what was returned, where `perform` adds something to it. signs: what may be wrong about it, of
+        which the first that shows is told in place of `sign`. Raises Wrong, Unwritten.
         """
         value, trouble = self.exam.reply(**given)
         self.number = self.exam.calls
         sign = sign._replace(expected="ValueError")
         if trouble is None:
-            self.judge([sign._replace(came=(describe or _brief)(value))])
+            self.came = (describe or _brief)(value)
+            self.judge(signs(value) if signs else ())
+            self.judge([sign])
         elif "ValueError" not in trouble.bases:
             if trouble.kind in STOPPED:
                 self.fail(trouble)
