@@ -149,7 +149,7 @@ def load_ours(keys: Sequence[str]) -> None:
 @cache
 def _ours(key: str) -> _Statement | None:
     """Our function in a statement, whose imports are its own; None in a copy of the course without solutions."""
-    from gpipe_edu.course.building import percent_format, places  # only here, as they load nbformat
+    from gpipe_edu.course.building import percent_format, places  # only here: most cuts need nothing of the course
 
     exercise = all_exercises()[key]
     master = places.ROOT / "solutions" / f"{exercise.notebook}.py"

@@ -19,7 +19,7 @@ class Roster(NamedTuple):
     """A list of participants: its columns, its rows, and the student of each row that has handed in.
 
     unclear: the rows that may be a student's or another's, with the students that they may be. mark: the byte order
-    mark that the file began with. separator: between two cells. end: of a line.
+    mark that the file began with. separator: between two cells. end: of a line. encoding: of the file.
     """
 
     columns: list[str]
@@ -29,13 +29,14 @@ class Roster(NamedTuple):
     mark: str = ""
     separator: str = ","
     end: str = "\n"
+    encoding: str = "utf-8"
 
     @property
     def rows(self) -> list[dict[str, str]]:
         """The rows by the names of their columns, without those that have none."""
         return [{name: cell for name, cell in zip(self.columns, row, strict=False) if name} for row in self.cells]
 
-    def filled(self, column: str, values: Mapping[int, str]) -> str:
+    def filled(self, column: str, values: Mapping[int, str]) -> bytes:
         """The file as it was, with these values in the rows of that column."""
         place, text = self.columns.index(column), io.StringIO(newline="")
         text.write(self.mark)
@@ -44,7 +45,7 @@ class Roster(NamedTuple):
         for index, row in enumerate(self.cells):
             wide = row + [""] * (len(self.columns) - len(row))
             writer.writerow([*wide[:place], values.get(index, wide[place]), *wide[place + 1 :]])
-        return text.getvalue()
+        return text.getvalue().encode(self.encoding)
 
 
 def read_roster(path: Path, students: Sequence[str], numbers: Mapping[str, str] = _NO_NUMBERS) -> Roster:
@@ -53,7 +54,12 @@ def read_roster(path: Path, students: Sequence[str], numbers: Mapping[str, str] 
     numbers: those by which a platform knows students. A column that has them decides. Raises ValueError for a file in
     which no student matches.
     """
-    text = path.read_bytes().decode("utf-8", errors="replace")
+    data, encoding = path.read_bytes(), "utf-8"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:  # as some spreadsheets write; any bytes are text in it, and come back as they were
+        encoding = "latin-1"
+        text = data.decode(encoding)
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     text = text.removeprefix(mark)
     separator = _separator(text)
@@ -71,7 +77,7 @@ def read_roster(path: Path, students: Sequence[str], numbers: Mapping[str, str] 
         raise ValueError(
             f"no student of {path} is among the hand-ins, by whichever column; these are {', '.join(students[:3])}"
         )
-    return Roster(columns, cells, whose, unclear, mark, separator, "\r\n" if "\r\n" in text else "\n")
+    return Roster(columns, cells, whose, unclear, mark, separator, "\r\n" if "\r\n" in text else "\n", encoding)
 
 
 def _match_columns(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -71,8 +72,12 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
 
 
 def newest_first(files: Iterable[File]) -> list[File]:
-    """In the order in which they count, the newest first."""
-    return sorted(files, key=lambda file: (file.time, file.version, str(file.path)), reverse=True)
+    """In the order in which they count, the newest first: that which was sent last, where that is known."""
+
+    def when(file: File) -> tuple[object, ...]:
+        return file.sent.time or datetime.min, file.time, file.version, str(file.path)
+
+    return sorted(files, key=when, reverse=True)
 
 
 def books_in(place: Path, notes: list[str]) -> Iterator[File]:

@@ -128,6 +128,15 @@ def test_without_numbers_names_decide_and_any_column_may_be_filled(tmp_path):
     assert (tmp_path / "gradebook.csv").read_text() == 'Name;Punkte;Bemerkung\nAda L;1.25;"a;""b"""\nBo;;\n'
 
 
+def test_a_roster_that_is_not_in_utf_8_comes_back_byte_by_byte(tmp_path):
+    class_ = graded(lay(tmp_path / "in", f"José Diaz/{BOOK}"), {"José Diaz": 2.0})
+    before = "Name,Mark,Note\nJosé Diaz,,naïve\n".encode("cp1252")
+    (tmp_path / "export.csv").write_bytes(before)
+    who = read_roster(tmp_path / "export.csv", list(class_.marks))
+    write_gradebook(tmp_path, class_, who, find_target(who, "Mark"))
+    assert (tmp_path / "gradebook.csv").read_bytes() == before.replace(b",,", b",2,")
+
+
 def moodle_reads(path):
     """As Moodle does, before 4.1, too: a part that splits at underscores into name, number, plugin and what is left."""
     parts = path.split("/")

@@ -146,6 +146,13 @@ def test_the_newest_comes_first_and_of_equals_the_later_version(tmp_path):
     assert names == ["a (1).ipynb", "a.ipynb", "old.ipynb"]
 
 
+def test_of_two_attempts_the_one_that_was_sent_last_comes_first(tmp_path):
+    names = [f"Sheet 1_ada_attempt_2026-11-{day}-10-00-00_x.ipynb" for day in ("02", "01")]
+    for name, time in zip(names, (10, 20), strict=True):  # as files are unpacked
+        os.utime(lay(tmp_path, name) / name, (time, time))
+    assert [file.path.name for file in newest_first(find(tmp_path).students["ada"])] == names
+
+
 def test_odd_names(tmp_path):
     names = ["=HYPERLINK()", "ünï cødé", "a'b\"c", "-rf", "x" * 120]
     found = find(lay(tmp_path, *[f"{name}/{BOOK}" for name in names]))
