@@ -57,6 +57,10 @@ LAWS = [
 ]
 
 FREE = {
+    ("ex11_block/success", "Your two halves"): "of a backward, nothing about memory",
+    ("exercise_11", "twice as much as device 0 of 1F1B"): "one block's bytes, which a cell counts",
+    ("exercise_14", "bf16 has the range of fp32"): "bytes of a number",
+    ("exercise_14", "Four bytes a weight instead of two"): "gradients of weights, no activations",
     ("14/way-bound", "send a gradient twice, 8 bytes per weight"): "bytes that are sent, of weights",
     ("docs/published_runs", "only matrix products take time, and scores"): "a time, of reading and writing memory",
     ("docs/published_runs", "rows tell the memory"): "real models, planned with their own r and held against reports",
@@ -70,6 +74,14 @@ FREE = {
     ("01/traffic", "Four times the bytes"): "messages",
     ("15/bytes", "twice as many bytes"): "messages",
     ("02/", "each cut is crossed twice"): "messages",
+    ("ex11_block/success", "Your two halves give the gradients"): "two halves of a backward, no memory",
+    (
+        "exercise_11_backward_in_two/",
+        "In bytes every device holds more than before",
+    ): "counted for our layers, and said so",
+    ("exercise_14_buffer/", "bf16 has the range of fp32 in half the bytes"): "bytes of a number",
+    ("exercise_14_buffer/", "Four bytes a weight instead of two"): "bytes of a buffer of weights",
+    ("05/remat-offload-read", "at least half of the activations"): "reported by the paper, and said so",
     ("05/remat-last-read", "At M = 1 the recompute brings back everything"): "boundary + r layers, with or without",
     ("08/", "Memory is right within 3 %"): "a plan held against a measurement",
     (
