@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from operator import le, mul
+from operator import add, le, mul
 from typing import Final, NamedTuple
 
 from gpipe_edu.schedule import Schedule
@@ -34,6 +34,7 @@ from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.schedule.recipes import RECIPES, form_of
 from gpipe_edu.schedule.recompute import with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
+from gpipe_edu.timeline.simulate import simulate_ends
 from gpipe_edu.validate import whole
 from gpipe_edu.words import plural
 
@@ -215,7 +216,7 @@ class Plan:
 
     def timeline_of(self, M: int) -> Timeline:
         """The same with so many micro-batches of this size."""
-        return simulate(_schedule(self.recipe, self.K, M, self.V, self.recompute == "stage"), self.costs)
+        return simulate(self._schedule(M), self.costs)
 
     @property
     def step(self) -> float:
@@ -428,9 +429,12 @@ class Plan:
 
     @cached_property
     def _times(self) -> tuple[float, float]:
-        timeline = self.timeline
-        ends = (timeline.row(device)[-1].end + more for device, more in enumerate(self._after))
-        return max(ends) - timeline.start, timeline.bubble_fraction
+        last, busy = simulate_ends(self._schedule(self.M), self.costs)
+        end = max(last)
+        return max(map(add, last, self._after)), max(0.0, 1 - sum(busy) / (self.K * end)) if end else 0.0
+
+    def _schedule(self, M: int) -> Schedule:
+        return _schedule(self.recipe, self.K, M, self.V, self.recompute == "stage")
 
     @property
     def _homes(self) -> tuple[tuple[int, ...], ...]:
@@ -441,6 +445,8 @@ class Plan:
         return tuple(self._per_device([stage.parameters for stage in self._stages.total]))
 
     def _per_device(self, values: Sequence[float]) -> list[float]:
+        if self.V == 1:
+            return list(values)
         return [sum(values[stage] for stage in home) for home in self._homes]
 
     def __repr__(self) -> str:

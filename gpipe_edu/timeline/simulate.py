@@ -12,6 +12,7 @@ no choices to make and no ties to break: the same schedule and costs always give
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.schedule.schedule import check_schedule
@@ -32,6 +33,27 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
     table = costs.table(check_schedule(schedule).stages)
     return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send, link=costs.link, unit=costs.unit)
+
+
+class Ends(NamedTuple):
+    """Of each device: when its last op ends, and how long it runs ops."""
+
+    last: tuple[float, ...]
+    busy: tuple[float, ...]
+
+
+def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
+    """What `simulate` says of when devices are ready, in half the time, for those who compare many schedules.
+
+    The schedule must be one that can run, such as a recipe's: that is not looked at.
+    """
+    table = costs.table(schedule.stages)
+    spans, _ = run(schedule, lambda op: table[op[0]][op[2]], costs.send, costs.link)
+    last, busy = [0.0] * schedule.devices, [0.0] * schedule.devices
+    for device, _, start, end in spans:
+        last[device] = end
+        busy[device] += end - start
+    return Ends(tuple(last), tuple(busy))
 
 
 def replay(

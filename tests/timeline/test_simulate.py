@@ -3,12 +3,16 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Schedule
+from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.timeline import replay
+from gpipe_edu.timeline.simulate import simulate_ends
 from tests.amount import examples
+from tests.each import each
 from tests.oracle import events, expected_code, plain, times
 from tests.recipes import recompute_and_split, small_schedules
 from tests.refusals import refusals
@@ -144,3 +148,14 @@ test_what_cannot_be_simulated = refusals(
     (TypeError, "(?i)schedule", ge.simulate, ["F0 B0", None, ge.gpipe, ROWS, 3]),
     (TypeError, "(?i)costs", lambda costs: ge.simulate(ge.gpipe(2, 2), costs), [2, None, {"F": 1}, [1, 2], "1"]),
 )
+
+
+@each("name", list(RECIPES))
+def test_the_ends_are_those_of_the_timeline(name):
+    for K, M in ((1, 3), (3, 1), (3, 7), (4, 8)):
+        schedule = RECIPES[name](K, M)
+        stages = range(schedule.stages)
+        costs = ge.Costs(F=[1 + k % 3 for k in stages], B=[2 + k % 2 for k in stages], W=0.7, send=0.25, link=0.6)
+        timeline, ends = ge.simulate(schedule, costs), simulate_ends(schedule, costs)
+        assert ends.last == tuple(timeline.row(device)[-1].end for device in range(K))
+        assert ends.busy == pytest.approx([timeline.busy(device) for device in range(K)])
