@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpipe_edu.course import challenge
-from gpipe_edu.course.lessons import LESSONS
+from gpipe_edu.course.lessons import LESSONS, THREAD
 from gpipe_edu.course.predictions import question
 from gpipe_edu.exercises import all_exercises
 from gpipe_edu.puzzles import LEVELS
@@ -56,4 +56,4 @@ def count() -> dict[str, Any]:
         {"key": one.key, "title": one.title, "page": f"exercises/{one.notebook}.html"}
         for one in all_exercises().values()
     ]
-    return {"lessons": lessons, "exercises": exercises, "levels": [level.key for level in LEVELS]}
+    return {"lessons": lessons, "thread": THREAD, "exercises": exercises, "levels": [level.key for level in LEVELS]}

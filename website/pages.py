@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import gpipe_edu as ge
+from gpipe_edu.course.lessons import READING_ORDER
 from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.view.palette import PAGE
 from gpipe_edu.view.svg import render
@@ -167,8 +168,11 @@ def _in_colab(at: str) -> str:
 
 
 def _next(at: str, notebooks: list[str], pages: dict[str, str]) -> str:
-    """Links to the neighbours in the same folder."""
+    """Links to the neighbours in the same folder: of lessons, in reading order, and then the puzzles."""
     around = [each for each in notebooks if Path(each).parent == Path(at).parent]
+    if Path(at).parent.name == "notebooks":
+        places = {number: place for place, number in enumerate(READING_ORDER)}
+        around.sort(key=lambda each: places.get(Path(each).name[:2], len(places)))
     if at not in around:
         return ""
     place = around.index(at)

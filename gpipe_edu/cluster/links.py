@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 _ROUNDS: Final = 9
-_LARGE: Final = 4 << 20
+LARGE: Final = 4 << 20
 """Bytes: so many that the latency hardly matters, few enough for a slow link."""
 
 
@@ -34,8 +34,8 @@ def measure(one: int, other: int, group: Any, device: torch.device) -> Link | No
     if rank not in (one, other):
         return None
     small = median(_half_a_round(one, other, group, torch.zeros(1, device=device)) for _ in range(_ROUNDS))
-    large = median(_half_a_round(one, other, group, torch.zeros(_LARGE // 4, device=device)) for _ in range(_ROUNDS))
-    return Link(small, _LARGE / max(large - small, 1e-9))
+    large = median(_half_a_round(one, other, group, torch.zeros(LARGE // 4, device=device)) for _ in range(_ROUNDS))
+    return Link(small, LARGE / max(large - small, 1e-9))
 
 
 def _half_a_round(one: int, other: int, group: Any, value: torch.Tensor) -> float:

@@ -207,7 +207,7 @@ def _judge_plan(wish: Mapping[str, Any], answer: object) -> Judged:
 
 
 def _describe_number(wish: Mapping[str, Any]) -> str:
-    return f'{wish["question"]} A number, in {wish["unit"]}; `"?"` in its place shows how it is worked out.'
+    return f"{wish['question']} A number, in {wish['unit']}."
 
 
 def _judge_number(wish: Mapping[str, Any], answer: object) -> Judged:
@@ -215,10 +215,9 @@ def _judge_number(wish: Mapping[str, Any], answer: object) -> Judged:
         raise TypeError(f"answer is {answer!r}; it must be a number, in {wish['unit']}")
     if _meant(answer, wish["answer"]):
         return Judged(True, wish["because"])
-    for slip in wish["wrong"]:
-        if _meant(answer, slip["answer"]):
-            return Judged(False, slip["because"])
-    return Judged(False, f"{answer:g} is too {'small' if answer < wish['answer'] else 'large'}.")
+    known = (slip["because"] for slip in wish["wrong"] if _meant(answer, slip["answer"]))
+    side = f"{answer:g} is too {'small' if answer < wish['answer'] else 'large'}."
+    return Judged(False, f'{next(known, side)} (`"?"` in its place shows how it is worked out.)')
 
 
 def _meant(given: Real, number: float) -> bool:

@@ -38,6 +38,7 @@ LESSONS: Final = tuple(
 
 THREAD: Final = ("00", "01", "02", "03", "04", "05", "06", "09", "14", "08", "12", "15")
 """The course itself, in reading order. The other lessons are side rooms: none of the thread needs them."""
+READING_ORDER: Final = (*THREAD, *(one.number for one in LESSONS if one.number not in THREAD))
 
 
 def lesson(number: str) -> Lesson:

@@ -143,16 +143,17 @@ class Exam:
         return self._sandbox.lines(found)
 
     @contextmanager
-    def blame_on(self, slip: str, **words: object) -> Iterator[None]:
+    def blame_on(self, slip: str, *, spare: Collection[str] = (), **words: object) -> Iterator[None]:
         """All that is wrong inside is this slip, because the case differs in one thing from others that were right.
 
-        What had to be stopped has its own reason.
+        What had to be stopped, or calls itself too often, has its own reason, and so have the slips in `spare`.
         """
         try:
             yield
         except Wrong as wrong:
             trouble = wrong.finding.trouble
-            if trouble is not None and trouble.kind in ("stopped", "printed"):
+            own = trouble is not None and trouble.kind in ("stopped", "printed", "RecursionError")
+            if own or wrong.finding.slip in spare:
                 raise
             because = self.exercise.sentence(slip, words)
             self.object_to(Wrong(wrong.finding._replace(slip=slip, because=because), wrong.number))
@@ -203,16 +204,25 @@ class Case:
             raise self.wrong(Sign(str(value["slip"]), expected=str(value["expected"]), came=str(value["came"])))
         return kind(*value)
 
-    def refuses(self, sign: Sign, describe: Callable[[Any], str] | None = None, **given: Any) -> None:
+    def refuses(
+        self,
+        sign: Sign,
+        describe: Callable[[Any], str] | None = None,
+        signs: Callable[[Any], Signs] | None = None,
+        **given: Any,
+    ) -> None:
         """Make sure that the function raises ValueError for `given`; if it returns something, that is `sign`.
 
-        describe: says what was returned, where `perform` adds something to it. Raises Wrong, Unwritten.
+        describe: says what was returned, where `perform` adds something to it. signs: what may be wrong about it, of
+        which the first that shows is told in place of `sign`. Raises Wrong, Unwritten.
         """
         value, trouble = self.exam.reply(**given)
         self.number = self.exam.calls
         sign = sign._replace(expected="ValueError")
         if trouble is None:
-            self.judge([sign._replace(came=(describe or _brief)(value))])
+            self.came = (describe or _brief)(value)
+            self.judge(signs(value) if signs else ())
+            self.judge([sign])
         elif "ValueError" not in trouble.bases:
             if trouble.kind in STOPPED:
                 self.fail(trouble)
@@ -247,7 +257,7 @@ class Case:
 
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
     words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message}
-    names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory"}
+    names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory", "RecursionError": "too-deep"}
     text = f"{trouble.kind}: {trouble.message}"
     trap = max((start for start in traps if text.startswith(start)), key=len, default="")
     slip = traps.get(trap) or names.get(trouble.kind) or ("exit" if trouble.kind in STOPPED else "error")

@@ -88,3 +88,13 @@ def beliefs_about_losses(parts: Parts) -> list[Belief]:
         Belief("loss-mean-of-means", (float(np.mean(parts.losses)),)),
         Belief("loss-added-up", (sum(parts.losses),)),
     ]
+
+
+def factor_of(ours: Sequence[Array | None], theirs: Sequence[Array]) -> float:
+    """c, if our gradients are c times theirs, and 0 if they are not."""
+    arrays = [array for array in ours if array is not None]
+    if [array.shape for array in arrays] != [array.shape for array in theirs]:
+        return 0.0
+    mine, exact = (np.concatenate([array.ravel() for array in each]) for each in (arrays, theirs))
+    factor = float(mine @ exact / (exact @ exact))
+    return factor if ref.gradient_difference([mine], [factor * exact]) < 1e-6 else 0.0

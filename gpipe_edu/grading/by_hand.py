@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
+from gpipe_edu.words import plural
+
 from .marks import Mark, number
 
 OVERRIDE: Final = "override.csv"
@@ -57,7 +59,7 @@ def override(student: str, one: Mark, overrides: Overrides) -> Mark:
         return one
     points, why = overrides[student, one.key]
     judged = "none" if one.points is None else number(one.points)
-    note = f"set by hand to {number(points)} points, from {judged}" + (f": {why}" if why else "")
+    note = f"set by hand to {plural(points, 'point')}, from {judged}" + (f": {why}" if why else "")
     return one._replace(points=points, notes=(note, *one.notes))
 
 

@@ -17,19 +17,21 @@ from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from gpipe_edu.exercises import Exercise, all_exercises
+from gpipe_edu.exercises import all_exercises
 from gpipe_edu.process import limited
 from gpipe_edu.words import plural
 
 from .by_hand import override, read_overrides
-from .cut import Answer, cut, load_ours, may_have
+from .choosing import Found, answer_state, find_answers
+from .cut import Answer, load_ours
+from .file_listing import File
 from .journal import Journal, Question, judge_version
 from .judges import HERE, Judges, Outcome, Task, Workplace
 from .late import Deadline, charge, is_late, read_extensions
 from .marks import Mark, mark, promises
 from .seeds import Seeds
-from .submissions import UNKNOWN, File, HandedIn, Sent, newest_first
-from .submitted_notebook import Refused, read, refusing
+from .submissions import HandedIn
+from .submitted_notebook import Refused, refusing
 
 
 class Wish(NamedTuple):
@@ -122,7 +124,7 @@ def _on_ours(row: dict[str, Found], marks: Mapping[str, Mark]) -> dict[str, Foun
         states = marks[key].state, marks[earlier].state if earlier in marks else "passed"
         if one.answer and not {"passed", "not judged"}.intersection(states):
             function = all_exercises()[earlier].function
-            note = f"judged with ours in the place of {function}, which is not right and has cost its own points"
+            note = f"judged with a right {function} in place of the one handed in, whose error costs its own points"
             found[key] = one._replace(answer=one.answer.with_ours(), notes=(note, *one.notes))
     return found
 
@@ -160,86 +162,6 @@ def check_confinement(judges: Judges, wish: Wish) -> str:
     return f"Shut to answers {wish.place.name}: {held}. What they start ends with the grader, however that ends."
 
 
-class Found(NamedTuple):
-    """One student's task: the answer that counts, or why there is none. sent: when it was handed in.
-
-    seeds: those that it is judged with.
-    """
-
-    exercise: Exercise
-    answer: Answer | None
-    refused: str
-    notes: tuple[str, ...]
-    sent: Sent = UNKNOWN
-    seeds: tuple[int, ...] = ()
-
-
-def answer_state(found: Found) -> str:
-    """What is known before anything is judged."""
-    if found.answer is None:
-        return "refused" if found.refused else "missing"
-    return found.answer.state
-
-
-class _Book(NamedTuple):
-    """The content of one file: answers by task, and the tasks whose answer cell has nbgrader's name in it."""
-
-    file: File
-    answers: dict[str, Answer]
-    by_id: frozenset[str]
-
-
-def _answers(files: Sequence[File], keys: Sequence[str]) -> dict[str, Found]:
-    """The answer of each task: from the newest file that has one."""
-    books: list[_Book] = []
-    refusals: list[tuple[File, str]] = []
-    for file in newest_first(files):
-        try:
-            with refusing(file.path.name):
-                books.append(_book(file, keys))
-        except Refused as error:
-            refusals.append((file, str(error)))
-    return {key: _choose(all_exercises()[key], books, refusals) for key in keys}
-
-
-def _book(file: File, keys: Sequence[str]) -> _Book:
-    """Raises Refused."""
-    cells = read(file.read(), file.path.name)
-    answers = {key: cut(all_exercises()[key], cells) for key in keys if may_have(all_exercises()[key], cells)}
-    named = {cell.grade_id for cell in cells}
-    return _Book(file, answers, frozenset(key for key in keys if f"{all_exercises()[key].cell}-answer" in named))
-
-
-def _choose(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, str]]) -> Found:
-    key = exercise.key
-    there = [book for book in books if key in book.answers and book.answers[key].state != "missing"]
-    if not there:
-        refused = [why for file, why in refusals if _may_be_of(exercise, file) or len(refusals) == 1]
-        notes = tuple(note for book in books if key in book.answers for note in book.answers[key].notes)
-        return Found(exercise, None, "; ".join(refused), notes)
-
-    def fits(book: _Book) -> tuple[bool, ...]:
-        """What decides before the time does, as another sheet may use the name for something else."""
-        answer = book.answers[key]
-        written = answer.state != "unwritten"
-        return key in book.by_id, written, answer.defined, _may_be_of(exercise, book.file)
-
-    best = max(there, key=fits)  # the newest of equals, as it comes first
-    file, answer = best.file, best.answers[key]
-    newest = "newest" if best is there[0] else "one that fits best"
-    several = f"of {len(there)} files with {exercise.function} in them, the {newest} counts: {file.path}"
-    more = [several] if there[1:] else []
-    more += [why for file, why in refusals if _may_be_of(exercise, file)]
-    return Found(exercise, answer, "", (*more, *answer.notes), file.sent)
-
-
-def _may_be_of(exercise: Exercise, file: File) -> bool:
-    """Whether its name has the number of the exercise's notebook, or no such number."""
-    numbers = {one.notebook.split("_")[1] for one in all_exercises().values()}
-    there = {number for number in numbers if f"_{number}_" in f"_{file.path.name}"}
-    return not there or exercise.notebook.split("_")[1] in there
-
-
 def _question(found: Found, answer: Answer, seed: int) -> Question:
     return Question(found.exercise.key, answer.digest, seed, judge_version(found.exercise.key))
 
@@ -268,7 +190,7 @@ class _Reading:
         name, files = student
         try:
             with refusing(f"what {name} has handed in"):
-                return _answers(files, self._keys)
+                return find_answers(files, self._keys)
         except Refused as error:
             return self._refuse(str(error))
 

@@ -18,10 +18,11 @@ from typing import Final, NamedTuple
 from gpipe_edu.words import join_words, plural
 from gpipe_edu.writing import escape, write_whole
 
+from .file_listing import Sent
 from .grade import Class
 from .marks import number, points
 from .roster import Roster
-from .submissions import HandedIn, Sent
+from .submissions import HandedIn
 from .tables import total
 
 GRADEBOOK: Final = "gradebook.csv"

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 from gpipe_edu.words import join_words, plural
 
 from .by_hand import rows_of
-from .marks import Mark, number, points
-from .submissions import HandedIn, Sent
+from .file_listing import Sent
+from .marks import Mark, points
+from .submissions import HandedIn
 
 EXTENSIONS: Final = "extensions.csv"
 """Beside the marks: `student,task,due`, a row for each student who has more time; no task means all of them."""
@@ -88,7 +89,7 @@ def charge(student: str, one: Mark, sent: Sent, deadline: Deadline | None, exten
         return one._replace(notes=(f"{came}, by an extension", *one.notes))
     off = min(one.points or 0.0, round(days * deadline.per_day * points(one.key), 2))
     kept = None if one.points is None else round(one.points - off, 2)
-    note = f"{plural(days, 'day')} late: {came}; {number(off)} points off"
+    note = f"{plural(days, 'day')} late: {came}" + (f"; {plural(off, 'point')} off" if off else "")
     return one._replace(points=kept, notes=(note, *one.notes))
 
 

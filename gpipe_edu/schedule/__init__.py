@@ -9,7 +9,7 @@ ops that wait for each other, `doctor.py` says in a sentence why a schedule cann
 
 from .doctor import CODES, Problem, ScheduleError
 from .op import KINDS, Op
-from .recipes import breadth_first, gpipe, interleaved, naive, one_f_one_b, zero_bubble, zero_bubble_v
+from .recipes import breadth_first, dual_pipe_v, gpipe, interleaved, naive, one_f_one_b, zero_bubble, zero_bubble_v
 from .recompute import with_recompute
 from .schedule import Schedule
 
@@ -21,6 +21,7 @@ __all__ = [
     "Schedule",
     "ScheduleError",
     "breadth_first",
+    "dual_pipe_v",
     "gpipe",
     "interleaved",
     "naive",

@@ -167,6 +167,43 @@ def zero_bubble_v(K: int, M: int) -> Schedule:
     return _build("zero bubble V", K, device).first(M)
 
 
+def dual_pipe_v(K: int, M: int) -> Schedule:
+    """DualPipeV: the stages of ZB-V, and in the middle a forward beside each backward that goes the other way.
+
+    Where the two of such a pair run together, one can compute while the other sends, which hides what experts exchange;
+    here they run one after the other. DualPipe needs every parameter twice for that, DualPipeV once, on half the
+    devices (DeepSeek, 2025, github.com/deepseek-ai/DualPipe). PyTorch's ScheduleDualPipeV has the same order; it takes
+    no M < 2K, for which the micro-batches that do not exist are left out here.
+
+    Raises ValueError unless K >= 1 and M >= 1.
+    """
+    K, M = whole("K", K, 1), whole("M", M, 1)
+    full = max(M, 2 * K)
+
+    def device(k: int) -> Iterable[Op]:
+        down, up = k, 2 * K - 1 - k
+        turns = [("F", down)] * (2 * (K - 1 - k)) + [("F", down), ("F", up)] * (k + 1)
+        turns += [("I", up), ("W", up), ("F", up)] * (K - 1 - k)
+        turns += [("F", down), ("B", up), ("F", up), ("B", down)] * (full - 2 * K + k + 1)
+        turns += [("B", up), ("F", up), ("B", down)] * (K - 1 - k)
+        last = [up, down] * (k + 1)
+        turns += [("B", stage) for stage in last[: k + 1]] + [("I", stage) for stage in last[k + 1 :]]
+        turns += [("W", down), ("I", down)] * (K - 1 - k) + [("W", down)] * (k + 1)
+        forwards, backwards = {down: 0, up: 0}, {down: 0, up: 0}
+        waiting: list[Op] = []  # each W is that of the input gradient that has waited longest
+        for kind, stage in turns:
+            if kind == "W":
+                yield waiting.pop(0)
+                continue
+            done = forwards if kind == "F" else backwards
+            yield Op(kind, done[stage], stage)
+            if kind == "I":
+                waiting.append(Op("W", done[stage], stage))
+            done[stage] += 1
+
+    return _build("DualPipeV", K, device).first(M)
+
+
 def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> Iterable[Op]:
     """Forwards until device k is full, then `back(m)` and one forward more, in turn."""
     warm_up = min(M, K - 1 - k)
@@ -192,6 +229,7 @@ RECIPES: Final[dict[str, Callable[..., Schedule]]] = {
     "breadth_first": lambda K, M, V=2: breadth_first(K, M, V),
     "zero_bubble": zero_bubble,
     "zero_bubble_v": zero_bubble_v,
+    "dual_pipe_v": dual_pipe_v,
 }
 """The recipes by the names that command lines, engines and the explorer take.
 

@@ -75,6 +75,18 @@ class Ways(NamedTuple):
         )
 
 
+class Row(NamedTuple):
+    """A row of a picture."""
+
+    tensor: int
+    context: int
+    D: int | None  # None: what the others leave of the devices
+
+    def __str__(self) -> str:
+        group = f"T={self.tensor}" + f", x{self.context}" * (self.context > 1)
+        return group if self.D is None else f"D={self.D}, {group}"
+
+
 class Change(NamedTuple):
     """The best plan with one knob turned, and what that does, in words."""
 
@@ -128,16 +140,30 @@ class Guide:
         groups: dict[int, list[Plan]] = {}
         for plan in self.plans:
             groups.setdefault(plan.K, []).append(plan)
-        best, found = self.best, []
-        limit = FAR * best.step if best and self.job.machine.devices > _FEW else inf
+        best, found, limit = self.best, [], self._limit
         for K in sorted(groups):
             row = best if best and best.K == K else _fastest(groups[K], limit)
-            if row is None:
-                # Small micro-batches in 1F1B hold least, and are quick to count.
-                small = sorted(groups[K], key=lambda plan: (plan.recipe != "1f1b", -plan.M))
-                row = None if any(plan.fits for plan in small) else min(small, key=lambda plan: plan.short)
-            found += [row] if row else []
+            found += [row] if row else _closest(groups[K])
         return found
+
+    def cells(self) -> dict[Row, dict[int, Plan | str]]:
+        """For every group, and, with few devices, every D, by K: the fastest plan that fits, the one that lacks least
+        where none does, or, with many devices, that all take over `FAR` times as long as the best."""
+        few, groups = self.job.machine.devices <= _FEW, dict[tuple[Row, int], list[Plan]]()
+        for plan in self.plans:
+            row = Row(plan.group.tensor, plan.group.context, plan.D if few else None)
+            groups.setdefault((row, plan.K), []).append(plan)
+        best, found, limit = self.best, dict[Row, dict[int, Plan | str]](), self._limit
+        for row, K in sorted(groups, key=lambda key: (key[0].tensor, key[0].context, key[0].D or 0, key[1])):
+            plans = groups[row, K]
+            shown = best if best in plans else _fastest(plans, limit)
+            found.setdefault(row, {})[K] = shown or next(iter(_closest(plans)), f"over {FAR:g} x")
+        return found
+
+    @property
+    def _limit(self) -> float:
+        """Seconds of a step, beyond which plans for many devices are not looked at."""
+        return FAR * self.best.step if self.best and self.job.machine.devices > _FEW else inf
 
     def changes(self) -> list[Change]:
         """The best plan with one knob turned: D, K, M halved and doubled, any other value of the rest."""
@@ -247,6 +273,15 @@ class Guide:
             *(("* " if plan is self.best else "  ") + _line(plan, bar(plan.step / longest, _BAR)) for plan in shown),
         ]
 
+    def __repr__(self) -> str:
+        best = f"best {self.best.knobs}" if self.best else "none fits"
+        return f"Guide({self.job.model.name}, {self.job.machine.devices} devices: {best})"
+
+    def _repr_html_(self) -> str:
+        from .picture import as_html  # pictures load when one is shown
+
+        return as_html(self)
+
     def __str__(self) -> str:
         best = self.best
         table = [
@@ -325,10 +360,10 @@ def _loss(plan: Plan, best: Plan) -> str:
         return "is as fast, and no simpler" if plan.devices <= best.devices else "is as fast on more devices"
     more = {name: seconds - best.parts[name] for name, seconds in plan.parts.items()}
     name = max(more, key=lambda name: more[name])
-    return f"takes {times:.2f} times as long: {_PARTS[name]} cost {duration(max(0.0, more[name]))} more"
+    return f"takes {times:.2f} times as long: {PARTS[name]} cost {duration(max(0.0, more[name]))} more"
 
 
-_PARTS: Final = {
+PARTS: Final = {
     "products": "matrix products",
     "traffic": "memory traffic and fixed prices",
     "recompute": "recomputed operations",
@@ -388,6 +423,13 @@ def _fastest(plans: Iterable[Plan], limit: float = inf) -> Plan | None:
         elif known == 2:
             limit, best = min(limit, plan.step * (1 + TIE)), plan
     return best
+
+
+def _closest(plans: Iterable[Plan]) -> list[Plan]:
+    """The one that lacks least, if none fits."""
+    # Small micro-batches in 1F1B hold least, and are quick to count.
+    small = sorted(plans, key=lambda plan: (plan.recipe != "1f1b", -plan.M))
+    return [] if any(plan.fits for plan in small) else [min(small, key=lambda plan: plan.short)]
 
 
 def _simpler(plan: Plan, other: Plan) -> bool:

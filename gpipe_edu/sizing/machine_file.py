@@ -27,7 +27,10 @@ _SPEEDS: Final = {
 }
 """A file has one of these."""
 
-_FIELDS: Final = ("about", "source", *Machine._fields, "best_matmul", "products", "state", "activation")
+WORDS: Final = ("about", "source", "url")
+"""Fields that say what a machine is and where its figures can be read."""
+
+_FIELDS: Final = (*WORDS, *Machine._fields, "best_matmul", "products", "state", "activation")
 
 
 class Product(NamedTuple):

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.multiprocessing import spawn  # type: ignore[attr-defined]
 
-from gpipe_edu.cluster.links import measure
+from gpipe_edu.cluster.links import LARGE, Link, measure
 from gpipe_edu.process.loopback import talk_by_loopback
 
 from .machine_file import Product
@@ -119,7 +119,7 @@ def measure_device(device: torch.device, shapes: Shapes) -> Device:
     block = nn.TransformerEncoderLayer(16, 1, 16, 0.0, batch_first=True, device=device, dtype=dtype)
     token = torch.ones(1, 1, 16, dtype=dtype, device=device, requires_grad=True)  # else a shortcut is taken
     overhead = _quickest(lambda: [block(token) for _ in range(_BLOCKS)], shapes.seconds) / _BLOCKS
-    link = measure(0, 1, dist.group.WORLD, device) if dist.get_world_size() > 1 else None
+    link = _link(device) if dist.get_world_size() > 1 else None
     dist.barrier()  # none leaves while two are measured
     if cuda:
         known = torch.cuda.get_device_properties(device)
@@ -133,6 +133,19 @@ def measure_device(device: torch.device, shapes: Shapes) -> Device:
 
 _BLOCKS: Final = 20
 """As many as it takes for the end of the last to be hidden."""
+
+
+def _link(device: torch.device) -> Link | None:
+    """The link between the first two devices, from the quickest messages of several tries; None on others."""
+    found = [link for _ in range(_TRIES) if (link := measure(0, 1, dist.group.WORLD, device))]
+    if not found:
+        return None
+    latency = min(link.latency for link in found)
+    whole = min(link.latency + link.seconds(LARGE) for link in found)
+    return Link(latency, LARGE / max(whole - latency, 1e-9))
+
+
+_TRIES: Final = 5
 
 
 def _quickest(action: Callable[[], object], seconds: float) -> float:

@@ -211,7 +211,11 @@ class Plan:
     @property
     def timeline(self) -> Timeline:
         """The planned step of one replica, without what follows it. Made anew each time, so that plans stay small."""
-        return simulate(_schedule(self.recipe, self.K, self.M, self.V, self.recompute == "stage"), self.costs)
+        return self.timeline_of(self.M)
+
+    def timeline_of(self, M: int) -> Timeline:
+        """The same with so many micro-batches of this size."""
+        return simulate(_schedule(self.recipe, self.K, M, self.V, self.recompute == "stage"), self.costs)
 
     @property
     def step(self) -> float:

@@ -57,4 +57,4 @@ def _figures(kind: str, name: str) -> dict[str, Any]:
 
 
 def _without_words(figures: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in figures.items() if key not in ("about", "source")}
+    return {key: value for key, value in figures.items() if key not in machine_file.WORDS}

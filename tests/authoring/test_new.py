@@ -1,5 +1,6 @@
 """`exercise new` writes an exercise that works at once, and overwrites nothing."""
 
+import re
 import shutil
 
 from .clone import BANK, MASTER, WRITTEN
@@ -56,8 +57,10 @@ def test_what_is_no_key_is_refused_with_one_that_is(fresh):
 def test_what_exists_is_never_overwritten(fresh):
     (fresh.root / TAKEN["ex18/way-back"]).write_text("mine")
     before = files(fresh.root)
+    numbers = {path.stem.split("_")[1] for path in (fresh.root / "solutions").glob("exercise_*.py")}
     for path, said in zip(TAKEN.values(), fresh.run("-c", ASKED, *TAKEN).splitlines(), strict=True):
-        assert f"{path} exists; take a free number, such as ex11" in said
+        assert f"{path} exists; take a free number, such as ex" in said
+        assert re.search(r"such as ex(\d\d)", said)[1] not in numbers
     assert files(fresh.root) == before
 
 

@@ -25,7 +25,7 @@ WANTED = {
     "05/recompute-few": "so that no device holds more than 32 blocks and the step takes at most 38 units.",
     "06/own-order": "all 4 micro-batches; the devices, from 0 on, hold at most 2, 1 micro-batches.",
     "09/by-hand": "all 2 micro-batches in all 4 stages, such as F0@3; its step takes at most 7.5 units.",
-    "13/largest-rate": '"?" in its place shows how it is worked out.',
+    "13/largest-rate": "although each gradient is seven updates old. A number, in decimal form.",
     "14/fit": "recompute and schedule, that fits and whose step takes at most 38 seconds.",
     "15/order": "all 4 micro-batches; its step takes at most 13 units.",
     "03/lean": "its step takes at most 18 units; the devices, from 0 on, hold at most 3, 2, 1 micro-batches.",

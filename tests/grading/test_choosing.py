@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from gpipe_edu.exercises import find_exercise
-from gpipe_edu.grading.grade import _answers
-from gpipe_edu.grading.submissions import File
+from gpipe_edu.grading.choosing import find_answers
+from gpipe_edu.grading.file_listing import File
 
 KEY = "ex07/1f1b"
 GRADE_ID = f"{find_exercise(KEY).cell}-answer"
@@ -21,7 +21,7 @@ def chosen(*files):
     handed_in = [
         File(PurePosixPath(name), (float(time),), lambda data=data: data) for time, (name, data) in enumerate(files)
     ]
-    found = _answers(handed_in, [KEY])[KEY]
+    found = find_answers(handed_in, [KEY])[KEY]
     return found.answer.parts[-1][2] if found.answer.parts else found.answer.state, found.notes
 
 
@@ -55,6 +55,6 @@ def test_why_there_is_no_answer_is_told():
     named = {"nbgrader": {"grade_id": GRADE_ID}}
     cell = {"cell_type": "code", "source": f"%%bash\n{ANSWER.decode()}", "metadata": named}
     data = json.dumps({"cells": [cell]}).encode()
-    found = _answers([File(PurePosixPath("mine.ipynb"), (0.0,), lambda: data)], [KEY])[KEY]
+    found = find_answers([File(PurePosixPath("mine.ipynb"), (0.0,), lambda: data)], [KEY])[KEY]
     assert found.answer is None
     assert found.notes == ("code cell 1: a cell of %%bash is no Python, and was left out",)

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gpipe_edu.grading import late
+from gpipe_edu.grading.file_listing import Sent
 from gpipe_edu.grading.late import Deadline, charge, clocks, read_deadlines, read_extensions
 from gpipe_edu.grading.marks import Mark
 from gpipe_edu.grading.seeds import Seeds
-from gpipe_edu.grading.submissions import Sent, find
+from gpipe_edu.grading.submissions import find
 
 from .classroom import CLOCK, LOOP, answered, hand_in, needs_sandbox, run, states, table
 

@@ -30,7 +30,7 @@ STUDENTS = {  # the answers to both tasks, and the states that they get
     "second wrong": (CLOCK, NOT_ALL, "passed", "wrong"),
     "second alone": (SEVEN, ALONE, "wrong", "passed"),
 }
-NOTE = "judged with ours in the place of clock, which is not right and has cost its own points"
+NOTE = "judged with a right clock in place of the one handed in, whose error costs its own points"
 
 
 def cells(*texts):

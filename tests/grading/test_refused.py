@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from gpipe_edu.grading import feedback_pages, grade, submissions, submitted_notebook
+from gpipe_edu.grading import choosing, feedback_pages, file_listing, grade, submissions, submitted_notebook
 from gpipe_edu.grading.marks import mark
 from gpipe_edu.process import limited
 from gpipe_edu.sandbox.findings import Chart, Finding, Report
@@ -205,14 +205,14 @@ def two(tmp_path):
 
 
 def fail_for_bob(monkeypatch, where, error):
-    whole = getattr(grade, where)
+    whole = getattr(choosing, where)
 
     def fails(*given):
         if "bob" in repr(given):
             raise error
         return whole(*given)
 
-    monkeypatch.setattr(grade, where, fails)
+    monkeypatch.setattr(choosing, where, fails)
 
 
 @pytest.mark.parametrize(
@@ -257,14 +257,14 @@ def test_what_can_not_be_told_of_an_answer_is_refused_and_the_others_are_told(tw
 
 @pytest.mark.timeout(120)
 def test_what_takes_too_long_to_read_is_one_student_s(two, tmp_path, monkeypatch):
-    whole = grade.cut
+    whole = choosing.cut
 
     def endless(exercise, cells):
         while "bob" in repr(cells):
             pass
         return whole(exercise, cells)
 
-    monkeypatch.setattr(grade, "cut", endless)
+    monkeypatch.setattr(choosing, "cut", endless)
     monkeypatch.setattr(limited, "CPU", 1)
     marks = graded(two, tmp_path).marks
     assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}
@@ -276,7 +276,7 @@ def test_what_takes_too_long_to_read_is_one_student_s(two, tmp_path, monkeypatch
 def test_an_archive_that_takes_too_long_to_list_is_one_student_s(two, tmp_path, monkeypatch):
     with zipfile.ZipFile(two / "bob" / "work.zip", "w") as archive:
         archive.writestr("x.py", "")
-    whole = submissions._in_archive
+    whole = file_listing._in_archive
 
     def endless(data, name, *more):
         while "bob" in str(name):
@@ -284,7 +284,7 @@ def test_an_archive_that_takes_too_long_to_list_is_one_student_s(two, tmp_path, 
         return whole(data, name, *more)
 
     (two / "bob" / BOOK).unlink()
-    monkeypatch.setattr(submissions, "_in_archive", endless)
+    monkeypatch.setattr(file_listing, "_in_archive", endless)
     monkeypatch.setattr(limited, "CPU", 1)
     marks = graded(two, tmp_path).marks
     assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}
@@ -293,7 +293,7 @@ def test_an_archive_that_takes_too_long_to_list_is_one_student_s(two, tmp_path, 
 
 @pytest.mark.parametrize("where", ["ada", "ada/deep/down", "class/ada", "class/zoe/deep", "zoe"])
 def test_one_student_s_flood_of_files_ends_nobody_else_s_class(tmp_path, monkeypatch, where):
-    monkeypatch.setattr(submissions, "_MOST_FILES", 60)
+    monkeypatch.setattr(file_listing, "_MOST_FILES", 60)
     top = tmp_path / "in" / ("class" if where.startswith("class") else "")
     for name in ("bea", "carl", "dora"):
         hand_in(top / name / BOOK, released("exercise_02_clock"))

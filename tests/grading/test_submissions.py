@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from gpipe_edu.grading import submissions
+from gpipe_edu.grading import file_listing
 from gpipe_edu.grading.submissions import books_in, file_name, find, newest_first
 from gpipe_edu.grading.submitted_notebook import LARGEST, Refused
 
@@ -421,16 +421,16 @@ def test_an_archive_of_too_many_files_loses_no_student_silently(tmp_path, monkey
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
         for name in ("ada", "bob", "cy"):
             archive.writestr(f"{name}/{BOOK}", "{}")
-    monkeypatch.setattr(submissions, "_MOST_MEMBERS", 1)  # of one student's own archive
+    monkeypatch.setattr(file_listing, "_MOST_MEMBERS", 1)  # of one student's own archive
     assert set(find(tmp_path / "all.zip").students) == {"ada", "bob", "cy"}
     with zipfile.ZipFile(tmp_path / "flood.zip", "w") as archive:
         for name in ("ada", "bob", *(f"cy/{number}" for number in range(9))):
             archive.writestr(f"class/{name}/{BOOK}", "{}")
-    monkeypatch.setattr(submissions, "_MOST_FILES", 8)
+    monkeypatch.setattr(file_listing, "_MOST_FILES", 8)
     found = find(tmp_path / "flood.zip")
     assert set(found.students) == {"ada", "bob", "cy"}
     assert "class/cy: class/cy holds most of over 8 files" in found.notes
-    monkeypatch.setattr(submissions, "_MOST_FILES", 2)
+    monkeypatch.setattr(file_listing, "_MOST_FILES", 2)
     with pytest.raises(ValueError, match="more than 2 files in the archive; give the folder of one exercise sheet"):
         find(tmp_path / "all.zip")
 

@@ -4,8 +4,9 @@ import pytest
 
 from gpipe_edu.exercises import find_exercise
 from gpipe_edu.grading import feedback_pages
+from gpipe_edu.grading.choosing import Found
 from gpipe_edu.grading.cut import Answer
-from gpipe_edu.grading.grade import Class, Found, _find_alike
+from gpipe_edu.grading.grade import Class, _find_alike
 from gpipe_edu.grading.marks import Mark
 from gpipe_edu.grading.roster import read_roster
 from gpipe_edu.grading.submissions import HandedIn

@@ -10,11 +10,13 @@ import re
 import pytest
 
 from gpipe_edu.course import challenge
+from gpipe_edu.course.lessons import THREAD
 from gpipe_edu.course.predictions import question
 from tests.each import each
 
-from .test_standard import EXTRA, LESSONS, prose, read
+from .test_standard import EXTRA, LESSONS, ROOT, prose, read
 
+README = ROOT / "README.md"
 FIRST_EVENING = [path for path in LESSONS if path.stem[:2] in ("00", "01", "02", "03")]
 WORDS_A_MINUTE = 130
 """Slow, because the text is dense."""
@@ -63,22 +65,34 @@ def worked_out(path):
     return taken
 
 
+def stated_minutes(path):
+    """Those that the first cell states: of the lesson, and of what one may leave out."""
+    time = re.search(r"\*\*Time\*\* (.*?)\. ", read(path).cells[0].source)[1]
+    return [int(number) for number in re.findall(r"\d+", time)]
+
+
 @each("path", LESSONS)
 def test_the_minutes_stated_are_those_worked_out(path):
-    first = read(path).cells[0].source
-    stated = [int(number) for number in re.findall(r"\d+", re.search(r"\*\*Time\*\* (.*?)\. ", first)[1])]
+    stated = stated_minutes(path)
     needed = worked_out(path)
     assert all(number % 5 == 0 for number in stated), stated
     assert len(stated) == 1 + bool(needed[1])
     assert all(abs(said - found) < NEAR for said, found in zip(stated, needed, strict=False)), (stated, needed)
 
 
+def test_the_hours_of_the_thread_are_those_of_its_lessons():
+    minutes_of = {path.stem[:2]: stated_minutes(path)[0] for path in LESSONS}
+    ideas, work = (sum(minutes_of[number] for number in part) / 60 for part in (THREAD[:9], THREAD[9:]))
+    problems = len(THREAD) * 3 * PLAY / 60
+    for text in (read(FIRST_EVENING[0]).cells[2].source, README.read_text(encoding="utf-8")):
+        said = re.search(r"14 \(([\d.]+) hours\).*15 \(([\d.]+) hours\).*take (\d)\s+hours", text, re.DOTALL).groups()
+        assert [float(hours) for hours in said] == pytest.approx([ideas, work, problems], abs=0.3)
+
+
 @each("path", LESSONS)
 def test_sittings_add_up_to_the_whole(path):
-    first = read(path).cells[0].source
-    whole = int(re.search(r"\*\*Time\*\* (\d+) minutes", first)[1])
-    sittings = re.search(r"In two sittings: [^(]*\((\d+) minutes\)[^(]*\((\d+)\)", first)
-    assert not sittings or sum(map(int, sittings.groups())) == whole
+    sittings = re.search(r"In two sittings: [^(]*\((\d+) minutes\)[^(]*\((\d+)\)", read(path).cells[0].source)
+    assert not sittings or sum(map(int, sittings.groups())) == stated_minutes(path)[0]
 
 
 @each("path", LESSONS)

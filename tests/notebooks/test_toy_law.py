@@ -74,6 +74,14 @@ FREE = {
     ("01/traffic", "Four times the bytes"): "messages",
     ("15/bytes", "twice as many bytes"): "messages",
     ("02/", "each cut is crossed twice"): "messages",
+    ("ex11_block/success", "Your two halves give the gradients"): "two halves of a backward, no memory",
+    (
+        "exercise_11_backward_in_two/",
+        "In bytes every device holds more than before",
+    ): "counted for our layers, and said so",
+    ("exercise_14_buffer/", "bf16 has the range of fp32 in half the bytes"): "bytes of a number",
+    ("exercise_14_buffer/", "Four bytes a weight instead of two"): "bytes of a buffer of weights",
+    ("05/remat-offload-read", "at least half of the activations"): "reported by the paper, and said so",
     ("05/remat-last-read", "At M = 1 the recompute brings back everything"): "boundary + r layers, with or without",
     ("08/", "Memory is right within 3 %"): "a plan held against a measurement",
     (

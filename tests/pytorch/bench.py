@@ -65,6 +65,7 @@ HAND_WRITTEN = {
     "interleaved": lambda K, M: ge.interleaved(K, M, 2),
     "breadth first": lambda K, M: ge.breadth_first(K, M, 2),
     "zero bubble V": ge.zero_bubble_v,
+    "DualPipeV": ge.dual_pipe_v,
     "interleaved, R": lambda K, M: with_r(ge.interleaved(K, M, 2)),
     "zero bubble, R before I": lambda K, M: with_r(ge.zero_bubble(K, M)),
     "zero bubble, some R": lambda K, M: with_r(ge.zero_bubble(K, M), lambda m, k: (m + k) % 2),

@@ -13,7 +13,7 @@ from tests.refusals import refusals
 
 SIZES = [(K, M) for K in range(1, 9) for M in range(1, 13)]
 F1B2 = ge.Costs(F=1, B=2)
-PLAIN = [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble, ge.zero_bubble_v]
+PLAIN = [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble, ge.zero_bubble_v, ge.dual_pipe_v]
 LOOPED = [ge.interleaved, ge.breadth_first]
 
 
@@ -40,6 +40,7 @@ def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
         ("interleaved", Form(takes_V=True, stages=2, splits=False, recomputes=False)),
         ("zero_bubble", Form(takes_V=False, stages=1, splits=True, recomputes=False)),
         ("zero_bubble_v", Form(takes_V=False, stages=2, splits=True, recomputes=False)),
+        ("dual_pipe_v", Form(takes_V=False, stages=2, splits=True, recomputes=False)),
     ],
 )
 def test_a_recipe_says_by_itself_what_it_is(name, form):
@@ -205,8 +206,36 @@ def test_on_a_v_no_device_waits_once_it_has_begun_and_none_holds_more_than_1f1b(
                 assert all(before.end == after.start for before, after in itertools.pairwise(row))
 
 
-def test_on_a_v_the_last_device_hands_over_to_itself():
-    assert ge.zero_bubble_v(3, 2).device_of_stage == {0: 0, 1: 1, 2: 2, 3: 2, 4: 1, 5: 0}
+def test_over_free_links_1f1b_takes_no_longer_than_f_then_b_however_uneven_the_stages_are():
+    chance = np.random.default_rng(0)
+    for _ in range(200):
+        K, M = chance.integers(2, 6), chance.integers(1, 10)
+        costs = ge.Costs(F=chance.integers(1, 10, K).tolist(), B=chance.integers(1, 20, K).tolist())
+        one, flush = (ge.simulate(recipe(int(K), int(M)), costs).makespan for recipe in (ge.one_f_one_b, ge.gpipe))
+        assert one <= flush
+    slow = ge.Costs(send=0.5)
+    assert ge.simulate(ge.one_f_one_b(4, 8), slow).makespan > ge.simulate(ge.gpipe(4, 8), slow).makespan
+
+
+def test_dual_pipe_v_takes_as_long_as_zb_v_and_holds_one_half_size_micro_batch_more():
+    for K, M in SIZES:
+        if K > 1 and M >= 2 * K:
+            timeline = ge.simulate(ge.dual_pipe_v(K, M), ge.Costs(F=1, I=1, W=1))
+            assert timeline.makespan == ge.simulate(ge.zero_bubble_v(K, M), ge.Costs(F=1, I=1, W=1)).makespan
+            assert timeline.peak_in_flight == (2 * K + 1,) * K
+
+
+def test_dual_pipe_v_has_a_forward_beside_each_backward_in_the_middle():
+    for row in ge.dual_pipe_v(4, 20).rows:
+        middle = row[len(row) // 2 - 10 : len(row) // 2 + 10]
+        kinds = [op.kind for op in middle]
+        assert kinds in (["F", "B"] * 10, ["B", "F"] * 10)
+        assert all(a.stage != b.stage for a, b in itertools.pairwise(middle) if (a.kind, b.kind) == ("F", "B"))
+
+
+@pytest.mark.parametrize("recipe", [ge.zero_bubble_v, ge.dual_pipe_v])
+def test_on_a_v_the_last_device_hands_over_to_itself(recipe):
+    assert recipe(3, 2).device_of_stage == {0: 0, 1: 1, 2: 2, 3: 2, 4: 1, 5: 0}
 
 
 def test_interleaving_sends_v_times_as_many_boundaries():

@@ -100,7 +100,7 @@ GOOD = 'memory = 1e9\nspeed = 1e12\nstate = "adam"\nactivation = 4\n'
         (
             GOOD + "bandwith = 1",
             ValueError,
-            "'bandwith' is no field of a machine; it may have about, source, devices, ",
+            "'bandwith' is no field of a machine; it may have about, source, url, devices, ",
         ),
         (GOOD.replace("memory", "#"), ValueError, "'memory' is missing; it must have memory, state, activation, and"),
         (GOOD.replace("speed", "#"), ValueError, "it must have exactly one of [[products]] with width and speed; peak"),

@@ -150,6 +150,28 @@ def test_every_preset_says_where_it_comes_from_and_can_be_planned():
     assert job(model("gpt3"), 8, "h100", 8, activation=4).activation == 4
 
 
+@pytest.mark.parametrize("name", [name for name in presets("machines") if name not in ("small", "laptop")])
+def test_a_machine_s_figures_stand_in_its_source(name):
+    figures = presets("machines")[name]
+    assert figures["url"].startswith("https://")
+    told = [
+        (float(number.replace(",", "")), unit)
+        for number, unit in re.findall(r"([\d,.]*\d) (TFLOP/s|TB/s|GB/s|GiB|GB)", figures["source"])
+    ]
+    units = {"TFLOP/s": 1e12, "GB": 1e9, "GiB": 2**30, "TB/s": 1e12, "GB/s": 1e9}
+    for field, kinds in (("peak", ("TFLOP/s",)), ("memory", ("GB", "GiB")), ("bandwidth", ("TB/s", "GB/s"))):
+        values = [number * units[unit] for number, unit in told if unit in kinds]
+        assert any(value == pytest.approx(figures[field], rel=0.004) for value in values), field
+    best = [number for number, unit in told if unit == "TFLOP/s" and number * 1e12 < figures["peak"]]
+    assert "best product as of" in figures["source"] or best[-1] * 1e12 == pytest.approx(
+        figures["peak"] * figures["best_matmul"], rel=0.002
+    )
+
+
+def test_every_model_says_where_its_shape_can_be_read():
+    assert all(figures["url"].startswith("https://") for figures in presets("models").values())
+
+
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="'gpt5' is none of the models known by name: gpt3, "):
         model("gpt5")

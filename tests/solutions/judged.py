@@ -16,6 +16,8 @@ NUMPY = (
     "ex09/early",
     "ex09/cap",
     "ex12/interleaved",
+    "ex15/bill",
+    "ex15/choice",
 )
 """The tasks of notebooks without PyTorch, whose answers are judged in a browser, too."""
 

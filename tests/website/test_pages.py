@@ -35,6 +35,23 @@ class Links(HTMLParser):
             self.links += [found[name] for name in ("href", "src") if found.get(name)]
 
 
+def test_the_next_lesson_is_the_next_of_the_thread_and_the_puzzles_come_last():
+    notebooks = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "notebooks").glob("*.ipynb"))
+    named = {at: at.replace(".ipynb", ".html") for at in notebooks}
+
+    def neighbours(start):
+        [at] = [one for one in notebooks if Path(one).name.startswith(start)]
+        return re.findall(r'href="(\d\d|[a-z]+)', pages._next(at, notebooks, named))
+
+    assert [neighbours(start) for start in ("00", "06", "09", "15")] == [
+        ["01"],
+        ["05", "09"],
+        ["06", "14"],
+        ["12", "07"],
+    ]
+    assert neighbours("schedule_puzzles") == ["13"]
+
+
 def written(site):
     """Every page, without the live charts in frames and the lab."""
     return [path for path in sorted(site.rglob("*.html")) if path.relative_to(site).parts[0] not in ("live", "lab")]

@@ -25,11 +25,13 @@ function count(text) {
     const begun = made.length + solved.length > 0;
     return { ...lesson, begun, done: open.every((key) => lesson.optional.includes(key)), how: begun ? parts.join("; ") : "" };
   });
-  const last = lessons.findLastIndex(({ begun }) => begun);
+  const thread = COURSE.thread.map((number) => lessons.find((lesson) => lesson.number === number));
+  const rooms = lessons.filter((lesson) => !thread.includes(lesson));
+  const last = thread.findLastIndex(({ begun }) => begun);
   return {
     lessons,
-    here: lessons.slice(Math.max(0, last)).find(({ done }) => !done),
-    begun: last >= 0,
+    here: [...thread.slice(Math.max(0, last)), ...rooms].find(({ done }) => !done),
+    begun: lessons.some(({ begun }) => begun),
     exercises: COURSE.exercises.map((one) => {
       const { tries = 0, passed } = exercises[one.key] ?? {};
       const how = passed ? `solved ${passed}` : tries ? `${tries} ${tries === 1 ? "try" : "tries"}` : "";

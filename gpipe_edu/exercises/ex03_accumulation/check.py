@@ -18,7 +18,14 @@ from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Exam, Sign, Signs, try_beliefs
 from gpipe_edu.exercises.networks import arrays_of, draw_digit_batches, items_of
-from gpipe_edu.exercises.weighting import Parts, beliefs_about_gradients, beliefs_about_losses, flat, parts_of
+from gpipe_edu.exercises.weighting import (
+    Parts,
+    beliefs_about_gradients,
+    beliefs_about_losses,
+    factor_of,
+    flat,
+    parts_of,
+)
 from gpipe_edu.harness.ex03_accumulation import MOMENTUM, StepsQuestion, WatchedStep
 from gpipe_edu.harness.networks import Array, layer_of
 from gpipe_edu.process.plain import name_of
@@ -31,7 +38,8 @@ class JudgedStep:
     """A step that was taken, beside the one that was to be taken.
 
     parts: each micro-batch alone. before: gradients that were there, those of the step before if it was not the first.
-    gradient: what moved the weights. weights, loss: the true ones. training: the mode of the network.
+    gradient: what moved the weights. weights, loss: the true ones. training: the mode of the network. numbers: in the
+    target of one sample.
     """
 
     step: WatchedStep
@@ -43,6 +51,7 @@ class JudgedStep:
     weights: list[Array]
     loss: float
     training: bool
+    numbers: int
 
     @property
     def off(self) -> str:
@@ -57,30 +66,40 @@ def examine(exam: Exam, rng: Random) -> Success:
     cases += [(rng.randint(2, 24), rng.randint(1, 8), rng.random() < 0.5) for _ in range(4)]
     for N, M, old in cases:
         _small(exam, rng, N, M, old)
-    with exam.blame_on("own-loss"):
+    with exam.blame_on("own-loss", spare=("numbers-counted", "shortened", "clipped")):
         _small(exam, rng, 9, 4, loss="mse")
     _small(exam, rng, 9, 4, training=False)
+    _small(exam, rng, 9, 4, loss="mse", far=1000.0)  # gradients that no usual bound lets pass
     return _digits(exam, rng)
 
 
 def _small(
-    exam: Exam, rng: Random, N: int, M: int, old: bool = False, loss: str = "cross_entropy", training: bool = True
+    exam: Exam,
+    rng: Random,
+    N: int,
+    M: int,
+    old: bool = False,
+    loss: str = "cross_entropy",
+    training: bool = True,
+    far: float = 1.0,
 ) -> None:
-    """Judge three steps of a small network."""
+    """Judge three steps of a small network. far: how large the targets of the squared error are."""
     numbers = np.random.default_rng(rng.randrange(2**32))
     sizes = [5, 8, 4]
     layers = ref.mlp(sizes, activation="tanh", seed=rng.randrange(2**32))
 
     def batch(n: int) -> tuple[Array, Array]:
-        labels = numbers.integers(0, sizes[-1], size=n) if loss == "cross_entropy" else numbers.normal(size=(n, 4))
-        return numbers.normal(size=(n, sizes[0])), labels
+        labels = loss == "cross_entropy"
+        y = numbers.integers(0, sizes[-1], size=n) if labels else far * numbers.normal(size=(n, sizes[-1]))
+        return numbers.normal(size=(n, sizes[0])), y
 
     call = f"train_step(net, loss_fn, optimizer, x, y, M={M}) with {plural(N, 'sample')}"
     call += ", gradients left over from before" if old else ""
     call += ", loss_fn the mean squared error" if loss == "mse" else ""
+    call += f", y about {far:g}" if far > 1 else ""
     call += "" if training else ", net in evaluation mode"
     batches, leftover = [batch(N) for _ in range(3)], batch(6) if old else None
-    _judge(exam, call, StepsQuestion(items_of(layers), batches, M, 0.5, loss, training, leftover))
+    _judge(exam, call, StepsQuestion(items_of(layers), batches, M, 0.5 / far, loss, training, leftover))
 
 
 def _judge(exam: Exam, call: str, question: StepsQuestion) -> list[WatchedStep]:
@@ -105,6 +124,7 @@ def _judge(exam: Exam, call: str, question: StepsQuestion) -> list[WatchedStep]:
             weights=arrays_of(layers),
             loss=true_loss,
             training=question.training,
+            numbers=y[0].size,
         )
         case = exam.case(f"{call}: step {index}")
         for about in (_about_pieces, _about_memory, _about_side_effects, _about_the_form):
@@ -172,6 +192,13 @@ def _about_weights(judged: JudgedStep) -> Signs:
     if not judged.first:
         beliefs = [belief._replace(slip="no-zero") if belief.slip == "zero-late" else belief for belief in beliefs]
     yield from try_beliefs(beliefs, lambda guess: ref.gradient_difference(guess, judged.gradient) < 1e-6)
+    right = judged.parts.total(judged.parts.shares)
+    factor = factor_of(judged.gradient, right)
+    yield Sign("numbers-counted", judged.numbers > 1 and abs(factor - judged.numbers) < 1e-6 * judged.numbers)
+    yield Sign("shortened", 0 < factor < 1, words={"factor": f"{factor:.3g}"})
+    most = max(float(np.abs(part).max()) for part in judged.gradient)
+    cut_off = [np.clip(part, -most, most) for part in right]
+    yield Sign("clipped", ref.gradient_difference(judged.gradient, cut_off) < 1e-6, words={"most": f"{most:.3g}"})
     yield Sign("other-gradient" if judged.first else "remembers")
 
 

@@ -18,6 +18,7 @@ from gpipe_edu import gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Exam, Sign, Signs
 from gpipe_edu.exercises.networks import draw_digits
+from gpipe_edu.exercises.weighting import factor_of, flat
 from gpipe_edu.harness.ex04_stage import Batch, StageAnswer, StageQuestion
 from gpipe_edu.harness.networks import Array
 from gpipe_edu.sandbox.findings import Chart, Success
@@ -106,10 +107,12 @@ def _forms(grads: Any) -> list[Any]:
 
 def _about_gradients(asked: StageTraining, answer: StageAnswer, error: float) -> Signs:
     """For gradients that are not those of one device."""
-    yield Sign("rounded", error < 1e-5)
+    yield Sign("rounded", error < 2e-3)
     several, grads = asked.schedule.micro_batches > 1, answer.grads
     yield Sign("no-gradients", not any(np.any(value) for layer in grads for value in layer.values()))
     yield Sign("not-added", several and any(ref.gradient_difference(grads, share) < 1e-9 for share in asked.shares))
+    factor = factor_of(flat(grads), flat(asked.exact))
+    yield Sign("scaled", bool(factor), words={"factor": f"{factor:.3g}"})
     yield Sign("other-input", several)
     yield Sign("other-gradient")
 
@@ -118,11 +121,20 @@ def _about_memory(asked: StageTraining, answer: StageAnswer) -> Signs:
     """What is held after each op, beside the engine's own stages."""
     *earlier, inputs = map(asked.held_inputs, asked.batches)
     left = sum(row[-1] for row in answer.held)
+    before, behind = (_beyond(asked, answer.held, inputs, by) for by in (-1, 0))
+    grows = asked.schedule.micro_batches < 3 or left > 2 * behind  # with each micro-batch; of two that can't be told
+    yield Sign("saved-stays", before == 0 < left and not grows, came=f"{left} bytes")
     yield Sign("never-freed", left > 0, expected="0 bytes after the last backward", came=f"{left} bytes")
     if left:  # a stage that frees nothing need not keep more than inputs for that
         inputs = [_add_up(chain(*rows))[-len(rows[-1]) :] for rows in zip(*earlier, inputs, strict=True)]
     more = max(held - allowed for held, allowed in zip(chain(*answer.held), chain(*inputs), strict=True))
     yield Sign("keeps-more", more > 0, expected="only the inputs", came=f"{more} bytes more")
+
+
+def _beyond(asked: StageTraining, held: list[list[int]], inputs: list[list[int]], by: int) -> int:
+    """Bytes that stages hold beyond their inputs when their first backward is over; by: so many ops later."""
+    places = [next(i for i, op in enumerate(row) if op.kind == "C") + by for row in asked.schedule.rows]
+    return sum(mine[i] - allowed[i] for mine, allowed, i in zip(held, inputs, places, strict=True))
 
 
 def _add_up(held: Iterable[int]) -> list[int]:

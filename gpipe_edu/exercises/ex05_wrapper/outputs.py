@@ -98,6 +98,8 @@ def about_the_form(step: PipelineStep) -> Signs:
     both = (f"shape {shape}", f"shape {found}")
     yield Sign("more-rows", found[1:] == shape[1:] and found[0] > shape[0], *both)
     yield Sign("fewer-rows", found[1:] == shape[1:] and found[0] < shape[0], *both)
+    squeezed = found != shape and found == tuple(size for size in shape if size > 1)
+    yield Sign("squeezed", squeezed, *both)
     yield Sign("other-shape", found != shape, *both)
 
 

@@ -31,6 +31,10 @@ def about_failure(failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs
     for name in _REASONS:
         yield Sign(name, reason == name, trouble=trouble)
     yield from _about_none(failure.message, trouble, diaries)
+    for sent, received in MessageLog(diaries).pairs():  # which raises no error by itself, but what computes with it may
+        expected, came = f"received as {received.shape}", f"sent {sent.shape}"
+        larger = sent.shape[1:] == received.shape[1:] and sent.shape[:1] < received.shape[:1]
+        yield Sign("first-size", larger, expected=expected, came=came, trouble=trouble)
     for slip, words in _ERRORS:
         yield Sign(slip, words in failure.message, trouble=trouble)
 

@@ -10,7 +10,6 @@ from gpipe_edu import reference as ref
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.exercises import weighting
 from gpipe_edu.exercises.case import Sign, Signs, try_beliefs
-from gpipe_edu.harness.networks import Array
 from gpipe_edu.words import percent
 
 from .step_run import StepRun
@@ -48,7 +47,7 @@ def about_gradients(run: StepRun, k: int) -> Signs:
         yield Sign("some-zeros-came-back", not all(came_back))
     yield Sign("emptied", all(grad is None or not np.any(grad) for grad in ours))
     yield Sign("rounded", run.errors[k] < 1e-6)
-    factor = _factor(ours, theirs)
+    factor = weighting.factor_of(ours, theirs)
     words = {"factor": f"{factor:.3g}"}
     several = sum(len(entry["index"]) for entry in run.diaries[k] if entry.get("op") == "B") > run.M
     yield Sign("backward-again", bool(factor) and several, words=words)
@@ -70,13 +69,3 @@ def _memory_used_twice(diary: Sequence[Entry]) -> bool:
                 return True
             seen.add(entry["memory"])
     return False
-
-
-def _factor(ours: Sequence[Array | None], theirs: Sequence[Array]) -> float:
-    """c, if our gradients are c times theirs, and 0 if they are not."""
-    arrays = [array for array in ours if array is not None]
-    if [array.shape for array in arrays] != [array.shape for array in theirs]:
-        return 0.0
-    mine, exact = (np.concatenate([array.ravel() for array in each]) for each in (arrays, theirs))
-    factor = float(mine @ exact / (exact @ exact))
-    return factor if ref.gradient_difference([mine], [factor * exact]) < 1e-8 else 0.0

@@ -159,6 +159,21 @@ def yields_one_list_again_and_again(K, M):
 TICKS = []
 
 
+@BANK.wrong("too-deep")
+def each_pair_calls_for_the_next(K, M):
+    ticks = [[] for _ in range(K + M - 1)]
+
+    def place(m, k):
+        ticks[m + k].append((m, k))
+        if k + 1 < K:
+            place(m, k + 1)
+        elif m + 1 < M:
+            place(m + 1, 0)
+
+    place(0, 0)
+    return ticks
+
+
 @BANK.wrong("stays")
 def appends_to_what_was_there(K, M):
     TICKS.extend(diagonals(K, M))

@@ -130,7 +130,7 @@ BANK.changed("no-loss", "gives_a_list_back", "return total", "return [total]")
 BANK.changed("loss-with-graph", "adds_up_tensors", ADD, "part")
 BANK.changed("uphill", "subtracts", BACK, "(-part).backward()")
 BANK.changed(
-    "other-gradient", "clips_out_of_habit", STEP, f"torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)\n    {STEP}"
+    "shortened", "clips_out_of_habit", STEP, f"torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)\n    {STEP}"
 )
 BANK.changed(
     "all-at-once",
@@ -147,6 +147,14 @@ BANK.changed("eval-mode", "ready_to_be_asked", ZERO, f"{ZERO}\n    net.train()",
 BANK.changed("train-mode", "as_every_training_loop_begins", ZERO, f"{ZERO}\n    net.train()")
 BANK.changed("input-changed", "clears_up_behind_itself", STEP, f"{STEP}\n    x.zero_()")
 BANK.changed("input-asks", "asks_for_all_gradients", ZERO, f"{ZERO}\n    x.requires_grad_()")
+BANK.changed("numbers-counted", "shares_of_numbers", PART, "loss * b.numel() / N")
+BANK.changed(
+    "other-gradient", "clips_each_piece", BACK, f"{BACK}; torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)"
+)
+BANK.changed("clipped", "clips_each_value", STEP, f"torch.nn.utils.clip_grad_value_(net.parameters(), 1)\n    {STEP}")
+BANK.changed(
+    "shortened", "clips_what_is_long", STEP, f"torch.nn.utils.clip_grad_norm_(net.parameters(), 2)\n    {STEP}"
+)
 BANK.changed("rounded", "half_precision_on_the_way", ZERO, f"{ZERO}\n    x = x.bfloat16().to(x.dtype)")
 BANK.changed("own-loss", "knows_the_loss", "loss_fn(net(a), b)", "torch.nn.functional.cross_entropy(net(a), b)")
 BANK.changed("only-small", "mini_batches_have_64", ZERO, f"{ZERO}\n    x, y = x[:64], y[:64]")

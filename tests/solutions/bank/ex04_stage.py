@@ -97,6 +97,25 @@ class KeepsInAGlobal(Plain):
         return self.walk(dy, OUTSIDE.pop((id(self), m)))
 
 
+@BANK.wrong("scaled")
+class Averages(Plain):
+    """Believes that a batch's gradient is the mean of its micro-batches' gradients."""
+
+    def __init__(self, layers):
+        super().__init__(layers)
+        self.done = 0
+
+    def backward(self, m, dy):
+        means, self.grads = self.grads, zeros(self.layers)
+        dx = super().backward(m, dy)
+        self.done += 1
+        for mean, new in zip(means, self.grads, strict=True):
+            for name in new:
+                mean[name] += (new[name] - mean[name]) / self.done
+        self.grads = means
+        return dx
+
+
 class BorrowsTheEngines:
     def __init__(self, layers):
         self.layers, self.engine = layers, Engine(layers, lambda m: layers, keeps=lambda m: False)
@@ -198,6 +217,7 @@ HOARD = """        self.saved = getattr(self, "saved", [])
         return x"""
 BACK = "self.walk(dy, self.again(self.kept.pop(m)))"
 BANK.changed("rounded", "KeepsHalfTheDigits", "self.kept[m] = x", "self.kept[m] = x.astype(np.float32)")
+BANK.changed("rounded", "KeepsAQuarterOfThem", "self.kept[m] = x", "self.kept[m] = x.astype(np.float16)")
 BANK.changed(
     "overwritten",
     "EmptiesItsInput",
@@ -211,11 +231,12 @@ BANK.changed(
     "copy, dy[:] = dy.copy(), 0\n        return self.walk(copy, self",
 )
 BANK.changed(
-    "never-freed",
+    "saved-stays",
     "KeepsInTheLayers",
     "x, kept = layer.forward(x)",
     "x, kept = layer.forward(x)\n            layer.kept = kept",
 )
+BANK.changed("saved-stays", "KeepsInTheStage", "saved = []", "saved = self.saved = []")
 BANK.changed("never-freed", "NeverFrees", "self.kept.pop(m)", "self.kept[m]")
 BANK.changed("never-freed", "NeverFreesWhatLayersSave", FORWARD, HOARD)
 BANK.changed("key", "KeepsUnderTheWrongNumber", "self.kept[m] = x", "self.kept[m + 1] = x")

@@ -473,6 +473,7 @@ for slip, name, *texts in (
     ("not-joined", "GivesPieces", JOIN, "return pieces"),
     ("no-tensor", "GivesNumPy", JOIN, "return torch.cat(pieces).detach().numpy()"),
     ("fewer-rows", "LastOnly", JOIN, "return pieces[-1]"),
+    ("squeezed", "TakesAllAxesOfLengthOne", JOIN, "return torch.cat(pieces).squeeze()"),
     ("other-shape", "Stacks", JOIN, "return torch.stack(pieces)"),
     ("other-order", "JoinsInTheOrderOfBackward", JOIN, "return torch.cat(pieces[::-1])"),
     ("other-output", "DividesTheOutput", JOIN, "return torch.cat(pieces) / len(pieces)"),

@@ -209,6 +209,7 @@ BANK.changed(
     GO,
     f"{GO}\n    ops = sorted(ops, key=lambda op: (op.kind == 'B', op.micro_batch * (-1) ** (op.kind == 'B')))",
 )
+BANK.changed("first-size", "room_for_the_largest", "received(shapes[m], k - 1)", "received(max(shapes), k - 1)")
 BANK.changed(
     "first-size",
     "one_size_for_all",

@@ -1,0 +1,1 @@
+"""Exercise 15, first part: the memory of each device, in bytes."""

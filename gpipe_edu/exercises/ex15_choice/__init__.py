@@ -1,0 +1,1 @@
+"""Exercise 15, second part: a plan that fits a machine."""
