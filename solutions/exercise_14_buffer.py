@@ -39,8 +39,8 @@ lines = {"in bf16": sums, "exact": [float(count) for count in exact]}
 plot_lines(exact, lines, across="ones added", up="the sum (measured)")
 
 # %% [markdown]
-# A micro-batch's gradient is such a one: after some hundred of them, the sum is hundreds of times as large as what comes
-# next. In PyTorch `.grad` has the type of its weight, so with bf16 weights it is exactly this sum. (Real gradients have
+# The gradients of micro-batches are such terms: after some hundreds of them, the sum is hundreds of times as large as what
+# comes next. In PyTorch `.grad` has the type of its weight, so with bf16 weights it is exactly this sum. (Real gradients have
 # different sizes and signs, so they don't stop all at once; they lose more and more.)
 
 # %%
@@ -98,7 +98,7 @@ check("ex14/buffer", accumulate)
 # ## Measured
 #
 # 1,024 digits and a network with 150,000 weights in bf16. The truth is the gradient of the same weights in float64. `plain`
-# is what everybody writes who does not think of it: `.grad` as it is.
+# is what one writes without thinking of it: `.grad` as it is.
 
 # %%
 torch.set_num_threads(1)

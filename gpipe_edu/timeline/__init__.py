@@ -3,13 +3,14 @@
 `simulate.py` has no choices to make: a device runs its row in order, each op as soon as its inputs are there, so
 planned timelines are deterministic. `stuck_schedule.py` turns a schedule that cannot run into something to draw: what
 has run, what never will, and arrows for the broken rule. `trace.py` reads the files that `chrome.py` writes,
-`diagram.py` the diagrams that people draw.
+`diagram.py` the diagrams that people draw. `faults.py` makes profiles to practise on.
 """
 
 from . import formulas
 from .calibrate import calibrate
 from .costs import Costs
 from .diagram import contradictions, read_diagram
+from .faults import step_with_fault
 from .memory import peak_memory
 from .profiled import read_profiles
 from .simulate import merge_replays, replay, simulate
@@ -31,4 +32,5 @@ __all__ = [
     "read_profiles",
     "replay",
     "simulate",
+    "step_with_fault",
 ]

@@ -57,6 +57,10 @@ LAWS = [
 ]
 
 FREE = {
+    ("ex11_block/success", "Your two halves"): "of a backward, nothing about memory",
+    ("exercise_11", "twice as much as device 0 of 1F1B"): "one block's bytes, which a cell counts",
+    ("exercise_14", "bf16 has the range of fp32"): "bytes of a number",
+    ("exercise_14", "Four bytes a weight instead of two"): "gradients of weights, no activations",
     ("14/way-bound", "send a gradient twice, 8 bytes per weight"): "bytes that are sent, of weights",
     ("docs/published_runs", "only matrix products take time, and scores"): "a time, of reading and writing memory",
     ("docs/published_runs", "rows tell the memory"): "real models, planned with their own r and held against reports",

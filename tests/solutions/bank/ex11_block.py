@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpipe_edu import reference as ref
 from tests.solutions.bank import Bank
 
 BANK = Bank("ex11/block")
@@ -183,6 +184,18 @@ changed(
     "return found",
     "self.sum = {n: getattr(self, 'sum', {}).get(n, 0) + found[n] for n in found}\n        return self.sum",
 )
+
+
+@BANK.wrong("error")
+class OfTheEnginesLayers(Block):
+    """Which have both halves already."""
+
+    def weight_gradient(self, left):
+        dy, dz, du, x_hat, u, t = left
+        first, second = ref.Linear(*self.params["W1"].shape), ref.Linear(*self.params["W2"].shape)
+        one, two = first.weight_gradient(dz, (u,)), second.weight_gradient(dy, (t,))
+        found = {"W1": one["weight"], "b1": one["bias"], "W2": two["weight"], "b2": two["bias"]}
+        return found | {"scale": (du * x_hat).sum(axis=0), "shift": du.sum(axis=0)}
 
 
 class Linear(NamedTuple):

@@ -1,0 +1,16 @@
+"""How `diagnose` is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.timeline import Message
+
+from .forms import gather
+
+
+def perform(diagnose: Any, spans: list[Any], messages: list[Any], layers: list[int]) -> Any:
+    """What the function says of a profile."""
+    timeline = Timeline([Span(*span) for span in spans], len(layers), messages=[Message(*one) for one in messages])
+    return gather(diagnose(timeline, list(layers)))

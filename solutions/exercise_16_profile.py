@@ -1,0 +1,175 @@
+# %% [markdown]
+# # Exercise 16: a profile with one thing wrong
+#
+# **Why care?** A training of many ranks is half as fast as planned. Every rank waits, and nothing tells who for. Those who can
+# read a trace find in minutes what others look for in days.
+#
+# **Difficulty** 2 of 3. **Time** 40 minutes. **You need** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) and
+# [exercise 07](exercise_07_one_f_one_b.ipynb); at the end, PyTorch. **In the paper:** section 3.1 of the NeurIPS version
+# tells where the time of a step goes.
+
+# %%
+from statistics import median
+
+import gpipe_edu as ge
+from gpipe_edu.course import check, hint, on_your_machine, predict, progress, solution
+from gpipe_edu.timeline import step_with_fault
+
+# %% [markdown]
+# ## Four things that go wrong
+#
+# | name | what happens | what one changes |
+# |---|---|---|
+# | **slow rank** | the ops of one rank take longer than its layers should: a hot or shared processor | the machine; until then fewer layers for it |
+# | **uneven cut** | layers cost alike everywhere, and one rank has many more of them | the cut |
+# | **slow link** | messages between one rank and the next take far longer than others: a cable, a wrong network | the link, or the order of ranks on machines |
+# | **no overlap** | a rank begins nothing before its own message has arrived | send without waiting (`isend`) |
+#
+# Each of them delays all ranks, since micro-batches pass through all of them. Here is a step with a slow rank, simulated with
+# what real profiles have, too: no two ops take quite the same time, and one op, somewhere, took three times as long.
+
+# %%
+predict("ex16/who-idles")
+
+# %%
+schedule = ge.one_f_one_b(4, 8)
+healthy = step_with_fault(schedule, [4, 4, 4, 4], seed=1)
+slow = step_with_fault(schedule, [4, 4, 4, 4], slow_rank=2, seed=1)
+ge.compare(healthy.with_name("nothing wrong"), slow.with_name("rank 2 is slow"))
+
+# %% [markdown]
+# A timeline has its ops and its messages, in order of time:
+
+# %%
+print(slow.row(2)[0])
+print(slow.messages[0])
+print("idle:", [round(slow.idle(k)) for k in range(4)])
+
+# %% [markdown]
+# ## Your turn
+#
+# Find what is wrong. Exactly one of the four is.
+
+
+# %% nbgrader={"grade": false, "grade_id": "ex16-profile-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def diagnose(timeline, layers: list) -> tuple:
+    """What is wrong in a profile, and where: (name, rank), such as ("slow rank", 2).
+
+    timeline: a step of 3 ranks or more with one stage each, under F-then-B or 1F1B. `timeline.spans` are
+    (device, op, start, end), `timeline.messages` (op, source, target, start, end, there); `timeline.row(k)` has the spans
+    of rank k in order. There may be no messages at all; then it is a matter of ops. layers: how many each rank has.
+
+    The names are "slow rank", "uneven cut", "slow link" and "no overlap"; the link between ranks k and k + 1 is called
+    k. A slow rank takes 1.6 times as long for a layer as the others; an uneven cut has at least two layers more on one
+    rank; messages of a slow link, in both directions, take 8 times as long as others. One layer less somewhere is
+    nothing wrong, and an op that takes long once is not, either.
+    """
+    ### BEGIN SOLUTION
+    K = len(layers)
+    forwards = [[span.end - span.start for span in timeline.row(k) if span.op.kind == "F"] for k in range(K)]
+    per_layer = [median(times) / count for times, count in zip(forwards, layers, strict=True)]
+    slowest = per_layer.index(max(per_layer))
+    if per_layer[slowest] > 1.3 * median(per_layer):
+        return "slow rank", slowest
+    links = [[] for _ in range(K - 1)]
+    works_meanwhile = [False] * K
+    for message in timeline.messages:
+        links[min(message.source, message.target)].append(message.there - message.start)
+        for span in timeline.row(message.source):
+            if span.start < message.there and span.end > message.start:
+                works_meanwhile[message.source] = True
+    if timeline.messages:
+        times = [median(link) for link in links]
+        if max(times) > 3 * min(times):
+            return "slow link", times.index(max(times))
+        if not all(works_meanwhile):
+            return "no overlap", works_meanwhile.index(False)
+    return "uneven cut", layers.index(max(layers))
+    ### END SOLUTION
+
+
+# %% [markdown]
+# Try it on the slow rank above, and on one of each other kind:
+
+# %%
+print(diagnose(slow, [4, 4, 4, 4]))
+print(diagnose(step_with_fault(schedule, [4, 4, 4, 7]), [4, 4, 4, 7]))
+print(diagnose(step_with_fault(schedule, [4, 4, 4, 4], slow_link=1), [4, 4, 4, 4]))
+print(diagnose(step_with_fault(schedule, [4, 4, 4, 4], waits_for_sends=1), [4, 4, 4, 4]))
+
+# %% nbgrader={"grade": true, "grade_id": "ex16-profile-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("ex16/profile", diagnose)
+
+# %%
+# hint("ex16/profile")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## Find it, change it, measure again
+#
+# Now a pipeline that really runs: four stages on PyTorch, and a trace of it, measured. So that any laptop can play four
+# devices, its layers wait instead of computing: 4 ms forward, 8 ms back. The last one, the head, waits as long as three.
+
+# %%
+import time
+
+import torch
+from torch import nn
+
+from gpipe_edu.pytorch import GPipe
+
+
+class Waiting(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, ms):
+        ctx.ms = ms
+        time.sleep(ms / 1000)
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, dy):
+        time.sleep(2 * ctx.ms / 1000)
+        return dy, dy.sum(), None
+
+
+class WaitingLayer(nn.Module):
+    def __init__(self, ms):
+        super().__init__()
+        self.weight, self.ms = nn.Parameter(torch.ones(())), ms
+
+    def forward(self, x):
+        return Waiting.apply(x, self.weight, self.ms)
+
+
+def measure(balance):
+    net = nn.Sequential(*(WaitingLayer(ms) for ms in costs))
+    pipe = GPipe(net, micro_batches=8, balance=balance, devices=["cpu"], schedule="1f1b", checkpoint="never")
+    for _ in range(2):  # the first step of a pipe is slow
+        pipe.step(torch.ones(16, 4), torch.zeros(16, 4), nn.MSELoss())
+    return pipe.timeline
+
+
+costs = [4] * 12 + [12]  # ms of each layer's forward
+by_count = [3, 3, 3, 4]
+found = measure(by_count)
+work = [sum(costs[sum(by_count[:k]) : sum(by_count[: k + 1])]) // 4 for k in range(4)]  # in layers of 4 ms
+print("layers of 4 ms on each rank:", work, " diagnosis:", diagnose(found, work))
+
+# %% [markdown]
+# The head makes the last rank the slowest. Counting layers does not show it; the trace does. So cut by cost, and measure again:
+
+# %%
+by_cost = ge.balance_by_cost(costs, 4)
+better = measure(by_cost)
+on_your_machine("The step is at least a tenth shorter.", better.makespan < 0.9 * found.makespan)
+print(
+    f"{by_count} takes {found.makespan * 1000:.0f} ms, {tuple(by_cost)} takes {better.makespan * 1000:.0f} ms: ", end=""
+)
+print(f"{1 - better.makespan / found.makespan:.0%} less")
+ge.compare(found.with_name(f"cut by count {by_count}"), better.with_name(f"cut by cost {list(by_cost)}"))
+
+# %%
+progress()
+
+# %% [markdown]
+# **Where next:** [on several machines](../docs/cluster.md) tells how to take a profile of a pipeline of your own;
+# `gpipe_edu.timeline.read_profiles` makes a timeline of PyTorch's.

@@ -1,0 +1,237 @@
+"""Exercise 16, a profile with one thing wrong."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import pairwise
+from statistics import mean, median
+from typing import NamedTuple
+
+import numpy as np
+
+from tests.solutions.bank import Bank
+
+BANK = Bank("ex16/profile")
+SEEN = []
+
+
+@BANK.right
+def step_by_step(timeline, layers):
+    K = len(layers)
+    times = []
+    for k in range(K):
+        ops = [span.end - span.start for span in timeline.row(k) if span.op.kind == "B"]
+        times.append(median(ops) / layers[k])
+    worst = times.index(max(times))
+    if times[worst] > 1.3 * median(times):
+        return "slow rank", worst
+    sent = [[] for _ in range(K - 1)]
+    for message in timeline.messages:
+        link = min(message.source, message.target)
+        sent[link].append(message.there - message.start)
+    if timeline.messages:
+        travel = [median(link) for link in sent]
+        worst = travel.index(max(travel))
+        if travel[worst] > 3 * min(travel):
+            return "slow link", worst
+        busy = [0] * K
+        for message in timeline.messages:
+            for span in timeline.row(message.source):
+                busy[message.source] += span.start < message.there and span.end > message.start
+        if min(busy) == 0:
+            return "no overlap", busy.index(0)
+    return "uneven cut", layers.index(max(layers))
+
+
+changed = BANK.changed
+changed("not-per-layer", "forgets_to_divide", "median(ops) / layers[k]", "median(ops)")
+changed("link-behind", "named_by_its_end", 'return "slow link", worst', 'return "slow link", worst + 1')
+changed(
+    "link-behind",
+    "link_by_its_receiver",
+    "travel.index(max(travel))",
+    "travel.index(max(travel)) + 1",
+    "travel[worst] >",
+    "max(travel) >",
+)
+changed(
+    "other-rank",
+    "fastest_rank",
+    "worst = times.index(max(times))\n    if times[worst]",
+    "worst = times.index(min(times))\n    if max(times)",
+)
+changed("other-rank", "fewest_layers", "layers.index(max(layers))", "layers.index(min(layers))")
+changed("other-rank", "first_link", 'return "slow link", worst', 'return "slow link", worst and worst - 1')
+changed(
+    "other-rank",
+    "neighbour_of_the_waiting",
+    'return "no overlap", busy.index(0)',
+    'return "no overlap", (busy.index(0) + 1) % K',
+)
+changed(
+    "overlap-for-link",
+    "overlap_is_asked_late",
+    "travel[worst] > 3 *",
+    "travel[worst] > 99 *",
+    "if min(busy) == 0",
+    "if min(busy) < 99",
+    "busy.index(0)",
+    "busy.index(min(busy))",
+)
+changed("link-for-overlap", "any_link_is_slow", "> 3 * min(travel)", ">= min(travel)")
+changed("ops-for-messages", "never_looks_at_messages", "if timeline.messages:", "if not timeline.messages:")
+changed("ops-for-messages", "never_looks_at_overlap", "if min(busy) == 0", "if min(busy) < 0")
+changed("not-per-layer", "any_difference_counts", "times[worst] > 1.3 *", "times[worst] >")
+changed(
+    "messages-for-ops",
+    "blames_sends_for_the_rest",
+    "times[worst] > 1.3",
+    "times[worst] > 2.3",
+    'return "uneven cut", layers.index(max(layers))',
+    'return "no overlap", 0',
+)
+changed("only-the-cut", "ranks_by_chance", "times[worst] > 1.3", "times[worst] > 2.3")
+changed("without-messages", "counts_on_messages", "if timeline.messages:", "if True:")
+changed("no-return", "forgets_the_last_case", 'return "uneven cut", layers', '"uneven cut", layers')
+changed("not-a-pair", "the_name_alone", 'return "uneven cut", layers.index(max(layers))', 'return "uneven cut"')
+changed("not-a-pair", "a_sentence", 'return "uneven cut", layers.index(max(layers))', 'return f"rank {worst} has most"')
+changed("other-name", "own_names", '"uneven cut"', '"unbalanced head"')
+changed("no-rank", "all_of_them", 'return "slow link", worst', 'return "slow link", (worst, worst + 1)')
+changed("no-rank", "a_name_for_the_rank", 'return "slow rank", worst', 'return "slow rank", f"rank {worst}"')
+changed("no-rank", "from_one", 'return "uneven cut", layers.index(max(layers))', 'return "uneven cut", K')
+changed("arguments", "wants_one_more", "timeline, layers):", "timeline, layers, schedule):")
+changed("error", "messages_as_dicts", "message.there - message.start", 'message["there"] - message["start"]')
+
+
+@BANK.wrong("blames-the-victim")
+def most_idle(timeline, layers):
+    name, _ = step_by_step(timeline, layers)
+    idle = [timeline.idle(k) for k in range(len(layers))]
+    return name, idle.index(max(idle))
+
+
+@BANK.wrong("one-hiccup")
+def longest_single_op(timeline, layers):
+    name, rank = step_by_step(timeline, layers)
+    if name == "slow rank":
+        rank = max(timeline.spans, key=lambda span: span.end - span.start).device
+    return name, rank
+
+
+@BANK.wrong("other-rank")
+def last_to_end(timeline, layers):
+    name, _ = step_by_step(timeline, layers)
+    return name, timeline.spans[-1].device
+
+
+@BANK.wrong("overlap-for-link")
+def what_waits_has_no_overlap(timeline, layers):
+    """Looks for gaps first, and everybody has some."""
+    gaps = [max(b.start - a.end for a, b in pairwise(timeline.row(k))) for k in range(len(layers))]
+    return "no overlap", gaps.index(max(gaps))
+
+
+@BANK.wrong("stays")
+def adds_to_what_it_has_seen(timeline, layers):
+    SEEN.append(step_by_step(timeline, layers))
+    return Counter(SEEN).most_common(1)[0][0]
+
+
+class Fault(Enum):
+    SLOW = "slow rank"
+    CUT = "uneven cut"
+    LINK = "slow link"
+    SENDS = "no overlap"
+
+
+class Found(NamedTuple):
+    fault: str
+    rank: int
+
+
+@dataclass
+class Rank:
+    """What one rank did."""
+
+    number: int
+    ops: list = field(default_factory=list)
+    waited: list = field(default_factory=list)
+
+    @property
+    def usual(self):
+        return median(self.ops)
+
+
+@BANK.right
+def by_ranks(timeline, layers):
+    """No overlap: the op behind each message begins no sooner than that is there."""
+    ranks = [Rank(k) for k in range(len(layers))]
+    for span in timeline.spans:
+        ranks[span.device].ops.append((span.end - span.start) / layers[span.device] / (1 + (span.op.kind == "B")))
+    for message in timeline.messages:
+        row = timeline.row(message.source)
+        behind = [span for span in row if span.start >= message.start - 1e-9 and span.op != message.op][:1]
+        ranks[message.source].waited += [span.start >= message.there - 1e-9 for span in behind]
+    ordered = sorted(ranks, key=lambda rank: rank.usual)
+    if ordered[-1].usual > 1.25 * ordered[0].usual:
+        return Found(Fault.SLOW.value, ordered[-1].number)
+    links = defaultdict(list)
+    for message in timeline.messages:
+        links[frozenset((message.source, message.target))].append(message.end - message.start)
+    slowest = max(links, key=lambda link: median(links[link]), default=None)
+    if slowest and median(links[slowest]) > 4 * min(map(median, links.values())):
+        return Found(Fault.LINK.value, min(slowest))
+    for rank in ranks:
+        if rank.waited and all(rank.waited):
+            return Found(Fault.SENDS.value, rank.number)
+    return Found(Fault.CUT.value, int(np.argmax(layers)))
+
+
+@BANK.right
+def with_arrays(timeline, layers):
+    times = (
+        np.array(
+            [np.median([s.end - s.start for s in timeline.row(k) if s.op.kind == "F"]) for k in range(len(layers))]
+        )
+        / layers
+    )
+    if times.max() > 1.3 * np.median(times):
+        return ["slow rank", times.argmax()]
+    if max(layers) - sorted(layers)[-2] >= 2:
+        return ["uneven cut", np.argmax(layers)]
+    lengths = np.zeros((2, len(layers) - 1))
+    for _op, source, target, start, _end, there in timeline.messages:
+        lengths[:, min(source, target)] += (there - start, 1)
+    average = lengths[0] / lengths[1]
+    if average.max() > 3 * average.min():
+        return ["slow link", average.argmax()]
+    overlap = [
+        sum(
+            max(0.0, min(span.end, one.there) - max(span.start, one.start))
+            for one in timeline.messages
+            if one.source == k
+            for span in timeline.row(k)
+        )
+        for k in range(len(layers))
+    ]
+    return ["no overlap", int(np.argmin(overlap))]
+
+
+@BANK.right
+def by_elimination(timeline, layers):
+    def score(k, kind):
+        return mean(sorted(s.end - s.start for s in timeline.row(k) if s.op.kind == kind)[:3]) / layers[k]
+
+    scores = [score(k, "F") + score(k, "B") for k in range(len(layers))]
+    if max(scores) > 1.3 * min(scores):
+        return "slow rank", scores.index(max(scores))
+    if max(layers) > 1.4 * median(layers):
+        return "uneven cut", layers.index(max(layers))
+    longest = sorted(timeline.messages, key=lambda one: one.start - one.there)
+    if longest[0].there - longest[0].start > 2:
+        return "slow link", min(longest[0].source, longest[0].target)
+    for k in range(len(layers)):
+        mine = [one for one in timeline.messages if one.source == k]
+        if not any(s.start < one.there and s.end > one.start for one in mine for s in timeline.row(k)):
+            return "no overlap", k
+    return None
