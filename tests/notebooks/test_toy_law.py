@@ -75,6 +75,7 @@ FREE = {
     ("01/traffic", "Four times the bytes"): "messages",
     ("15/bytes", "twice as many bytes"): "messages",
     ("02/", "each cut is crossed twice"): "messages",
+    ("ex15_choice/predictions", "Activations: 22.8 GB if all is kept"): "a bill in bytes, of a model that is named",
     ("ex11_block/success", "Your two halves give the gradients"): "two halves of a backward, no memory",
     (
         "exercise_11_backward_in_two/",
