@@ -1,0 +1,1 @@
+"""Exercise 13: an all-reduce in a ring of processes."""

@@ -1,0 +1,107 @@
+"""Exercise 13: the sum over a ring of processes, judged by what is in each piece and by the messages it took.
+
+Gradients are random, so it can be worked out which devices' pieces are in a sum, and how often: that tells what a round
+did wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+
+from gpipe_edu.exercises.case import Exam, Sign, Signs
+from gpipe_edu.harness.ex10_processes import Failure
+from gpipe_edu.harness.ex13_ring import RingAnswer, RingQuestion
+from gpipe_edu.harness.forms import describe
+from gpipe_edu.harness.networks import Array
+from gpipe_edu.sandbox.findings import Success
+
+from .exchange import about_collectives, about_messages, is_all, judge_failure, messages, shares_in, shares_in_words
+
+_ROUNDED: Final = 1e-9
+"""Above this, a sum of few numbers near 1 is not in float64."""
+
+
+def examine(exam: Exam, rng: Random) -> Success:
+    """Two devices, three, four, one; pieces of unequal length; then two gradients, one after the other."""
+    _judge(exam, rng, [6, 6])
+    _judge(exam, rng, [8, 8, 8])
+    _judge(exam, rng, [9, 9, 9, 9])
+    with exam.blame_on("unequal-pieces"):
+        _judge(exam, rng, rng.sample(range(7, 12), 3))
+    with exam.blame_on("one-device"):
+        _judge(exam, rng, [7])
+    with exam.blame_on("second-call"):
+        _judge(exam, rng, [7, 6], calls=2)
+    lengths = [len(piece) for piece in np.array_split(np.arange(1002), 4)]
+    numbers = _judge(exam, rng, lengths)
+    return exam.success(numbers=numbers, P=sum(lengths))
+
+
+def _judge(exam: Exam, rng: Random, lengths: Sequence[int], calls: int = 1) -> int:
+    """Judge a ring with a device for each piece; returns how many numbers device 0 has sent."""
+    numbers, D = np.random.default_rng(rng.randrange(2**32)), len(lengths)
+    gradients = [
+        [[numbers.normal(size=length) for length in lengths] for _ in range(calls)] for _ in range(D)
+    ]  # of device, call, piece
+    call = f"D = {D}, pieces of {', '.join(map(str, lengths))} numbers"
+    case = exam.case(f"{call}, the second of two calls" if calls > 1 else call)
+    answer = case.ask_for(RingAnswer, RingQuestion(gradients))
+    if answer.failure:
+        judge_failure(case, Failure(*answer.failure), answer.diaries, lengths)
+    case.judge(about_collectives(answer.diaries))
+    for k, sums in enumerate(answer.sums):
+        for found in sums:
+            case.judge(_about_the_form(found, k, lengths))
+    for number in range(calls):
+        case.judge(_about_the_sums([sums[number] for sums in answer.sums], [own[number] for own in gradients]))
+    case.judge(about_messages(answer.diaries, lengths))
+    return sum(messages(answer.diaries)[0][-1])
+
+
+def _about_the_form(found: Any, k: int, lengths: Sequence[int]) -> Signs:
+    yield Sign("no-return", found is None, came=f"None from device {k}")
+    shapes = [np.shape(one) for one in found] if isinstance(found, list) else None
+    expected, came = f"{len(lengths)} arrays from device {k}", f"a list of {len(shapes)}" if shapes else describe(found)
+    yield Sign("not-pieces", shapes is None or len(shapes) != len(lengths), expected=expected, came=came)
+    wanted = [(length,) for length in lengths]
+    yield Sign("other-lengths", shapes != wanted, expected=f"shapes {wanted}", came=f"{shapes}")
+
+
+def _about_the_sums(sums: Sequence[Any], gradients: Sequence[list[Array]]) -> Iterator[Sign]:
+    """sums, gradients: of each device, D pieces."""
+    D, devices = len(sums), range(len(sums))
+    of_piece = [[own[p] for own in gradients] for p in devices]
+    places = [(k, p) for k in devices for p in devices]
+    right = [np.sum(pieces, axis=0) for pieces in of_piece]
+    off = {(k, p): float(np.max(np.abs(sums[k][p] - right[p]))) for k, p in places}
+    if all(one < _ROUNDED for one in off.values()):  # else some may be no number
+        return
+    shares = {(k, p): shares_in(sums[k][p], of_piece[p]) for k, p in places}
+    first = next(place for place in places if not off[place] < _ROUNDED)
+    expected, came = "device {}, piece {}: the sum over all devices".format(*first), shares_in_words(shares[first])
+
+    def sign(slip: str, shows: bool = True) -> Sign:
+        return Sign(slip, shows, expected=expected, came=came)
+
+    yield sign("rounded", all(one < 1e-5 for one in off.values()))
+    found = [one for one in shares.values() if one is not None]
+    known, full = len(found) == len(places), {place: is_all(one, 1) for place, one in shares.items()}
+    yield sign("averaged", all(is_all(shares[place], 1 / D) for place in places))
+    yield sign("own-only", _is_own(shares))
+    others = [(k, p, q) for k, p in places for q in devices if p != q and right[p].shape == right[q].shape]
+    yield sign("other-place", any(np.allclose(sums[k][p], right[q], rtol=0, atol=1e-6) for k, p, q in others))
+    yield sign("added-twice", max((float(np.max(one)) for one in found), default=0) > 1.5)
+    yield sign("half-of-it", all(sum(full[k, p] for p in devices) == 1 for k in devices))
+    yield sign("not-added", known and all(np.isclose(np.sum(one), 1, atol=1e-6) for one in found))
+    yield sign("some-missing", known and all(np.min(np.abs(one)) < 1e-6 for one in found if not is_all(one, 1)))
+    yield sign("other-sum")
+
+
+def _is_own(shares: dict[tuple[int, int], Array | None]) -> bool:
+    """Whether each device has its own pieces alone."""
+    every = [(k, one) for (k, _), one in shares.items() if one is not None]
+    return len(every) == len(shares) and all(np.allclose(one, np.eye(len(one))[k], atol=1e-6) for k, one in every)

@@ -1,0 +1,118 @@
+"""What both tasks of the exercise see in processes of a ring: why they stopped, what was sent, and what is in a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from gpipe_edu.distributed.diary import Entry
+from gpipe_edu.distributed.waits import MessageLog, Post
+from gpipe_edu.exercises.case import Case, Sign, Signs
+from gpipe_edu.harness.ex10_processes import Diaries, Failure
+from gpipe_edu.harness.networks import Array
+from gpipe_edu.sandbox.findings import Trouble
+from gpipe_edu.words import plural
+
+
+def judge_failure(case: Case, failure: Failure, diaries: Diaries, lengths: Sequence[int]) -> None:
+    """Raise Wrong, Unwritten for a run that did not come to its end. lengths: of the pieces."""
+    where = case.exam.lines(failure.lines)
+    trouble = Trouble(failure.kind, failure.message.partition("\n")[0], where)
+    case.judge(about_collectives(diaries))
+    case.judge(_about_failure(failure, trouble, diaries, lengths))
+    if failure.reason == "late":
+        trouble = Trouble("stopped", "", where, seconds=failure.seconds)
+    if failure.reason in ("died", "exit"):
+        trouble = Trouble("exit", failure.message, where)
+    case.fail(trouble)
+
+
+def about_collectives(diaries: Diaries) -> Signs:
+    """PyTorch did it."""
+    for k, diary in enumerate(diaries):
+        for entry in diary:
+            yield Sign("collective", "collective" in entry, came=f"dist.{entry.get('collective')} on device {k}")
+
+
+def _about_failure(failure: Failure, trouble: Trouble, diaries: Diaries, lengths: Sequence[int]) -> Signs:
+    log = MessageLog(diaries)
+    if failure.reason in ("size", "dtype"):
+        sent, received = next(pair for pair in log.pairs() if _form(pair[0]) != _form(pair[1]))
+        numbers = f"{plural(received.size, 'number')} of {received.dtype}"
+        expected, came = f"received as {numbers}", f"sent {plural(sent.size, 'number')} of {sent.dtype}"
+        whole = sent.size == sum(lengths) and len(lengths) > 1
+        yield Sign("whole-gradient", whole, expected=expected, came=came, trouble=trouble)
+        yield Sign("dtype", failure.reason == "dtype", expected=expected, came=came, trouble=trouble)
+        yield Sign("other-size", expected=expected, came=came, trouble=trouble)
+    waits = [post for post in log.waiting if post is not None]
+    stuck = failure.reason in ("sends", "receives", "waits", "returned")
+    receives = [post for post in waits if not post.sends]
+    first = all(post.number == 0 for post in receives) and len(receives) == len(diaries)
+    yield Sign("receives-first", stuck and first, trouble=trouble)
+    yield Sign("too-few-sends", stuck and bool(receives), trouble=trouble)
+    yield Sign("unreceived", stuck or failure.reason == "unreceived", trouble=trouble)
+
+
+def _form(post: Post) -> tuple[str, int]:
+    return post.dtype, post.size
+
+
+def messages(diaries: Diaries) -> list[list[list[int]]]:
+    """How many numbers each message had, of each device in each of its calls."""
+    found = []
+    for diary in diaries:
+        begins = [index for index, entry in enumerate(diary) if "step" in entry]
+        calls = [diary[a:b] for a, b in zip(begins, [*begins[1:], len(diary)], strict=True)]
+        found.append([[prod(entry["shape"]) for entry in call if _sends(entry)] for call in calls])
+    return found
+
+
+def _sends(entry: Entry) -> bool:
+    return "send" in entry.get("do", "")
+
+
+def about_messages(diaries: Diaries, lengths: Sequence[int]) -> Signs:
+    """Each device sent 2 (D - 1) pieces in each call. For a run whose result is right."""
+    D, P = len(lengths), sum(lengths)
+    for entry, k in ((entry, k) for k, diary in enumerate(diaries) for entry in diary if _sends(entry)):
+        other = entry["peer"] != (k + 1) % D
+        yield Sign("other-neighbour", other, came=f"a message from device {k} to device {entry['peer']}")
+    for k, calls in enumerate(messages(diaries)):
+        for sent in calls:
+            most = 2 * (P - min(lengths)) if D > 1 else 0
+            expected = f"{plural(2 * (D - 1), 'message')} from each device, at most {most} numbers in all"
+            came = f"{plural(len(sent), 'message')} of {sum(sent)} numbers from device {k}"
+            yield Sign("whole-gradient", P in sent and D > 1, expected=expected, came=came)
+            yield Sign("too-much", len(sent) > 2 * (D - 1) or sum(sent) > most, expected=expected, came=came)
+    for of_call in zip(*messages(diaries), strict=True):
+        total = sum(sum(sent) for sent in of_call)
+        expected, came = f"{2 * (D - 1) * P} numbers from all devices", f"{total}"
+        yield Sign("no-message", total < 2 * (D - 1) * P, expected=expected, came=came)
+
+
+def shares_in(value: Any, gradients: Sequence[Array]) -> Array | None:
+    """How often the piece of each device is in `value`; None if something else is in it, too."""
+    try:
+        found = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    if found.shape != gradients[0].shape or not np.isfinite(found).all():
+        return None
+    columns = np.transpose(gradients)
+    shares = np.linalg.lstsq(columns, found, rcond=None)[0]
+    return shares if np.allclose(columns @ shares, found, rtol=0, atol=1e-6) else None
+
+
+def is_all(shares: Array | None, value: float) -> bool:
+    """Whether each device's share is `value`."""
+    return shares is not None and bool(np.allclose(shares, value, rtol=0, atol=1e-6))
+
+
+def shares_in_words(shares: Array | None) -> str:
+    """What is in a piece, by device."""
+    if shares is None:
+        return "something that is no sum of the devices' pieces"
+    return "the devices' pieces times " + ", ".join(f"{share:.3g}" for share in np.round(shares, 6) + 0.0)

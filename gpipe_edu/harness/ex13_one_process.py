@@ -1,0 +1,62 @@
+"""What runs in each of the processes of a ring: the learner's function, between its two neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpipe_edu.distributed import ring_links
+from gpipe_edu.distributed.rank import this_watch
+
+from .ex13_zero1 import DeviceAnswer, adam_of
+from .forms import gather
+from .networks import Array
+
+
+def reduce_in_process(ring_all_reduce: Any, rank: int, gradients: list[list[Array]]) -> list[Any]:
+    """What process `rank` gives for each of its gradients, one call after the other."""
+    D, answers = len(gradients[0]), []
+    for pieces in gradients:
+        watch = this_watch()
+        watch.step()
+        with ring_links(rank, D) as (send, receive):
+            answers.append(gather(ring_all_reduce(rank, D, pieces, send, receive)))
+    return [_copied(answer) for answer in answers]
+
+
+def step_in_process(
+    zero1_step: Any, rank: int, weights: list[Array], gradients: list[list[Array]], rate: float
+) -> DeviceAnswer:
+    """What process `rank` has after one step with each of its gradients."""
+    D = len(weights)
+    state: dict[str, Any] = {}
+    calls: list[tuple[int, Any, Any, bool]] = []
+    answers = []
+    for step, pieces in enumerate(gradients):
+        watch = this_watch()
+        watch.step()
+
+        def adam(weight: Any, gradient: Any, its_state: Any, step: int = step) -> Any:
+            calls.append((step, _plain(weight), _plain(gradient), its_state is state))
+            return adam_of(weight, gradient, its_state, rate)
+
+        with ring_links(rank, D) as (send, receive):
+            found = gather(zero1_step(rank, D, weights, pieces, state, adam, send, receive))
+        answers.append(_copied(found))
+        if not _are_weights(found, weights):
+            break  # the judge says what they are
+        weights = found
+    return DeviceAnswer(answers, calls, sum(int(np.size(value)) for value in state.values()))
+
+
+def _are_weights(found: Any, weights: list[Array]) -> bool:
+    return isinstance(found, list) and [np.shape(one) for one in found] == [one.shape for one in weights]
+
+
+def _copied(answer: Any) -> Any:
+    return [_plain(one) for one in answer] if isinstance(answer, list) else _plain(answer)
+
+
+def _plain(value: Any) -> Any:
+    return np.array(value) if hasattr(value, "__array__") else value

@@ -1,0 +1,53 @@
+"""How `ring_all_reduce` is called: in D processes at once, each with its two neighbours, which note every message."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from gpipe_edu.distributed import Crew
+from gpipe_edu.process.packing import Forwarded
+
+from .ex10_processes import Diaries, Failure
+from .networks import Array
+
+unpack = Forwarded
+
+LIMIT = 5.0
+"""Seconds for all calls in D processes, on top of starting these."""
+
+_crew = Crew()
+"""In the learner's process: waits between two calls, because starting takes long."""
+
+
+class RingQuestion(NamedTuple):
+    """gradients: of each device, for each call, D pieces."""
+
+    gradients: list[list[list[Array]]]
+
+
+class RingAnswer(NamedTuple):
+    """sums: of each device, for each call, what it gave back. diaries: each one's notes. failure: why none came."""
+
+    sums: list[Any]
+    diaries: Diaries
+    failure: tuple[Any, ...] | None = None
+
+
+def perform(ring_all_reduce: Any, **given: Any) -> RingAnswer:
+    """The answer to a `RingQuestion`."""
+    from .ex13_one_process import reduce_in_process
+
+    asked = RingQuestion(**given)
+    calls = [partial(reduce_in_process, ring_all_reduce, rank, own) for rank, own in enumerate(asked.gradients)]
+    try:
+        return RingAnswer(*_crew.run(calls, LIMIT))
+    except Exception as error:
+        return RingAnswer([], _crew.diaries, failure_of(error))
+
+
+def failure_of(error: Exception) -> Failure:
+    """Why processes did not come to their end."""
+    lines, reason = getattr(error, "lines", []), getattr(error, "reason", "")
+    seconds = getattr(error, "seconds", None) or LIMIT
+    return Failure(type(error).__name__, str(error), lines, reason, seconds)

@@ -1,0 +1,70 @@
+"""How `zero1_step` is called: in D processes at once, for some steps, with an optimizer that notes what it is given."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpipe_edu.distributed import Crew
+from gpipe_edu.process.packing import Forwarded
+
+from .ex10_processes import Diaries
+from .ex13_ring import LIMIT, failure_of
+from .networks import Array
+
+unpack = Forwarded
+
+_crew = Crew()
+"""In the learner's process: waits between two calls, because starting takes long."""
+
+
+class StepQuestion(NamedTuple):
+    """weights: D pieces, the same on all devices. gradients: of each device, for each step, D pieces. rate: Adam's."""
+
+    weights: list[Array]
+    gradients: list[list[list[Array]]]
+    rate: float
+
+
+class StepAnswer(NamedTuple):
+    """devices: a `DeviceAnswer` of each. diaries: what each has noted. failure: why there are none."""
+
+    devices: list[Any]
+    diaries: Diaries
+    failure: tuple[Any, ...] | None = None
+
+
+class DeviceAnswer(NamedTuple):
+    """weights: what each step gave back. calls: of Adam: step, weight, gradient, whether its state was the device's.
+
+    state: how many numbers are in the device's state at the end.
+    """
+
+    weights: list[Any]
+    calls: list[tuple[int, Any, Any, bool]]
+    state: int
+
+
+def perform(zero1_step: Any, **given: Any) -> StepAnswer:
+    """The answer to a `StepQuestion`."""
+    from .ex13_one_process import step_in_process
+
+    weights, gradients, rate = StepQuestion(**given)
+    calls = [partial(step_in_process, zero1_step, rank, weights, own, rate) for rank, own in enumerate(gradients)]
+    try:
+        return StepAnswer(*_crew.run(calls, LIMIT))
+    except Exception as error:
+        return StepAnswer([], _crew.diaries, failure_of(error))
+
+
+def adam_of(weight: Any, gradient: Any, state: Any, rate: float) -> Any:
+    """The new weight, by Adam; `state`, a dict, is empty at first.
+
+    eps is large, so that a gradient that is too large by a factor shows.
+    """
+    t = state["t"] = state.get("t", 0) + 1
+    m = state["m"] = 0.9 * state.get("m", 0) + 0.1 * gradient
+    v = state["v"] = 0.99 * state.get("v", 0) + 0.01 * gradient**2
+    return weight - rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.99**t)) + 0.1)
