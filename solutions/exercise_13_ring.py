@@ -4,7 +4,7 @@
 # **Why care?** Replicas add up their gradients after every step, and a gradient is as large as the model. The ring does it with
 # no link busier than another. Cut in its middle, it saves most of the optimizer's memory as well, and sends not a byte more.
 #
-# **Difficulty** 3 of 3. **Time** 45 minutes. **You need** [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and,
+# **Difficulty** 3 of 3. **Time** 50 minutes. **You need** [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and,
 # since it runs in real processes, PyTorch. **In the paper:** not there; ZeRO is Rajbhandari et al. 2019 (arXiv 1910.02054).
 
 # %%
@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+import gpipe_edu as ge
 from gpipe_edu import reference as ref
 from gpipe_edu.course import check, counting, hint, predict, progress, solution
 from gpipe_edu.data import digits
@@ -93,5 +94,122 @@ check("ex13/ring", ring_all_reduce)
 # %%
 # hint("ex13/ring")  # take the first # away for a hint; there is one after each try
 
+# %% [markdown]
+# ## ZeRO-1: stop in the middle
+#
+# Behind the first half each device has one piece of the gradient complete. [ZeRO](../docs/glossary.md#zero)-1 updates this
+# piece there, and nowhere else; so only there is Adam's m and v of it. In the second half not gradients go round, but the
+# new weights.
+
+# %%
+predict("ex13/adam-and-the-sum")
+
+
+# %% nbgrader={"grade": false, "grade_id": "ex13-zero1-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def zero1_step(rank: int, D: int, weights: list, gradients: list, state: dict, adam, send, receive) -> list:
+    """One optimizer step on device `rank` of D; it gives back D arrays, all weights after the step.
+
+    weights: D arrays, the same on all devices. gradients: D arrays, as long: the gradient of this device's part of the
+    mini-batch. The mini-batch's gradient is the mean over the devices. Both lists and their arrays may be overwritten.
+    adam(weight, gradient, state): the new weight; it changes nothing but `state`. It is called once, for piece `rank`.
+    state: this device's for the whole training, empty before its first step; weights are those that the step before gave
+    back. send, receive: as in `ring_all_reduce`.
+
+    A device sends D - 1 pieces of gradients and D - 1 pieces of weights.
+    """
+    ### BEGIN SOLUTION
+    weights, gradients = list(weights), list(gradients)
+    for t in range(D - 1):
+        send(gradients[(rank - 1 - t) % D])
+        p = (rank - 2 - t) % D
+        gradients[p] = gradients[p] + receive(gradients[p])
+    weights[rank] = adam(weights[rank], gradients[rank] / D, state)
+    for t in range(D - 1):
+        send(weights[(rank - t) % D])
+        p = (rank - 1 - t) % D
+        weights[p] = receive(weights[p])
+    return weights
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "ex13-zero1-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("ex13/zero1", zero1_step)
+
+# %%
+# hint("ex13/zero1")  # take the first # away for a hint; there is one after each try
+
+# %% [markdown]
+# ## Two replicas train
+#
+# Two processes with the same network, each with half of every mini-batch of digits. Ten steps of Adam: first each adds up
+# gradients in your ring, and updates everything; then with your ZeRO-1. The truth is one device with whole mini-batches.
+
+
+# %%
+def flat(layers_values):
+    return np.concatenate([array.ravel() for values in layers_values for array in values.values()])
+
+
+def put_back(layers, values):
+    for array in (array for layer in layers for array in layer.params.values()):
+        array[...], values = values[: array.size].reshape(array.shape), values[array.size :]
+
+
+def adam(weight, gradient, state):
+    t = state["t"] = state.get("t", 0) + 1
+    m = state["m"] = 0.9 * state.get("m", 0) + 0.1 * gradient
+    v = state["v"] = 0.999 * state.get("v", 0) + 0.001 * gradient**2
+    return weight - 0.01 * m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+
+
+def train(update, rank, D):
+    """The weights after ten steps, the losses, and how many numbers of state there are."""
+    layers, data, state, losses = ref.mlp([64, 48, 10], seed=0), digits(), {}, []
+    for step in range(10):
+        x, y = ge.split_batch((data.x_train[64 * step :][:64], data.y_train[64 * step :][:64]), D)[rank]
+        loss, grads = ref.train_sequential(layers, x, y)
+        weights, gradient = flat([layer.params for layer in layers]), flat(grads)
+        put_back(layers, update(rank, D, weights, gradient, state))
+        losses.append(loss)
+    return flat([layer.params for layer in layers]), losses, state["m"].size + state["v"].size
+
+
+def with_ring(rank, D, weights, gradient, state):
+    with ring_links(rank, D) as (send, receive):
+        sums = ring_all_reduce(rank, D, np.array_split(gradient, D), send, receive)
+    return adam(weights, np.concatenate(sums) / D, state)
+
+
+def with_zero1(rank, D, weights, gradient, state):
+    with ring_links(rank, D) as (send, receive):
+        pieces = np.array_split(weights, D), np.array_split(gradient, D)
+        return np.concatenate(zero1_step(rank, D, *pieces, state, adam, send, receive))
+
+
+def alone(rank, D, weights, gradient, state):
+    return adam(weights, gradient, state)
+
+
+# %%
+exact, losses, whole_state = train(alone, 0, 1)
+with counting("two processes, twice", about=10):
+    by_ring = run_processes(partial(train, with_ring, D=2), 2)
+    by_zero1 = run_processes(partial(train, with_zero1, D=2), 2)
+for name, replicas in (("ring", by_ring), ("ZeRO-1", by_zero1)):
+    off = max(float(np.abs(weights - exact).max()) for weights, _, _ in replicas)
+    held = [state for _, _, state in replicas]
+    assert off < 1e-9
+    print(f"{name:6} weights differ from one device's by {off:.0e}; numbers of state on each: {held}")
+assert sum(state for _, _, state in by_zero1) == whole_state == by_ring[0][2]
+print(f"one device: loss {losses[0]:.2f}, then {losses[-1]:.2f}; numbers of state {whole_state}")
+
+# %% [markdown]
+# Two halves of one state, and the same training. PyTorch's `DistributedDataParallel` is your ring, begun while the backward
+# still runs, and its `ZeroRedundancyOptimizer` your step, which divides whole tensors rather than numbers.
+
 # %%
 progress()
+
+# %% [markdown]
+# **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs replicas of a pipeline, each with its stages:
+# `gpipe_edu train --zero` divides their optimizers' state.

@@ -37,14 +37,10 @@ class StepAnswer(NamedTuple):
 
 
 class DeviceAnswer(NamedTuple):
-    """weights: what each step gave back. calls: of Adam: step, weight, gradient, whether its state was the device's.
-
-    state: how many numbers are in the device's state at the end.
-    """
+    """weights: what each step gave back. calls: of Adam: step, weight, gradient, how many calls its state has seen."""
 
     weights: list[Any]
-    calls: list[tuple[int, Any, Any, bool]]
-    state: int
+    calls: list[tuple[int, Any, Any, int]]
 
 
 def perform(zero1_step: Any, **given: Any) -> StepAnswer:

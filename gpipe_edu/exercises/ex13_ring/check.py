@@ -12,14 +12,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpipe_edu.exercises.case import Exam, Sign, Signs
+from gpipe_edu.exercises.case import Exam, Sign
 from gpipe_edu.harness.ex10_processes import Failure
 from gpipe_edu.harness.ex13_ring import RingAnswer, RingQuestion
-from gpipe_edu.harness.forms import describe
 from gpipe_edu.harness.networks import Array
 from gpipe_edu.sandbox.findings import Success
 
-from .exchange import about_collectives, about_messages, is_all, judge_failure, messages, shares_in, shares_in_words
+from .exchange import (
+    about_collectives,
+    about_messages,
+    about_pieces,
+    is_all,
+    judge_failure,
+    messages,
+    shares_in,
+    shares_in_words,
+)
 
 _ROUNDED: Final = 1e-9
 """Above this, a sum of few numbers near 1 is not in float64."""
@@ -55,20 +63,11 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], calls: int = 1) -> i
     case.judge(about_collectives(answer.diaries))
     for k, sums in enumerate(answer.sums):
         for found in sums:
-            case.judge(_about_the_form(found, k, lengths))
+            case.judge(about_pieces(found, k, lengths))
     for number in range(calls):
         case.judge(_about_the_sums([sums[number] for sums in answer.sums], [own[number] for own in gradients]))
     case.judge(about_messages(answer.diaries, lengths))
     return sum(messages(answer.diaries)[0][-1])
-
-
-def _about_the_form(found: Any, k: int, lengths: Sequence[int]) -> Signs:
-    yield Sign("no-return", found is None, came=f"None from device {k}")
-    shapes = [np.shape(one) for one in found] if isinstance(found, list) else None
-    expected, came = f"{len(lengths)} arrays from device {k}", f"a list of {len(shapes)}" if shapes else describe(found)
-    yield Sign("not-pieces", shapes is None or len(shapes) != len(lengths), expected=expected, came=came)
-    wanted = [(length,) for length in lengths]
-    yield Sign("other-lengths", shapes != wanted, expected=f"shapes {wanted}", came=f"{shapes}")
 
 
 def _about_the_sums(sums: Sequence[Any], gradients: Sequence[list[Array]]) -> Iterator[Sign]:

@@ -12,6 +12,7 @@ from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.distributed.waits import MessageLog, Post
 from gpipe_edu.exercises.case import Case, Sign, Signs
 from gpipe_edu.harness.ex10_processes import Diaries, Failure
+from gpipe_edu.harness.forms import describe
 from gpipe_edu.harness.networks import Array
 from gpipe_edu.sandbox.findings import Trouble
 from gpipe_edu.words import plural
@@ -91,6 +92,16 @@ def about_messages(diaries: Diaries, lengths: Sequence[int]) -> Signs:
         total = sum(sum(sent) for sent in of_call)
         expected, came = f"{2 * (D - 1) * P} numbers from all devices", f"{total}"
         yield Sign("no-message", total < 2 * (D - 1) * P, expected=expected, came=came)
+
+
+def about_pieces(found: Any, k: int, lengths: Sequence[int]) -> Signs:
+    """Device k gave back D arrays of these lengths."""
+    yield Sign("no-return", found is None, came=f"None from device {k}")
+    shapes = [np.shape(one) for one in found] if isinstance(found, list) else None
+    expected, came = f"{len(lengths)} arrays from device {k}", f"a list of {len(shapes)}" if shapes else describe(found)
+    yield Sign("not-pieces", shapes is None or len(shapes) != len(lengths), expected=expected, came=came)
+    wanted = [(length,) for length in lengths]
+    yield Sign("other-lengths", shapes != wanted, expected=f"shapes {wanted}", came=f"{shapes}")
 
 
 def shares_in(value: Any, gradients: Sequence[Array]) -> Array | None:
