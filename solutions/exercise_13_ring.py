@@ -207,6 +207,61 @@ print(f"one device: loss {losses[0]:.2f}, then {losses[-1]:.2f}; numbers of stat
 # Two halves of one state, and the same training. PyTorch's `DistributedDataParallel` is your ring, begun while the backward
 # still runs, and its `ZeroRedundancyOptimizer` your step, which divides whole tensors rather than numbers.
 
+# %% [markdown]
+# ## Killed, and resumed on one device
+#
+# In a ring nobody can go on without the others. A training on many devices ends when one of them does; so it saves what it
+# has. `gpipe_edu train` with `--save` does, here under torchrun with two ranks that are the two stages of a pipeline. As
+# soon as a step is saved, the job is told to end at once, as a cluster does that needs its machines for somebody else.
+
+# %%
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+folder = tempfile.TemporaryDirectory()
+saved = Path(folder.name, "run")
+
+
+def command(ranks, epochs):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    job = ["-m", "gpipe_edu", "train", "--partitions", str(ranks), "--schedule", "1f1b", "--layers", "4"]
+    return [*torchrun, *job, "--epochs", str(epochs), "--save", str(saved)]
+
+
+def steps():
+    return sorted(int(path.name[5:]) for path in saved.glob("step-????????"))
+
+
+with counting("two ranks, until a step is saved", about=15):
+    job = subprocess.Popen(command(2, 100), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 50
+        while not steps() and job.poll() is None and time.monotonic() < until:
+            time.sleep(0.1)
+        job.terminate()
+        job.wait(30)
+    finally:
+        job.kill()
+print(f"exit code {job.returncode}, saved behind step {steps()[-1]}")
+assert job.returncode != 0
+
+# %% [markdown]
+# What is saved has every weight under its name in the whole network, so it fits any number of stages. One device is left:
+
+# %%
+steps_saved = steps()[-1]
+epochs = steps_saved // 12 + 2  # a pass over the digits takes 12 steps
+with counting("one rank", about=15):
+    resumed = subprocess.run(command(1, epochs), capture_output=True, text=True, timeout=55)
+told = [line for line in resumed.stdout.splitlines() if line.startswith(("Digits", "Goes on", "epoch"))]
+print(*told[:2], *told[-2:], sep="\n")
+assert resumed.returncode == 0
+assert f"Goes on behind step {steps_saved}," in told[1]
+folder.cleanup()
+
 # %%
 progress()
 
