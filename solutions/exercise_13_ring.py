@@ -4,7 +4,7 @@
 # **Why care?** Replicas add up their gradients after every step, and a gradient is as large as the model. The ring does it with
 # no link busier than another. Cut in its middle, it saves most of the optimizer's memory as well, and sends not a byte more.
 #
-# **Difficulty** 3 of 3. **Time** 50 minutes. **You need** [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and,
+# **Difficulty** 3 of 3. **Time** 45 minutes. **You need** [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and,
 # since it runs in real processes, PyTorch. **In the paper:** not there; ZeRO is Rajbhandari et al. 2019 (arXiv 1910.02054).
 
 # %%
@@ -17,6 +17,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.course import check, counting, hint, predict, progress, solution
 from gpipe_edu.data import digits
 from gpipe_edu.distributed import ring_links, run_processes
+from gpipe_edu.view import plot_lines
 
 # %% [markdown]
 # ## No link busier than another
@@ -39,6 +40,11 @@ predict("ex13/through-one")
 
 # %%
 predict("ex13/more-devices")
+
+# %%
+Ds = list(range(1, 17))
+lines = {"through device 0": [2.0 * (D - 1) for D in Ds], "ring": [2 * (D - 1) / D for D in Ds]}
+plot_lines(Ds, lines, across="D, devices", up="P times, over the busiest link (computed)")
 
 # %% [markdown]
 # ## Your turn
