@@ -43,8 +43,8 @@ predict("ex13/more-devices")
 
 # %%
 Ds = list(range(1, 17))
-lines = {"through device 0": [2.0 * (D - 1) for D in Ds], "ring": [2 * (D - 1) / D for D in Ds]}
-plot_lines(Ds, lines, across="D, devices", up="P times, over the busiest link (computed)")
+lines = {"all through device 0": [2.0 * (D - 1) for D in Ds], "ring": [4 * (D - 1) / D for D in Ds]}
+plot_lines(Ds, lines, across="D, devices", up="in and out of device 0, over P (computed)")
 
 # %% [markdown]
 # ## Your turn
