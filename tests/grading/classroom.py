@@ -125,6 +125,7 @@ WRONG_BESIDES = {
     "sorts_it_first": "sorted samples are not in their order either",
     "NeverFreesWhatLayersSave": "activations are kept, which is what the stage is there to save",
     "KeepsInTheLayers": "the same",
+    "adds_into_dy": "its own W computes with what dy has become",
 }
 """Answers of the bank that break a promise, and whose algorithm is wrong, too."""
 

@@ -14,7 +14,7 @@ def divisors(number):
     return [one for one in range(1, number + 1) if number % one == 0]
 
 
-def bill(model, plan):
+def count_bytes(model, plan):
     L, h, v = model["blocks"], model["width"], model["vocabulary"]
     T, D, K, V, M = (plan[name] for name in "TDKVM")
     n, rows = plan["samples"] * model["tokens"], []
@@ -48,7 +48,7 @@ def tries_all(model, devices, node, memory, batch):
                     for recompute in ("none", "full"):
                         plan = {"T": T, "D": D, "K": K, "V": V, "M": M, "samples": batch // (D * M)}
                         plan["recompute"] = recompute
-                        needed = [state + activations for state, activations in bill(model, plan)]
+                        needed = [state + activations for state, activations in count_bytes(model, plan)]
                         if max(needed) <= memory:
                             return plan
     raise ValueError("no plan fits")
@@ -89,7 +89,7 @@ def shape_by_shape(model, devices, node, memory, batch):
                     continue
                 for recompute in Recompute:
                     plan = shape._asdict() | {"V": V, "M": M, "recompute": recompute.value}
-                    rows = bill(model, plan | {"samples": batch // (shape.D * M)})
+                    rows = count_bytes(model, plan | {"samples": batch // (shape.D * M)})
                     if max(state + activations for state, activations in rows) <= machine.memory:
                         return plan
     raise ValueError(f"nothing fits {machine}")
@@ -105,7 +105,7 @@ def deep_pipelines_first(model, devices, node, memory, batch):
             continue
         for recompute in ("none", "full"):
             plan = {"T": T, "D": D, "K": K, "V": V, "M": M, "recompute": recompute}
-            if all(sum(row) <= memory for row in bill(model, plan | {"samples": batch // (D * M)})):
+            if all(sum(row) <= memory for row in count_bytes(model, plan | {"samples": batch // (D * M)})):
                 return plan
     raise ValueError("no plan fits")
 
@@ -122,7 +122,7 @@ def the_one_with_most_room(model, devices, node, memory, batch):
                 continue
             for recompute in ("none", "full"):
                 plan = {"T": T, "D": D, "K": K, "V": V, "M": M, "recompute": recompute, "samples": batch // D // M}
-                most = max(map(sum, bill(model, plan)))
+                most = max(map(sum, count_bytes(model, plan)))
                 if most <= memory:
                     best = min([best, (most, plan)] if best else [(most, plan)], key=lambda one: one[0])
                     break
@@ -151,7 +151,7 @@ def by_recursion(model, devices, node, memory, batch):
             return None
         for plan["recompute"] in ("none", "full"):
             plan["D"] = D
-            if max(map(sum, bill(model, plan | {"samples": batch // (D * M)}))) <= memory:
+            if max(map(sum, count_bytes(model, plan | {"samples": batch // (D * M)}))) <= memory:
                 return plan
         return None
 
