@@ -195,6 +195,7 @@ check("ex15/choice", choose)
 # then a picture with 2 K of them.
 
 # %%
+found = choose(model, devices, node, memory, batch)
 K, V, M = (found[name] for name in "KVM")
 
 

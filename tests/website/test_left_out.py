@@ -4,9 +4,11 @@ import importlib
 import io
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
+from tests.processes import ROOT
 from website import slim
 from website.live import left_out
 
@@ -67,6 +69,9 @@ def test_where_it_is_not_to_be_had_a_sentence_says_so(asked):
         ("gpipe_edu/grading/marking.toml", "seldom.zip"),
         ("gpipe_edu/schedule/__init__.py", ""),
         ("csv.pyc", "seldom.zip"),
+        ("gpipe_edu/exercises/ex15_bill/check.pyc", "judges.zip"),
+        ("gpipe_edu/exercises/ex15_bill/said.toml", ""),
+        ("gpipe_edu/exercises/ex01_splitting/check.pyc", ""),
         ("encodings/__init__.pyc", ""),
         ("encodings/utf_8.pyc", ""),
         ("encodings/cp1252.pyc", "seldom.zip"),
@@ -92,3 +97,9 @@ def test_a_page_is_given_what_was_compiled_without_its_source(tmp_path):
         "made/words.toml": "made/words.toml",
         "answers/one.py": "answers/one.py",
     }
+
+
+def test_every_module_of_a_judge_that_is_left_out_exists():
+    """A name that is misspelled would be fetched at once, and nobody would see it."""
+    for module in left_out.ARCHIVES["judges.zip"]:
+        assert (Path(ROOT) / f"{module.replace('.', '/')}.py").is_file()
