@@ -17,9 +17,16 @@ from .schedules import Proposal, about_rules
 
 def about_size(mine: Proposal) -> Iterator[Sign]:
     """Another number of rows or micro-batches, or a stage that does not exist."""
-    K, M, rows = mine.K, mine.M, mine.rows
     yield from _rows_counted_wrongly(mine)
     yield from _stages_named_wrongly(mine)
+    yield from about_counts(mine, mine.K, mine.M)
+    for op in mine.ops:
+        yield Sign("other-K", op.stage >= mine.K, words={"K": mine.K, "last": mine.K - 1, "op": op, "stage": op.stage})
+
+
+def about_counts(mine: Proposal, K: int, M: int) -> Iterator[Sign]:
+    """Other than K rows, no ops at all, or other micro-batches than 0 to M - 1."""
+    rows = mine.rows
     words = {"rows": plural(len(rows), "row"), "devices": plural(K, "device"), "M": M, "last": M - 1}
     yield Sign("rows", len(rows) != K, words=words)
     if not mine.ops:
@@ -27,8 +34,6 @@ def about_size(mine: Proposal) -> Iterator[Sign]:
     named = sorted({int(op.micro_batch) for op in mine.ops})
     yield Sign("from-one", all(rows) and named == list(range(1, M + 1)), words=words)
     yield Sign("other-M", all(rows) and named != list(range(M)), words=words | {"named": join_words(named, len(named))})
-    for op in mine.ops:
-        yield Sign("other-K", op.stage >= K, words={"K": K, "last": K - 1, "op": op, "stage": op.stage})
 
 
 def _rows_counted_wrongly(mine: Proposal) -> Iterator[Sign]:

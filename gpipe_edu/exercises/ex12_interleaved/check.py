@@ -10,8 +10,9 @@ from gpipe_edu import Costs, Op, Schedule, formulas, simulate
 from gpipe_edu import interleaved as recipe
 from gpipe_edu.exercises.case import Exam, Sign
 from gpipe_edu.exercises.schedules import Proposal, about_rules, gradient_error, read, show
+from gpipe_edu.exercises.sizes import about_counts
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import join_words, plural
+from gpipe_edu.words import join_words
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -61,13 +62,7 @@ def _about_size(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
     last = rows[-K:]
     full = len(rows) > K and {op.stage for row in last for op in row} == set(range(K * V))
     yield Sign("left-over", full and not Schedule(last).problems(), words={"K": K})
-    words = {"rows": plural(len(rows), "row"), "devices": plural(K, "device"), "M": M, "last": M - 1}
-    yield Sign("rows", len(rows) != K, words=words)
-    if not mine.ops:
-        yield from about_rules(mine)
-    named = sorted({int(op.micro_batch) for op in mine.ops})
-    yield Sign("from-one", all(rows) and named == list(range(1, M + 1)), words=words)
-    yield Sign("other-M", all(rows) and named != list(range(M)), words=words | {"named": join_words(named, len(named))})
+    yield from about_counts(mine, K, M)
     stages = sorted({int(op.stage) for op in mine.ops})
     words = {"last": K * V - 1, "named": join_words(stages, len(stages))}
     yield Sign("one-round", V > 1 and stages == list(range(K)), words=words)
