@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from gpipe_edu.distributed import Crew
-from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.process.packing import Forwarded
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform, split_batch
 
 from .networks import Array, Item
+from .processes import Diaries, failure_of
 
 unpack = Forwarded
 
@@ -24,10 +23,6 @@ _LIMIT: Final = 5.0
 
 _crew = Crew()
 """In the learner's process: waits between two calls, because starting takes long."""
-
-
-Diaries: TypeAlias = Sequence[Sequence[Entry]]
-"""What each process has noted."""
 
 
 class RunQuestion(NamedTuple):
@@ -46,16 +41,6 @@ class RunAnswer(NamedTuple):
     processes: list[Any]
     diaries: Diaries
     failure: tuple[Any, ...] | None = None
-
-
-class Failure(NamedTuple):
-    """An error: its type, its message and its lines; what the traffic says of it, and how long there was."""
-
-    kind: str
-    message: str
-    lines: list[Any]
-    reason: str
-    seconds: float
 
 
 class ProcessAnswer(NamedTuple):
@@ -88,9 +73,7 @@ def perform(run_stage: Any, **given: Any) -> RunAnswer:
     try:
         return RunAnswer(*_crew.run(calls, _LIMIT))
     except Exception as error:
-        lines, reason = getattr(error, "lines", []), getattr(error, "reason", "")
-        seconds = getattr(error, "seconds", None) or _LIMIT
-        return RunAnswer([], _crew.diaries, Failure(type(error).__name__, str(error), lines, reason, seconds))
+        return RunAnswer([], _crew.diaries, failure_of(error, _LIMIT))
 
 
 def cuts_of(layers: int, K: int) -> list[int]:

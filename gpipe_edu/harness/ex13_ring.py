@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from gpipe_edu.distributed import Crew
 from gpipe_edu.process.packing import Forwarded
 
-from .ex10_processes import Diaries, Failure
 from .networks import Array
+from .processes import Diaries, failure_of
 
 unpack = Forwarded
 
@@ -43,11 +43,4 @@ def perform(ring_all_reduce: Any, **given: Any) -> RingAnswer:
     try:
         return RingAnswer(*_crew.run(calls, LIMIT))
     except Exception as error:
-        return RingAnswer([], _crew.diaries, failure_of(error))
-
-
-def failure_of(error: Exception) -> Failure:
-    """Why processes did not come to their end."""
-    lines, reason = getattr(error, "lines", []), getattr(error, "reason", "")
-    seconds = getattr(error, "seconds", None) or LIMIT
-    return Failure(type(error).__name__, str(error), lines, reason, seconds)
+        return RingAnswer([], _crew.diaries, failure_of(error, LIMIT))

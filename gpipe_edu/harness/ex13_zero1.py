@@ -10,9 +10,9 @@ import numpy as np
 from gpipe_edu.distributed import Crew
 from gpipe_edu.process.packing import Forwarded
 
-from .ex10_processes import Diaries
-from .ex13_ring import LIMIT, failure_of
+from .ex13_ring import LIMIT
 from .networks import Array
+from .processes import Diaries, failure_of
 
 unpack = Forwarded
 
@@ -52,7 +52,7 @@ def perform(zero1_step: Any, **given: Any) -> StepAnswer:
     try:
         return StepAnswer(*_crew.run(calls, LIMIT))
     except Exception as error:
-        return StepAnswer([], _crew.diaries, failure_of(error))
+        return StepAnswer([], _crew.diaries, failure_of(error, LIMIT))
 
 
 def adam_of(weight: Any, gradient: Any, state: Any, rate: float) -> Any:

@@ -64,6 +64,7 @@ ARCHIVES = {
         *("gpipe_edu.harness.ex04_checkpoint", "gpipe_edu.harness.ex05_stages", "gpipe_edu.harness.ex05_watching"),
         *("gpipe_edu.exercises.ex13_ring", "gpipe_edu.exercises.ex13_zero1", "gpipe_edu.harness.ex13_one_process"),
         *("gpipe_edu.harness.ex13_ring", "gpipe_edu.harness.ex13_zero1", "gpipe_edu.harness.stamps"),
+        *("gpipe_edu.harness.processes", "gpipe_edu.exercises.failures"),
         *("gpipe_edu.harness.ex05_wrapper", "gpipe_edu.harness.ex10_one_process", "gpipe_edu.harness.ex10_processes"),
     ),
 }

@@ -13,9 +13,11 @@ import numpy as np
 
 from gpipe_edu import gpipe, one_f_one_b
 from gpipe_edu import reference as ref
-from gpipe_edu.exercises.case import Case, Exam, Sign
+from gpipe_edu.exercises.case import Exam, Sign, Signs
+from gpipe_edu.exercises.failures import judge_failure
 from gpipe_edu.exercises.networks import draw_digits, items_of
-from gpipe_edu.harness.ex10_processes import Diaries, Failure, ProcessAnswer, RunAnswer, RunQuestion
+from gpipe_edu.harness.ex10_processes import ProcessAnswer, RunAnswer, RunQuestion
+from gpipe_edu.harness.processes import Diaries, Failure
 from gpipe_edu.sandbox.findings import Chart, Success, Trouble
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.words import percent, plural
@@ -63,7 +65,8 @@ def _judge(exam: Exam, rng: Random, sizes: list[int], x: Any, y: Any, schedule: 
     asked = RunQuestion(items_of(layers), x, y, schedule, steps)
     answer = case.ask_for(RunAnswer, asked)
     if answer.failure:
-        _judge_failure(case, schedule, Failure(*answer.failure), answer.diaries)
+        failure = Failure(*answer.failure)
+        judge_failure(case, failure, lambda trouble: _about_the_end(schedule, failure, trouble, answer.diaries))
     processes = [ProcessAnswer(*process) for process in answer.processes]
     run = StepRun(asked, processes, [last_step(diary) for diary in answer.diaries])
     case.judge(about_habits(schedule, run.diaries))
@@ -83,14 +86,6 @@ def _judge(exam: Exam, rng: Random, sizes: list[int], x: Any, y: Any, schedule: 
     return run
 
 
-def _judge_failure(case: Case, schedule: Schedule, failure: Failure, diaries: Diaries) -> None:
-    """Raise Wrong, Unwritten for a run that did not come to its end."""
-    where = case.exam.lines(failure.lines)
-    trouble = Trouble(failure.kind, failure.message.partition("\n")[0], where)
-    case.judge(about_habits(schedule, diaries))
-    case.judge(about_failure(failure, trouble, diaries))
-    if failure.reason == "late":
-        trouble = Trouble("stopped", "", where, seconds=failure.seconds)
-    if failure.reason in ("died", "exit"):
-        trouble = Trouble("exit", failure.message, where)
-    case.fail(trouble)
+def _about_the_end(schedule: Schedule, failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:
+    yield from about_habits(schedule, diaries)
+    yield from about_failure(failure, trouble, diaries)

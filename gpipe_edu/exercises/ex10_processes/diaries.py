@@ -8,7 +8,7 @@ from math import prod
 
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.exercises.case import Sign, Signs
-from gpipe_edu.harness.ex10_processes import Diaries
+from gpipe_edu.harness.processes import Diaries
 from gpipe_edu.schedule import Schedule
 
 from .step_run import StepRun

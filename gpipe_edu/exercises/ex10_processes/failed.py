@@ -6,7 +6,7 @@ from typing import Final
 
 from gpipe_edu.distributed.waits import MessageLog
 from gpipe_edu.exercises.case import Sign, Signs
-from gpipe_edu.harness.ex10_processes import Diaries, Failure
+from gpipe_edu.harness.processes import Diaries, Failure
 from gpipe_edu.sandbox.findings import Trouble
 
 _REASONS: Final = ("sends", "receives", "waits", "tags", "returned", "unreceived", "unwaited", "dtype", "no-neighbour")

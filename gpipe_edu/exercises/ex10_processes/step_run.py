@@ -10,8 +10,9 @@ from typing import Any
 
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.weighting import Parts, flat, parts_of
-from gpipe_edu.harness.ex10_processes import Diaries, ProcessAnswer, RunQuestion, cuts_of
+from gpipe_edu.harness.ex10_processes import ProcessAnswer, RunQuestion, cuts_of
 from gpipe_edu.harness.networks import Array, layer_of
+from gpipe_edu.harness.processes import Diaries
 
 
 @dataclass(frozen=True)

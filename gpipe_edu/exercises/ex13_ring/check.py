@@ -13,17 +13,18 @@ from typing import Any, Final
 import numpy as np
 
 from gpipe_edu.exercises.case import Exam, Sign
-from gpipe_edu.harness.ex10_processes import Failure
+from gpipe_edu.exercises.failures import judge_failure
 from gpipe_edu.harness.ex13_ring import RingAnswer, RingQuestion
 from gpipe_edu.harness.networks import Array
+from gpipe_edu.harness.processes import Failure
 from gpipe_edu.sandbox.findings import Success
 
 from .exchange import (
     about_collectives,
+    about_failure,
     about_messages,
     about_pieces,
     is_all,
-    judge_failure,
     messages,
     shares_in,
     shares_in_words,
@@ -59,7 +60,8 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], calls: int = 1) -> i
     case = exam.case(f"{call}, the second of two calls" if calls > 1 else call)
     answer = case.ask_for(RingAnswer, RingQuestion(gradients))
     if answer.failure:
-        judge_failure(case, Failure(*answer.failure), answer.diaries, lengths)
+        failure = Failure(*answer.failure)
+        judge_failure(case, failure, lambda trouble: about_failure(failure, trouble, answer.diaries, lengths))
     case.judge(about_collectives(answer.diaries))
     for k, sums in enumerate(answer.sums):
         for found in sums:

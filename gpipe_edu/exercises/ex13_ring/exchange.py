@@ -10,25 +10,12 @@ import numpy as np
 
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.distributed.waits import MessageLog, Post
-from gpipe_edu.exercises.case import Case, Sign, Signs
-from gpipe_edu.harness.ex10_processes import Diaries, Failure
+from gpipe_edu.exercises.case import Sign, Signs
 from gpipe_edu.harness.forms import describe
 from gpipe_edu.harness.networks import Array
+from gpipe_edu.harness.processes import Diaries, Failure
 from gpipe_edu.sandbox.findings import Trouble
 from gpipe_edu.words import plural
-
-
-def judge_failure(case: Case, failure: Failure, diaries: Diaries, lengths: Sequence[int]) -> None:
-    """Raise Wrong, Unwritten for a run that did not come to its end. lengths: of the pieces."""
-    where = case.exam.lines(failure.lines)
-    trouble = Trouble(failure.kind, failure.message.partition("\n")[0], where)
-    case.judge(about_collectives(diaries))
-    case.judge(_about_failure(failure, trouble, diaries, lengths))
-    if failure.reason == "late":
-        trouble = Trouble("stopped", "", where, seconds=failure.seconds)
-    if failure.reason in ("died", "exit"):
-        trouble = Trouble("exit", failure.message, where)
-    case.fail(trouble)
 
 
 def about_collectives(diaries: Diaries) -> Signs:
@@ -38,7 +25,9 @@ def about_collectives(diaries: Diaries) -> Signs:
             yield Sign("collective", "collective" in entry, came=f"dist.{entry.get('collective')} on device {k}")
 
 
-def _about_failure(failure: Failure, trouble: Trouble, diaries: Diaries, lengths: Sequence[int]) -> Signs:
+def about_failure(failure: Failure, trouble: Trouble, diaries: Diaries, lengths: Sequence[int]) -> Signs:
+    """Why a ring did not come to its end. lengths: of the pieces."""
+    yield from about_collectives(diaries)
     log = MessageLog(diaries)
     if failure.reason in ("size", "dtype"):
         sent, received = next(pair for pair in log.pairs() if _form(pair[0]) != _form(pair[1]))

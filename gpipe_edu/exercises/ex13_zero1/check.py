@@ -15,16 +15,17 @@ import numpy as np
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs
 from gpipe_edu.exercises.ex13_ring.exchange import (
     about_collectives,
+    about_failure,
     about_messages,
     about_pieces,
     is_all,
-    judge_failure,
     shares_in,
     shares_in_words,
 )
-from gpipe_edu.harness.ex10_processes import Failure
+from gpipe_edu.exercises.failures import judge_failure
 from gpipe_edu.harness.ex13_zero1 import DeviceAnswer, StepAnswer, StepQuestion, adam_of
 from gpipe_edu.harness.networks import Array
+from gpipe_edu.harness.processes import Failure
 from gpipe_edu.sandbox.findings import Success
 
 _ROUNDED: Final = 1e-9
@@ -70,7 +71,8 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], steps: int = 1) -> i
     asked = StepQuestion(weights, gradients, rate=round(rng.uniform(0.05, 0.2), 3))
     answer = case.ask_for(StepAnswer, asked)
     if answer.failure:
-        judge_failure(case, Failure(*answer.failure), answer.diaries, lengths)
+        failure = Failure(*answer.failure)
+        judge_failure(case, failure, lambda trouble: about_failure(failure, trouble, answer.diaries, lengths))
     case.judge(about_collectives(answer.diaries))
     devices = [DeviceAnswer(*device) for device in answer.devices]
     for step in _steps(asked):
