@@ -1,12 +1,13 @@
 """What our layer over torch.distributed.pipelining costs, on two and on four gloo processes.
 
-Each schedule is run in pairs of steps, on the same processes: once by PyTorch's own class for it, driven directly with
-static shapes, and once by our `Pipeline.step` with the same ops in the same order. Which of a pair comes first changes
-every round, so a slow moment of the machine hits both; what counts is the ratio within a pair. Behind the median of the
-ratios stands the interval that has the true median with a probability of 95 %: a row says that we cost less than 3 %
-only if this interval ends below 1.03.
+Each schedule is run in rounds of three steps, on the same processes and with the same ops in the same order: by
+PyTorch's own class for it, driven directly with static shapes; by PyTorch's runtime for schedules of any order, driven
+directly, too; and by our `Pipeline.step`, which stands on that runtime. So what we add is told apart from what PyTorch
+takes for running any order. Which comes first changes every round, so a slow moment of the machine hits all; what
+counts is the ratio within a round. Behind the median of the ratios stands the interval that has the true median with a
+probability of 95 %: a row says that we cost less than 3 % only if this interval ends below 1.03.
 
-    python -m benchmarks.ranks [ROUNDS]     # with nothing else on the machine; 31 rounds take five to ten minutes
+    python -m benchmarks.ranks [ROUNDS [N]]     # with nothing else on the machine; 31 rounds, N = 512: four minutes
 
 Each process has one BLAS thread. Ranks start a step together, from a barrier, and it ends with the latest of them; how
 they are told to start is no part of it. CPU time (user and system, of all ranks together) stands beside the wall clock:
@@ -46,6 +47,8 @@ import gpipe_edu as ge
 from benchmarks.engines import LAYERS, LOSS, WIDTH, M, batch, model
 from benchmarks.measuring import machine, spread
 from gpipe_edu.cluster import Pipeline
+from gpipe_edu.cluster.lowering import lower
+from gpipe_edu.cluster.names import Runtime
 from gpipe_edu.process.loopback import talk_by_loopback
 
 Work = Callable[[], object]
@@ -65,6 +68,9 @@ THEIRS: Final[dict[str, tuple[Any, int]]] = {
 }
 """PyTorch's class, and how many stages each rank has."""
 
+WAYS: Final = ("class", "runtime", "ours")
+"""Who runs it; their order turns from round to round."""
+
 
 def in_the_order_of(schedule: Any, name: str, K: int) -> ge.Schedule:
     """PyTorch's schedule as one of ours: its GPipe runs backwards from 0 to M-1, ours from M-1 to 0."""
@@ -80,44 +86,55 @@ def in_the_order_of(schedule: Any, name: str, K: int) -> ge.Schedule:
     return ge.Schedule(rows, name=name)
 
 
-def pair(name: str, rank: int, K: int, N: int) -> tuple[Work, Work]:
-    """A step by PyTorch's class, and one by our pipeline."""
+def works(name: str, rank: int, K: int, N: int) -> dict[str, Work]:
+    """A step by PyTorch's class, one by its runtime, and one by our pipeline."""
     kind, V = THEIRS[name]
     S = K * V
     x, y = batch(N)
-    layers, example = model(), torch.empty(N // M, WIDTH)
-    pieces = {k: layers[k * LAYERS // S : (k + 1) * LAYERS // S] for k in range(rank, S, K)}
-    stages = [
-        PipelineStage(
-            piece,
-            k,
-            S,
-            torch.device("cpu"),
-            input_args=(example.clone().requires_grad_(k > 0),),
-            output_args=(example.clone().requires_grad_(),),
-        )
-        for k, piece in pieces.items()
-    ]
+    example = torch.empty(N // M, WIDTH)
     how = {"loss_fn": lambda out, target: LOSS(out, target) / M, "scale_grads": False}
-    schedule = kind(stages[0] if name in ("GPipe", "1F1B") else stages, M, **how)
-    pipeline = Pipeline(model(), in_the_order_of(schedule, name, K), LOSS, x)
 
-    def directly() -> None:
-        for piece in pieces.values():
-            piece.zero_grad()
-        targets, losses = (y, []) if rank == K - 1 else (None, None)
-        schedule.step(*([x] if rank == 0 else []), target=targets, losses=losses, return_outputs=False)
-        if losses:
-            torch.stack([loss.detach() for loss in losses]).sum()
+    def stages_of(layers: nn.Sequential) -> list[PipelineStage]:
+        return [
+            PipelineStage(
+                layers[k * LAYERS // S : (k + 1) * LAYERS // S],
+                k,
+                S,
+                torch.device("cpu"),
+                input_args=(example.clone().requires_grad_(k > 0),),
+                output_args=(example.clone().requires_grad_(),),
+            )
+            for k in range(rank, S, K)
+        ]
+
+    def driven(schedule: Any, stages: list[PipelineStage]) -> Work:
+        def step() -> None:
+            for stage in stages:
+                stage.submod.zero_grad()
+            targets, losses = (y, []) if rank == K - 1 else (None, None)
+            schedule.step(*([x] if rank == 0 else []), target=targets, losses=losses, return_outputs=False)
+            if losses:
+                torch.stack([loss.detach() for loss in losses]).sum()
+
+        return step
+
+    classes, by_runtime = stages_of(model()), stages_of(model())
+    schedule = kind(classes[0] if name in ("GPipe", "1F1B") else classes, M, **how)
+    order = in_the_order_of(schedule, name, K)
+    runtime = Runtime(by_runtime, M, **how)
+    runtime._prepare_schedule_with_comms(lower(order))
+    pipeline = Pipeline(model(), order, LOSS, x)
 
     def ours() -> None:
         pipeline.zero_grad()
         pipeline.step(x, y)
 
-    directly()
-    ours()
-    same_gradients(pieces.values(), pipeline.parameters())
-    return directly, ours
+    found = {"class": driven(schedule, classes), "runtime": driven(runtime, by_runtime), "ours": ours}
+    for work in found.values():
+        work()
+    for stages in (classes, by_runtime):
+        same_gradients([stage.submod for stage in stages], pipeline.parameters())
+    return found
 
 
 def same_gradients(pieces: Any, weights: Any) -> None:
@@ -132,15 +149,15 @@ def process(rank: int, K: int, N: int, port: int, pipe: Connection) -> None:
     torch.set_num_threads(1)
     talk_by_loopback()
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=K)
-    work = {name: pair(name, rank, K, N) for name in THEIRS}
+    work = {name: works(name, rank, K, N) for name in THEIRS}
     gc.disable()
     pipe.send("ready")
     while (told := pipe.recv()) != "stop":
-        name, ours = told
+        name, way = told
         gc.collect()
         dist.barrier()
         before = time.perf_counter(), time.process_time()
-        work[name][ours]()
+        work[name][way]()
         pipe.send((time.perf_counter() - before[0], time.process_time() - before[1]))
     dist.destroy_process_group()
 
@@ -173,11 +190,11 @@ class Processes:
             started.join(20)
             started.kill()
 
-    def step(self, name: str, ours: bool) -> tuple[float, float, float]:
+    def step(self, name: str, way: str) -> tuple[float, float, float]:
         """Milliseconds by the clock, those of the CPU, and megabytes carried."""
         before = carried()
         for pipe in self._pipes:
-            pipe.send((name, ours))
+            pipe.send((name, way))
         took = self._heard()
         wall, cpu = max(wall for wall, _ in took), sum(cpu for _, cpu in took)
         return 1e3 * wall, 1e3 * cpu, (carried() - before) / 1e6
@@ -201,21 +218,23 @@ def carried() -> float:
 
 def measure(K: int, N: int, rounds: int) -> None:
     """A row for each schedule."""
-    found: dict[tuple[str, bool], list[tuple[float, float, float]]] = defaultdict(list)
+    found: dict[str, dict[str, list[tuple[float, float, float]]]] = {name: defaultdict(list) for name in THEIRS}
     with Processes(K, N) as processes:
         for number in range(-WARM_UP, rounds):
             for name in THEIRS:
-                for ours in (False, True) if number % 2 else (True, False):
-                    took = processes.step(name, ours)
+                for way in WAYS[number % 3 :] + WAYS[: number % 3]:
+                    took = processes.step(name, way)
                     if number >= 0:
-                        found[name, ours].append(took)
-    for name in THEIRS:
-        (wall, cpu, sent), (our_wall, our_cpu, our_sent) = (
-            list(zip(*found[name, ours], strict=True)) for ours in (False, True)
-        )
-        row = [f"{K:2} {N:5}  {name:<12}", f"{spread(list(wall))} {spread(list(our_wall))}", ratio(wall, our_wall)]
+                        found[name][way].append(took)
+    for name, ways in found.items():
+        wall, cpu, sent = ({way: [one[i] for one in took] for way, took in ways.items()} for i in range(3))
         print(
-            *row, ratio(cpu, our_cpu), f"{statistics.median(sent):8.2f} {statistics.median(our_sent):8.2f}", flush=True
+            f"{K:2} {N:5}  {name:<12}",
+            *(spread(wall[way]) for way in ("class", "ours")),
+            *(ratio(wall[way], wall["ours"]) for way in ("class", "runtime")),
+            ratio(cpu["runtime"], cpu["ours"]),
+            f"{statistics.median(sent['class']):8.2f} {statistics.median(sent['ours']):8.2f}",
+            flush=True,
         )
 
 
@@ -226,18 +245,18 @@ def ratio(theirs: Sequence[float], ours: Sequence[float]) -> str:
     return f"{statistics.median(found):.3f} ({found[place]:.3f} to {found[-1 - place]:.3f})"
 
 
-def main(rounds: int) -> None:
+def main(rounds: int = ROUNDS, *sizes: int) -> None:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     print(f"{machine()}, torch {torch.__version__}, one BLAS thread a process, load {load:.1f} at the start")
-    print(f"M={M}, {LAYERS} x (Linear({WIDTH}), ReLU), {rounds} pairs of steps")
+    print(f"M={M}, {LAYERS} x (Linear({WIDTH}), ReLU), {rounds} rounds of three steps")
     print("Median (interquartile range; of ratios the interval that has the true median in 95 of 100 cases)\n")
-    heads = [f"{head:>17}" for head in ("directly, ms", "Pipeline.step, ms")]
-    heads += [f"{head:>22}" for head in ("ratio", "ratio of CPU")]
+    heads = [f"{head:>17}" for head in ("its class, ms", "Pipeline.step, ms")]
+    heads += [f"{head:>22}" for head in ("ratio to its class", "to its runtime", "of CPU, to its runtime")]
     print(f" K     N  {'':<12}", *heads, f"{'MB carried':>17}")
-    for N in SAMPLES:
+    for N in sizes or SAMPLES:
         for K in RANKS:
             measure(K, N, rounds)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    main(*map(int, sys.argv[1:]))
