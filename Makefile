@@ -46,11 +46,12 @@ exercises: $(VENV)/learner  ## build exercises/ from solutions/
 # Hundreds of processes are started, which would all compile the package again where Python is told to keep nothing.
 test test-whole test-quick test-serial test-shuffled: export PYTHONDONTWRITEBYTECODE =
 
+# Many tests wait for processes that start, so two workers would leave two cores partly idle.
 test: $(VENV)/developer $(VENV)/npm/ready  ## every test and every notebook
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile
 
 test-whole: $(VENV)/developer $(VENV)/npm/ready  ## as `make test`, with all that is drawn at random and the whole bank in place
-	$(BIN)/python -m pytest -n 2 --dist loadfile --whole
+	$(BIN)/python -m pytest -n 4 --dist loadfile --whole
 
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
 	$(BIN)/python -m pytest -n 2 --dist loadfile --quick tests
