@@ -1,4 +1,4 @@
-"""Charts and questions are as light or dark as what is around them, which says so in its own way, whatever the system is."""
+"""Charts and questions are as light or dark as what is around them, which says so in its own way."""
 
 import pytest
 
