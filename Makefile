@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-releases test-nbgrader wheel test-wheel lint site site-serve site-test clean
+.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-releases test-nbgrader wheel test-wheel test-wheel-whole lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -69,6 +69,9 @@ wheel: $(VENV)/developer  ## what `pip install` takes, in dist/: the package wit
 
 test-wheel: $(BIN)/python  ## the wheel alone in an empty environment and an empty folder: lab, lessons, a check, an upgrade
 	PYTHON=$(PYTHON) .ci/wheel
+
+test-wheel-whole: $(BIN)/python  ## as `make test-wheel`, and every lesson and exercise, with PyTorch
+	PYTHON=$(PYTHON) .ci/wheel --whole
 
 test-floors:  ## the quick tests with the oldest releases that pyproject.toml allows, in .venv-floors
 	PYTHON=$(PYTHON) .ci/floors

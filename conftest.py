@@ -88,6 +88,7 @@ SLOW = (
     "tests/test_docs_cluster.py",
     "tests/test_lab.py",
     "tests/test_wheel.py",
+    "tests/test_windows.py",
     "tests/view/test_gantt_widget.py",
     "tests/website/",
 )

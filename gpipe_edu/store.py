@@ -21,6 +21,12 @@ from gpipe_edu.writing import write_whole
 HOME: Final = "GPIPE_EDU_HOME"
 """The environment variable that names another folder for the file."""
 
+_DRIVE: Final = Path("/content/drive/MyDrive")
+"""Where Colab mounts its user's Drive, which outlives the machine."""
+
+_HOSTS: Final = {"COLAB_RELEASE_TAG": "Colab", "KAGGLE_KERNEL_RUN_TYPE": "Kaggle"}
+"""The environment variables by which their machines are known."""
+
 _FILE: Final = "progress.json"
 _ABOUT: Final = "Your answers and results in the gpipe_edu course. Delete this file to start anew."
 _PATIENCE: Final = 5.0
@@ -33,6 +39,16 @@ def path() -> Path:
     """Where the file is, or will be once there is something to keep."""
     home = os.environ.get(HOME)
     return (Path(home).expanduser() if home else _data_folder() / "gpipe_edu") / _FILE
+
+
+def hosted_by() -> str:
+    """ "Colab" or "Kaggle" on a machine of theirs, which has one notebook and is deleted after the session, else ""."""
+    return next((name for variable, name in _HOSTS.items() if variable in os.environ), "")
+
+
+def is_deleted_soon() -> bool:
+    """Whether the file is deleted with a machine after the session, for all that is known."""
+    return bool(hosted_by()) and not os.environ.get(HOME) and not path().is_relative_to(_DRIVE)
 
 
 def read(section: str, file: Path | None = None) -> Section:
@@ -67,6 +83,8 @@ def _data_folder() -> Path:
         return Path.home() / "Library" / "Application Support"
     if sys.platform == "emscripten":  # a browser, which keeps only the folder of the notebooks
         return Path("/drive")
+    if hosted_by() == "Colab" and _DRIVE.is_dir():
+        return _DRIVE
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
 
 

@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +63,17 @@ def write_whole(path: Path, content: str | bytes, private: bool = False) -> None
                 os.fsync(file.fileno())  # or a power cut could leave an empty file under the new name
             if not private:  # as temporary files are
                 os.chmod(name, 0o644)
-            os.replace(name, path)
+            _replace(name, path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+
+def _replace(name: str, path: Path) -> None:
+    """Windows replaces no file that somebody has open, as another notebook has for the milliseconds of reading it."""
+    for pause in (0.01, 0.05, 0.2, 0.5) if sys.platform == "win32" else ():
+        try:
+            return os.replace(name, path)
+        except PermissionError:
+            time.sleep(pause)
+    return os.replace(name, path)

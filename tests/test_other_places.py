@@ -59,5 +59,7 @@ def test_the_development_container_uses_the_environment_that_make_makes():
 
 def test_the_image_for_a_hub_has_jupyter_s_settings_of_the_course():
     text = (ROOT / ".binder" / "Dockerfile").read_text(encoding="utf-8")
-    assert 'files("gpipe_edu.course") / "jupyter"' in text
+    for folder, place in (("jupyter", "etc"), ("jupyter_data", "share")):
+        assert f'files("gpipe_edu.course") / "{folder}")\')/." /usr/local/{place}/jupyter/' in text
     assert list((ROOT / "gpipe_edu" / "course" / "jupyter" / "labconfig").glob("*.json"))
+    assert list((ROOT / "gpipe_edu" / "course" / "jupyter_data" / "labextensions").glob("*/static/*.js"))

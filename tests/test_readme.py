@@ -17,13 +17,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md")))]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_link_leads_to_a_file(page):
-    links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
-    inside = [link for link in links if "://" not in link]
-    assert [link for link in inside if not (ROOT / page).parent.joinpath(link).exists()] == []
-
-
 def test_the_picture_is_what_the_package_draws_today():
     drawn = ge.simulate(ge.gpipe(4, 8)).to_svg()
     assert (ROOT / "docs/pictures/gpipe.svg").read_text(encoding="utf-8") == drawn

@@ -1,7 +1,11 @@
 """What is written can be written, whatever characters it holds."""
 
 import io
+import os
 import sys
+import time
+
+import pytest
 
 from gpipe_edu.writing import escape, escape_on_terminals, printable, write_whole
 
@@ -33,3 +37,24 @@ def test_a_table_may_be_read_by_all_and_what_is_private_by_its_owner(tmp_path):
     for private, mode in ((False, 0o644), (True, 0o600)):
         write_whole(tmp_path / "file", "text", private=private)
         assert (tmp_path / "file").stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("platform", ["win32", "linux"])
+def test_on_windows_it_waits_until_nobody_reads_the_old_one(tmp_path, monkeypatch, platform):
+    refused, replace = [PermissionError(13, "somebody reads it")] * 3, os.replace
+
+    def as_windows_does(*paths):
+        if refused:
+            raise refused.pop()
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", as_windows_does)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(sys, "platform", platform)
+    if platform == "linux":
+        with pytest.raises(PermissionError):
+            write_whole(tmp_path / "file", "text")
+        assert list(tmp_path.iterdir()) == []
+    else:
+        write_whole(tmp_path / "file", "text")
+        assert (tmp_path / "file").read_text() == "text"

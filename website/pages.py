@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.view.palette import PAGE
 from gpipe_edu.view.svg import render
 
-from . import cells, course_progress, in_page, markdown, reader_cells, still_charts
+from . import cells, course_progress, hosted, in_page, markdown, reader_cells, still_charts
 from .bundle import bundle
 from .executed import execute
 from .lab import MEGABYTES, MEGABYTES_OF_PLOTS
@@ -53,7 +52,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             with still_charts.for_a_page():
                 notebook = execute(root, root / at, out / "live")
             reader_cells.leave_out(notebook)
-            banner = _banner(notebook, up + LAB.format(name=at) if with_lab else "", _in_colab(at))
+            banner = _banner(notebook, up + LAB.format(name=at) if with_lab else "", hosted.links(at))
             still_charts.put_inline(notebook)
             body = in_page.notebook(cells.html(notebook, at, pages), up, with_lab)
         else:
@@ -78,6 +77,8 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     for live in (out / "live").glob("*.html"):
         live.write_text(_in_a_frame(live.read_text(encoding="utf-8")), encoding="utf-8")
     write_scripts(out / "assets", found)
+    if hosted.repository():
+        hosted.write(root, out / hosted.FOLDER, hosted.site(hosted.repository()), pages)
     _copy_what_is_linked(root, out, [out / page for page in pages.values()])
 
 
@@ -132,8 +133,8 @@ def _title(body: str) -> str:
     return unescape(re.sub(r"<[^>]+>", "", found[1])) if found else "gpipe_edu"
 
 
-def _banner(notebook: Any, lab: str, colab: str) -> str:
-    """What a page's reader can do with it. lab: where the lab has it, "" without a lab; colab: `_in_colab`."""
+def _banner(notebook: Any, lab: str, elsewhere: str) -> str:
+    """What a page's reader can do with it. lab: where the lab has it, "" without a lab; elsewhere: `hosted.links`."""
     if not lab:
         return (
             '<p class="banner">Charts and questions work here. To run all of it, open the notebook on your machine: '
@@ -142,28 +143,12 @@ def _banner(notebook: Any, lab: str, colab: str) -> str:
     if any(cell.metadata.get("needs_pytorch") for cell in notebook.cells):
         return (
             '<div class="banner"><span>Press <b>Run</b> in a cell. No browser runs PyTorch: what needs it is recorded.'
-            f'</span> <a class="button quiet" href="../index.html#start">Run all on your machine</a>{colab}</div>'
+            f'</span> <a class="button quiet" href="../index.html#start">Run all on your machine</a>{elsewhere}</div>'
         )
     return (
         '<div class="banner"><span>Cells run on this page: press <b>Run</b>, change them, run them again.</span> '
         f'<a class="button quiet" href="{lab}" target="lab" title="{MEGABYTES} MB at the first visit, '
-        f'{MEGABYTES_OF_PLOTS} more with the first plot">Open it in JupyterLab</a></div>'
-    )
-
-
-def _in_colab(at: str) -> str:
-    """How a notebook that needs PyTorch runs in Colab, where the site is built by its repository's GitHub Actions.
-
-    Exercises are built, so the repository has none that Colab could open.
-    """
-    repository = os.environ.get("GITHUB_REPOSITORY", "")
-    if not repository or not at.startswith("notebooks/"):
-        return ""
-    install = f"!pip install anywidget git+https://github.com/{repository}"
-    opened = f"https://colab.research.google.com/github/{repository}/blob/main/{at}"
-    return (
-        f" <details><summary>In Colab</summary>Run <code>{escape(install)}</code> first, there: "
-        f'<a href="{escape(opened)}">open it in Colab</a>.</details>'
+        f'{MEGABYTES_OF_PLOTS} more with the first plot">Open it in JupyterLab</a>{elsewhere}</div>'
     )
 
 

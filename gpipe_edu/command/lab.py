@@ -81,8 +81,9 @@ def report_copies(copied: list[workspace.Copied], folder: Path) -> list[str]:
 
 
 def prepare(environment: Any) -> None:
-    """Put our settings below the user's own, and this Python first on the path, for terminals in JupyterLab."""
+    """Put our settings and extension below the user's own, and this Python first on the path, for terminals there."""
     put_first(environment, "JUPYTER_CONFIG_PATH", str(files("gpipe_edu.course") / "jupyter"))
+    put_first(environment, "JUPYTER_PATH", str(files("gpipe_edu.course") / "jupyter_data"))
     put_first(environment, "PATH", str(Path(sys.executable).parent))
 
 

@@ -12,7 +12,7 @@ from gpipe_edu.words import plural
 
 from . import attempts, challenge
 from .lessons import LESSONS, THREAD, Lesson, lesson
-from .notebook import output
+from .notebook import output, short_lived
 from .predictions import question
 from .predictions.commit import recall
 
@@ -113,34 +113,33 @@ class Progress:
         if self.following:
             lines.append(f"Next exercise: {self.following.key}, in exercises/{self.following.notebook}.ipynb")
         lines.append(f"Kept in {store.path()}")
+        lines += filter(None, [output.plain(short_lived.warning())])
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_markdown_(self) -> str:
-        lessons = [
-            (state.done, f"[{state.lesson.number} {state.lesson.title}]({_notebook(state.lesson)})", state.counts)
-            for state in self.lessons
-        ]
+        lessons = [(state.done, _lesson_link(state.lesson), state.counts) for state in self.lessons]
         tries = [
-            (state["passed"], f"[{one.key}](../exercises/{one.notebook}.ipynb) {one.title}", _tries(state))
+            (state["passed"], f"{_link(one.key, f'exercises/{one.notebook}')} {one.title}", _tries(state))
             for one, state in self.rows
         ]
         done = sum(state.done for state in self.lessons)
-        puzzles = f"[Puzzles](../notebooks/schedule_puzzles.ipynb): {self.puzzles} of {len(LEVELS)} levels solved"
+        puzzles = f"{_link('Puzzles', 'notebooks/schedule_puzzles')}: {self.puzzles} of {len(LEVELS)} levels solved"
         return "\n\n".join(
             [
                 f"**{self._way()}**",
                 _fold(f"Lessons: {done} of {len(lessons)} done", lessons),
                 _fold(f"Exercises: {self.solved} of {len(tries)} solved", tries),
                 puzzles,
+                *filter(None, [short_lived.warning()]),
             ]
         )
 
     def _way(self) -> str:
         if self.here is None:
             return "All lessons are done."
-        link = f"[{self.here.lesson.number} {self.here.lesson.title}]({_notebook(self.here.lesson)})"
+        link = _lesson_link(self.here.lesson)
         if not any(state.begun for state in self.lessons):
             return f"Begin here: {link}"
         return f"Continue here: {link}"
@@ -205,8 +204,13 @@ def _mark(done: object) -> str:
     return "x" if done else "."
 
 
-def _notebook(one: Lesson) -> str:
-    return f"../notebooks/{one.notebook}.ipynb"
+def _lesson_link(one: Lesson) -> str:
+    return _link(f"{one.number} {one.title}", f"notebooks/{one.notebook}")
+
+
+def _link(words: str, notebook: str) -> str:
+    """Words that lead to a notebook, where it is beside the one that is open."""
+    return words if store.hosted_by() else f"[{words}](../{notebook}.ipynb)"
 
 
 def _fold(summary: str, rows: list[tuple[Any, str, str]]) -> str:

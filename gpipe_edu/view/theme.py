@@ -18,6 +18,15 @@ _FILE: Final = "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
 THEME: Final = "GPIPE_EDU_THEME"
 """The environment variable that is "page" where what is shown becomes a part of a web page."""
 
+HOSTS: Final = ":is(body[data-jp-theme-light], body[data-vscode-theme-kind], html[theme])"
+"""What JupyterLab, VS Code and Colab put charts into, as a selector: their theme counts, and not the system's."""
+
+DARK_HOSTS: Final = (
+    ':is(body[data-jp-theme-light="false"], body.vscode-dark, '
+    'body.vscode-high-contrast:not(.vscode-high-contrast-light), html[theme="dark"])'
+)
+"""The same while they are dark. VS Code names its light theme of high contrast by both classes."""
+
 _CHOSEN: Final = re.compile(r'^\s*"theme"\s*:\s*"([^"]*)"', re.MULTILINE)
 
 

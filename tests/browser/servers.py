@@ -89,7 +89,8 @@ def _server(folder, command, port_option, probe, environment):
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
     log = folder / ".home" / "server.log"
-    own = {"JUPYTER_PATH": preloaded.kernels(), **{name: str(at) for name, at in places.items()}}
+    kernels = os.pathsep.join(filter(None, [preloaded.kernels(), environment.get("JUPYTER_PATH")]))
+    own = {"JUPYTER_PATH": kernels, **{name: str(at) for name, at in places.items()}}
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", *command, port_option.format(port)],

@@ -1,6 +1,8 @@
 """The charts in a real JupyterLab: controls, keys, two charts on one axis."""
 
-from . import chrome
+import pytest
+
+from . import chrome, servers
 
 EXPLORER = ("explorer", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8))\nw", "")
 COMPARE = ("compare", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8), ge.one_f_one_b(4, 8))\nw", "")
@@ -82,3 +84,21 @@ def test_after_a_restart_the_explorer_says_run_this_cell_again_and_contradicts_n
     assert page.input_value('[data-name="schedule"]') == "gpipe", "the list says what the chart shows"
     assert page.inner_text(".ge-title").startswith("gpipe")
     assert chrome.our_problems(page) == []
+
+
+@pytest.mark.parametrize(("width", "closed"), [(1024, True), (1366, False)])
+def test_the_list_of_files_starts_closed_on_a_small_screen_and_opens_when_asked(jupyter, open_page, width, closed):
+    folder, address = jupyter
+    servers.notebook(folder, "narrow", "1")
+    page = open_page(width, 700)
+    page.goto(f"{address}/lab/tree/narrow.ipynb?token={servers.TOKEN}&reset")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.wait_for_function(f"() => jupyterapp.shell.leftCollapsed === {str(closed).lower()}")
+    page.wait_for_timeout(1500)  # JupyterLab opens it by itself a while after it has opened the notebook
+    assert page.evaluate("() => jupyterapp.shell.leftCollapsed") == closed
+    if closed:
+        page.click('.jp-SideBar.jp-mod-left [data-id="filebrowser"]')
+        page.wait_for_selector(".jp-DirListing-item")
+        page.evaluate("() => jupyterapp.commands.execute('filebrowser:activate')")
+        page.wait_for_timeout(300)
+        assert page.is_visible(".jp-DirListing-item"), "from then on it is the reader's"

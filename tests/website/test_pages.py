@@ -14,7 +14,7 @@ from tests.notebooks.heights import VISIBLE, WIDTH
 from tests.website.asked import entries, misjudged, on_page
 from tests.website.conftest import ROOT, SAMPLE, TIMES
 from tests.website.visit import Visit, move_the_explorer
-from website import pages
+from website import hosted, pages
 
 pytestmark = pytest.mark.timeout(1500)  # the site is built by the first test that wants it
 
@@ -166,23 +166,17 @@ def test_what_is_only_for_those_who_run_a_notebook_is_not_on_its_page(site):
 
 
 @pytest.mark.parametrize("needs_pytorch", [True, False])
-def test_a_lesson_that_needs_pytorch_says_where_all_of_it_runs(monkeypatch, needs_pytorch):
-    """Colab is offered where GitHub builds the site, and for what the repository has: exercises are built."""
+@pytest.mark.parametrize("at", ["notebooks/06_pytorch_pipeline.ipynb", "exercises/exercise_05_wrapper.ipynb"])
+def test_a_page_says_where_all_of_it_runs(monkeypatch, needs_pytorch, at):
+    """In Colab and on Kaggle, too, where its repository builds the site."""
     cell = nbformat.v4.new_code_cell("import torch", metadata={"needs_pytorch": needs_pytorch})
     notebook = nbformat.v4.new_notebook(cells=[cell])
-    at = "notebooks/06_pytorch_pipeline.ipynb"
-
-    def banner(at):
-        return pages._banner(notebook, "the lab", pages._in_colab(at))
-
     monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
-    assert ("Run all on your machine" in banner(at)) == needs_pytorch != ("Open it in JupyterLab" in banner(at))
-    assert "Colab" not in banner(at)
-    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/pipelines")
-    link = "https://colab.research.google.com/github/somebody/pipelines/blob/main/notebooks/06_pytorch_pipeline.ipynb"
-    assert (link in banner(at)) == needs_pytorch
-    assert ("git+https://github.com/somebody/pipelines<" in banner(at)) == needs_pytorch
-    assert "Colab" not in banner("exercises/exercise_05_wrapper.ipynb")
+    for repository in ("", "somebody/pipelines"):
+        monkeypatch.setenv("GITHUB_REPOSITORY", repository)
+        banner = pages._banner(notebook, "the lab", hosted.links(at))
+        assert ("Run all on your machine" in banner) == needs_pytorch != ("Open it in JupyterLab" in banner)
+        assert ("Open in Colab" in banner) == ("Open in Kaggle" in banner) == bool(repository)
 
 
 def shown(path):

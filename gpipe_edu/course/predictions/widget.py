@@ -15,8 +15,12 @@ import anywidget
 import traitlets
 from markdown_it import MarkdownIt
 
+from gpipe_edu.view.theme import DARK_HOSTS
+
 from .commit import Outcome, as_text, commit, verdict
 from .question_kind import Question
+
+_DARK = "--ge-accent: #6fb7ff; --ge-won: #7fd694; --ge-lost: #ff8a80; color-scheme: dark;"
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
@@ -40,7 +44,7 @@ class Prediction(anywidget.AnyWidget):
     """One question on the page. `outcome` is {} until there is one: then the answer, the right one and the verdict."""
 
     _esm: ClassVar[str] = _module()
-    _css: ClassVar[str] = _asset("js/prediction.css")
+    _css: ClassVar[str] = f"{_asset('js/prediction.css')}\n{DARK_HOSTS} .ge-prediction {{ {_DARK} }}\n"
 
     kind = traitlets.Unicode().tag(sync=True)
     question = traitlets.Unicode().tag(sync=True)

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Final
 
 from gpipe_edu.view.palette import GROUNDS, PAINTS
+from gpipe_edu.view.theme import DARK_HOSTS, HOSTS
 
 _ENTRY: Final = "host.js"
 _IMPORT: Final = re.compile(r'^import \{[^}]*\} from "\./(?P<file>[\w.]+)";\n', re.MULTILINE)
@@ -63,12 +64,11 @@ def style() -> str:
     dark = _variables(_DARK)
     sheet = asset("gantt.css")
     # A theme that is given wins; then the notebook's; then, outside of notebooks, the system's.
-    known = "body[data-jp-theme-light]"
     return (
         f".ge-gantt {{ {light} }}\n{sheet}\n@media not print {{\n"
-        f'.ge-gantt[data-theme="dark"], body[data-jp-theme-light="false"] .ge-gantt:not([data-theme="light"]), '
-        f'body.vscode-dark .ge-gantt:not([data-theme="light"]) {{ {dark} color-scheme: dark; }}\n'
-        f"@media (prefers-color-scheme: dark) {{ :where(html:not(:has({known}))) "
+        f'.ge-gantt[data-theme="dark"], {DARK_HOSTS} .ge-gantt:not([data-theme="light"]) '
+        f"{{ {dark} color-scheme: dark; }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :where(html:not({HOSTS}, :has({HOSTS}))) "
         f'.ge-gantt:not([data-theme="light"]) {{ {dark} color-scheme: dark; }} }}\n}}\n'
     )
 

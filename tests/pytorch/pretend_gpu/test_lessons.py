@@ -29,6 +29,23 @@ def test_lesson_06_runs_its_pipes_on_the_gpus():
     scenes.no_race()
 
 
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_the_appendix_of_lesson_06_lays_its_stages_on_the_gpus_it_finds(gpus):
+    cells = json.loads((NOTEBOOKS / "06_pytorch_pipeline.ipynb").read_text())["cells"]
+    codes = {cell["id"]: "".join(cell["source"]) for cell in cells}
+    names = {"loss_fn": torch.nn.CrossEntropyLoss()}
+    torch.cuda.device_count, torch.cuda.get_device_name = lambda: gpus, str
+    for key in ("setup", "setup-torch", "network", "difference", "gpu-find", "gpu-same", "gpu-run"):
+        small = codes[key].replace("(2048, 8192)", "(16, 64)")  # a CPU plays the GPU
+        assert (small != codes[key]) == (key == "gpu-run")
+        exec(small.replace("cuda:", "gpu:"), names)
+    stages = [str(device) for device in names["pipe"].devices]
+    assert stages == (["gpu:0"] * 4 if gpus == 1 else ["gpu:0", "gpu:0", "gpu:1", "gpu:1"])
+    assert names["held"][0][0] == names["held"][0][1], "a figure of the whole GPU"
+    assert [run.source for run in names["runs"]] == ["measured"] * 2
+    scenes.no_race()
+
+
 def test_waiting_for_gpus_waits_for_all():
     there = [torch.ones(4, device=f"gpu:{index}") * index for index in range(cuda.DEVICES)]
     here = [tensor.to("cpu", non_blocking=True) for tensor in there]
