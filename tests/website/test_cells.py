@@ -226,6 +226,17 @@ class TestAWidget:
         )
         assert shown(run("chart.timelines[0].devices, chart.wish['M']")[0])["text/plain"] == "(3, 5)"
 
+    def test_plans_anew_where_its_sliders_are_moved(self, run, host):
+        run("from gpipe_edu.sizing import guide, presets")
+        code = "plan = guide(presets.job(presets.model('gpt2'), 8, 'small', 2)).explore()\nplan"
+        first = shown(run(code)[0])["application/x-gpipe-edu-widget"]
+        at = first["state"]["answer"]["at"]
+        host.ask("message", widget=first["widget"], content={"wish": at | {"devices": at["devices"] + 1}})
+        (event,) = host.events
+        assert (event["widget"], list(event["changed"])) == (first["widget"], ["answer"])
+        assert "on 4 devices" in event["changed"]["answer"]["html"]
+        assert shown(run("plan.guide.job.machine.devices")[0])["text/plain"] == "4"
+
     def test_tells_the_page_what_a_cell_changes(self, run, host):
         run("import gpipe_edu as ge\nchart = ge.gantt(ge.gpipe(2, 2))")
         run("chart.cursor = 2.0")
