@@ -21,8 +21,8 @@ export function render({ model, el }) {
   const [row, state, picture] = host.children;
 
   function slider({ name, label, stops }) {
-    const range = `type="range" min="0" max="${stops.length - 1}" data-name="${escape(name)}" ${KEPT}`;
-    return `<label class="ge-field ge-slider">${escape(label)} <input ${range}><output></output></label>`;
+    const input = `<input type="range" min="0" max="${stops.length - 1}" data-name="${escape(name)}" ${KEPT}>`;
+    return `<label class="ge-field ge-slider">${escape(label)} ${input}<output></output></label>`;
   }
 
   function place() {
@@ -50,9 +50,9 @@ export function render({ model, el }) {
 
   function show() {
     const { at, html, words } = model.get("answer");
-    const open = [...picture.querySelectorAll("details")].map((each) => each.open);
+    const open = new Set([...picture.querySelectorAll("details[open]")].map((each) => each.className));
     picture.innerHTML = html;
-    picture.querySelectorAll("details").forEach((each, index) => (each.open = open[index] ?? false));
+    for (const each of picture.querySelectorAll("details")) each.open = open.has(each.className);
     if (asked && !same(asked, at)) return; // the answer to another view of this widget
     if (!asked) wanted = at;
     asked = null;
