@@ -372,6 +372,17 @@ class TestThePage:
         lesson.stands("first", "ended with an error")
         assert not lesson.cell("first").locator("[data-do=above]").is_visible()
 
+    def test_plans_anew_where_a_slider_is_moved(self, open_page):
+        lesson = open_page()
+        job = "presets.job(presets.model('gpt2'), 8, 'small', 2)"
+        lesson.write("first", f"from gpipe_edu.sizing import guide, presets\nguide({job}).explore()")
+        lesson.do("first", "run")
+        lesson.shows("first", "on 2 devices")
+        lesson.cell("first").get_by_role("slider", name="devices").focus()
+        lesson.page.keyboard.press("ArrowRight")
+        lesson.shows("first", "on 4 devices")
+        assert lesson.cell("first").locator("[role=status]", has_text="(planned).").count() == 1
+
     def test_takes_keys_and_leaves_by_tab_behind_escape(self, open_page):
         lesson = open_page()
         page = lesson.page
