@@ -5,7 +5,8 @@
     python -m benchmarks.published_runs --fit      # twenty times, fitted on one half of the runs, judged by the other
     python -m benchmarks.published_runs --draw     # docs/pictures/published_runs.svg and published_residuals.svg
 
-Nothing is timed. docs/published_runs.md tells what comes out.
+Those of held_out_runs.toml are planned, too; nothing is fitted to them. Nothing is timed. docs/published_runs.md tells
+what comes out.
 """
 
 from __future__ import annotations
@@ -24,6 +25,21 @@ from gpipe_edu.sizing import Job, Plan, costs, transformer
 from gpipe_edu.sizing.presets import job
 
 DATA = Path(__file__).with_name("published_runs.toml")
+HELD_OUT = Path(__file__).with_name("held_out_runs.toml")
+DEFAULTS: dict[str, Any] = {
+    "tensor": 1,
+    "sequence_parallel": False,
+    "context_parallel": 1,
+    "pipeline": 1,
+    "virtual": 1,
+    "zero": 0,
+    "schedule": "none",
+    "micro_batches": 1,
+    "recompute": "none",
+    "attention": "fused",
+    "relative": False,
+}
+"""What a group of the runs that are held out leaves out."""
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 MACHINES: dict[str, tuple[str, dict[str, float]]] = {
     "a100-80": ("a100", {}),
@@ -64,6 +80,26 @@ def runs() -> list[Run]:
     return [Run(told, plan(told)) for told in data()["run"] if "not_planned" not in told]
 
 
+def held_out() -> list[Run]:
+    """Those that nothing was fitted to."""
+    groups = tomllib.loads(HELD_OUT.read_text(encoding="utf-8"))["group"]
+    found = [DEFAULTS | group | run for group in groups for run in group["runs"]]
+    return [Run(told | {"step": _seconds(told)}, plan(told)) for told in found]
+
+
+def _seconds(told: dict[str, Any]) -> float:
+    """The step of a run of which its source tells that, tokens per second, or operations per second of a device."""
+    tokens = told["data"] * told["micro_batch"] * told["micro_batches"] * told["context"]
+    if "tokens_per_second" in told:
+        return float(tokens / told["tokens_per_second"])
+    if "tps" in told:
+        return float(tokens / told["tps"] / told["devices"])
+    if "tflops" in told:
+        each = 6 * job_of(told).model.parameters + 6 * told["blocks"] * told["width"] * told["context"]
+        return float(tokens * each / told["tflops"] / 1e12 / told["devices"])
+    return float(told["step"])
+
+
 def job_of(told: dict[str, Any]) -> Job:
     """The job of a run. Its batch is what its replicas and micro-batches make."""
     model = transformer(
@@ -77,7 +113,7 @@ def job_of(told: dict[str, Any]) -> Job:
         shared_heads=told.get("kv_heads"),
         fused=told["attention"] == "fused",
     )
-    name, other = MACHINES[told["accelerator"]]
+    name, other = MACHINES.get(told["accelerator"], (told["accelerator"], {}))
     batch = told["data"] * told["micro_batch"] * told["micro_batches"]
     found = job(model, batch, name, told["devices"])
     figures = other | {"node": told["node"]} | ({"network": told["network"]} if "network" in told else {})
@@ -99,7 +135,20 @@ def plan(told: dict[str, Any]) -> Plan:
         tensor=told["tensor"],
         sequence=told["sequence_parallel"],
         context=told["context_parallel"],
+        balance=cut(told) if told["pipeline"] > 1 else None,
     )
+
+
+def cut(told: dict[str, Any]) -> list[int] | None:
+    """The layers of each stage, where a run tells its cut. "blocks": equally many blocks each, as in Megatron-LM, the
+    embedding with the first and the head with the last; "slots": these two take the place of a block each."""
+    stages, blocks = told["pipeline"] * told["virtual"], told["blocks"]
+    if told.get("cut") == "slots":
+        return [(blocks + 2) // stages] * stages
+    if told.get("cut") == "blocks":
+        ends, each = (0, stages - 1), blocks // stages
+        return [each + (stage in ends) for stage in range(stages)]
+    return None
 
 
 def within(offs: Iterable[float], share: float = 0.1) -> float:
@@ -256,12 +305,15 @@ def main() -> None:
     print(f"with a factor from one of its runs: {within(calibrated_by_one(found)):.1%}")
     low, high = likely(found)
     print(f"four in five took {low:.2f} to {high:.2f} times what is planned\n")
-    for stack, group in by_stack(found).items():
+    others = held_out()
+    for stack, group in (*by_stack(found).items(), *by_stack(others).items()):
         offs = sorted(run.off for run in group)
-        print(f"{stack:38} {len(group):3}: {offs[0]:+.0%} to {offs[-1]:+.0%}, median {statistics.median(offs):+.0%}")
+        kept = " (held out)" if group[0] in others else ""
+        span = f"{offs[0]:+.0%} to {offs[-1]:+.0%}, median {statistics.median(offs):+.0%}"
+        print(f"{stack + kept:38} {len(group):3}: {span}")
     if options.rows:
         print()
-        for run in found:
+        for run in (*found, *others):
             memory = (
                 f"{max(run.plan.memory) / 1e9:.1f} of {run.told['memory_gb']} GB" if "memory_gb" in run.told else ""
             )

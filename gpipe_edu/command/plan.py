@@ -196,7 +196,10 @@ def _advise(console: Console, guide: Guide, best: Plan, compare: bool) -> None:
     console.print(f"Best: {best.knobs}; layers per stage: {each}.", style="bold")
     rate = f"{best.tokens_per_second:,.0f} {'tokens' if guide.job.model.tokens > 1 else 'samples'} a second"
     low, high = (duration(best.step * times) for times in LIKELY)
-    likely = f"; four in five published runs took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as planned: {low} to {high}"
+    likely = (
+        f"; four in five of the runs that it was fitted to took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as planned, "
+        f"{low} to {high}, half of others"
+    )
     compare = compare and guide.job.machine.bandwidth is not None
     console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if compare else ''}.", markup=False)
     console.print(guide.reason(), markup=False)

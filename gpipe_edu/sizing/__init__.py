@@ -4,7 +4,7 @@
 costs, `stages.py` the sums for a stage, `job.py` what is to be trained, `plan.py` one way to divide it, `guide.py` the
 search; a plan is simulated only if its lower bound says that it may win. `presets.toml` has machines and models with
 their sources, `machine_file.py` reads one's own, `measurement.py` measures it; `calibration.py` corrects plans by one
-measured step, `flags.py` names what runs them, `picture.py` is what a notebook shows.
+measured step, `flags.py` names what runs them; `picture.py` is what a notebook shows, `explorer.py` has sliders for it.
 """
 
 from .guide import Guide, Ways, duration, guide, size

@@ -9,7 +9,7 @@ from gpipe_edu.validate import number
 from .job import Job
 from .plan import Plan
 
-_KNOBS = {name for name in inspect.signature(Plan).parameters if name not in ("job", "counter")}
+_KNOBS = {name for name in inspect.signature(Plan).parameters if name not in ("job", "balance", "counter")}
 
 
 def read(text: str) -> tuple[float, dict[str, int | str | bool]]:

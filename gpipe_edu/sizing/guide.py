@@ -8,7 +8,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import pairwise, product
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.view.measures import time_unit
@@ -18,6 +18,9 @@ from .machine import Machine
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
 from .stages import Counter
 
+if TYPE_CHECKING:
+    from .explorer import PlanExplorer
+
 MOST_DEVICES: Final = 16384
 MOST_MICRO_BATCHES: Final = 512
 """Beyond these a table of plans would take minutes, not seconds."""
@@ -26,7 +29,8 @@ TIE: Final = 0.01
 """Plans whose steps differ by less than this share count as equally fast; a model of costs knows no better."""
 
 LIKELY: Final = (0.9, 1.16)
-"""Four in five published runs took between so many times what is planned for them; a tenth took less, a tenth more."""
+"""Of the published runs that the costs are fitted to, four in five took between so many times what is planned, a tenth
+less, a tenth more; of those that nothing was fitted to, about half did."""
 
 FAR: Final = 1.25
 """Of many plans those are not shown that take so many times as long as the best."""
@@ -272,6 +276,16 @@ class Guide:
             f"  {_HEADING}",
             *(("* " if plan is self.best else "  ") + _line(plan, bar(plan.step / longest, _BAR)) for plan in shown),
         ]
+
+    def explore(self) -> PlanExplorer:
+        """The same with sliders, for devices, their links and the mini-batch. Raises ImportError without anywidget."""
+        try:
+            from .explorer import PlanExplorer  # widgets load when one is shown
+        except ImportError as error:
+            raise ImportError(
+                "Guide.explore needs anywidget: pip install anywidget; the guide itself needs nothing"
+            ) from error
+        return PlanExplorer(self)
 
     def __repr__(self) -> str:
         best = f"best {self.best.knobs}" if self.best else "none fits"

@@ -23,6 +23,9 @@ _PALEST: Final = 1.5
 _LANES: Final = 16
 """A chart of more devices is too high to be read beside the rest."""
 
+KEPT: Final = 'data-lm-suppress-shortcuts="true"'
+"""Without it a notebook takes the keys of what has the focus."""
+
 _FILLS: Final = {
     "weights": PAINTS["F"].fill,
     "gradients": PAINTS["B"].fill,
@@ -31,9 +34,12 @@ _FILLS: Final = {
 }
 
 
-def as_html(guide: Guide) -> str:
-    """The picture of a guide, for a notebook or a page, whose theme it takes."""
-    theme = PAGE if on_a_page() else notebook_theme()
+def as_html(guide: Guide, theme: str = "", *, folded: bool = False) -> str:
+    """The picture of a guide, for a notebook or a page, whose theme it takes if none is given.
+
+    folded: whether the schedule is to be opened by hand, so that the rest is seen at once on a laptop.
+    """
+    theme = theme or (PAGE if on_a_page() else notebook_theme())
     best, job = guide.best, guide.job
     cures = f"What alone would cure it: {'; '.join(guide.cures())}."
     said = [f"Best: {best.knobs}. {guide.reason()}"] if best else [guide.shortage(), cures]
@@ -45,8 +51,9 @@ def as_html(guide: Guide) -> str:
         grid="".join(_grid(guide)),
         memory="".join(_memory(best or guide.closest)),
         time="".join(_time(best)) if best else "",
-        gantt=_gantt(best, theme) if best else "",
+        gantt=_gantt(best, theme, folded) if best else "",
         said="".join(f"<p>{escape(sentence)}</p>" for sentence in (*said, *guide.warnings())),
+        kept=KEPT,
         ways=escape(str(guide.ways).removeprefix("Ways weighed: ")),
     )
 
@@ -78,7 +85,7 @@ def _cell(guide: Guide, plan: Plan | str) -> str:
     else:
         look, shown = 'class="short"', f"{size(plan.short)} short"
     look = look.replace('class="', 'class="best ') if plan is guide.best else look
-    return f'<td {look} tabindex="0">{shown}<span role="note">{escape(", ".join(about))}</span></td>'
+    return f'<td {look} tabindex="0" {KEPT}>{shown}<span role="note">{escape(", ".join(about))}</span></td>'
 
 
 def _memory(plan: Plan) -> Iterator[str]:
@@ -105,11 +112,12 @@ def _time(plan: Plan) -> Iterator[str]:
     yield "</table></section>"
 
 
-def _gantt(plan: Plan, theme: str) -> str:
+def _gantt(plan: Plan, theme: str, folded: bool) -> str:
     """The order of ops, of few micro-batches where there are many: these repeat."""
     if not 1 < plan.K <= _LANES:
         return ""
     few = min(plan.M, 3 * plan.K)
     some = f" with {few} of its {plan.M} micro-batches, which makes its bubble larger" if few < plan.M else ""
     chart = render(plan.timeline_of(few), width=900, theme=theme)
-    return f'<h4>Its schedule{some}</h4><div class="wide">{chart}</div>'
+    title, drawn = f"Its schedule{some}", f'<div class="wide">{chart}</div>'
+    return f"<details><summary {KEPT}>{title}</summary>{drawn}</details>" if folded else f"<h4>{title}</h4>{drawn}"

@@ -78,9 +78,11 @@ class Plan:
         tensor: int = 1,
         sequence: bool = True,
         context: int = 1,
+        balance: Sequence[int] | None = None,
         counter: Counter | None = None,
     ) -> None:
-        """counter: what counts stages, if other plans of the same job use it, too."""
+        """balance: how many layers each stage has; without it the slowest stage is as fast as can be. counter: what
+        counts stages, if other plans of the same job use it, too."""
         counter = counter or Counter(job)
         self.job, self.recompute, self.schedule, self.zero = job, recompute, schedule, zero
         self.D, self.K, self.M = whole("D", D, 1), whole("K", K, 1), whole("M", M, 1)
@@ -88,7 +90,7 @@ class Plan:
         self._check_knobs(V)
         self.V = stages_per_device(schedule, V) if K > 1 else 1
         self.samples = -(-job.batch // (D * M))
-        self._stages = counter.stages(self.samples, K * self.V, self.group)
+        self._stages = counter.stages(self.samples, K * self.V, self.group, self._own_cut(balance))
         self.balance = self._stages.balance
         self.ranks = D * context
         """Devices that hold the same weights, over which ZeRO spreads what it spreads."""
@@ -124,6 +126,18 @@ class Plan:
             )
         if context > 1 and context * tensor > job.model.tokens:
             raise ValueError(f"context is {context}, but a sample has {job.model.tokens} tokens")
+
+    def _own_cut(self, balance: Sequence[int] | None) -> tuple[int, ...] | None:
+        if balance is None:
+            return None
+        stages, layers = self.K * self.V, len(self.job.model.layers)
+        own = tuple(whole(f"balance[{stage}]", count, 1) for stage, count in enumerate(balance))
+        if len(own) != stages or sum(own) != layers:
+            raise ValueError(
+                f"balance has {plural(len(own), 'stage')} with {plural(sum(own), 'layer')} in all; it must have "
+                f"{plural(stages, 'stage')} with {layers}"
+            )
+        return own
 
     @property
     def devices(self) -> int:

@@ -65,18 +65,18 @@ class Counter:
         self.job = job.check()
         self._layers: dict[tuple[int, Group], list[LayerCosts]] = {}
         self._cuts: dict[tuple[int, int, Group], tuple[int, ...]] = {}
-        self._stages: dict[tuple[int, int, Group], Stages] = {}
+        self._stages: dict[tuple[int, Group, tuple[int, ...]], Stages] = {}
 
-    def stages(self, samples: int, count: int, group: Group) -> Stages:
-        """The `count` stages whose slowest is as fast as can be, for micro-batches of so many samples."""
-        key = samples, count, group
+    def stages(self, samples: int, count: int, group: Group, balance: tuple[int, ...] | None = None) -> Stages:
+        """The `count` stages with so many layers each, for micro-batches of so many samples; without balance, those
+        whose slowest is as fast as can be."""
+        key = samples, group, balance or self._cut(samples, count, group)
         if key not in self._stages:
             self._stages[key] = self._count(*key)
         return self._stages[key]
 
-    def _count(self, samples: int, count: int, group: Group) -> Stages:
+    def _count(self, samples: int, group: Group, balance: tuple[int, ...]) -> Stages:
         layers = self._costs(samples, group)
-        balance = self._cut(samples, count, group)
         stages = [layers[start:end] for start, end in pairwise([0, *accumulate(balance)])]
         total = tuple(LayerCosts(*map(sum, zip(*stage, strict=True))) for stage in stages)
         widest = max((stage[0].entering for stage in stages[1:]), default=0.0)

@@ -42,19 +42,20 @@ def hosted(css, esm, state, name="host"):
 
 
 class Kernel:
-    """`Kernel(page, chart, path)` shows the widget `chart`, or a puzzle, on `page`, by way of the file `path`.
+    """`Kernel(page, chart, path)` shows the widget `chart`, or another, on `page`, by way of the file `path`.
 
+    ready: what is on the page once it is shown.
     sent: what the page has asked. busy: while true nothing is answered; `wake()` then answers all of it.
     """
 
-    def __init__(self, page, chart, path):
+    def __init__(self, page, chart, path, ready=".ge-base > *"):
         self.page, self.chart = page, chart
         self.sent, self.held, self.said, self.busy = [], [], [], False
         chart.send = lambda content, buffers=(): self.said.append(content)
         path.write_text(DOCUMENT + hosted(chart._css, chart._esm, plain(chart)), encoding="utf-8")
         page.expose_function("kernel", self.answer)
         page.goto(path.as_uri())
-        page.wait_for_selector(".ge-base > *", state="attached")
+        page.wait_for_selector(ready, state="attached")
 
     def answer(self, request):
         self.sent.append(request)

@@ -17,9 +17,7 @@ from ..processes import ROOT
 
 WIDTH, VISIBLE = 930, 647
 """What a laptop of 1366 x 768 leaves a notebook in JupyterLab, in pixels."""
-HIGHER = {
-    ("14_pipelines_among_other_ways", "way-plan"): "a plan is four pictures, each read for itself",
-}
+HIGHER: dict[tuple[str, str], str] = {}
 """(notebook, cell) -> why this one may be higher."""
 
 WIDGET = "application/vnd.jupyter.widget-view+json"

@@ -39,6 +39,18 @@ def test_equal_layers_give_the_closed_forms(K, M):
     assert none.memory == tuple(16 * 100 * 16 / K + held for held in none.activations)
 
 
+def test_a_cut_of_one_s_own_is_planned():
+    own, even = (Plan(EVEN_JOB, 1, 4, 8, balance=balance) for balance in ((1, 5, 5, 5), None))
+    assert own.balance == (1, 5, 5, 5)
+    assert own.state == tuple(100 * 16 * layers for layers in (1, 5, 5, 5))
+    assert own.step > even.step == Plan(EVEN_JOB, 1, 4, 8, balance=[4] * 4).step
+    assert own.activations[0] == 4 * (1 + 1) * 8 * 8 * 4  # of 4 micro-batches: the input and one layer, 8 samples each
+    with pytest.raises(ValueError, match="3 stages with 16 layers in all; it must have 4 stages with 16"):
+        Plan(EVEN_JOB, 1, 4, 8, balance=(6, 5, 5))
+    with pytest.raises(ValueError, match=r"balance\[0\] is 0"):
+        Plan(EVEN_JOB, 1, 4, 8, balance=(0, 6, 5, 5))
+
+
 def test_a_device_alone_holds_one_micro_batch_at_a_time():
     plan = Plan(EVEN_JOB, 1, 1, 4, "none")
     assert plan.step == 64 * 16 * 3

@@ -46,9 +46,69 @@ def test_most_published_runs_are_planned_within_a_tenth(runs, capsys):
         assert f"{share:.0%} {words}".replace("%", " %", 1) in WORDS
 
 
+def test_runs_that_nothing_was_fitted_to_are_planned_as_the_page_says():
+    found = published.held_out()
+    others = [run for run in found if run.told["stack"] != "MosaicGPT A100 80 GB"]
+    assert len(others) >= 61
+    rest = [run for run in found if run not in others]
+    for runs, row in ((others, "from other sources"), (rest, "MosaicGPT on A100 80 GB, the predecessor of MPT")):
+        offs = [run.off for run in runs]
+        median = statistics.median(map(abs, offs))
+        shares = f"{published.within(offs):.0%} | {published.within(offs, 0.15):.0%} | {median:.1%}"
+        with_factor = f"{published.within(published.calibrated(runs)):.0%}"
+        assert f"| {row} | {len(runs)} | {shares} | {with_factor} |".replace("%", " %") in PAGE
+    assert published.within(published.calibrated_by_one(others)) >= 0.85
+    for stack, group in published.by_stack(found).items():
+        offs = sorted(run.off for run in group)
+        span = f"{offs[0]:+.0%} to {offs[-1]:+.0%} | {statistics.median(offs):+.0%}".replace("%", " %")
+        assert f"| {stack} | {len(group)} | {span} |" in PAGE
+    relatives = sum(run.told["relative"] for run in others)
+    assert f"{relatives} of the {len(others)}, and MosaicGPT's" in WORDS
+    one = published.within(published.calibrated_by_one(others))
+    assert f"{one:.0%} of the others from other sources".replace("%", " %") in WORDS
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"of {len(others)} others, once a step is measured, of {one:.0%}".replace("%", " %") in readme
+
+
+def test_what_is_held_out_says_where_it_was_read():
+    seen = set()
+    for run in published.held_out():
+        told = run.told
+        assert {"source", "checked", "stack", "accelerator"} <= told.keys()
+        assert told["devices"] == told["data"] * told["pipeline"] * told["tensor"] * told["context_parallel"]
+        seen.add((told["stack"], told["blocks"], told["width"], told["devices"], told["context"], told["micro_batch"]))
+    fitted = {
+        (told["stack"], told["blocks"], told["width"], told["devices"], told["context"], told["micro_batch"])
+        for told in published.data()["run"]
+    }
+    assert len(seen) == len(published.held_out())
+    assert not seen & fitted
+
+
+def test_seconds_of_a_step_come_from_what_a_source_prints():
+    told = {"data": 4, "micro_batch": 2, "micro_batches": 3, "context": 100, "devices": 8}
+    assert published._seconds(told | {"tokens_per_second": 600}) == 4
+    assert published._seconds(told | {"tps": 75}) == 4
+    assert published._seconds(told | {"step": 5}) == 5
+
+
+def test_a_cut_that_is_told_is_kept():
+    told = {"pipeline": 4, "virtual": 2, "blocks": 22}
+    assert published.cut(told) is None
+    assert published.cut(told | {"cut": "slots"}) == [3] * 8
+    assert published.cut(told | {"blocks": 16, "cut": "blocks"}) == [3, 2, 2, 2, 2, 2, 2, 3]
+    for run in published.runs():
+        if run.told.get("cut") == "blocks" and run.cut:
+            assert len(set(run.plan.balance[1:-1])) <= 1
+
+
 def test_uncalibrated_plans_tell_the_range_of_four_in_five(runs):
     assert published.likely(runs) == pytest.approx(LIKELY, abs=0.005)
     assert f"{LIKELY[0]:.2f} to {LIKELY[1]:.2f} times" in WORDS
+    others = [run for run in published.held_out() if run.told["stack"] != "MosaicGPT A100 80 GB"]
+    low, high = LIKELY
+    inside = sum(low <= 1 / (1 + run.off) <= high for run in others) / len(others)
+    assert inside == pytest.approx(0.5, abs=0.06)
 
 
 def test_every_term_of_the_costs_is_needed(runs, monkeypatch):
@@ -64,7 +124,7 @@ def test_every_term_of_the_costs_is_needed(runs, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(costs, name, value)
             left = share()
-        assert left < whole - 0.03, name
+        assert left < whole - 0.01, name
         assert f"| `{name}` | {left:.0%} |".replace("%", " %") in PAGE
 
 
@@ -95,7 +155,7 @@ def test_every_run_that_is_not_planned_says_why():
 def test_memory_is_planned_where_it_is_told(runs):
     told = [run for run in runs if "memory_gb" in run.told]
     close = published.within(max(run.plan.memory) / 1e9 / run.told["memory_gb"] - 1 for run in told)
-    assert close >= 0.6
+    assert close >= 0.8
     assert f"{len(told)} rows tell the memory; {close:.0%} of them".replace("%", " %") in WORDS
 
 

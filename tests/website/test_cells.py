@@ -226,6 +226,17 @@ class TestAWidget:
         )
         assert shown(run("chart.timelines[0].devices, chart.wish['M']")[0])["text/plain"] == "(3, 5)"
 
+    def test_plans_anew_where_its_sliders_are_moved(self, run, host):
+        run("from gpipe_edu.sizing import guide, presets")
+        code = "plan = guide(presets.job(presets.model('gpt2'), 8, 'small', 2)).explore()\nplan"
+        first = shown(run(code)[0])["application/x-gpipe-edu-widget"]
+        at = first["state"]["answer"]["at"]
+        host.ask("message", widget=first["widget"], content={"wish": at | {"devices": at["devices"] + 1}})
+        (event,) = host.events
+        assert (event["widget"], list(event["changed"])) == (first["widget"], ["answer"])
+        assert "on 4 devices" in event["changed"]["answer"]["html"]
+        assert shown(run("plan.guide.job.machine.devices")[0])["text/plain"] == "4"
+
     def test_tells_the_page_what_a_cell_changes(self, run, host):
         run("import gpipe_edu as ge\nchart = ge.gantt(ge.gpipe(2, 2))")
         run("chart.cursor = 2.0")
@@ -360,6 +371,17 @@ class TestThePage:
         lesson.shows("first", "NameError")
         lesson.stands("first", "ended with an error")
         assert not lesson.cell("first").locator("[data-do=above]").is_visible()
+
+    def test_plans_anew_where_a_slider_is_moved(self, open_page):
+        lesson = open_page()
+        job = "presets.job(presets.model('gpt2'), 8, 'small', 2)"
+        lesson.write("first", f"from gpipe_edu.sizing import guide, presets\nguide({job}).explore()")
+        lesson.do("first", "run")
+        lesson.shows("first", "on 2 devices")
+        lesson.cell("first").get_by_role("slider", name="devices").focus()
+        lesson.page.keyboard.press("ArrowRight")
+        lesson.shows("first", "on 4 devices")
+        assert lesson.cell("first").locator("[role=status]", has_text="(planned).").count() == 1
 
     def test_takes_keys_and_leaves_by_tab_behind_escape(self, open_page):
         lesson = open_page()
