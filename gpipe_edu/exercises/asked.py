@@ -16,7 +16,8 @@ class Run(NamedTuple):
     """A layer's run "F", or "B", a backward through the run number `of`, -1 if it was through none; in which step.
 
     x: what came in, for "B" the gradient of the output. y: what went out. saved: what a forward has to keep for its
-    backward. seen: what else the layer has told.
+    backward, and what the backward had of it. as_it_was: whether these are the same. seen: what else the layer has
+    told.
     """
 
     kind: str
@@ -25,7 +26,8 @@ class Run(NamedTuple):
     x: Array
     y: Array
     of: int
-    saved: ref.layer.Saved = ()
+    saved: ref.layer.Saved
+    as_it_was: bool = True
     seen: Any = None
 
 
@@ -37,9 +39,7 @@ class AskedLayers:
         self.runs: list[Run] = []
 
     def __call__(self, question: Any) -> Any:
-        """Answer: a forward, a backward (of the run that it names, or from `saved` as it is given), or that a step
-        begins. Raises ValueError for anything else.
-        """
+        """Answer: a forward, a backward, or the beginning of a step. Raises ValueError for anything else."""
         kind, *rest = question
         if kind == "step":
             self.step += 1
@@ -49,18 +49,15 @@ class AskedLayers:
         if kind == "F":
             _, x, seen = rest
             y, saved = layer.forward(x)
-            self.runs.append(Run("F", self.step, place, x, y, number, saved, seen))
+            self.runs.append(Run("F", self.step, place, x, y, number, saved, seen=seen))
             return number, y
         if kind != "B":
             raise ValueError(f"{kind!r} is no question")
-        _, of, dy, *given = rest
+        _, of, dy, saved = rest
         known = 0 <= of < number and (self.runs[of].kind, self.runs[of].place) == ("F", place)
-        if not known and not given:
-            raise ValueError(f"run {of} was none of layer {place}")
-        saved = given[0] if given else self.runs[of].saved
         same = known and all(map(np.array_equal, saved, self.runs[of].saved))
         dx, grads = layer.backward(dy, saved)
-        self.runs.append(Run("B", self.step, place, dy, dx, of if same else -1))
+        self.runs.append(Run("B", self.step, place, dy, dx, of if known else -1, saved, same))
         return dx, grads
 
     def runs_of(self, step: int) -> dict[int, Run]:

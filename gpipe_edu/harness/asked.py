@@ -43,7 +43,7 @@ class _Ask(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:
         (x,) = ctx.saved_tensors
-        dx, grads = ask_judge(("B", ctx.place, ctx.run, _array(dy)))
+        dx, grads = ask_judge(("B", ctx.place, ctx.run, _array(dy), (_array(x),)))
         return *(torch.from_numpy(value).to(x.dtype) for value in (dx, grads["weight"].T, grads["bias"])), None, None
 
 

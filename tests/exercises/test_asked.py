@@ -9,6 +9,7 @@ from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.asked import AskedLayers, with_other_weights
 from gpipe_edu.exercises.ex04_stage.op_by_op import OpByOp
+from gpipe_edu.exercises.ex10_processes.own_runs import OwnRuns
 from gpipe_edu.exercises.networks import items_of
 from gpipe_edu.harness.networks import build_network
 from gpipe_edu.sandbox.asking import asking
@@ -36,17 +37,21 @@ def test_outputs_and_gradients_are_those_of_the_judges_weights():
 
 
 def test_a_backward_names_the_run_that_it_relied_on():
-    asked = AskedLayers({"a": LAYERS[0], "b": LAYERS[2]})
+    asked = AskedLayers({"a": LAYERS[0]})
     asked(("step",))
     first, y = asked(("F", "a", X, None))
-    dy, saved = np.ones_like(y), asked.runs[first].saved
+    dy = np.ones_like(y)
     again, _ = asked(("F", "a", X, None))
-    for question in (("B", "a", again, dy), ("B", "a", first, dy, saved), ("B", "a", first, dy, (X + 1,))):
-        asked(question)
-    assert [run.of for run in asked.runs if run.kind == "B"] == [again, first, -1]
-    assert np.array_equal(asked.runs[-1].y, asked.runs[-2].y)  # the gradient of x doesn't need x
-    with pytest.raises(ValueError, match="none of layer b"):
-        asked(("B", "b", first, dy))
+    for place, run, x in (("a", again, X), ("a", first, X), ("a", first, X + 1), ("a", 17, X), ("a", 2, X)):
+        asked(("B", place, run, dy, (x,)))
+    backwards = [run for run in asked.runs if run.kind == "B"]
+    assert [(run.of, run.as_it_was) for run in backwards] == [
+        (again, True),
+        (first, True),
+        (first, False),
+        (-1, False),
+        (-1, False),  # no forward
+    ]
     with pytest.raises(ValueError, match="no question"):
         asked(("other", "a"))
 
@@ -85,3 +90,14 @@ def test_an_output_that_no_op_can_take_ends_it():
     run(("next", None, 0))
     assert run(("next", np.zeros((3, 7)), 0)) is None
     assert (run.expected, run.misshapen) == ("shape (3, 2)", "shape (3, 7)")
+
+
+def test_a_process_gets_the_layers_of_its_own_stage_only():
+    ran = OwnRuns(LAYERS, [0, 2, 3])
+    for k in (0, 1):
+        ran((k, ("step",)))
+    run, y = ran((0, ("F", 0, X, None)))
+    ran((0, ("B", 0, run, y, (X,))))
+    assert [ran.of_last_step(k) for k in (0, 1)] == [[("F", 0), ("B", 0)], []]
+    with pytest.raises(KeyError):
+        ran((0, ("F", 2, y, None)))

@@ -74,4 +74,4 @@ class OpByOp:
     def relies_on_the_first(self) -> bool:
         """Whether a backward used what no run of the same op had given."""
         runs = self._layers.runs
-        return any(run.kind == "B" and (run.of < 0 or runs[run.of].step != run.step) for run in runs)
+        return any(run.kind == "B" and not (run.as_it_was and runs[run.of].step == run.step) for run in runs)
