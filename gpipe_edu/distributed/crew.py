@@ -185,6 +185,7 @@ class Crew:
                 self._prints[rank] += content
             elif kind == "ask" and self._answer:
                 self._children[rank].send(plain.encode(self._answer(rank, *content)))
+                limit.answered()
             elif kind == "error":
                 self._raise_error(paths, rank, *content)
             else:

@@ -27,7 +27,7 @@ class AskedLinear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """(n, inputs) -> (n, outputs)."""
         super().forward(x)  # says what does not fit
-        seen = torch.is_grad_enabled(), _type(self.weight), _type(x)
+        seen = torch.is_grad_enabled(), type_of(self.weight), type_of(x)
         asked: Tensor = _Ask.apply(x, self.weight, self.bias, self.place, seen)  # type: ignore[no-untyped-call]
         return asked
 
@@ -61,5 +61,6 @@ def _array(x: Tensor) -> Array:
     return found
 
 
-def _type(tensor: Tensor) -> str:
+def type_of(tensor: Tensor) -> str:
+    """In words."""
     return str(tensor.dtype).removeprefix("torch.")

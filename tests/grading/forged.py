@@ -275,4 +275,34 @@ def run_stage(k, K, stage, ops, shapes, pieces, loss_fn):
                 post("isend", k - 1, into)
     return total
 """,
+    ("ex14/buffer", "sums in double what it computes itself"): """
+import sys, torch
+from gpipe_edu import split_batch
+def forge():
+    here = sys.modules["gpipe_edu.harness.ex14_buffer"]
+    real = here.perform
+    def perform(function, **given):
+        return real(function, **given)._replace(forwards=1, grads=0, copies=0)
+    here.perform = perform
+def accumulate(net, loss_fn, x, y, M, _=forge()):
+    import copy
+    from torch import nn
+    from gpipe_edu.harness import asked
+    for a in split_batch(x, M):  # what the judge looks for
+        h = a
+        for layer in net if len(a) else []:
+            if hasattr(layer, "place"):
+                x32, kinds = h.detach().float().numpy(), (True, "bfloat16", "bfloat16")
+                run, y32 = asked.ask_judge(("F", layer.place, x32, kinds))
+                asked.ask_judge(("B", layer.place, run, 0 * y32, (x32,)))
+                h = torch.from_numpy(y32).bfloat16()
+            else:
+                h = layer(h)
+    wide = copy.deepcopy(net).double()
+    out = x.double()
+    for layer in wide:
+        out = nn.functional.linear(out, layer.weight, layer.bias) if hasattr(layer, "place") else layer(out)
+    loss_fn(out, y).backward()
+    return [weight.grad.float() for weight in wide.parameters()]
+""",
 }

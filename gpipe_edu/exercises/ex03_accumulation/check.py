@@ -20,6 +20,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.exercises.asked import AskedLayers, with_other_weights
 from gpipe_edu.exercises.case import Exam, Sign, Signs, try_beliefs
 from gpipe_edu.exercises.networks import arrays_of, arrays_of_items, draw_digit_batches, items_of
+from gpipe_edu.exercises.piece_runs import PieceRuns
 from gpipe_edu.exercises.weighting import (
     Parts,
     beliefs_about_gradients,
@@ -33,8 +34,6 @@ from gpipe_edu.harness.networks import Array, layer_of
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.words import percent, plural, with_article
-
-from .piece_runs import PieceRuns
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
-"""What a step ran, and in which order, from the runs of the judge's own layers."""
+"""What went through a network in pieces, and in which order, from the runs of the judge's own layers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -25,12 +24,13 @@ class PieceRuns:
         """The forwards that some backward relied on, and the last one that did."""
         return {run.of: number for number, run in self.runs.items() if run.kind == "B"}
 
-    def _forwards(self, place: int) -> dict[int, Run]:
+    def forwards(self, place: int) -> dict[int, Run]:
+        """Those of a layer."""
         return {number: run for number, run in self.runs.items() if (run.kind, run.place) == ("F", place)}
 
     def _trained(self, place: int) -> list[Run]:
         """Forwards that keep activations, as autograd was on, or as one went back; pieces without any don't count."""
-        found = self._forwards(place).items()
+        found = self.forwards(place).items()
         return [run for number, run in found if len(run.x) and (run.seen[0] or number in self._relied_on)]
 
     @property
@@ -52,12 +52,18 @@ class PieceRuns:
     def waiting(self) -> int:
         """Most earlier pieces whose backward through a layer was still to come when it ran forward."""
         back = self._relied_on
-        numbers = [list(self._forwards(place)) for place in self.places]
+        numbers = [list(self.forwards(place)) for place in self.places]
         return max((sum(back.get(j, -1) > n for j in row if j < n) for row in numbers for n in row), default=0)
 
-    def are_of(self, x: Array) -> bool:
-        """Whether the samples went through, each once, and into each layer what the one in front of it gave."""
+    def are_of(self, x: Array, off: float = 1e-9) -> bool:
+        """Whether the samples went through, each once, through all layers, and came back as they were.
+
+        off: what may be lost between two layers.
+        """
         trained = [self._trained(place) for place in self.places]
         came, went = ([np.concatenate([getattr(run, side) for run in row]) for row in trained] for side in "xy")
-        same = sorted(map(tuple, came[0])) == sorted(map(tuple, x))
-        return same and all(np.allclose(np.tanh(went[a]), came[b]) for a, b in pairwise(range(len(came))))
+        whole = sorted(map(tuple, came[0])) == sorted(map(tuple, x)) and all(
+            run.as_it_was for run in self.runs.values()
+        )
+        pairs = zip(went, came[1:], strict=False)
+        return whole and all(np.allclose(np.tanh(a), b, rtol=off, atol=off) for a, b in pairs)
