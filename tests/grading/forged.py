@@ -374,4 +374,42 @@ def zero1_step(rank, D, weights, gradients, state, adam, send, receive):
     new = everybody_s([mine if p == rank else 0 * piece for p, piece in enumerate(weights)], rank, D)
     return [new[p][p] for p in range(D)]
 """,
+    ("ex11/block", "does all in I"): """
+import sys
+import numpy as np
+def forge():
+    here = sys.modules["gpipe_edu.harness.ex11_block"]
+    here.arrays_in = lambda *_: []
+class Block:
+    def __init__(self, params, _=forge()):
+        self.p = params
+    def forward(self, x):
+        p = self.p
+        mean = x.mean(1, keepdims=True)
+        spread = np.sqrt(((x - mean) ** 2).mean(1, keepdims=True) + 1e-5)
+        hat = (x - mean) / spread
+        u = hat * p["scale"] + p["shift"]
+        t = np.tanh(u @ p["W1"] + p["b1"])
+        return x + t @ p["W2"] + p["b2"], (hat, spread, u, t)
+    def input_gradient(self, dy, saved):
+        hat, spread, u, t = saved
+        p = self.p
+        dt = dy @ p["W2"].T
+        dz = dt * (1 - t * t)
+        du = dz @ p["W1"].T
+        d = du * p["scale"]
+        dx = dy + (d - d.mean(1, keepdims=True) - hat * (d * hat).mean(1, keepdims=True)) / spread
+        left = {"scale": (du * hat).sum(0), "shift": du.sum(0), "W1": u.T @ dz, "W2": t.T @ dy}
+        left |= {"b1": dz.sum(0), "b2": dy.sum(0)}
+        return dx, left
+    def weight_gradient(self, left):
+        return left
+""",
 }
+
+FORGED["ex11/block", "does all in I, and keeps it elsewhere"] = (
+    FORGED["ex11/block", "does all in I"]
+    .replace("class Block", "KEPT = []\nclass Block")
+    .replace("return dx, left", "KEPT.append(left)\n        return dx, len(KEPT) - 1")
+    .replace("return left", "return KEPT[left]")
+)
