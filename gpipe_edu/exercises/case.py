@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from random import Random
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
@@ -88,8 +88,9 @@ class Exam:
     """One check: asks the learner's process for answers, and knows the sentences of the exercise.
 
     secret: draws what no answer may know beforehand. passing_over: slips that do not end it. What showed of them is in
-    `passed_over`, and the answer is judged further. replies: what came, call by call; repeatable: whether the same
-    would be asked again. tell: is told the number of each case that begins.
+    `passed_over`, and the answer is judged further. replies: what came, call by call, and what was asked meanwhile.
+    tell: is told the number of each case that begins. anew: a process in which the answer has done nothing yet, after
+    which nothing more is asked of the first one, as a sandbox may have ended it; if not given, the one that is there.
     """
 
     def __init__(
@@ -99,11 +100,12 @@ class Exam:
         passing_over: Collection[str] = (),
         seed: int = 0,
         tell: Callable[[int], None] | None = None,
+        anew: Callable[[], AbstractContextManager[Asked]] | None = None,
     ) -> None:
         self.exercise, self._sandbox, self._tell = exercise, sandbox, tell
+        self._anew = anew or (lambda: nullcontext(sandbox))
         self.secret = Random(f"secret {seed}")
-        self.replies: list[Reply] = []
-        self.repeatable = True
+        self.replies: list[tuple[Reply, list[Any]]] = []
         self.passing_over = passing_over
         self.passed_over: list[Finding] = []
 
@@ -123,13 +125,21 @@ class Exam:
         """A call to be judged, as a learner would write it, and what is expected of it."""
         return Case(self, call, expected)
 
-    def reply(self, answer: Ask | None = None, /, **given: Any) -> Reply:
-        """What comes back, an error too. answer: answers what is asked from inside meanwhile. Raises Unwritten."""
+    def reply(self, answer: Ask | None = None, anew: bool = False, /, **given: Any) -> Reply:
+        """What comes back, an error too. answer: answers what is asked from inside meanwhile. anew: it comes from a
+        process in which nothing has been done before. Raises Unwritten.
+        """
         if self._tell:
             self._tell(self.calls + 1)
-        self.repeatable &= answer is None
-        reply = self._sandbox(answer, **given)
-        self.replies.append(reply)
+        questions: list[Any] = []
+
+        def note_and_answer(question: Any) -> Any:
+            questions.append(question)
+            return answer(question) if answer else None
+
+        with self._anew() if anew else nullcontext(self._sandbox) as sandbox:
+            reply = sandbox(answer and note_and_answer, **given)
+        self.replies.append((reply, questions))
         if reply.trouble and self.is_the_stub(reply.trouble):
             raise Unwritten
         return reply
@@ -180,9 +190,9 @@ class Case:
         self.charts: tuple[Chart, ...] = ()
         self.number = 0
 
-    def ask(self, traps: Traps | None = None, answer: Ask | None = None, /, **given: Any) -> Any:
+    def ask(self, traps: Traps | None = None, answer: Ask | None = None, anew: bool = False, /, **given: Any) -> Any:
         """The value for `given`. Raises Wrong, Unwritten."""
-        reply = self.exam.reply(answer, **given)
+        reply = self.exam.reply(answer, anew, **given)
         self.number = self.exam.calls
         if reply.trouble and reply.trouble.kind == HandedOutAgain.__name__:
             raise self.wrong(Sign("handed-out-again"))
@@ -192,14 +202,19 @@ class Case:
         return reply.value
 
     def ask_for(
-        self, kind: type[_Answer], question: NamedTuple, traps: Traps | None = None, answer: Ask | None = None
+        self,
+        kind: type[_Answer],
+        question: NamedTuple,
+        traps: Traps | None = None,
+        answer: Ask | None = None,
+        anew: bool = False,
     ) -> _Answer:
         """What `perform` gives for a question, whose fields it gets by name.
 
         It gives an answer of that `kind`; or, for what can't be judged any further, a dict with a slip, what was
-        expected and what came. answer: answers what is asked from inside meanwhile. Raises Wrong, Unwritten.
+        expected and what came. answer, anew: as `Exam.reply` has them. Raises Wrong, Unwritten.
         """
-        value = self.ask(traps, answer, **question._asdict())
+        value = self.ask(traps, answer, anew, **question._asdict())
         if isinstance(value, dict):
             raise self.wrong(Sign(str(value["slip"]), expected=str(value["expected"]), came=str(value["came"])))
         return kind(*value)

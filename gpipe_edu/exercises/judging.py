@@ -56,7 +56,7 @@ def judge(
     """
     room = _Room(exercise, packed, path, enclosure, SameProcess if same_process else partial(Sandbox, start=start))
     with room.open() as sandbox:
-        exam = Exam(exercise, sandbox, passing_over, seed, tell)
+        exam = Exam(exercise, sandbox, passing_over, seed, tell, room.open)
         finding, success, state, doubtful = None, None, "wrong", None
         try:
             success, state = exercise.check.examine(exam, Random(seed)), "passed"

@@ -6,13 +6,12 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.distributed import Crew
 from gpipe_edu.process.packing import Forwarded
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform, split_batch
 
 from .networks import Array, Item
-from .processes import Diaries, failure_of
+from .processes import Diaries, run_judged
 
 unpack = Forwarded
 
@@ -21,12 +20,8 @@ _LIMIT: Final = 5.0
 """Seconds for one call, on top of starting the processes."""
 
 
-_crew = Crew()
-"""In the learner's process: waits between two calls, because starting takes long."""
-
-
 class RunQuestion(NamedTuple):
-    """Training steps of a network in processes, all with the same weights and the same mini-batch."""
+    """Training steps of a network in processes, all with the same mini-batch; the judge has the real weights."""
 
     items: list[Item]
     x: Array
@@ -70,10 +65,7 @@ def perform(run_stage: Any, **given: Any) -> RunAnswer:
         partial(run_in_process, run_stage, k, schedule, asked.items, counts, pieces.get(k), asked.steps)
         for k in range(K)
     ]
-    try:
-        return RunAnswer(*_crew.run(calls, _LIMIT))
-    except Exception as error:
-        return RunAnswer([], _crew.diaries, failure_of(error, _LIMIT))
+    return RunAnswer(*run_judged(calls, _LIMIT))
 
 
 def cuts_of(layers: int, K: int) -> list[int]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Final, NamedTuple
 
+import cloudpickle
 import numpy as np
+
+from gpipe_edu.process import packing
 
 from .ex04_stage import arrays_in
 from .networks import Array
@@ -16,20 +22,25 @@ MATRICES: Final = ("W1", "W2")
 
 
 class BlockQuestion(NamedTuple):
-    """Ops (F, I or W, micro-batch) on one block. without_matrices: W1 and W2 are no numbers while a W runs."""
+    """Ops (F, I or W, micro-batch) on one block. without_matrices: W1 and W2 are no numbers while a W runs.
+
+    left: what I of micro-batch 0 has left in another process, packed; then W alone runs, on that.
+    """
 
     params: dict[str, Array]
     xs: list[Array]
     dys: list[Array]
     ops: list[tuple[str, int]]
     without_matrices: bool
+    left: Array | None = None
 
 
 class BlockAnswer(NamedTuple):
     """For each micro-batch the output, the input's gradient and those of the weights.
 
     overwritten: names of arrays that were handed over and have other numbers now. left: shapes of what was kept from
-    some I for its W, weights and what the caller knows left out.
+    some I for its W, weights and what the caller knows left out. packed: what is left for the W of micro-batch 0
+    where that was not asked for, with matrices that are no numbers; as bytes.
     """
 
     outputs: list[Any]
@@ -37,6 +48,7 @@ class BlockAnswer(NamedTuple):
     grads: list[Any]
     overwritten: list[str]
     left: list[tuple[int, ...]]
+    packed: Array | None
 
 
 def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
@@ -46,6 +58,8 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
     xs, dys = ([value.copy() for value in values] for values in (asked.xs, asked.dys))
     block = Theirs(params)
     outputs, saved, dxs, left, grads = (list[Any]([None] * M) for _ in range(5))
+    if asked.left is not None:
+        left[0] = packing.unpack(asked.left.tobytes())
     shapes: set[tuple[int, ...]] = set()
     for kind, m in asked.ops:
         if kind == "F":
@@ -58,26 +72,38 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
             known = [*params.values(), dys[m], xs[m], dxs[m]]
             shapes |= {array.shape for array in arrays_in([left[m], vars(block)], known)}
         else:
-            grads[m] = (
-                _without_matrices(block, params, left[m]) if asked.without_matrices else block.weight_gradient(left[m])
-            )
+            with _matrices_gone(params) if asked.without_matrices else nullcontext():
+                grads[m] = block.weight_gradient(left[m])
             if not isinstance(grads[m], dict):
                 return {"slip": "not-a-dict", "expected": "a dict of arrays", "came": _name(grads[m])}
             grads[m] = {name: np.copy(value) for name, value in grads[m].items()}
     pairs = [("x", xs, asked.xs), ("dy", dys, asked.dys), ("params", params.values(), asked.params.values())]
     changed = [name for name, now, was in pairs if not all(np.array_equal(a, b) for a, b in zip(now, was, strict=True))]
-    return BlockAnswer(outputs, dxs, grads, changed, sorted(shapes))
+    packed = _packed(left[0], params) if ("W", 0) not in asked.ops else None
+    return BlockAnswer(outputs, dxs, grads, changed, sorted(shapes), packed)
 
 
-def _without_matrices(block: Any, params: dict[str, Array], left: Any) -> Any:
+@contextmanager
+def _matrices_gone(params: dict[str, Array]) -> Iterator[None]:
     kept = {name: params[name].copy() for name in MATRICES}
     for name in MATRICES:
         params[name][:] = np.nan
     try:
-        return block.weight_gradient(left)
+        yield
     finally:
         for name in MATRICES:
             params[name][:] = kept[name]
+
+
+def _packed(left: Any, params: dict[str, Array]) -> Array | None:
+    """As bytes; None for what can't be taken to another process."""
+    with _matrices_gone(params), suppress(Exception):
+        try:
+            body = pickle.dumps(left)  # in which a class of a cell that was cut out is a name
+        except Exception:
+            body = cloudpickle.dumps(left)
+        return np.frombuffer(body, np.uint8)
+    return None
 
 
 def _name(value: Any) -> str:

@@ -7,17 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpipe_edu.distributed import Crew
 from gpipe_edu.process.packing import Forwarded
 
 from .ex13_ring import LIMIT
 from .networks import Array
-from .processes import Diaries, failure_of
+from .processes import Diaries, run_judged
 
 unpack = Forwarded
-
-_crew = Crew()
-"""In the learner's process: waits between two calls, because starting takes long."""
 
 
 class StepQuestion(NamedTuple):
@@ -49,10 +45,7 @@ def perform(zero1_step: Any, **given: Any) -> StepAnswer:
 
     weights, gradients, rate = StepQuestion(**given)
     calls = [partial(step_in_process, zero1_step, rank, weights, own, rate) for rank, own in enumerate(gradients)]
-    try:
-        return StepAnswer(*_crew.run(calls, LIMIT))
-    except Exception as error:
-        return StepAnswer([], _crew.diaries, failure_of(error, LIMIT))
+    return StepAnswer(*run_judged(calls, LIMIT))
 
 
 def adam_of(weight: Any, gradient: Any, state: Any, rate: float) -> Any:

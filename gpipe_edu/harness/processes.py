@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from gpipe_edu.distributed import Crew
 from gpipe_edu.distributed.diary import Entry
+from gpipe_edu.sandbox.asking import ask_judge
 
 Diaries: TypeAlias = Sequence[Sequence[Entry]]
 """What each process has noted."""
@@ -21,8 +23,23 @@ class Failure(NamedTuple):
     seconds: float
 
 
-def failure_of(error: Exception, limit: float) -> Failure:
-    """Why a crew's processes did not come to their end. limit: seconds that they had, where `error` does not say."""
-    lines, reason = getattr(error, "lines", []), getattr(error, "reason", "")
-    seconds = getattr(error, "seconds", None) or limit
-    return Failure(type(error).__name__, str(error), lines, reason, seconds)
+_crew = Crew()
+"""In the learner's process: waits between two calls, because starting takes long."""
+
+
+class Ran(NamedTuple):
+    """What came of several processes: the value of each, their notes, and why they did not come to their end."""
+
+    values: list[Any]
+    diaries: Diaries
+    failure: Failure | None = None
+
+
+def run_judged(calls: Sequence[Callable[[], Any]], limit: float) -> Ran:
+    """Call each in a process of its own. limit: seconds. The judge gets what process k asks as (k, question)."""
+    try:
+        return Ran(*_crew.run(calls, limit, lambda k, question: ask_judge((k, question))))
+    except Exception as error:
+        lines, reason = getattr(error, "lines", []), getattr(error, "reason", "")
+        seconds = getattr(error, "seconds", None) or limit
+        return Ran([], _crew.diaries, Failure(type(error).__name__, str(error), lines, reason, seconds))

@@ -1,4 +1,4 @@
-"""What an answer's own process tells is no proof: what runs, the judge knows from stamps of its own."""
+"""What an answer's own process tells is no proof: what runs, the judge knows from layers and stamps of its own."""
 
 import pytest
 

@@ -5,9 +5,10 @@ The truth is put together from the reference engine's layers, whose backward is 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from gpipe_edu.harness.ex11_block import MATRICES, BlockAnswer, BlockQuestion
 from gpipe_edu.harness.networks import Array
 from gpipe_edu.sandbox.findings import Success
 from gpipe_edu.words import percent, plural
+
+_APART: Final = (3, 64, 128)
+"""Samples, features of x and of the layer between."""
 
 
 class Inside(NamedTuple):
@@ -49,6 +53,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     with exam.blame_on("again"):
         _judge(exam, rng, _mixed(rng, 3), without_matrices=True)
     error = max(error, _judge(exam, rng, _mixed(rng, 8), sizes=(32, 64, 128)))
+    _judge_apart(exam, rng)
     return exam.success(error=error)
 
 
@@ -71,16 +76,11 @@ def _judge(
     without_matrices: bool = False,
 ) -> float:
     """Judge one run; returns the largest error."""
-    numbers = np.random.default_rng(rng.randrange(2**32))
     n, h, f = sizes or rng.sample(range(3, 10), 3)
-    M = 1 + max(m for _, m in ops)
-    shapes = {"scale": (h,), "shift": (h,), "W1": (h, f), "b1": (f,), "W2": (f, h), "b2": (h,)}
-    params = {name: numbers.normal(1 if name == "scale" else 0, 0.5, shape) for name, shape in shapes.items()}
-    xs = [numbers.normal(numbers.normal(size=(n, 1)), numbers.uniform(0.5, 3, (n, 1)), (n, h)) for _ in range(M)]
-    dys = [numbers.normal(size=(n, h)) for _ in range(M)]
+    asked = _draw(rng, (n, h, f), ops, without_matrices)
+    params, xs, dys, M = asked.params, asked.xs, asked.dys, len(asked.xs)
     words = " ".join(f"{kind}{m}" for kind, m in ops)
     case = exam.case(f"{words if M < 5 else plural(M, 'micro-batch')}, x of shape {(n, h)}, W1 of shape {(h, f)}")
-    asked = BlockQuestion(params, xs, dys, ops, without_matrices)
     answer = case.ask_for(BlockAnswer, asked)
     truths = [_inside(params, x, dy) for x, dy in zip(xs, dys, strict=True)]
     for number, truth in enumerate(truths):
@@ -95,6 +95,36 @@ def _judge(
     pairs = zip(answer.grads, truths, strict=True)
     errors += [ref.gradient_difference([grads[name] for name in t.grads], list(t.grads.values())) for grads, t in pairs]
     return max(errors)
+
+
+def _draw(
+    rng: Random, sizes: tuple[int, int, int], ops: list[tuple[str, int]], without_matrices: bool
+) -> BlockQuestion:
+    numbers, (n, h, f) = np.random.default_rng(rng.randrange(2**32)), sizes
+    M = 1 + max(m for _, m in ops)
+    shapes = {"scale": (h,), "shift": (h,), "W1": (h, f), "b1": (f,), "W2": (f, h), "b2": (h,)}
+    params = {name: numbers.normal(1 if name == "scale" else 0, 0.5, shape) for name, shape in shapes.items()}
+    xs = [numbers.normal(numbers.normal(size=(n, 1)), numbers.uniform(0.5, 3, (n, 1)), (n, h)) for _ in range(M)]
+    dys = [numbers.normal(size=(n, h)) for _ in range(M)]
+    return BlockQuestion(params, xs, dys, ops, without_matrices)
+
+
+def _judge_apart(exam: Exam, rng: Random) -> None:
+    """I in one process, W in another, which has nothing but what I has left: that is too little for a gradient of a
+    matrix, as there are so few samples.
+    """
+    case = exam.case(f"F0 I0, and W0 in another process, x of shape {_APART[:2]}, W1 of shape {_APART[1:]}")
+    asked = _draw(rng, _APART, [("F", 0), ("I", 0)], True)
+    truth = _inside(asked.params, asked.xs[0], asked.dys[0])
+    left = case.ask_for(BlockAnswer, asked).packed
+    elsewhere = Sign("left-elsewhere", expected="what W needs, in `left`")
+    case.judge([elsewhere._replace(shows=left is None, came="something that can't be taken to another process")])
+    size = 0 if left is None else len(zlib.compress(left.tobytes()))
+    most = asked.params["W1"].nbytes // 2
+    case.judge([Sign("in-I", size > most, expected=f"less than {most} bytes for W", came=f"{size} bytes")])
+    with exam.blame_on("left-elsewhere"):
+        apart = asked._replace(ops=[("W", 0)], left=left, xs=[0 * asked.xs[0]], dys=[0 * asked.dys[0]])
+        case.judge(_about_W(case.ask_for(BlockAnswer, apart, None, None, True).grads[0], truth, asked.params))
 
 
 def _inside(params: Mapping[str, Array], x: Array, dy: Array) -> Inside:

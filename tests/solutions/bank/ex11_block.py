@@ -186,6 +186,31 @@ changed(
 )
 
 
+@BANK.wrong("left-elsewhere")
+class KeepsAListInTheBlock(Block):
+    """And leaves the place in it."""
+
+    def input_gradient(self, dy, saved):
+        dx, left = super().input_gradient(dy, saved)
+        self.waiting = [*getattr(self, "waiting", []), left]
+        return dx, len(self.waiting) - 1
+
+    def weight_gradient(self, left):
+        return super().weight_gradient(self.waiting[left])
+
+
+@BANK.wrong("left-elsewhere")
+class LeavesAGenerator(Block):
+    """Whose first item W takes."""
+
+    def input_gradient(self, dy, saved):
+        dx, left = super().input_gradient(dy, saved)
+        return dx, (one for one in [left])
+
+    def weight_gradient(self, left):
+        return super().weight_gradient(next(left))
+
+
 @BANK.wrong("error")
 class OfTheEnginesLayers(Block):
     """Which have both halves already."""
