@@ -15,7 +15,10 @@ FEW = 64
 
 
 class BufferQuestion(NamedTuple):
-    """A mini-batch for a network with bf16 weights. leftover: gradients are there before. training: its mode."""
+    """A mini-batch for a network with bf16 weights. leftover: gradients are there before. training: its mode.
+
+    second: the same network has been through another mini-batch before.
+    """
 
     items: list[Item]
     x: Array
@@ -23,6 +26,7 @@ class BufferQuestion(NamedTuple):
     M: int
     leftover: bool = False
     training: bool = True
+    second: bool = False
 
 
 class BufferAnswer(NamedTuple):
@@ -79,6 +83,8 @@ def perform(accumulate: Any, **given: Any) -> BufferAnswer | dict[str, str]:
     x, y = torch.from_numpy(asked.x).bfloat16(), torch.from_numpy(asked.y)
     if asked.leftover:
         torch.nn.functional.cross_entropy(net(x), y).backward()  # type: ignore[no-untyped-call]
+    if asked.second:
+        accumulate(net, torch.nn.CrossEntropyLoss(), -x, y, asked.M)
     watch = _Watch(net, asked.M)
     with ignore_other_objects():
         found = accumulate(net, torch.nn.CrossEntropyLoss(), x, y, asked.M)

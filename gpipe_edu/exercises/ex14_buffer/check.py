@@ -38,6 +38,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     with exam.blame_on("counts-old-gradients"):
         _judge(exam, rng, 8, 4, leftover=True)
     _judge(exam, rng, 9, 4, training=False)
+    with exam.blame_on("second-call"):
+        _judge(exam, rng, 8, 4, second=True)
     for _ in range(3):
         _judge(exam, rng, rng.randint(17, 40), rng.randint(3, 16))
     _judge(exam, rng, 96, 48)
@@ -53,6 +55,7 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
         x, y = draw_digits(rng, N)
     call = f"accumulate(net, loss_fn, x, y, M={M}) with {plural(N, 'sample')}"
     call += ", gradients left over from before" if more.get("leftover") else ""
+    call += ", the second call with this net" if more.get("second") else ""
     call += ", net in evaluation mode" if more.get("training") is False else ""
     asked = BufferQuestion(items, _to_bf16(x), y, M, **more)
     layers = list(map(layer_of, items))
