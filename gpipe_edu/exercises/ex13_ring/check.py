@@ -99,6 +99,8 @@ def _about_the_sums(sums: Sequence[Any], gradients: Sequence[list[Array]]) -> It
     yield sign("half-of-it", all(sum(full[k, p] for p in devices) == 1 for k in devices))
     yield sign("not-added", known and all(np.isclose(np.sum(one), 1, atol=1e-6) for one in found))
     yield sign("some-missing", known and all(np.min(np.abs(one)) < 1e-6 for one in found if not is_all(one, 1)))
+    every = [own[p] for own in gradients for p in devices]
+    yield sign("mixed-pieces", any(is_mixed(sums[k][p], every) for k, p in places if shares[k, p] is None))
     yield sign("other-sum")
 
 
