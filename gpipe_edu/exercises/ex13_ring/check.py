@@ -25,6 +25,7 @@ from .exchange import (
     about_messages,
     about_pieces,
     is_all,
+    is_mixed,
     messages,
     shares_in,
     shares_in_words,
@@ -37,7 +38,7 @@ _ROUNDED: Final = 1e-9
 def examine(exam: Exam, rng: Random) -> Success:
     """Two devices, three, four, one; pieces of unequal length; then two gradients, one after the other."""
     _judge(exam, rng, [6, 6])
-    _judge(exam, rng, [8, 8, 8])
+    _judge(exam, rng, [12, 12, 12])
     _judge(exam, rng, [9, 9, 9, 9])
     with exam.blame_on("unequal-pieces"):
         _judge(exam, rng, rng.sample(range(7, 12), 3))
