@@ -32,7 +32,7 @@ class BlockAnswer(NamedTuple):
 
     overwritten: names of arrays that were handed over and have other numbers now. spoilt: the same of saved and left,
     with the op that did it. left: what was kept from some I for its W, weights and what the caller knows left out;
-    matrices as their shapes. in_block: how many arrays the block holds at the end that it had not when it was made.
+    matrices as their shapes. in_block: how many arrays the block holds at most that it had not when it was made.
     """
 
     outputs: list[Any]
@@ -55,6 +55,7 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
     outputs, saved, dxs, left, grads = (list[Any]([None] * M) for _ in range(5))
     kept: list[Array] = []
     spoilt: list[tuple[str, str]] = []
+    in_block = 0
     for kind, m in asked.ops:
         if kind == "F":
             outputs[m], saved[m] = block.forward(xs[m])
@@ -77,11 +78,11 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
             if not isinstance(grads[m], dict):
                 return {"slip": "not-a-dict", "expected": "a dict of arrays", "came": _name(grads[m])}
             grads[m] = {name: np.copy(value) for name, value in grads[m].items()}
+        in_block = max(in_block, len(arrays_in([vars(block)], own)))
     pairs = [("x", xs, asked.xs), ("dy", dys, asked.dys), ("params", params.values(), asked.params.values())]
     changed = [name for name, now, was in pairs if not all(np.array_equal(a, b) for a, b in zip(now, was, strict=True))]
     shapes = sorted({array.shape for array in kept if array.ndim > 1})
     vectors = [array for array in kept if array.ndim == 1]
-    in_block = len(arrays_in([vars(block)], own))
     return BlockAnswer(outputs, dxs, grads, changed, spoilt, shapes, vectors, in_block)
 
 

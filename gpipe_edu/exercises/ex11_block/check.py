@@ -229,7 +229,7 @@ def _about_what_is_left(answer: BlockAnswer, truths: Sequence[Inside], params: M
         for name, right in truth.grads.items():
             made = any(vector.shape == right.shape and _near(vector, right) for vector in answer.left_vectors)
             yield Sign("small-in-I", made, "what W needs", f"the gradient of {name}", words={"name": name})
-    came = f"{plural(answer.in_block, 'array')} after {plural(len(truths), 'micro-batch')}"
+    came = f"up to {plural(answer.in_block, 'array')} between two calls"
     yield Sign("kept", answer.in_block > 0 and len(truths) > 4, "nothing in the block", came)
 
 

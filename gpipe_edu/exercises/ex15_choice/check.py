@@ -48,8 +48,8 @@ _EDGES: Final = (
     _just_enough(Model(2, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "none")),
     _just_enough(Model(6, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "full")),
 )
-"""Plans that just meet a limit: the only one, with K = 1; the only one, with a bubble of a fifth; and one with recompute,
-since without it device 0 has room, and the last one has not."""
+"""Plans that just meet a limit: the only one, with K = 1; the only one, with a bubble of a fifth; and one with
+recompute, since without it device 0 has room, and the last one has not."""
 
 _IDLE: Final = _just_enough(Model(6, 2048, 200_000, 2048), 3, Plan(1, 1, 3, 2, 3, 1, "none"))
 """Its only plan that fits has a bubble of a quarter, from V and M both."""

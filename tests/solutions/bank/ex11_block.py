@@ -213,9 +213,12 @@ changed(
     "kept",
     "a_number_for_each_micro_batch",
     "return dx, (dy, dz, du, x_hat, u, t)",
-    "self.waiting = getattr(self, 'waiting', {})\n        self.waiting[id(dx)] = dy, dz, du, x_hat, u, t\n        return dx, id(dx)",
+    """if not hasattr(self, "waiting"):
+            self.waiting = {}
+        self.waiting[id(dx)] = dy, dz, du, x_hat, u, t
+        return dx, id(dx)""",
     "u, t = left",
-    "u, t = self.waiting[left]",
+    "u, t = self.waiting.pop(left)",
 )
 changed("kept", "for_whoever_debugs", "return found", "self.last = found\n        return found")
 changed(

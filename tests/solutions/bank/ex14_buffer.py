@@ -65,7 +65,10 @@ changed(
     for w in weights:
         w.register_post_accumulate_grad_hook(take)
 """,
-    "        for s, w in zip(buffers, weights, strict=True):\n            s += w.grad.float() * share\n            w.grad = None\n",
+    """        for s, w in zip(buffers, weights, strict=True):
+            s += w.grad.float() * share
+            w.grad = None
+""",
     "",
 )
 changed("other-type", "in_double", "dtype=torch.float32", "dtype=torch.float64")

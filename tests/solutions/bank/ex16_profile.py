@@ -101,7 +101,10 @@ changed(
     "one-layer-less",
     "more_than_somebody_else",
     "    worst = times.index(max(times))\n    if times",
-    '    if sum(layers) < 4 * K:\n        return "uneven cut", layers.index(max(layers))\n    worst = times.index(max(times))\n    if times',
+    """    if sum(layers) < 4 * K:
+        return "uneven cut", layers.index(max(layers))
+    worst = times.index(max(times))
+    if times""",
 )
 changed("not-a-pair", "the_name_alone", 'return "uneven cut", layers.index(max(layers))', 'return "uneven cut"')
 changed("not-a-pair", "a_sentence", 'return "uneven cut", layers.index(max(layers))', 'return f"rank {worst} has most"')
