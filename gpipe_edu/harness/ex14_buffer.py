@@ -17,7 +17,7 @@ FEW = 64
 class BufferQuestion(NamedTuple):
     """A mini-batch for a network with bf16 weights. leftover: gradients are there before. training: its mode.
 
-    second: the same network has been through another mini-batch before.
+    second: the same network has been through another mini-batch before. shared: its first layer is its third, too.
     """
 
     items: list[Item]
@@ -27,6 +27,7 @@ class BufferQuestion(NamedTuple):
     leftover: bool = False
     training: bool = True
     second: bool = False
+    shared: bool = False
 
 
 class BufferAnswer(NamedTuple):
@@ -80,6 +81,8 @@ def perform(accumulate: Any, **given: Any) -> BufferAnswer | dict[str, str]:
 
     asked = BufferQuestion(**given)
     net = build_network(asked.items).train(asked.training).bfloat16()
+    if asked.shared:
+        net[2] = net[0]
     x, y = torch.from_numpy(asked.x).bfloat16(), torch.from_numpy(asked.y)
     if asked.leftover:
         torch.nn.functional.cross_entropy(net(x), y).backward()  # type: ignore[no-untyped-call]

@@ -40,6 +40,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     _judge(exam, rng, 9, 4, training=False)
     with exam.blame_on("second-call"):
         _judge(exam, rng, 8, 4, second=True)
+    with exam.blame_on("shared-twice"):
+        _judge_shared(exam, rng)
     for _ in range(3):
         _judge(exam, rng, rng.randint(17, 40), rng.randint(3, 16))
     _judge(exam, rng, 96, 48)
@@ -71,6 +73,16 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
         case.judge([sign._replace(expected=sign.expected or expected, came=sign.came or came)])
     case.judge(_about_what_is_left(answer, layers))
     return off
+
+
+def _judge_shared(exam: Exam, rng: Random) -> None:
+    """A network with one layer at two places has its weights once; what they are is judged elsewhere."""
+    numbers = np.random.default_rng(rng.randrange(2**32))
+    items = [_short(item) for item in items_of(ref.mlp((6, 6, 6, 4), activation="tanh", seed=rng.randrange(2**32)))]
+    x, y = numbers.normal(size=(8, 6)), numbers.integers(0, 4, size=8)
+    case = exam.case("accumulate(net, loss_fn, x, y, M=4) with 8 samples, net with one layer at two places")
+    answer = case.ask_for(BufferAnswer, BufferQuestion(items, _to_bf16(x), y, 4, shared=True))
+    case.judge(_about_the_form(answer, list(map(layer_of, [*items[:2], *items[4:]]))))
 
 
 def _to_bf16(values: Array) -> Array:

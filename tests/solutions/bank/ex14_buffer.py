@@ -71,6 +71,14 @@ changed(
 """,
     "",
 )
+changed(
+    "shared-twice",
+    "layer_by_layer",
+    "list(net.parameters())",
+    "[w for layer in net for w in layer.parameters()]",
+    "            s += w.grad.float() * share\n            w.grad = None\n    return buffers",
+    "            s += w.grad.float() * share\n        net.zero_grad()\n    return buffers",
+)
 changed("other-type", "in_double", "dtype=torch.float32", "dtype=torch.float64")
 changed("other-type", "in_half", "return buffers", "return [s.half() for s in buffers]")
 changed(
