@@ -17,7 +17,7 @@ FEW = 64
 class BufferQuestion(NamedTuple):
     """A mini-batch for a network with bf16 weights. leftover: gradients are there before. training: its mode.
 
-    second: the same network has been through another mini-batch before. shared: its first layer is its third, too.
+    second: the same network has been through another mini-batch before. shared: its first two Linears share weights.
     """
 
     items: list[Item]
@@ -82,7 +82,7 @@ def perform(accumulate: Any, **given: Any) -> BufferAnswer | dict[str, str]:
     asked = BufferQuestion(**given)
     net = build_network(asked.items).train(asked.training).bfloat16()
     if asked.shared:
-        net[2] = net[0]
+        net[2].weight, net[2].bias = net[0].weight, net[0].bias
     x, y = torch.from_numpy(asked.x).bfloat16(), torch.from_numpy(asked.y)
     if asked.leftover:
         torch.nn.functional.cross_entropy(net(x), y).backward()  # type: ignore[no-untyped-call]

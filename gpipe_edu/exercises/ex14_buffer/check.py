@@ -76,11 +76,11 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
 
 
 def _judge_shared(exam: Exam, rng: Random) -> None:
-    """A network with one layer at two places has its weights once; what they are is judged elsewhere."""
+    """Weights that two layers share are there once; what their gradients are is judged elsewhere."""
     numbers = np.random.default_rng(rng.randrange(2**32))
     items = [_short(item) for item in items_of(ref.mlp((6, 6, 6, 4), activation="tanh", seed=rng.randrange(2**32)))]
     x, y = numbers.normal(size=(8, 6)), numbers.integers(0, 4, size=8)
-    case = exam.case("accumulate(net, loss_fn, x, y, M=4) with 8 samples, net with one layer at two places")
+    case = exam.case("accumulate(net, loss_fn, x, y, M=4) with 8 samples, two layers of net share their weights")
     answer = case.ask_for(BufferAnswer, BufferQuestion(items, _to_bf16(x), y, 4, shared=True))
     case.judge(_about_the_form(answer, list(map(layer_of, [*items[:2], *items[4:]]))))
 
