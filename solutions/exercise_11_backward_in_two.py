@@ -66,7 +66,8 @@ class Block(ref.Layer):
 
     params: arrays "scale", "shift" and "b2" of shape (h,), "W1" (h, f), "b1" (f,) and "W2" (f, h). A block serves many
     micro-batches, several of them in flight at a time, and keeps nothing of them: what was computed travels in `saved`
-    and in `left`. Nothing that is handed over is changed. The engine's own Linear and norms are not there in this exercise.
+    and in `left`. Nothing that is handed over is changed, these two included. The engine's own Linear and norms are not
+    there in this exercise.
     """
 
     def __init__(self, params: dict) -> None:

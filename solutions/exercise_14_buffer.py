@@ -25,7 +25,7 @@ from gpipe_edu.view import plot_lines
 # %% [markdown]
 # ## A sum that stops
 #
-# bf16 has the range of fp32 in half the bytes, and pays with digits: 8 binary ones.
+# bf16 has the range of fp32 in half the bytes, and pays with digits: it has 8 binary digits, fp32 has 24.
 
 # %%
 predict("ex14/plus-one")
@@ -55,14 +55,17 @@ predict("ex14/what-helps")
 
 # %% nbgrader={"grade": false, "grade_id": "ex14-buffer-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def accumulate(net, loss_fn, x, y, M: int) -> list:
-    """The gradients of the mini-batch (x, y) in M micro-batches: a float32 tensor for each weight of `net`.
+    """The gradients of the mini-batch (x, y) in M micro-batches: a float32 tensor for each weight of `net`, in the order
+    of `net.parameters()`.
 
-    net: an nn.Module with bf16 weights. loss_fn: (output, target) -> a tensor with one value, the mean over the samples
-    it was given. x, y: tensors with N samples each, x in bf16, N at least 1, not always a multiple of M.
+    net: an nn.Module with bf16 weights, all of them trained. loss_fn: (output, target) -> a tensor with one value, the
+    mean over the samples it was given. x, y: tensors with N samples each, x in bf16, N at least 1, not always a multiple
+    of M.
 
     Each micro-batch goes forward and back once, in bf16, and the gradients of no more than one are in memory at a time,
     beside the buffers. All that is added up over micro-batches is added up in float32. Gradients that were in `.grad`
-    before do not count, and at the end every `.grad` is None. Weights, their type, and the mode of `net` stay as they are.
+    before do not count, and at the end every `.grad` is None. Weights, their type, and the mode of `net` stay as they are,
+    and nothing is kept for the next call.
     """
     ### BEGIN SOLUTION
     weights = list(net.parameters())

@@ -55,13 +55,14 @@ print("idle:", [round(slow.idle(k)) for k in range(4)])
 def diagnose(timeline, layers: list) -> tuple:
     """What is wrong in a profile, and where: (name, rank), such as ("slow rank", 2).
 
-    timeline: a step of 3 ranks or more with one stage each, under F-then-B or 1F1B. `timeline.spans` are
-    (device, op, start, end), `timeline.messages` (op, source, target, start, end, there); `timeline.row(k)` has the spans
-    of rank k in order. There may be no messages at all; then it is a matter of ops. layers: how many each rank has.
+    timeline: a step of 3 ranks or more with one stage each, under F-then-B or 1F1B, in any unit of time.
+    `timeline.spans` are (device, op, start, end), `timeline.messages` (op, source, target, start, end, there): a message
+    is on its link from start to end, and has arrived at `there`. `timeline.row(k)` has the spans of rank k in order.
+    There may be no messages at all; then it is a matter of ops. layers: how many each rank has.
 
     The names are "slow rank", "uneven cut", "slow link" and "no overlap"; the link between ranks k and k + 1 is called
     k. A slow rank takes 1.6 times as long for a layer as the others; an uneven cut has at least two layers more on one
-    rank; messages of a slow link, in both directions, take 8 times as long as others. One layer less somewhere is
+    rank than on any other; messages of a slow link, in both directions, take 8 times as long as others. One layer less somewhere is
     nothing wrong, and an op that takes long once is not, either.
     """
     ### BEGIN SOLUTION

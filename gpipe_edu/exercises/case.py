@@ -182,11 +182,12 @@ class Exam:
 
 
 class Case:
-    """One call of the learner's function."""
+    """One call of the learner's function. words: of the call, for names in braces in any sentence about it."""
 
     def __init__(self, exam: Exam, call: str, expected: str) -> None:
         self.exam, self.call, self.expected = exam, call, expected
         self.came = self.difference = ""
+        self.words: Mapping[str, object] = {}
         self.charts: tuple[Chart, ...] = ()
         self.number = 0
 
@@ -260,7 +261,7 @@ class Case:
 
     def wrong(self, sign: Sign) -> Wrong:
         """The error for a sign."""
-        because = self.exam.exercise.sentence(sign.sentence or sign.slip, sign.words)
+        because = self.exam.exercise.sentence(sign.sentence or sign.slip, {**self.words, **sign.words})
         expected, came, difference, charts = sign.expected, sign.came, sign.difference, sign.charts
         if sign.trouble is None:  # else the error is what came
             expected, came = expected or self.expected, came or self.came

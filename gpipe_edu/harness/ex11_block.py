@@ -38,16 +38,21 @@ class BlockQuestion(NamedTuple):
 class BlockAnswer(NamedTuple):
     """For each micro-batch the output, the input's gradient and those of the weights.
 
-    overwritten: names of arrays that were handed over and have other numbers now. left: shapes of what was kept from
-    some I for its W, weights and what the caller knows left out. packed: what is left for the W of micro-batch 0
-    where that was not asked for, with matrices that are no numbers; as bytes.
+    overwritten: names of arrays that were handed over and have other numbers now. spoilt: the same of saved and left,
+    with the op that did it. left: what was kept from some I for its W, weights and what the caller knows left out;
+    matrices as their shapes. in_block: how many arrays the block holds at most that it had not when it was made.
+    packed: what is left for the W of micro-batch 0 where that was not asked for, with matrices that are no numbers; as
+    bytes.
     """
 
     outputs: list[Any]
     dxs: list[Any]
     grads: list[Any]
     overwritten: list[str]
+    spoilt: list[tuple[str, str]]
     left: list[tuple[int, ...]]
+    left_vectors: list[Array]
+    in_block: int
     packed: Array | None
 
 
@@ -57,30 +62,49 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
     params = {name: value.copy() for name, value in asked.params.items()}
     xs, dys = ([value.copy() for value in values] for values in (asked.xs, asked.dys))
     block = Theirs(params)
+    own = [*params.values(), *arrays_in([vars(block)], [])]
     outputs, saved, dxs, left, grads = (list[Any]([None] * M) for _ in range(5))
     if asked.left is not None:
         left[0] = packing.unpack(asked.left.tobytes())
-    shapes: set[tuple[int, ...]] = set()
+    kept: list[Array] = []
+    spoilt: list[tuple[str, str]] = []
+    in_block = 0
     for kind, m in asked.ops:
         if kind == "F":
             outputs[m], saved[m] = block.forward(xs[m])
         elif kind == "I":
-            found = block.input_gradient(dys[m], saved[m])
+            before = arrays_in([vars(block)], [])
+            with _watched(saved[m], ("saved", "I"), spoilt):
+                found = block.input_gradient(dys[m], saved[m])
             if not isinstance(found, tuple | list) or len(found) != 2:
                 return {"slip": "not-a-pair", "expected": "a pair", "came": _name(found)}
             dxs[m], left[m] = found
-            known = [*params.values(), dys[m], xs[m], dxs[m]]
-            shapes |= {array.shape for array in arrays_in([left[m], vars(block)], known)}
+            known = [*params.values(), *before, dys[m], xs[m], dxs[m]]
+            kept += arrays_in([left[m], vars(block)], known)
         else:
-            with _matrices_gone(params) if asked.without_matrices else nullcontext():
+            gone = _matrices_gone(params) if asked.without_matrices else nullcontext()
+            with gone, _watched(left[m], ("left", "W"), spoilt):
                 grads[m] = block.weight_gradient(left[m])
             if not isinstance(grads[m], dict):
                 return {"slip": "not-a-dict", "expected": "a dict of arrays", "came": _name(grads[m])}
             grads[m] = {name: np.copy(value) for name, value in grads[m].items()}
+        in_block = max(in_block, len(arrays_in([vars(block)], own)))
     pairs = [("x", xs, asked.xs), ("dy", dys, asked.dys), ("params", params.values(), asked.params.values())]
     changed = [name for name, now, was in pairs if not all(np.array_equal(a, b) for a, b in zip(now, was, strict=True))]
+    shapes = sorted({array.shape for array in kept if array.ndim > 1})
+    vectors = [array for array in kept if array.ndim == 1]
     packed = _packed(left[0], params) if ("W", 0) not in asked.ops else None
-    return BlockAnswer(outputs, dxs, grads, changed, sorted(shapes), packed)
+    return BlockAnswer(outputs, dxs, grads, changed, spoilt, shapes, vectors, in_block, packed)
+
+
+@contextmanager
+def _watched(handed: Any, name: tuple[str, str], spoilt: list[tuple[str, str]]) -> Iterator[None]:
+    """Note the name if the arrays in what is handed over are others afterwards, or have other numbers."""
+    before = [(array, array.copy()) for array in arrays_in([handed], [])]
+    yield
+    after = {id(array) for array in arrays_in([handed], [])}
+    if name not in spoilt and not all(id(now) in after and np.array_equal(now, was) for now, was in before):
+        spoilt.append(name)
 
 
 @contextmanager

@@ -17,7 +17,8 @@ FEW = 64
 class BufferQuestion(NamedTuple):
     """A mini-batch for a network with bf16 weights, of which the judge has the real ones.
 
-    leftover: gradients are there before. training: its mode.
+    leftover: gradients are there before. training: its mode. second: the same network has been through another
+    mini-batch before. shared: its first two Linears share weights.
     """
 
     items: list[Item]
@@ -26,6 +27,8 @@ class BufferQuestion(NamedTuple):
     M: int
     leftover: bool = False
     training: bool = True
+    second: bool = False
+    shared: bool = False
 
 
 class BufferAnswer(NamedTuple):
@@ -66,9 +69,13 @@ def perform(accumulate: Any, **given: Any) -> BufferAnswer | dict[str, str]:
 
     asked = BufferQuestion(**given)
     net = build_asked(asked.items).train(asked.training).bfloat16()
+    if asked.shared:
+        net[2].weight, net[2].bias = net[0].weight, net[0].bias
     x, y = torch.from_numpy(asked.x).bfloat16(), torch.from_numpy(asked.y)
     if asked.leftover:
         torch.nn.functional.cross_entropy(net(x), y).backward()  # type: ignore[no-untyped-call]
+    if asked.second:
+        accumulate(net, torch.nn.CrossEntropyLoss(), -x, y, asked.M)
     ask_judge(("step",))
     watch = _Watch(net, asked.M)
     with ignore_other_objects():

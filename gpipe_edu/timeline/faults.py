@@ -31,23 +31,25 @@ def step_with_fault(
     slow_rank: int | None = None,
     slow_link: int | None = None,
     waits_for_sends: int | None = None,
+    stumbles: Op | None = None,
     seed: int = 0,
 ) -> Timeline:
     """A step of a schedule with one stage on each rank, `layers[k]` layers on rank k.
 
     slow_rank: its ops take 1.6 times as long. slow_link: messages between this rank and the next do, 8 times, in both
-    directions. waits_for_sends: this rank begins nothing before its own message has arrived.
+    directions. waits_for_sends: this rank begins nothing before its own message has arrived. stumbles: the op that
+    takes three times as long, once; by chance if it is not said.
     """
     draw = Random(seed)
     all_ops = [op for row in schedule.rows for op in row]
-    stumbles = draw.choice(all_ops)
+    by_chance = draw.choice(all_ops)
     spans: dict[Op, Span] = {}
     arrivals: dict[tuple[Op, int], float] = {}
     links: dict[tuple[int, int], float] = {}
     free, messages = [0.0] * schedule.devices, []
     for device, op, _ in schedule.steps:
         cost = {"F": _FORWARD, "B": _BACKWARD}[op.kind] * layers[device] * draw.uniform(0.97, 1.03)
-        cost *= (SLOWER if device == slow_rank else 1) * (3 if op == stumbles else 1)
+        cost *= (SLOWER if device == slow_rank else 1) * (3 if op == (stumbles or by_chance) else 1)
         start = max([free[device], *(arrivals.get((need, device), spans[need].end) for need in schedule.needs(op))])
         spans[op] = Span(device, op, start, start + cost)
         free[device] = start + cost

@@ -88,3 +88,11 @@ def test_one_op_stumbles_and_another_seed_is_another_step(schedule):
         == timeline.spans
         != step_with_fault(schedule, [4] * 4, seed=2).spans
     )
+
+
+def test_an_op_that_is_said_to_stumble_does_and_no_other(schedule):
+    op = schedule.rows[3][0]
+    timeline = step_with_fault(schedule, [4, 4, 4, 4], stumbles=op)
+    times = {span.op: (span.end - span.start) / {"F": 4, "B": 8}[span.op.kind] for span in timeline.spans}
+    assert times.pop(op) > 2.9
+    assert max(times.values()) < 1.1

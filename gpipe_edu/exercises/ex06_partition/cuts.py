@@ -89,6 +89,10 @@ def _has_best(score: Callable[[list[float]], Any]) -> Callable[[Balance], bool]:
     return judge
 
 
+def _is_best_from_behind(balance: Balance) -> bool:
+    return _has_best(max)(balance._replace(counts=balance.counts[::-1]))
+
+
 def _even(costs: Costs, K: int, front: bool) -> list[int]:
     small, more = divmod(len(costs), K)
     return [small + ((k < more) if front else (k >= K - more)) for k in range(K)]
@@ -201,6 +205,7 @@ BELIEFS: Final = (
     Belief("nearest", tuple(_is(partial(_nearest, below=below)) for below in (True, False))),
     Belief("halves", (_is(_halves), _is(_dearest))),
     Belief("merged", (_is(_merged),)),
+    Belief("last-first", (_is_best_from_behind,)),
     Belief("reordered", (_any_order,)),
     Belief("stuck", (_stuck,)),
 )

@@ -43,6 +43,10 @@ def _about_sizes(trouble: Trouble, diaries: Diaries) -> Signs:
     for sent, received in MessageLog(diaries).pairs():
         expected, came = f"received as {received.shape}", f"sent {sent.shape}"
         other, same_features = sent.shape != received.shape, sent.shape[1:] == received.shape[1:]
+        goes_back = sent.rank > received.rank
+        yield Sign(
+            "gradient-size", other and same_features and goes_back, expected=expected, came=came, trouble=trouble
+        )
         yield Sign("first-size", other and same_features, expected=expected, came=came, trouble=trouble)
         yield Sign("other-shape", other, expected=expected, came=came, trouble=trouble)
 

@@ -6,7 +6,7 @@ The truth is put together from the reference engine's layers, whose backward is 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple
 
@@ -90,7 +90,7 @@ def _judge(
         case.judge(_about_I(answer.dxs[number], truth, params))
     for number, truth in enumerate(truths):
         case.judge(_about_W(answer.grads[number], truth, params))
-    case.judge(_about_what_is_left(answer, params))
+    case.judge(_about_what_is_left(answer, truths, params))
     errors = [ref.gradient_difference([a], [t.dx]) for a, t in zip(answer.dxs, truths, strict=True)]
     pairs = zip(answer.grads, truths, strict=True)
     errors += [ref.gradient_difference([grads[name] for name in t.grads], list(t.grads.values())) for grads, t in pairs]
@@ -153,6 +153,9 @@ def _about_the_forward(output: Any, truth: Inside) -> Signs:
 def _about_what_changed(answer: BlockAnswer) -> Signs:
     for name in answer.overwritten:
         yield Sign("overwritten", expected=f"{name} as it was", came=f"other numbers in {name}", words={"name": name})
+    for name, op in answer.spoilt:
+        words = {"name": name, "op": op}
+        yield Sign("spoilt", expected=f"{name} as it was", came=f"something else in {name} after {op}", words=words)
 
 
 def _about_I(dx: Any, truth: Inside, params: Mapping[str, Array]) -> Signs:
@@ -169,13 +172,14 @@ def _beliefs_about_I(dx: Array, truth: Inside, params: Mapping[str, Array]) -> I
     scale, W1 = params["scale"], params["W1"]
     x_hat, spread, t, dy, dt = truth.x_hat, truth.spread, truth.t, truth.dy, truth.dt
 
-    def norm(d: Array, along: float = 1, across: float = 1, axis: int = 1) -> Array:
+    def norm(d: Array, along: float = 1, across: float = 1, axis: int | None = 1) -> Array:
         """Back through the normalization, with or without its two means."""
         mean, product = d.mean(axis=axis, keepdims=True), (d * x_hat).mean(axis=axis, keepdims=True)
         return np.asarray((d - along * mean - across * x_hat * product) / spread)
 
     d = truth.du * scale
     inside = norm(d)
+    own, of_all = (d * x_hat).mean(axis=1, keepdims=True), (d * x_hat).mean()
     yield Sign("rounded", _near(dx, truth.dx, 1e-5))
     slopes = {"no-tanh": [np.ones_like(t)], "tanh-slope": [1 - np.tanh(t) ** 2, 1 - t, t, 1 - truth.z**2, t**2 - 1]}
     beliefs = [
@@ -189,6 +193,7 @@ def _beliefs_about_I(dx: Array, truth: Inside, params: Mapping[str, Array]) -> I
         Belief("no-scale", (dy + norm(truth.du),)),
         Belief("no-spread", (dy + inside * spread, dy + inside * spread**2)),
         Belief("over-samples", (dy + norm(d, axis=0),)),
+        Belief("over-everything", (dy + norm(d, axis=None), dy + inside + x_hat * (own - of_all) / spread)),
         *(
             Belief(slip, tuple(dy + norm((dt * slope) @ W1.T * scale) for slope in found))
             for slip, found in slopes.items()
@@ -209,11 +214,11 @@ def _about_W(grads: dict[str, Any], truth: Inside, params: Mapping[str, Array]) 
     for name, right in truth.grads.items():
         if not _near(grads[name], right):
             off = percent(ref.gradient_difference([grads[name]], [right]))
-            for sign in _beliefs_about_W(name, grads, truth):
+            for sign in _beliefs_about_W(name, grads, truth, params["scale"]):
                 yield sign._replace(expected=f"the gradient of {name}", came=f"off by {off}", words={"name": name})
 
 
-def _beliefs_about_W(name: str, grads: dict[str, Any], truth: Inside) -> Iterator[Sign]:
+def _beliefs_about_W(name: str, grads: dict[str, Any], truth: Inside, scale: Array) -> Iterator[Sign]:
     """What is wrong with the gradient of `name`."""
     right, n = truth.grads, len(truth.x)
     x_hat, u, dz, dt, du = truth.x_hat, truth.u, truth.dz, truth.dt, truth.du
@@ -225,8 +230,9 @@ def _beliefs_about_W(name: str, grads: dict[str, Any], truth: Inside) -> Iterato
             Belief("scale-and-shift", (right["shift"],)),
             Belief("scale-from-output", ((du * u).sum(axis=0),)),
             Belief("scale-from-input", ((du * truth.x).sum(axis=0),)),
+            Belief("d-for-du", (right["scale"] * scale,)),
         ],
-        "shift": [Belief("scale-and-shift", (right["scale"],))],
+        "shift": [Belief("scale-and-shift", (right["scale"],)), Belief("d-for-du", (right["shift"] * scale,))],
         "W1": [
             Belief("input-of-norm", (truth.x.T @ dz,)),
             Belief("without-scale-and-shift", (x_hat.T @ dz,)),
@@ -243,12 +249,18 @@ def _beliefs_about_W(name: str, grads: dict[str, Any], truth: Inside) -> Iterato
     yield Sign("other-gradient")
 
 
-def _about_what_is_left(answer: BlockAnswer, params: Mapping[str, Array]) -> Signs:
-    """Gradients of matrices, made by I."""
+def _about_what_is_left(answer: BlockAnswer, truths: Sequence[Inside], params: Mapping[str, Array]) -> Signs:
+    """Gradients of weights, made by I; and what the block holds after many micro-batches."""
     for name in MATRICES:
         shape = params[name].shape
         came = f"an array of shape {shape}, that of {name}, is kept for W"
         yield Sign("in-I", shape in answer.left or shape[::-1] in answer.left, "what W needs", came)
+    for truth in truths:
+        for name, right in truth.grads.items():
+            made = any(vector.shape == right.shape and _near(vector, right) for vector in answer.left_vectors)
+            yield Sign("small-in-I", made, "what W needs", f"the gradient of {name}", words={"name": name})
+    came = f"up to {plural(answer.in_block, 'array')} between two calls"
+    yield Sign("kept", answer.in_block > 0 and len(truths) > 4, "nothing in the block", came)
 
 
 def _shape(value: Any) -> str:

@@ -49,6 +49,9 @@ def _signs(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
     drained = all(0 < len(row) < M * V for row in done)
     yield Sign("no-drain", drained and [len(mine.order(k, "F")) for k in range(K)] == [M * V] * K)
     yield Sign("backward-order", V > 1 and bool(mine.schedule.problems()) and _goes_back_upwards(mine, K, M, V))
+    if mine.schedule.problems():
+        yield Sign("breadth-first", V > 1 and K < M and _all_at_once(mine))
+        yield from _about_short_warm_ups(mine, K, M, V)
     yield from about_rules(mine)
     others = sorted({op.kind for op in mine.ops} - set("FB"))
     yield Sign("other-kinds", any(set(row) != {"F", "B"} for row in mine.kinds), words={"others": join_words(others)})
@@ -98,6 +101,19 @@ def _begins(row: str) -> int:
     return len(row) - len(row.lstrip("F"))
 
 
+def _all_at_once(mine: Proposal) -> bool:
+    """Whether each device runs all forwards of one stage before those of the next."""
+    stages = [[op.stage for op in row if op.kind == "F"] for row in mine.rows]
+    return all(row == sorted(row) for row in stages)
+
+
+def _about_short_warm_ups(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
+    """For a schedule that cannot run: whether its warm-ups are the reason, and not one forward that comes too late."""
+    for k, row in enumerate(mine.kinds):
+        needed = min(M * V, K - 1 - k + (V - 1) * K)
+        yield Sign("too-few-ahead", _begins(row) < needed, words={"device": k, "ahead": _begins(row) - 1})
+
+
 def _about_memory(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
     peaks = simulate(mine.schedule).peak_in_flight
     for k in range(K):
@@ -105,9 +121,7 @@ def _about_memory(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
         if peaks[k] > allowed:
             sign = partial(Sign, difference=f"device {k} holds up to {peaks[k]} instead of {allowed}")
             words = {"device": k, "held": peaks[k], "ahead": _begins(mine.kinds[k]) - 1}
-            together = [[op.stage for op in row if op.kind == "F"] == sorted(op.stage for op in row if op.kind == "F")
-                        for row in mine.rows]  # fmt: skip
-            yield sign("breadth-first", V > 1 and K < M and all(together))
+            yield sign("breadth-first", V > 1 and K < M and _all_at_once(mine))
             yield sign("f-then-b", not any("BF" in row for row in mine.kinds))
             yield sign("deeper-than-allowed", _begins(mine.kinds[k]) > allowed, words=words)
             yield sign("holds-too-much", words=words)

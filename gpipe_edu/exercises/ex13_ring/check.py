@@ -25,6 +25,7 @@ from .exchange import (
     about_messages,
     about_pieces,
     is_all,
+    is_mixed,
     shares_in,
     shares_in_words,
 )
@@ -37,7 +38,7 @@ _ROUNDED: Final = 1e-9
 def examine(exam: Exam, rng: Random) -> Success:
     """Two devices, three, four, one; pieces of unequal length; then two gradients, one after the other."""
     _judge(exam, rng, [6, 6])
-    _judge(exam, rng, [8, 8, 8])
+    _judge(exam, rng, [12, 12, 12])
     _judge(exam, rng, [9, 9, 9, 9])
     with exam.blame_on("unequal-pieces"):
         _judge(exam, rng, rng.sample(range(7, 12), 3))
@@ -111,6 +112,8 @@ def _about_the_sums(sums: Sequence[Any], gradients: Sequence[list[Array]]) -> It
     yield sign("half-of-it", all(sum(full[k, p] for p in devices) == 1 for k in devices))
     yield sign("not-added", known and all(np.isclose(np.sum(one), 1, atol=1e-6) for one in found))
     yield sign("some-missing", known and all(np.min(np.abs(one)) < 1e-6 for one in found if not is_all(one, 1)))
+    every = [own[p] for own in gradients for p in devices]
+    yield sign("mixed-pieces", any(is_mixed(sums[k][p], every) for k, p in places if shares[k, p] is None))
     yield sign("other-sum")
 
 

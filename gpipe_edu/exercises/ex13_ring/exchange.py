@@ -99,6 +99,12 @@ def shares_in(value: Any, gradients: Sequence[Array]) -> Array | None:
     return shares if np.allclose(columns @ shares, found, rtol=0, atol=1e-6) else None
 
 
+def is_mixed(value: Any, pieces: Sequence[Array]) -> bool:
+    """Whether `value` is put together from pieces of other numbers, too; never for pieces too short to tell."""
+    alike = [piece for piece in pieces if np.shape(piece) == np.shape(value)]
+    return len(alike) < np.size(value) and shares_in(value, alike) is not None
+
+
 def is_all(shares: Array | None, value: float) -> bool:
     """Whether each device's share is `value`."""
     return shares is not None and bool(np.allclose(shares, value, rtol=0, atol=1e-6))

@@ -155,6 +155,7 @@ def _about_the_gradient(gradient: Any, rank: int, step: _Step) -> Signs:
 
     yield sign("not-averaged", is_all(shares, 1))
     yield sign("divided-twice", is_all(shares, 1 / D**2))
+    yield sign("other-divisor", shares is not None and shares[0] > 1e-6 and is_all(shares, shares[0]))
     if shares is not None:
         others = np.delete(shares, rank)
         yield sign("own-gradient", bool(np.allclose(others, 0, atol=1e-6)))
@@ -191,4 +192,6 @@ def _about_the_weights(found: Sequence[Any], rank: int, step: _Step) -> Signs:
     yield sign("other-place", bool(places))
     added = [a + b for a, b in zip(step.before, step.after, strict=True)]
     yield sign("weights-added", bool(np.allclose(found[p], added[p], rtol=0, atol=1e-6)))
+    averages = [(a + b) / 2 for a, b in zip(step.before, step.after, strict=True)]
+    yield sign("weights-averaged", bool(np.allclose(found[p], averages[p], rtol=0, atol=1e-6)))
     yield sign("wrong-weights")

@@ -41,6 +41,10 @@ def examine(exam: Exam, rng: Random) -> Success:
     with exam.blame_on("counts-old-gradients"):
         _judge(exam, rng, 8, 4, leftover=True)
     _judge(exam, rng, 9, 4, training=False)
+    with exam.blame_on("second-call"):
+        _judge(exam, rng, 8, 4, second=True)
+    with exam.blame_on("shared-twice"):
+        _judge_shared(exam, rng)
     for _ in range(3):
         _judge(exam, rng, rng.randint(17, 40), rng.randint(3, 16))
     _judge(exam, rng, 96, 48)
@@ -56,6 +60,7 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
         x, y = draw_digits(rng, N)
     call = f"accumulate(net, loss_fn, x, y, M={M}) with {plural(N, 'sample')}"
     call += ", gradients left over from before" if more.get("leftover") else ""
+    call += ", the second call with this net" if more.get("second") else ""
     call += ", net in evaluation mode" if more.get("training") is False else ""
     asked = BufferQuestion(items, _to_bf16(x), y, M, **more)
     layers = list(map(layer_of, items))
@@ -88,6 +93,18 @@ def _arrived(ran: PieceRuns) -> tuple[list[Array], list[Array]]:
             sums[run.place] = [a + b for a, b in zip(sums.get(run.place, [0.0] * 4), more, strict=True)]
     rows = [sums[place] for place in ran.places if place in sums]
     return [value for row in rows for value in row[:2]], [value for row in rows for value in row[2:]]
+
+
+def _judge_shared(exam: Exam, rng: Random) -> None:
+    """Weights that two layers share are there once; what their gradients are is judged elsewhere."""
+    numbers = np.random.default_rng(rng.randrange(2**32))
+    items = [_short(item) for item in items_of(ref.mlp((6, 6, 6, 4), activation="tanh", seed=rng.randrange(2**32)))]
+    x, y = numbers.normal(size=(8, 6)), numbers.integers(0, 4, size=8)
+    case = exam.case("accumulate(net, loss_fn, x, y, M=4) with 8 samples, two layers of net share their weights")
+    layers = list(map(layer_of, items))
+    asked = BufferQuestion(items, _to_bf16(x), y, 4, shared=True)
+    answer = case.ask_for(BufferAnswer, asked, None, AskedLayers(dict(enumerate(layers))))
+    case.judge(_about_the_form(answer, [*layers[:2], *layers[4:]]))
 
 
 def _to_bf16(values: Array) -> Array:

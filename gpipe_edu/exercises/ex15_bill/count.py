@@ -63,7 +63,11 @@ def in_flight(plan: Plan, k: int) -> int:
 
 
 def _ahead(plan: Plan, k: int) -> int:
-    return plan.K - 1 - k if plan.V == 1 else 2 * (plan.K - 1 - k) + (plan.V - 1) * plan.K
+    return plan.K - 1 - k if plan.V == 1 else _interleaved(plan, k)
+
+
+def _interleaved(plan: Plan, k: int) -> int:
+    return 2 * (plan.K - 1 - k) + (plan.V - 1) * plan.K
 
 
 def _of(belief: Mapping[str, Any], model: Model, plan: Plan, k: int) -> dict[str, Any]:
@@ -90,10 +94,19 @@ OF_STATE: Final[Beliefs] = {
     "no-tables": ({"embedding": False, "head": False},),
     "no-embedding": ({"embedding": False},),
     "no-head": ({"head": False},),
+    "one-table": (
+        {"head": lambda model, plan, k: k == plan.K - 1 > 0},
+        {"embedding": lambda model, plan, k: k == 0 < plan.K - 1},
+    ),
     "tables-everywhere": ({"embedding": True, "head": True}, {"embedding": True}),
     "cut-nothing": ({"cut": "nothing"},),
     "tables-whole": ({"cut": "blocks"},),
     "whole-model": ({"blocks": 1},),
+    "other-block": tuple({"blocks": lambda model, plan, k, share=share: share / plan.K} for share in (1 / 3, 2 / 3)),
+    "rounded-down": (
+        {"each": lambda model, plan, k: (2, 4, 12 // plan.D), "over": 1},
+        {"each": lambda model, plan, k: (2, 4, round(12 / plan.D)), "over": 1},
+    ),
     "one-stage": ({"blocks": lambda model, plan, k: 1 / (plan.K * plan.V)},),
 }
 
@@ -105,7 +118,15 @@ OF_ACTIVATIONS: Final[Beliefs] = {
     "upside-down": ({"held": lambda model, plan, k: in_flight(plan, plan.K - 1 - k)},),
     "as-the-first": ({"held": lambda model, plan, k: in_flight(plan, 0)},),
     "one-in-flight": ({"held": 1},),
-    "more-than-m": ({"held": lambda model, plan, k: _ahead(plan, k) + 1},),
+    "more-than-m": (
+        {"held": lambda model, plan, k: _ahead(plan, k) + 1},
+        {"held": lambda model, plan, k: min(plan.V * plan.M, _ahead(plan, k)) + 1},
+    ),
+    "never-more-than-m": ({"held": lambda model, plan, k: min(plan.M, _ahead(plan, k) + 1)},),
+    "always-interleaved": ({"held": lambda model, plan, k: min(plan.V * plan.M, _interleaved(plan, k) + 1)},),
+    "short-warm-up": (
+        {"held": lambda model, plan, k: min(plan.V * plan.M, plan.K - 1 - k + (plan.V - 1) * plan.K + 1)},
+    ),
     "not-interleaved": (
         {
             "held": lambda model, plan, k: min(plan.K - k, plan.M),
@@ -126,9 +147,12 @@ OF_ACTIVATIONS: Final[Beliefs] = {
         {"held": lambda model, plan, k: min(plan.V * plan.M, _ahead(plan, k))},
     ),
     "one-sample": ({"samples": 1},),
+    "samples-of-all": ({"samples": lambda model, plan, k: plan.samples / plan.D},),
     "cut-nothing-kept": ({"cut": 1}, {"cut": 1, "uncut": lambda model, plan, k: 1 / plan.T}),
     "recompute-ignored": ({"recompute": "none"},),
     "no-inside": ({"inside": 0},),
+    "inside-without-input": ({"inside": 32},),
+    "inside-in-flight": ({"inside": lambda model, plan, k: 34 * in_flight(plan, k)},),
     "inside-of-all": (
         {"inside": lambda model, plan, k: 34 * model.blocks / (plan.K * plan.V)},
         {"inside": lambda model, plan, k: 34 * model.blocks / plan.K},

@@ -36,6 +36,24 @@ _JOBS: Final = (
 )
 """The last two: large tables for a small model; numbers that are no powers of two."""
 
+
+def _just_enough(model: Model, batch: int, plan: Plan) -> Job:
+    """A job for as many devices, in nodes of one, that are as large as this plan needs, to the byte."""
+    job = Job(model, plan.D * plan.K, 1, 0, batch)
+    return job._replace(memory=int(max(job.needs(plan, k) for k in range(plan.K))))
+
+
+_EDGES: Final = (
+    _just_enough(_1B, 1, Plan(1, 1, 1, 1, 1, 1, "none")),
+    _just_enough(Model(2, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "none")),
+    _just_enough(Model(6, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "full")),
+)
+"""Plans that just meet a limit: the only one, with K = 1; the only one, with a bubble of a fifth; and one with
+recompute, since without it device 0 has room, and the last one has not."""
+
+_IDLE: Final = _just_enough(Model(6, 2048, 200_000, 2048), 3, Plan(1, 1, 3, 2, 3, 1, "none"))
+"""Its only plan that fits has a bubble of a quarter, from V and M both."""
+
 _ONLY: Final[tuple[Callable[[Plan], bool], ...]] = (
     lambda plan: plan.recompute == "full",
     lambda plan: plan.T > 1,
@@ -48,10 +66,11 @@ _ONLY: Final[tuple[Callable[[Plan], bool], ...]] = (
 def examine(exam: Exam, rng: Random) -> Success:
     """Known jobs, then random ones: some whose plans all have one thing in common, some that have none, though many a
     plan would do all but one thing."""
-    chosen = [_judge(exam, job) for job in _JOBS]
+    chosen = [_judge(exam, job) for job in (*_JOBS, *_EDGES)]
     for only in _ONLY:
         _judge(exam, _draw(rng, partial(_have_only, only=only)))
     _refuse(exam, Job(_70B, 8, 8, 72 * 10**9, 64))
+    _refuse(exam, _IDLE)
     for name in CONDITIONS:
         for _ in range(2):
             _refuse(exam, _draw(rng, partial(_tempts, name=name)))
@@ -90,7 +109,9 @@ def _draw(rng: Random, wanted: Callable[[Job], bool]) -> Job:
 
 def _judge(exam: Exam, job: Job) -> Plan:
     """Judge one choice."""
-    case = exam.case(_write(job), f"for instance {_in_words(next(plans(job)))}")
+    plan = _in_words(next(plans(job)))
+    case = exam.case(_write(job), f"for instance {plan}")
+    case.words = {"plan": plan}
     found = case.ask({"ValueError": "found-none"}, **_given(job))
     case.came = describe(found[0], 160)
     case.judge(_signs(job, *found))
@@ -168,7 +189,10 @@ def _given(job: Job) -> dict[str, Any]:
 
 def _write(job: Job) -> str:
     model = ", ".join(f"{name}={value}" for name, value in job.model._asdict().items())
-    return f"choose(dict({model}), {job.devices}, {job.node}, {job.memory / 1e9:g}e9, {job.batch})"
+    memory = f"{job.memory / 1e9:g}e9"
+    if float(memory) != job.memory:
+        memory = f"{job.memory:_}"
+    return f"choose(dict({model}), {job.devices}, {job.node}, {memory}, {job.batch})"
 
 
 def _in_words(plan: Plan) -> str:

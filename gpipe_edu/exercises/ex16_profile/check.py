@@ -38,8 +38,9 @@ class Diagnosis(NamedTuple):
 
 _FIRST: Final = (
     "not-per-layer",
-    "link-behind",
     "one-hiccup",
+    "one-layer-less",
+    "link-behind",
     "blames-the-victim",
     "overlap-for-link",
     "link-for-overlap",
@@ -52,26 +53,35 @@ _FIRST: Final = (
 
 
 def examine(exam: Exam, rng: Random) -> Success:
-    """Each fault several times, in an order by chance; twice without messages, as some profilers have none."""
-    faults = list(FAULTS) * 6
-    rng.shuffle(faults)
-    _judge([_ask(exam, _draw(rng, fault)) for fault in faults])
+    """Each fault several times, in an order by chance, with few ranks and with many, and with an op that stumbles where
+    a rank begins; twice without messages, as some profilers have none; and in another unit of time."""
+    profiles = [_draw(rng, fault, K) for fault in FAULTS for K in (3, 4, 5, 6, rng.randint(3, 6))]
+    profiles += [_draw(rng, fault, rng.randint(3, 6), first=kind) for fault in FAULTS for kind in "FB"]
+    rng.shuffle(profiles)
+    _judge([_ask(exam, profile) for profile in profiles])
     with exam.blame_on("without-messages"):
-        _judge([_ask(exam, _draw(rng, fault), messages=False) for fault in (SLOW_RANK, UNEVEN)])
-    return exam.success(count=len(faults) + 2)
+        _judge([_ask(exam, _draw(rng, fault, 4), messages=False) for fault in (SLOW_RANK, UNEVEN)])
+    with exam.blame_on("other-unit"):
+        _judge(
+            [_ask(exam, _draw(rng, fault, 4), second=unit) for fault in (SLOW_RANK, SLOW_LINK) for unit in (0.004, 4e3)]
+        )
+    return exam.success(count=exam.calls)
 
 
-def _draw(rng: Random, fault: str) -> Profile:
+def _draw(rng: Random, fault: str, K: int, first: str = "") -> Profile:
+    """A profile of K ranks. first: a kind, and the op that takes long once is the first one of it on a rank that is not
+    at fault: the last one, whose warm-up is its first forward, or the one in front of it."""
     while True:
-        K, M = rng.randint(3, 6), rng.randint(6, 12)
-        layers = [4] * K
+        M, layers = rng.randint(6, 12), [4] * K
         rank = rng.randrange(K - 1 if fault == SLOW_LINK else K)
         if fault == UNEVEN:
             layers[rank] += rng.randint(2, 4)
         else:
             layers[rng.randrange(K)] -= 1
         schedule = rng.choice((gpipe, one_f_one_b))(K, M)
-        knobs = {_KNOBS[fault]: rank} if fault in _KNOBS else {}
+        knobs: dict[str, Any] = {_KNOBS[fault]: rank} if fault in _KNOBS else {}
+        row = schedule.rows[K - 1 if rank < K - 1 else K - 2]
+        knobs["stumbles"] = next((op for op in row if op.kind == first), None)
         timeline = step_with_fault(schedule, layers, seed=rng.randrange(2**32), **knobs)
         if all(_overlap(timeline, k) > 0.2 for k in range(K) if (fault, k) != (NO_OVERLAP, rank)):
             return Profile(timeline, layers, fault, rank)
@@ -85,13 +95,17 @@ def _overlap(timeline: Timeline, k: int) -> float:
     return sum(meanwhile) / len(mine)
 
 
-def _ask(exam: Exam, profile: Profile, messages: bool = True) -> Diagnosis:
+def _ask(exam: Exam, profile: Profile, messages: bool = True, second: float = 1) -> Diagnosis:
+    """messages: whether there are any. second: what the profile's unit of time is in the learner's."""
     timeline, layers, fault, rank = profile
     K, M = len(layers), len(timeline.row(0)) // 2
     call = f"{K} ranks with {layers} layers, {plural(M, 'micro-batch')}"
-    case = exam.case(call + ("" if messages else ", a profile without messages"), expected=f"({fault!r}, {rank})")
-    sent = list(map(tuple, timeline.messages)) if messages else []
-    found = case.ask(spans=list(map(tuple, timeline.spans)), messages=sent, layers=layers)
+    call += "" if messages else ", a profile without messages"
+    call += "" if second == 1 else f", its times multiplied by {second:g}"
+    case = exam.case(call, expected=f"({fault!r}, {rank})")
+    spans = [(device, op, start * second, end * second) for device, op, start, end in timeline.spans]
+    sent = [(*one[:3], *(time * second for time in one[3:])) for one in timeline.messages if messages]
+    found = case.ask(spans=spans, messages=sent, layers=layers)
     case.came = describe(tuple(found) if isinstance(found, list) else found)
     case.judge(_about_the_form(found, K))
     return Diagnosis(case, profile, found[0], int(found[1]))
@@ -115,14 +129,18 @@ def _judge(asked: Sequence[Diagnosis]) -> None:
 def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
     _, layers, fault, rank = one.profile
     words = {"rank": rank, "layers": layers[rank], "fault": fault}
+    called_slow = [other for other in asked if other.fault == SLOW_RANK != other.profile.fault]
+    if one in called_slow and all(other.rank == _stumble(other).device for other in called_slow):
+        return Sign("one-hiccup", words=words | {"rank": one.rank, "op": _stumble(one).op})
+    if fault != UNEVEN and all(other.fault == UNEVEN for other in asked):
+        return Sign("one-layer-less", words={"rank": one.rank, "layers": layers})
     if one.fault == fault:
         alike = [other for other in asked if other.fault == other.profile.fault == fault]
         if fault == SLOW_LINK:
             behind = all(other.rank == other.profile.rank + 1 for other in alike)
             return Sign("link-behind" if behind else "other-rank", words=words)
-        longest = _longest(one.profile.timeline)
-        words |= {"rank": one.rank, "op": longest.op}
-        if all(other.rank == _longest(other.profile.timeline).device for other in alike):
+        words |= {"rank": one.rank, "op": _stumble(one).op}
+        if all(other.rank in (_stumble(other).device, _longest(other.profile.timeline).device) for other in alike):
             return Sign("one-hiccup", words=words)
         victim = all(other.rank == _most_idle(other.profile.timeline) for other in alike)
         return Sign("blames-the-victim" if victim else "other-rank", words=words)
@@ -134,6 +152,17 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
     }
     others = "ops-for-messages" if fault in (SLOW_LINK, NO_OVERLAP) else "messages-for-ops"
     return Sign(slips.get((one.fault, fault), others), words=words)
+
+
+def _stumble(one: Diagnosis) -> Span:
+    return _stumbles(one.profile.timeline, one.profile.layers)
+
+
+def _stumbles(timeline: Timeline, layers: Sequence[int]) -> Span:
+    """The op that takes longer than any other for its kind and its layers: none is three times as long but one."""
+    return max(
+        timeline.spans, key=lambda span: (span.end - span.start) / layers[span.device] / "_FB".index(span.op.kind)
+    )
 
 
 def _longest(timeline: Timeline) -> Span:

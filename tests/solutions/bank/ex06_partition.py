@@ -105,6 +105,7 @@ def cut(slip, name, counts):
 
 cut("by-count", "even_counts", "[len(piece) for piece in np.array_split(costs, K)]")
 cut("remainder-last", "rest_to_the_last", "[len(costs) // K] * (K - 1) + [len(costs) - len(costs) // K * (K - 1)]")
+cut("last-first", "walks_back", "dynamic(costs, K)[::-1]")
 cut("reordered", "sorts_first", "dynamic(sorted(costs, reverse=True), K)")
 cut(
     "smallest-stage", "largest_smallest", "max(all_cuts(len(costs), K), key=lambda counts: min(sums_of(costs, counts)))"

@@ -202,6 +202,7 @@ BANK.changed(
     "x.grad, k",
     "x.grad.clone(), k",
 )
+BANK.changed("gradient-size", "last_in_first_out", TAKE, "x, out = held.pop(max(held))")
 BANK.changed("other-micro-batch", "first_in_first_out", TAKE, "x, out = held.pop(min(held))")
 BANK.changed(
     "other-order",

@@ -87,6 +87,22 @@ changed(
     "return x + t @",
     "return kept + t @",
 )
+changed("spoilt", "squares_t_in_place", "dz = dt * (1 - t**2)", "t *= t\n        dz = dt * (1 - t)")
+changed(
+    "spoilt",
+    "empties_what_was_saved",
+    "(x_hat, spread, u, t)\n\n",
+    "[x_hat, spread, u, t]\n\n",
+    "dt = dy @",
+    "saved.clear()\n        dt = dy @",
+)
+changed("over-everything", "one_mean_for_all_samples", "mean(d * x_hat)) / spread", "(d * x_hat).mean()) / spread")
+changed(
+    "over-everything",
+    "two_means_for_all_samples",
+    "mean(d) - x_hat * mean(d * x_hat)",
+    "d.mean() - x_hat * (d * x_hat).mean()",
+)
 changed("not-a-pair", "gives_dx_alone", "return dx, (dy, dz, du, x_hat, u, t)", "return dx")
 changed("other-output", "takes_the_mean_away_twice", "return x + t @", "return x - x.mean(axis=1, keepdims=True) + t @")
 changed("error", "forgets_a_transpose", 'dy @ w["W2"].T', 'dy @ w["W2"]')
@@ -134,6 +150,18 @@ changed(
     "x.T @ dz",
 )
 changed("without-scale-and-shift", "input_before_the_scale", "u.T @ dz", "x_hat.T @ dz")
+changed("d-for-du", "leaves_d", "(dy, dz, du", "(dy, dz, d")
+changed("d-for-du", "scales_du_in_place", 'd = du * w["scale"]', 'd = du\n        d *= w["scale"]')
+changed(
+    "d-for-du",
+    "shift_by_d",
+    "(dy, dz, du, x_hat, u, t)",
+    "(dy, dz, (du, d), x_hat, u, t)",
+    "found = {}",
+    "du, d = du\n        found = {}",
+    "= du.sum(axis=0)",
+    "= d.sum(axis=0)",
+)
 changed("behind-tanh", "gradient_behind_tanh", "(dy, dz, du", "(dy, dt, du")
 changed(
     "before-tanh",
@@ -161,6 +189,39 @@ changed(
     "def weight_gradient(self, left):\n        return left\n\n    def both(self, *left):",
 )
 changed(
+    "small-in-I",
+    "biases_in_I",
+    "(dy, dz, du, x_hat, u, t)",
+    "(dy, dz, du, x_hat, u, t, dz.sum(axis=0), dy.sum(axis=0))",
+    "dy, dz, du, x_hat, u, t = left",
+    "dy, dz, du, x_hat, u, t, b1, b2 = left",
+    "= dz.sum(axis=0)",
+    "= b1",
+    "= dy.sum(axis=0)",
+    "= b2",
+)
+changed("spoilt", "multiplies_in_place", "(du * x_hat).sum(axis=0)", "np.multiply(du, x_hat, out=x_hat).sum(axis=0)")
+changed(
+    "spoilt",
+    "takes_it_out_of_left",
+    "return dx, (dy, dz, du, x_hat, u, t)",
+    "return dx, [dy, dz, du, x_hat, u, t]",
+    "dy, dz, du, x_hat, u, t = left",
+    "dy, dz, du, x_hat, u, t = (left.pop(0) for _ in range(6))",
+)
+changed(
+    "kept",
+    "a_number_for_each_micro_batch",
+    "return dx, (dy, dz, du, x_hat, u, t)",
+    """if not hasattr(self, "waiting"):
+            self.waiting = {}
+        self.waiting[id(dx)] = dy, dz, du, x_hat, u, t
+        return dx, id(dx)""",
+    "u, t = left",
+    "u, t = self.waiting.pop(left)",
+)
+changed("kept", "for_whoever_debugs", "return found", "self.last = found\n        return found")
+changed(
     "again",
     "walks_back_once_more",
     "x_hat, u, t)\n\n    def weight",
@@ -187,12 +248,14 @@ changed(
 
 
 @BANK.wrong("left-elsewhere")
-class KeepsAListInTheBlock(Block):
+class KeepsAListInTheClass(Block):
     """And leaves the place in it."""
+
+    waiting = []  # noqa: RUF012
 
     def input_gradient(self, dy, saved):
         dx, left = super().input_gradient(dy, saved)
-        self.waiting = [*getattr(self, "waiting", []), left]
+        self.waiting.append(left)
         return dx, len(self.waiting) - 1
 
     def weight_gradient(self, left):

@@ -75,9 +75,19 @@ changed("f-then-b", "all_forwards_first", AHEAD, "len(forwards)")
 changed("deeper-than-allowed", "one_more_ahead", AHEAD, "2 * (K - k) + (V - 1) * K")
 changed("deeper-than-allowed", "all_rounds_ahead", AHEAD, "2 * (K - 1 - k) + V * K")
 changed("deeper-than-allowed", "as_much_on_all_devices", AHEAD, "2 * (K - 1) + (V - 1) * K")
+changed(
+    "breadth-first",
+    "one_group_of_all",
+    "range(0, M, K)",
+    "[0]",
+    '"F", m, v * K + k) for m in range(first, first + K)',
+    '"F", m, v * K + k) for m in range(M)',
+    '"B", m, v * K + k) for m in range(first, first + K)',
+    '"B", m, v * K + k) for m in range(M)',
+)
 changed("too-few-ahead", "one_forward_less", AHEAD, "K - 1 - k + (V - 1) * K - (k < K - 1)")
-changed("order", "one_round_less", AHEAD, "2 * (K - 1 - k) + max(0, V - 2) * K")
-changed("order", "warm_up_of_1f1b", AHEAD, "K - 1 - k")
+changed("too-few-ahead", "one_round_less", AHEAD, "2 * (K - 1 - k) + max(0, V - 2) * K")
+changed("too-few-ahead", "warm_up_of_1f1b", AHEAD, "K - 1 - k")
 changed("missing", "forgets_the_last_backward", "return rows", "rows[-1].pop()\n    return rows")
 changed(
     "order",

@@ -281,6 +281,15 @@ BANK.changed("half-of-it", "stops_at_half", SECOND, "return sums\n    " + SECOND
 BANK.changed("added-twice", "adds_in_both_halves", TAKEN, "sums[q] = sums[q] + receive(sums[q])")
 BANK.changed("not-added", "replaces_in_both_halves", ADDED, "sums[q] = came")
 BANK.changed("other-place", "takes_it_for_the_one_just_sent", TAKEN, "sums[p] = receive(sums[q])")
+BANK.changed("not-added", "copies_what_is_not_complete", "p = (rank + 1 - step) % D", "p = (rank - step) % D")
+BANK.changed(
+    "mixed-pieces",
+    "counts_upwards",
+    "p = (rank - step) % D",
+    "p = (rank + step) % D",
+    "q = (p - 1) % D\n        came",
+    "q = (p + 1) % D\n        came",
+)
 BANK.changed("other-place", "turned_round", "return sums", "return sums[1:] + sums[:1]")
 BANK.changed("not-pieces", "one_array", "return sums", "return np.concatenate(sums)")
 BANK.changed("not-pieces", "only_the_own_piece", "return sums", "return sums[rank]")

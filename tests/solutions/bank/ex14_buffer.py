@@ -42,6 +42,43 @@ changed(
     "return buffers",
     "return [s.to(w.dtype) for s, w in zip(buffers, weights, strict=True)]",
 )
+changed(
+    "second-call",
+    "main_grad",
+    "buffers = [torch.zeros_like(w, dtype=torch.float32) for w in weights]",
+    """for w in weights:
+        if not hasattr(w, "main_grad"):
+            w.main_grad = torch.zeros_like(w, dtype=torch.float32)
+    buffers = [w.main_grad for w in weights]""",
+)
+changed(
+    "second-call",
+    "hooks_that_stay",
+    "    net.zero_grad()\n",
+    """    net.zero_grad()
+
+    def take(w):
+        places[w].add_(w.grad, alpha=share)
+        w.grad = None
+
+    places = dict(zip(weights, buffers, strict=True))
+    for w in weights:
+        w.register_post_accumulate_grad_hook(take)
+""",
+    """        for s, w in zip(buffers, weights, strict=True):
+            s += w.grad.float() * share
+            w.grad = None
+""",
+    "",
+)
+changed(
+    "shared-twice",
+    "layer_by_layer",
+    "list(net.parameters())",
+    "[w for layer in net for w in layer.parameters()]",
+    "            s += w.grad.float() * share\n            w.grad = None\n    return buffers",
+    "            s += w.grad.float() * share\n        net.zero_grad()\n    return buffers",
+)
 changed("other-type", "in_double", "dtype=torch.float32", "dtype=torch.float64")
 changed("other-type", "in_half", "return buffers", "return [s.half() for s in buffers]")
 changed(

@@ -133,6 +133,22 @@ change("tables-everywhere", "everybody_looks_words_up", FIRST, FIRST.replace("==
 change("cut-nothing", "groups_hold_all", "weights /= T", "weights /= 1")
 change("whole-model", "all_blocks_everywhere", "(L // K)", "L")
 change("one-stage", "one_of_v_stages", "(L // K)", "(L // (K * V))")
+change(
+    "one-table",
+    "first_or_last",
+    "        if k == K - 1:\n            weights",
+    "        elif k == K - 1:\n            weights",
+)
+change("other-block", "attention_alone", "12 * h * h", "4 * h * h")
+change("other-block", "without_attention", "12 * h * h", "8 * h * h")
+change("rounded-down", "whole_bytes", "12 * weights / D", "12 // D * weights")
+change("never-more-than-m", "no_more_than_m", "min(V * M, ahead + 1)", "min(M, ahead + 1)")
+change("more-than-m", "one_more_than_all", "min(V * M, ahead + 1)", "min(V * M, ahead) + 1")
+change("always-interleaved", "one_formula_for_all", AHEAD, "2 * (K - 1 - k)")
+change("short-warm-up", "there_but_not_back", AHEAD, "K - 1 - k")
+change("samples-of-all", "samples_of_all_replicas", 'b = plan["samples"]', 'b = plan["samples"] / D')
+change("inside-without-input", "its_input_is_there", INSIDE, INSIDE.replace("34", "32"))
+change("inside-in-flight", "all_recompute_at_once", INSIDE, INSIDE.replace("34", "34 * flying"))
 change("all-in-flight", "as_under_gpipe", "min(V * M, ahead + 1)", "V * M")
 change("as-the-first", "as_the_first_device", AHEAD, AHEAD.replace(" - k", ""))
 change("upside-down", "the_last_holds_most", AHEAD, AHEAD.replace("K - 1 - k", "k"))

@@ -178,6 +178,24 @@ change("blocks", "uneven_stages", 'for V in divisors(model["blocks"] // K):', "f
 change("across-nodes", "groups_over_nodes", "for T in divisors(node):", "for T in divisors(devices)[::-1]:")
 change("across-nodes", "any_group_in_a_node", "for T in divisors(node):", "for T in range(node, 0, -1):")
 change("recompute-for-nothing", "recomputes_always", '("none", "full")', '("full",)')
+change("recompute-for-nothing", "a_device_is_never_full", "max(needed) <= memory", "max(needed) < memory")
+change(
+    "recompute-for-nothing",
+    "a_tenth_in_reserve",
+    "max(needed) <= memory",
+    "max(needed) <= (memory if recompute == 'full' else 0.9 * memory)",
+)
+change("found-none", "less_than_a_fifth", "if 5 * (K - 1) > V", "if 5 * (K - 1) >= V")
+change("found-none", "idle_over_work", "5 * (K - 1) > V * M + K - 1", "5 * (K - 1) > V * M")
+change("bubble", "a_vth_of_the_bubble", "5 * (K - 1) > V * M + K - 1", "5 * (K - 1) > V * (M + K - 1)")
+change(
+    "last-too-full",
+    "none_if_device_0_has_room",
+    "if max(needed) <= memory",
+    "if (needed[0] if recompute == 'none' else max(needed)) <= memory",
+)
+change("found-none", "a_pipeline_in_any_case", "for K in divisors(devices):", "for K in divisors(devices)[1:]:")
+change("found-none", "all_samples_of_a_replica", '"samples": batch // (D * M)}', '"samples": batch // D}')
 change("found-none", "never_recomputes", '("none", "full")', '("none",)')
 change("found-none", "pipelines_alone", "for T in divisors(node):", "for T in [1]:")
 change("found-none", "never_interleaves", 'for V in divisors(model["blocks"] // K):', "for V in [1]:")

@@ -93,6 +93,19 @@ changed(
 changed("only-the-cut", "ranks_by_chance", "times[worst] > 1.3", "times[worst] > 2.3")
 changed("without-messages", "counts_on_messages", "if timeline.messages:", "if True:")
 changed("no-return", "forgets_the_last_case", 'return "uneven cut", layers', '"uneven cut", layers')
+changed("one-hiccup", "first_backward_alone", "median(ops) / layers[k]", "ops[0] / layers[k]")
+changed("other-unit", "as_long_as_in_the_example", "times[worst] > 1.3 * median(times)", "times[worst] > 2.6")
+changed("other-unit", "a_link_takes_half", "travel[worst] > 3 * min(travel)", "travel[worst] > 3 * 0.5")
+changed("ops-for-messages", "twice_the_mean_of_links", "> 3 * min(travel)", "> 2.2 * sum(travel) / len(travel)")
+changed(
+    "one-layer-less",
+    "more_than_somebody_else",
+    "    worst = times.index(max(times))\n    if times",
+    """    if sum(layers) < 4 * K:
+        return "uneven cut", layers.index(max(layers))
+    worst = times.index(max(times))
+    if times""",
+)
 changed("not-a-pair", "the_name_alone", 'return "uneven cut", layers.index(max(layers))', 'return "uneven cut"')
 changed("not-a-pair", "a_sentence", 'return "uneven cut", layers.index(max(layers))', 'return f"rank {worst} has most"')
 changed("other-name", "own_names", '"uneven cut"', '"unbalanced head"')
@@ -228,7 +241,7 @@ def by_elimination(timeline, layers):
     if max(layers) > 1.4 * median(layers):
         return "uneven cut", layers.index(max(layers))
     longest = sorted(timeline.messages, key=lambda one: one.start - one.there)
-    if longest[0].there - longest[0].start > 2:
+    if longest[0].there - longest[0].start > 3 * (longest[-1].there - longest[-1].start):
         return "slow link", min(longest[0].source, longest[0].target)
     for k in range(len(layers)):
         mine = [one for one in timeline.messages if one.source == k]
