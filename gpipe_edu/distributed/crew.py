@@ -22,6 +22,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn
 
+from gpipe_edu.process import plain
 from gpipe_edu.process.child import FLOOD, Child
 from gpipe_edu.process.forked import as_this_process
 from gpipe_edu.process.lines import Line
@@ -68,6 +69,7 @@ class Crew:
         self._jobs, self._crew = count(), 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._prints: list[list[str]] = []
+        self._answer: Callable[[int, Any], Any] | None = None
         self.diaries: list[list[Entry]] = []
 
     def __enter__(self) -> Crew:
@@ -78,15 +80,30 @@ class Crew:
     ) -> None:
         self.stop()
 
-    def run(self, calls: Sequence[Callable[[], Any]], seconds: float = 30) -> Results:
-        """Call each of `calls` in a process of its own, all at once. Raises as `run_processes` does."""
+    def run(
+        self,
+        calls: Sequence[Callable[[], Any]],
+        seconds: float = 30,
+        answer: Callable[[int, Any], Any] | None = None,
+    ) -> Results:
+        """Call each of `calls` in a process of its own, all at once. Raises as `run_processes` does.
+
+        answer: for calls that are judged, answers what process k asks meanwhile. What comes back is plain data then, as
+        to unpickle it would run what the processes say.
+        """
+        self._answer = answer
         bodies = [pack(call).body for call in calls]
         self.diaries, self._prints = [[] for _ in calls], [[] for _ in calls]
         try:
             folder = self._start(len(calls))
             number = next(self._jobs)
             paths = [folder / f"{number}.{rank}" for rank in range(len(calls))]
-            job = {"size": len(calls), "seconds": seconds, "store": str(folder / f"{number}.store")}
+            job = {
+                "size": len(calls),
+                "seconds": seconds,
+                "store": str(folder / f"{number}.store"),
+                "judged": bool(answer),
+            }
             for rank, body in enumerate(bodies):
                 self._children[rank].send(pickle.dumps({**job, "body": body, "diary": str(paths[rank])}))
             values = self._hear(paths, seconds)
@@ -145,28 +162,34 @@ class Crew:
         values: dict[int, Any] = {}
         limit = TimeLimit(lambda: [child.pid for child in self._children], seconds)
         limit.begin()
+        looked = monotonic()
         while len(values) < len(paths):
+            if monotonic() > looked + LOOK:  # also while they ask one question after another
+                looked = monotonic()
+                limit.look()
+                if limit.over or limit.kept_waiting:
+                    self._raise_late(paths, seconds, values)
             try:
                 rank, report = self._next(LOOK)
             except queue.Empty:
-                limit.look()
                 deadlock = MessageLog([read(path) for path in paths], values).deadlock()
                 if deadlock:
                     self._note(paths)
                     where = "".join(map(format_line, dict.fromkeys(deadlock.lines)))
                     raise ProcessError(deadlock.reason, deadlock.message + where, deadlock.lines) from None
-                if limit.over or limit.kept_waiting:
-                    self._raise_late(paths, seconds, values)
                 continue
             if report is None:
                 self._raise_died(paths, rank)
             kind, *content = report
             if kind == "print":
                 self._prints[rank] += content
+            elif kind == "ask" and self._answer:
+                self._children[rank].send(plain.encode(self._answer(rank, *content)))
+                limit.answered()
             elif kind == "error":
                 self._raise_error(paths, rank, *content)
             else:
-                values[rank] = pickle.loads(content[0])
+                values[rank] = content[0] if self._answer else _unpickled(content[0])
             if limit.over and len(values) < len(paths):
                 self._raise_late(paths, seconds, values)
         return [values[rank] for rank in range(len(paths))]
@@ -194,7 +217,7 @@ class Crew:
         raise ProcessError("died", f"process {rank} ended in the middle of its work, with status {status}: {said}")
 
     def _raise_error(
-        self, paths: Sequence[Path], rank: int, body: bytes | None, kind: str, message: str, lines: list[Line]
+        self, paths: Sequence[Path], rank: int, body: Any, kind: str, reason: str, message: str, told: list[Any]
     ) -> NoReturn:
         """Raise the error of a process here; if its neighbour died before, report that instead."""
         if "onnection" in message:
@@ -204,12 +227,16 @@ class Crew:
                     if report is None:
                         self._raise_died(paths, other)
         self._note(paths)
+        lines = [Line(*line) for line in told]
         if kind in ("SystemExit", "KeyboardInterrupt"):
             raise ProcessError("exit", f"process {rank} ended itself: {kind} {message}", lines)
         error: Exception = RuntimeError(f"{kind}: {message}")
-        with suppress(Exception):
-            found = pickle.loads(body or b"")
-            error = found if isinstance(found, Exception) else error
+        if self._answer:
+            error = type(kind, (RuntimeError,), {"reason": reason})(message)
+        else:
+            with suppress(Exception):
+                found = _unpickled(body)
+                error = found if isinstance(found, Exception) else error
         where = "".join(format_line(line) for line in lines if not is_library_file(line.file))
         error.add_note(f"in process {rank}{where}")
         error.lines = lines  # type: ignore[attr-defined]
@@ -226,5 +253,9 @@ class Crew:
     def _receive(self, rank: int, crew: int, data: bytes | None) -> None:
         report = None
         with suppress(Exception):  # a damaged report counts as the end of the process
-            report = pickle.loads(data or b"")
+            report = plain.decode(data or b"")
         self._reports.put((rank, crew, report))
+
+
+def _unpickled(body: Any) -> Any:
+    return pickle.loads(body.tobytes())

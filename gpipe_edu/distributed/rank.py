@@ -11,15 +11,19 @@ import signal
 import sys
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from gpipe_edu.process import stack_on_timeout
+import numpy as np
+
+from gpipe_edu.process import plain, stack_on_timeout
 from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.lines import lines_to
 from gpipe_edu.process.packing import unpack
 from gpipe_edu.process.parent import Parent, look_also_in
 from gpipe_edu.process.time_limit import wall
+from gpipe_edu.sandbox.asking import asking
 
 _PRINTED: Final = 10_000
 """Characters passed on of what a function prints."""
@@ -45,7 +49,8 @@ def main() -> None:
     sys.stdout = Prints(parent)
     _report(parent, "ready")
     while True:
-        _report(parent, *_do(pickle.loads(parent.hear()), rank, watch))
+        with asking(partial(_ask, parent)):
+            _report(parent, *_do(pickle.loads(parent.hear()), rank, watch))
 
 
 def this_watch() -> Any:
@@ -75,7 +80,13 @@ class Prints(io.TextIOBase):
 
 
 def _report(parent: Parent, *report: Any) -> None:
-    parent.say(pickle.dumps(report))
+    parent.say(plain.encode(report))
+
+
+def _ask(parent: Parent, question: Any) -> Any:
+    """The answer of the one who has given us the job."""
+    _report(parent, "ask", question)
+    return plain.decode(parent.hear())
 
 
 def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
@@ -95,7 +106,8 @@ def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
     watch.diary = diary
     try:
         with stack_on_timeout.prepare(job["seconds"] * _MARGIN):
-            return "value", pickle.dumps(unpack(job["body"])())
+            value = unpack(job["body"])()
+            return "value", value if job["judged"] else _pickled(value)
     except BaseException as error:  # sys.exit too
         return "error", *_error(error)
     finally:
@@ -103,9 +115,14 @@ def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
 
 
 def _error(error: BaseException) -> tuple[Any, ...]:
-    """The error, if it can be pickled, its type and message, and the lines that led to it."""
-    lines = lines_to(error)
+    """The error, if it can be pickled, its type, reason and message, and the lines that led to it."""
+    lines, kind = lines_to(error), type(error).__name__
     body = None
     with suppress(Exception):
-        body = pickle.dumps(error.with_traceback(None))
-    return body, type(error).__name__, str(error)[:1000], lines
+        body = _pickled(error.with_traceback(None))
+    return body, kind, str(getattr(error, "reason", "")), str(error)[:1000], lines
+
+
+def _pickled(value: Any) -> Any:
+    """As an array of bytes, which is plain data."""
+    return np.frombuffer(pickle.dumps(value), np.uint8)

@@ -24,9 +24,9 @@ class _Further(Exception):
 
 
 class _Repeated:
-    """The replies of an exam once more; the one of call `number` comes from `fresh`."""
+    """The replies of an exam once more, and what was asked meanwhile; that of call `number` comes from `fresh`."""
 
-    def __init__(self, replies: Sequence[Reply], number: int, fresh: Asked) -> None:
+    def __init__(self, replies: Sequence[tuple[Reply, list[Any]]], number: int, fresh: Asked) -> None:
         self._replies, self._number, self._fresh, self._asked = replies, number, fresh, 0
 
     def __call__(self, answer: Ask | None = None, /, **given: Any) -> Reply:
@@ -35,19 +35,21 @@ class _Repeated:
             return self._fresh(answer, **given)
         if self._asked > len(self._replies):
             raise _Further
-        return self._replies[self._asked - 1]
+        reply, questions = self._replies[self._asked - 1]
+        for question in questions:
+            if answer:
+                answer(question)
+        return reply
 
     def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
         return self._fresh.lines(found)
 
 
 def is_worth_asking(exam: Exam, wrong: Wrong) -> bool:
-    """Whether it can be told: other calls came before, and the same ones would come again. One that was stopped would
-    be waited for twice.
-    """
+    """Whether it can be told: other calls came before. One that was stopped would be waited for twice."""
     trouble = wrong.finding.trouble
     endless = trouble is not None and trouble.kind in ("stopped", "printed")
-    return wrong.number > 1 and exam.repeatable and wrong.finding.slip not in _OF_STATE and not endless
+    return wrong.number > 1 and wrong.finding.slip not in _OF_STATE and not endless
 
 
 def is_right_alone(exam: Exam, wrong: Wrong, seed: int, fresh: Asked) -> bool:

@@ -88,8 +88,8 @@ class Exam:
     """One check: asks the learner's process for answers, and knows the sentences of the exercise.
 
     secret: draws what no answer may know beforehand. passing_over: slips that do not end it. What showed of them is in
-    `passed_over`, and the answer is judged further. replies: what came, call by call; repeatable: whether the same
-    would be asked again. tell: is told the number of each case that begins.
+    `passed_over`, and the answer is judged further. replies: what came, call by call, and what was asked meanwhile.
+    tell: is told the number of each case that begins.
     """
 
     def __init__(
@@ -102,8 +102,7 @@ class Exam:
     ) -> None:
         self.exercise, self._sandbox, self._tell = exercise, sandbox, tell
         self.secret = Random(f"secret {seed}")
-        self.replies: list[Reply] = []
-        self.repeatable = True
+        self.replies: list[tuple[Reply, list[Any]]] = []
         self.passing_over = passing_over
         self.passed_over: list[Finding] = []
 
@@ -127,9 +126,14 @@ class Exam:
         """What comes back, an error too. answer: answers what is asked from inside meanwhile. Raises Unwritten."""
         if self._tell:
             self._tell(self.calls + 1)
-        self.repeatable &= answer is None
-        reply = self._sandbox(answer, **given)
-        self.replies.append(reply)
+        questions: list[Any] = []
+
+        def note_and_answer(question: Any) -> Any:
+            questions.append(question)
+            return answer(question) if answer else None
+
+        reply = self._sandbox(answer and note_and_answer, **given)
+        self.replies.append((reply, questions))
         if reply.trouble and self.is_the_stub(reply.trouble):
             raise Unwritten
         return reply

@@ -41,6 +41,11 @@ def arrays_of(layers: Sequence[ref.Layer]) -> list[Array]:
     return [value.copy() for layer in layers for value in layer.params.values()]
 
 
+def arrays_of_items(items: Sequence[Item]) -> list[Array]:
+    """The same of layers on their way."""
+    return [value for item in items if isinstance(item, tuple) for value in item]
+
+
 class Truth(NamedTuple):
     """One forward and backward on one device: gradients for every weight and bias in order, and for x."""
 

@@ -1,7 +1,7 @@
-"""Training steps of a learner's, watched: what went through the network, and when its activations were let go.
+"""Training steps of a learner's, watched: what changed, and whether activations were let go.
 
-The layers write down each forward, and their output each gradient that comes back for it. Whatever autograd keeps for a
-backward is kept in a box of ours, so that the boxes that are left tell whose activations are in memory.
+What went through the network, the judge knows from its layers (`asked.py`). Whatever autograd keeps for a backward is
+kept in a box of ours, so that the boxes that are left tell whose activations are in memory.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpipe_edu.reference.twin import as_arrays
+from gpipe_edu.sandbox.asking import ask_judge
 
-from .networks import Array, Item, build_network
+from .networks import Array, Item
 
 MOMENTUM: Final = 0.5
 
 
 class StepsQuestion(NamedTuple):
-    """Steps of SGD in PyTorch, one for each batch. leftover: a batch whose gradients are there before the first one."""
+    """Steps of SGD in PyTorch, one for each batch, on a network whose real weights the judge has.
+
+    leftover: a batch whose gradients are there before the first one.
+    """
 
     items: list[Item]
     batches: Sequence[tuple[Array, Array]]
@@ -37,9 +41,7 @@ class WatchedStep(NamedTuple):
     loss: a number where it gave one, else what came. has_graph: whether the loss still hangs on its graph. updates:
     calls of `optimizer.step()`. modes: whether every layer was in training mode, at each forward and at the end.
     inputs_kept: whether the numbers of x and y are as they were. inputs_ask: whether x or y now asks for gradients.
-
-    forwards: for each its samples, whether with autograd, and which earlier ones were in memory then, because their
-    backward was still to come. backwards: of which forwards. graph_kept: whether activations outlived their backward.
+    graph_kept: whether activations outlived their backward.
     """
 
     loss: Any
@@ -49,19 +51,7 @@ class WatchedStep(NamedTuple):
     modes: list[bool]
     inputs_kept: bool
     inputs_ask: bool
-    forwards: list[tuple[int, bool, list[int]]]
-    backwards: list[int]
     graph_kept: bool
-
-    @property
-    def trained(self) -> list[int]:
-        """Samples of those forwards that keep activations; pieces without any don't count."""
-        return [samples for samples, with_autograd, _ in self.forwards if with_autograd and samples]
-
-    @property
-    def ran_empty(self) -> bool:
-        """Whether a piece without samples went through the network."""
-        return any(samples == 0 for samples, _, _ in self.forwards)
 
 
 class _Box:
@@ -83,32 +73,29 @@ class _StepWatch:
 
     def begin(self) -> None:
         """A step begins."""
-        self.forwards: list[tuple[int, bool, list[int]]] = []
-        self.backwards: list[int] = []
+        self._forwards = 0
+        self._backwards: list[int] = []
         self.modes: list[bool] = []
         self.updates, self.graph_kept = 0, False
         self._boxes: weakref.WeakSet[_Box] = weakref.WeakSet()
 
-    def look(self) -> set[int]:
-        """Note the mode, and whose activations are in memory; returns those that still wait for their backward."""
+    def look(self) -> None:
+        """Note the mode, and whether activations are in memory that no backward needs any more."""
         self.modes.append(all(module.training for module in self.net.modules()))
-        held = {box.forward for box in self._boxes}
-        self.graph_kept |= not held.isdisjoint(self.backwards)
-        return held.difference(self.backwards)
+        self.graph_kept |= any(box.forward in self._backwards for box in self._boxes)
 
     def pack(self, tensor: Any) -> _Box:
         """The box for a tensor that autograd wants to keep."""
-        box = _Box(tensor.detach(), len(self.forwards) - 1)
+        box = _Box(tensor.detach(), self._forwards)
         self._boxes.add(box)
         return box
 
     def _arrives(self, module: Any, inputs: Any) -> None:
-        import torch
-
-        self.forwards.append((len(inputs[0]), torch.is_grad_enabled(), sorted(self.look())))
+        self.look()
+        self._forwards += 1
 
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
-        forward, backwards = len(self.forwards) - 1, self.backwards
+        forward, backwards = self._forwards, self._backwards
         if output.requires_grad:
             output.register_hook(lambda gradient: backwards.append(forward))
 
@@ -120,8 +107,10 @@ def perform(train_step: Any, **given: Any) -> list[WatchedStep]:
     """The steps of a `StepsQuestion`."""
     import torch
 
+    from .asked import build_asked
+
     asked = StepsQuestion(**given)
-    net = build_network(asked.items).train(asked.training)
+    net = build_asked(asked.items).train(asked.training)
     loss_fn = torch.nn.CrossEntropyLoss() if asked.loss == "cross_entropy" else _squared_error
     optimizer = torch.optim.SGD(net.parameters(), lr=asked.rate, momentum=MOMENTUM)
     if asked.leftover is not None:
@@ -134,6 +123,7 @@ def perform(train_step: Any, **given: Any) -> list[WatchedStep]:
 def _step(train_step: Any, watch: _StepWatch, loss_fn: Any, optimizer: Any, batch: Any, M: int) -> WatchedStep:
     import torch
 
+    ask_judge(("step",))
     watch.begin()
     given = [torch.from_numpy(array.copy()) for array in batch]
     with torch.autograd.graph.saved_tensors_hooks(watch.pack, lambda box: box.tensor):
@@ -148,8 +138,6 @@ def _step(train_step: Any, watch: _StepWatch, loss_fn: Any, optimizer: Any, batc
         modes=watch.modes,
         inputs_kept=all(np.array_equal(now.detach().numpy(), was) for now, was in zip(given, batch, strict=True)),
         inputs_ask=any(tensor.requires_grad for tensor in given),
-        forwards=watch.forwards,
-        backwards=watch.backwards,
         graph_kept=watch.graph_kept,
     )
 

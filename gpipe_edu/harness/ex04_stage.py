@@ -1,37 +1,31 @@
-"""How `Stage` is built and called: the reference engine trains with the learner's stages.
+"""How `Stage` is built and called: the judge hands out one op after another, and computes what the layers compute.
 
-Each is watched: what it gives back, what it holds, how often its layers run.
+Each stage is watched: what it gives back, and what it holds.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpipe_edu import reference as ref
-from gpipe_edu.reference.layer import Array, Layer
-from gpipe_edu.reference.stage import Stage
-from gpipe_edu.schedule import Schedule
+from gpipe_edu.reference.layer import Array, Layer, Params, Saved
+from gpipe_edu.sandbox.asking import ask_judge
 
 from .forms import gather
 
 HIDDEN: Final = {"gpipe_edu.reference.stage.Stage": "Stage"}
 
 
-Batch: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
-
-
 class StageQuestion(NamedTuple):
-    """Mini-batches for a network on a schedule, its gradients added up."""
+    """A network without its real weights, and where its stages begin and end; the judge tells the ops."""
 
     sizes: list[int]
     seed: int
-    batches: list[Batch]
-    schedule: Schedule
+    cuts: list[int]
 
     @property
     def layers(self) -> list[ref.Layer]:
@@ -40,40 +34,55 @@ class StageQuestion(NamedTuple):
 
 
 class StageAnswer(NamedTuple):
-    """What came of the last mini-batch: loss, gradients, bytes held after each op; and how often layers ran in all."""
+    """The gradients, after all ops that the judge has told."""
 
-    loss: float
     grads: Any
-    held: list[list[int]]
-    forward_runs: int
-    backward_runs: int
 
 
 def perform(Theirs: Any, **given: Any) -> StageAnswer | dict[str, str]:
-    """The answer to a `StageQuestion`: train with the learner's stages, the same ones for all mini-batches."""
-    asked, calls = StageQuestion(**given), [0]
-    layers = asked.layers
-    for layer in layers:
-        count_forwards(layer, calls)
-    stages: dict[int, LearnersStage] = {}
-
-    def make_stage(mine: Sequence[ref.Layer], *_: Any) -> Stage:
-        if id(mine[0]) not in stages:
-            stages[id(mine[0])] = LearnersStage(Theirs(list(mine)), mine, calls)
-        return stages[id(mine[0])]
-
+    """The answer to a `StageQuestion`."""
+    asked = StageQuestion(**given)
+    layers = [AskedLayer(layer, place) for place, layer in enumerate(asked.layers)]
+    stages = [LearnersStage(Theirs(layers[a:b]), layers[a:b]) for a, b in pairwise(asked.cuts)]
+    came, held = None, 0
     try:
-        results = [ref.train_pipeline(layers, x, y, asked.schedule, make_stage=make_stage) for x, y in asked.batches]
+        while op := ask_judge(("next", came, held)):
+            method, k, m, value = op
+            came = getattr(stages[k], method)(m, value)
+            held = stages[k].held_bytes
     except NotComputable as error:
         return error.said
-    grads = [gather(stage.theirs.grads) for stage in stages.values()]
-    return StageAnswer(
-        loss=results[-1].loss,
-        grads=[layer for each in grads for layer in (each if isinstance(each, list) else [each])],
-        held=[[entry.bytes for entry in row] for row in results[-1].memory],
-        forward_runs=sum(stage.runs["forward"] for stage in stages.values()),
-        backward_runs=sum(stage.runs["backward"] for stage in stages.values()),
-    )
+    grads = [gather(stage.theirs.grads) for stage in stages]
+    return StageAnswer([layer for each in grads for layer in (each if isinstance(each, list) else [each])])
+
+
+class AskedLayer(Layer):
+    """A layer whose output and gradients the judge computes; its own weights are others."""
+
+    def __init__(self, layer: Layer, place: int) -> None:
+        super().__init__()
+        self.layer, self.place, self.params = layer, place, layer.params
+
+    def forward(self, x: Array) -> tuple[Array, Saved]:
+        """The output, and what `backward` needs, with the number of this run."""
+        mine, saved = self.layer.forward(x)  # says what does not fit
+        run, y = ask_judge(("F", self.place, x, None))
+        return y, (*(y if one is mine else one for one in saved), np.array([run]))
+
+    def backward(self, dy: Array, saved: Saved) -> tuple[Array, Params]:
+        """Both gradients."""
+        *arrays, run = saved
+        self.layer.backward(dy, tuple(arrays))
+        dx, grads = ask_judge(("B", self.place, int(run[0]), dy, tuple(arrays)))
+        return dx, grads
+
+    def input_gradient(self, dy: Array, saved: Saved) -> Array:
+        """The first of the two."""
+        return self.backward(dy, saved)[0]
+
+    def weight_gradient(self, dy: Array, saved: Saved) -> Params:
+        """The second."""
+        return self.backward(dy, saved)[1]
 
 
 class NotComputable(Exception):
@@ -84,13 +93,11 @@ class NotComputable(Exception):
         self.said = {"slip": slip, "expected": expected, "came": came}
 
 
-class LearnersStage(Stage):
-    """Hands each op on to the learner's stage; `calls` counts the forwards of all layers."""
+class LearnersStage:
+    """Hands each op on to the learner's stage."""
 
-    def __init__(self, theirs: Any, layers: Sequence[Layer], calls: list[int]) -> None:
-        super().__init__(layers, lambda m: layers, keeps=lambda m: False)
-        self.theirs, self.calls = theirs, calls
-        self.runs: Counter[str] = Counter()
+    def __init__(self, theirs: Any, layers: Sequence[Layer]) -> None:
+        self.theirs, self.layers = theirs, layers
         self._inputs: dict[int, tuple[Array, Array]] = {}
         self._own = [set(vars(layer)) for layer in layers]
 
@@ -99,7 +106,7 @@ class LearnersStage(Stage):
         self._inputs[m] = x, x.copy()
         return self._ask("forward", m, x)
 
-    def checkpointed_backward(self, m: int, dy: Array) -> Array:
+    def backward(self, m: int, dy: Array) -> Array:
         """C: the learner's backward, which is to run the layers again."""
         dx, (x, was) = self._ask("backward", m, dy), self._inputs.pop(m)
         _make_sure_it_is_as_it_was(x, was)
@@ -111,18 +118,17 @@ class LearnersStage(Stage):
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays that the learner's stage holds, besides weights and gradients."""
-        known = [value for layer in self.layers_at(0) for value in layer.params.values()]
+        known = [value for layer in self.layers for value in layer.params.values()]
         known += arrays_in([self.theirs.grads], [])
         inside = [value for name, value in vars(self.theirs).items() if name != "grads"]
-        for layer, own in zip(self.layers_at(0), self._own, strict=True):
+        for layer, own in zip(self.layers, self._own, strict=True):
             inside += [value for name, value in vars(layer).items() if name not in own]
         return sum(array.nbytes for array in arrays_in(inside, known))
 
     def _ask(self, method: str, m: int, value: Array) -> Array:
-        before, was = self.calls[0], value.copy()
+        was = value.copy()
         found = getattr(self.theirs, method)(m, value)
         _make_sure_it_is_as_it_was(value, was)
-        self.runs[method] += self.calls[0] - before
         if not isinstance(found, np.ndarray):
             raise NotComputable(f"no-array-{method}", "an array", type(found).__name__)
         return found
@@ -131,17 +137,6 @@ class LearnersStage(Stage):
 def _make_sure_it_is_as_it_was(value: Array, was: Array) -> None:
     if not np.array_equal(value, was):
         raise NotComputable("overwritten", "the array as it was", "other numbers")
-
-
-def count_forwards(layer: Any, calls: list[int]) -> None:
-    """Make the layer count its forwards in `calls`."""
-    forward = layer.forward
-
-    def count_and_run(x: Array) -> Any:
-        calls[0] += 1
-        return forward(x)
-
-    layer.forward = count_and_run
 
 
 def arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:

@@ -9,11 +9,13 @@ import numpy as np
 
 from gpipe_edu.distributed.training import rank_steps
 from gpipe_edu.reference.twin import as_arrays
+from gpipe_edu.sandbox.asking import ask_judge
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.words import with_article
 
+from .asked import build_asked
 from .ex10_processes import ProcessAnswer, cuts_of
-from .networks import Item, build_network
+from .networks import Item
 
 
 def run_in_process(
@@ -24,12 +26,17 @@ def run_in_process(
 
     K = schedule.stages
     a, b = list(pairwise(cuts_of(len(items), K)))[k]
-    stage = build_network(items)[a:b]
+    stage: Any = build_asked(items)[a:b]
     training, came_back = _watch(stage)
     shapes: list[tuple[int, ...]] = [(n, _width(items, a)) for n in counts]
     tensors = None if pieces is None else [torch.from_numpy(piece) for piece in pieces]
     loss_fn, ops = torch.nn.CrossEntropyLoss(), list(schedule.rows[k])
-    value, grads = rank_steps(run_stage, k, K, stage, ops, shapes, tensors, loss_fn, steps)
+
+    def step(*args: Any) -> Any:
+        ask_judge(("step",))
+        return run_stage(*args)
+
+    value, grads = rank_steps(step, k, K, stage, ops, shapes, tensors, loss_fn, steps)
     training.append(all(module.training for module in stage.modules()))
     loss = _number(value) if k == K - 1 else None
     return ProcessAnswer(

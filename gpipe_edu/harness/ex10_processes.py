@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from gpipe_edu.distributed import Crew
 from gpipe_edu.process.packing import Forwarded
+from gpipe_edu.sandbox.asking import ask_judge
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform, split_batch
 
@@ -26,7 +27,7 @@ _crew = Crew()
 
 
 class RunQuestion(NamedTuple):
-    """Training steps of a network in processes, all with the same weights and the same mini-batch."""
+    """Training steps of a network in processes, all with the same mini-batch; the judge has the real weights."""
 
     items: list[Item]
     x: Array
@@ -71,7 +72,7 @@ def perform(run_stage: Any, **given: Any) -> RunAnswer:
         for k in range(K)
     ]
     try:
-        return RunAnswer(*_crew.run(calls, _LIMIT))
+        return RunAnswer(*_crew.run(calls, _LIMIT, lambda k, question: ask_judge((k, question))))
     except Exception as error:
         return RunAnswer([], _crew.diaries, failure_of(error, _LIMIT))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from gpipe_edu.distributed import ring_links
 from gpipe_edu.distributed.rank import this_watch
+from gpipe_edu.sandbox.asking import ask_judge
 
 from .ex13_zero1 import DeviceAnswer, adam_of
 from .forms import gather
@@ -20,7 +23,7 @@ def reduce_in_process(ring_all_reduce: Any, rank: int, gradients: list[list[Arra
     for pieces in gradients:
         watch = this_watch()
         watch.step()
-        with ring_links(rank, D) as (send, receive):
+        with _told_links(rank, D) as (send, receive):
             answers.append(gather(ring_all_reduce(rank, D, pieces, send, receive)))
     return [_copied(answer) for answer in answers]
 
@@ -41,13 +44,31 @@ def step_in_process(
             calls.append((step, _plain(weight), _plain(gradient), its_state.get("t", 0)))
             return adam_of(weight, gradient, its_state, rate)
 
-        with ring_links(rank, D) as (send, receive):
+        with _told_links(rank, D) as (send, receive):
             found = gather(zero1_step(rank, D, weights, pieces, state, adam, send, receive))
         answers.append(_copied(found))
         if not _are_weights(found, weights):
             break  # the judge says what they are
         weights = found
     return DeviceAnswer(answers, calls)
+
+
+@contextmanager
+def _told_links(rank: int, D: int) -> Iterator[tuple[Any, Any]]:
+    """`ring_links` for one call, of which the judge is told each message."""
+    ask_judge(("step",))
+    with ring_links(rank, D) as (send, receive):
+
+        def send_and_tell(array: Any) -> None:
+            ask_judge(("sent", np.array(array)))
+            send(array)
+
+        def receive_and_tell(like: Any) -> Any:
+            came = receive(like)
+            ask_judge(("received", came))
+            return came
+
+        yield send_and_tell, receive_and_tell
 
 
 def _are_weights(found: Any, weights: list[Array]) -> bool:

@@ -1,21 +1,24 @@
-"""How `accumulate` is called, and what is seen of it: what goes through the network, and each gradient that arrives."""
+"""How `accumulate` is called; what goes through the network and comes back, the judge knows from its own layers."""
 
 from __future__ import annotations
 
 import gc
 from typing import Any, NamedTuple
 
-import numpy as np
+from gpipe_edu.sandbox.asking import ask_judge
 
 from .garbage import ignore_other_objects
-from .networks import Array, Item, build_network
+from .networks import Array, Item
 
 FEW = 64
 """Micro-batches up to which tensors are counted: to look for them takes as long as a small step."""
 
 
 class BufferQuestion(NamedTuple):
-    """A mini-batch for a network with bf16 weights. leftover: gradients are there before. training: its mode."""
+    """A mini-batch for a network with bf16 weights, of which the judge has the real ones.
+
+    leftover: gradients are there before. training: its mode.
+    """
 
     items: list[Item]
     x: Array
@@ -28,16 +31,14 @@ class BufferQuestion(NamedTuple):
 class BufferAnswer(NamedTuple):
     """What one call gave, and did.
 
-    gradients: as float64, None for what is no tensor; types: their types, in words. forwards: samples and type of
-    weights and input, of each. arrived: the sum of all gradients that autograd has brought, plain and each times its
-    forward's samples, as float64. copies: tensors as large as the first weight in memory at the last forward. grads:
-    how many weights have a `.grad` at the end. weights: at the end, with their types in words.
+    gradients: as float64, None for what is no tensor; types: their types, in words. forwards: of this very network.
+    copies: tensors as large as the first weight in memory at the last forward. grads: how many weights have a `.grad`
+    at the end. weights: at the end, with their types in words.
     """
 
     gradients: list[Array | None]
     types: list[str]
-    forwards: list[tuple[int, str, str]]
-    arrived: tuple[list[Array], list[Array]]
+    forwards: int
     copies: int
     grads: int
     weights: list[Array]
@@ -47,38 +48,28 @@ class BufferAnswer(NamedTuple):
 
 class _Watch:
     def __init__(self, net: Any, M: int) -> None:
-        self.net, self.M = net, M
-        self.weights = list(net.parameters())
-        self.forwards: list[tuple[int, str, str]] = []
-        self.copies = 0
-        self.arrived = self._zeros(), self._zeros()
+        self.M, self.weights = M, list(net.parameters())
+        self.forwards = self.copies = 0
         net[0].register_forward_pre_hook(self._arrives)
-        for place, weight in enumerate(self.weights):
-            weight.register_hook(lambda gradient, place=place: self._adds(place, gradient))
-
-    def _zeros(self) -> list[Array]:
-        return [np.zeros(tuple(weight.shape)) for weight in self.weights]
 
     def _arrives(self, module: Any, inputs: Any) -> None:
-        self.forwards.append((len(inputs[0]), _type(module.weight), _type(inputs[0])))
+        self.forwards += 1
         if self.M <= FEW:
             self.copies = sum(_is_copy(one, self.weights[0]) for one in gc.get_objects())
-
-    def _adds(self, place: int, gradient: Any) -> None:
-        found = gradient.detach().double().numpy()
-        for sums, factor in zip(self.arrived, (1, self.forwards[-1][0] if self.forwards else 0), strict=True):
-            sums[place] += factor * found
 
 
 def perform(accumulate: Any, **given: Any) -> BufferAnswer | dict[str, str]:
     """The answer to a `BufferQuestion`."""
     import torch
 
+    from .asked import build_asked, type_of
+
     asked = BufferQuestion(**given)
-    net = build_network(asked.items).train(asked.training).bfloat16()
+    net = build_asked(asked.items).train(asked.training).bfloat16()
     x, y = torch.from_numpy(asked.x).bfloat16(), torch.from_numpy(asked.y)
     if asked.leftover:
         torch.nn.functional.cross_entropy(net(x), y).backward()  # type: ignore[no-untyped-call]
+    ask_judge(("step",))
     watch = _Watch(net, asked.M)
     with ignore_other_objects():
         found = accumulate(net, torch.nn.CrossEntropyLoss(), x, y, asked.M)
@@ -87,13 +78,12 @@ def perform(accumulate: Any, **given: Any) -> BufferAnswer | dict[str, str]:
     found = list(found.values()) if isinstance(found, dict) else list(found)
     return BufferAnswer(
         gradients=[one.detach().double().numpy() if isinstance(one, torch.Tensor) else None for one in found],
-        types=[_type(one) if isinstance(one, torch.Tensor) else type(one).__name__ for one in found],
+        types=[type_of(one) if isinstance(one, torch.Tensor) else type(one).__name__ for one in found],
         forwards=watch.forwards,
-        arrived=watch.arrived,
         copies=watch.copies,
         grads=sum(weight.grad is not None for weight in watch.weights),
         weights=[weight.detach().double().numpy() for weight in net.parameters()],
-        weight_types=[_type(weight) for weight in net.parameters()],
+        weight_types=[type_of(weight) for weight in net.parameters()],
         training=all(module.training is asked.training for module in net.modules()),
     )
 
@@ -102,7 +92,3 @@ def _is_copy(one: Any, weight: Any) -> bool:
     import torch
 
     return isinstance(one, torch.Tensor) and one.shape == weight.shape
-
-
-def _type(tensor: Any) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

@@ -74,7 +74,11 @@ class TimeLimit:
         self._looked = self._begun = monotonic()
         self._cpu_before = self._cpu_now = self._cpu()
         self._others: float | None = None
-        self._slept = 0.0
+        self._slept, self._answered = 0.0, False
+
+    def answered(self) -> None:
+        """One of them has waited for us: that it slept until now is no fault of theirs, least of all if we are slow."""
+        self._answered = True
 
     def look(self) -> None:
         """Measure what they are doing; to be called every LOOK seconds while they work."""
@@ -85,9 +89,9 @@ class TimeLimit:
         others = sum(_cpu(pid) for pid in found if pid not in pids)
         self._others = others if self._others is None else self._others
         cpu = max(self._cpu_now, self._cpu() + others - self._others)
-        if cpu == self._cpu_now and not any(map(_is_awake, found)):
+        if cpu == self._cpu_now and not self._answered and not any(map(_is_awake, found)):
             self._slept += past
-        self._cpu_now = cpu
+        self._cpu_now, self._answered = cpu, False
         self.crowd, self.memory = len(found) > MOST, sum(map(_memory, found))
 
     def end(self) -> None:

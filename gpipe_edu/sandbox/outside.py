@@ -163,6 +163,7 @@ class Sandbox:
                 if data is None or not data.startswith(MARK):
                     break
                 self._child.send(plain.encode(answer(plain.decode(data[len(MARK) :])) if answer else None))
+                limit.answered()
                 if monotonic() < looked + LOOK:
                     continue
             except queue.Empty:

@@ -94,6 +94,43 @@ def test_a_crew_works_again_and_grows(none_left):
         assert len(set(again)) == len(none_left) == 3
 
 
+def test_what_is_judged_may_ask_and_comes_back_as_plain_data():
+    class Bomb:
+        def __reduce__(self):
+            return os.abort, ()
+
+    class OfMyOwn(Exception):
+        pass
+
+    def asks(k):
+        from gpipe_edu.sandbox.asking import ask_judge
+
+        return ask_judge("what?"), Bomb()
+
+    def raises():
+        raise OfMyOwn("my words")
+
+    with Crew() as crew:
+        values = crew.run([partial(asks, k) for k in range(2)], answer=lambda k, question: (k, question)).values
+        with pytest.raises(RuntimeError, match="my words") as caught:
+            crew.run([raises], answer=lambda k, question: None)
+    assert [value[0] for value in values] == [(0, "what?"), (1, "what?")]
+    assert [value[1].type for value in values] == ["Bomb", "Bomb"]
+    assert type(caught.value).__name__ == "OfMyOwn"
+
+
+def test_a_process_that_asks_without_end_is_late():
+    def asks():
+        from gpipe_edu.sandbox.asking import ask_judge
+
+        while True:
+            ask_judge("again")
+
+    with Crew() as crew, pytest.raises(ProcessError, match="did not finish within 1 second") as caught:
+        crew.run([asks], 1, answer=lambda k, question: None)
+    assert caught.value.reason == "late"
+
+
 def test_after_a_failure_it_starts_new_ones():
     def bad(k):
         raise ValueError(f"no {k}")

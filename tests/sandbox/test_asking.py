@@ -1,10 +1,13 @@
 """What runs inside may ask the judge, and gets answers for as long as it has time."""
 
+import subprocess
 from threading import Thread
+from time import sleep
 
 import pytest
 
 from gpipe_edu.process.packing import pack
+from gpipe_edu.process.time_limit import TimeLimit
 from gpipe_edu.sandbox.outside import Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
 from tests.processes import ROOT
@@ -52,6 +55,20 @@ def test_one_who_only_asks_is_stopped():
 
     with Sandbox(MODULE, pack(without_end), 0.5, [ROOT]) as sandbox:
         assert sandbox(add).trouble.kind == "stopped"
+
+
+def test_sleep_until_the_judge_has_answered_does_not_count():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        limit = TimeLimit(lambda: [process.pid], 0.3)
+        limit.begin()
+        sleep(0.4)
+        limit.answered()
+        limit.look()
+        assert not limit.over
+        sleep(0.4)
+        limit.look()
+        assert limit.over
+        process.kill()
 
 
 def test_a_question_that_the_judge_cannot_answer_ends_it():

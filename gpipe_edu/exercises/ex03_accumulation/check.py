@@ -1,23 +1,26 @@
 """Exercise 03: does a step over micro-batches change the weights as a step with the whole mini-batch does?
 
 The truth comes from the reference engine: the same network in NumPy, trained on one device. A step that is wrong is
-held against what each misconception would have done.
+held against what each misconception would have done. An answer's network has other weights, from which it moves as the
+real one would; the real ones are the judge's, who computes with them and knows what ran.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
+from gpipe_edu.exercises.asked import AskedLayers, with_other_weights
 from gpipe_edu.exercises.case import Exam, Sign, Signs, try_beliefs
-from gpipe_edu.exercises.networks import arrays_of, draw_digit_batches, items_of
+from gpipe_edu.exercises.networks import arrays_of, arrays_of_items, draw_digit_batches, items_of
+from gpipe_edu.exercises.piece_runs import PieceRuns
 from gpipe_edu.exercises.weighting import (
     Parts,
     beliefs_about_gradients,
@@ -37,14 +40,15 @@ from gpipe_edu.words import percent, plural, with_article
 class JudgedStep:
     """A step that was taken, beside the one that was to be taken.
 
-    parts: each micro-batch alone. before: gradients that were there, those of the step before if it was not the first.
-    gradient: what moved the weights. weights, loss: the true ones. training: the mode of the network. numbers: in the
-    target of one sample.
+    ran: what it ran of the network. x: the samples. parts: each micro-batch alone. before: gradients that were there,
+    those of the step before if it was not the first. gradient: what moved the weights. weights, loss: the true ones.
+    training: the mode of the network. numbers: in the target of one sample.
     """
 
     step: WatchedStep
+    ran: PieceRuns
     first: bool
-    N: int
+    x: Array
     parts: Parts
     before: list[Array] | None
     gradient: list[Array]
@@ -103,26 +107,31 @@ def _small(
 
 
 def _judge(exam: Exam, call: str, question: StepsQuestion) -> list[WatchedStep]:
-    """Judge a step for each batch."""
-    layers, M, loss, leftover = list(map(layer_of, question.items)), question.M, question.loss, question.leftover
+    """Judge a step for each batch; returns what came, with the real weights."""
+    M, loss, leftover = question.M, question.loss, question.leftover
     few = len(question.batches[0][0]) < M
     traps = dict.fromkeys(("ValueError", "AssertionError"), "few-samples") if few else None
-    steps = [WatchedStep(*step) for step in exam.case(call).ask(traps, **question._asdict())]
-    optimizer = ref.SGD(layers, question.rate, momentum=MOMENTUM)
-    before = flat(ref.train_sequential(layers, *leftover, loss=loss)[1]) if leftover else None
-    for index, ((x, y), step) in enumerate(zip(question.batches, steps, strict=True)):
-        untrained, velocity = deepcopy(layers), flat(optimizer.velocity)
-        true_loss, grads = ref.train_sequential(layers, x, y, loss=loss)
-        optimizer.step(grads)
+    truths = list(_true_steps(question))
+    asked = AskedLayers(*(dict(enumerate(truth.layers)) for truth in truths))
+    others = with_other_weights(question.items, exam.secret)
+    given = question._replace(items=others)._asdict()
+    apart = [real - other for real, other in zip(*map(arrays_of_items, (question.items, others)), strict=True)]
+    steps = []
+    before = flat(ref.train_sequential(truths[0].layers, *leftover, loss=loss)[1]) if leftover else None
+    for index, came in enumerate(exam.case(call).ask(traps, asked, **given)):
+        step, truth = WatchedStep(*came), truths[index]
+        step = step._replace(weights=[a + b for a, b in zip(step.weights, apart, strict=True)])
+        (x, y), was = question.batches[index], arrays_of(truth.layers)
         judged = JudgedStep(
             step=step,
+            ran=PieceRuns(asked.runs_of(index), [place for place, item in enumerate(question.items) if item]),
             first=index == 0,
-            N=len(x),
-            parts=parts_of(untrained, x, y, M, loss=loss),
+            x=x,
+            parts=parts_of(truth.layers, x, y, M, loss=loss),
             before=before,
-            gradient=_moved_by(arrays_of(untrained), step.weights, velocity, question.rate),
-            weights=arrays_of(layers),
-            loss=true_loss,
+            gradient=_moved_by(was, step.weights, truth.velocity, question.rate),
+            weights=truth.weights,
+            loss=truth.loss,
             training=question.training,
             numbers=y[0].size,
         )
@@ -131,10 +140,33 @@ def _judge(exam: Exam, call: str, question: StepsQuestion) -> list[WatchedStep]:
             case.judge(about(judged))
         case.expected, case.came = "the weights of a step with the whole mini-batch", f"weights that are {judged.off}"
         case.judge(_about_weights(judged))
-        case.expected, case.came = f"the loss {true_loss:.6f}", f"{step.loss:.6f}"
+        case.expected, case.came = f"the loss {truth.loss:.6f}", f"{step.loss:.6f}"
         case.judge(_about_the_loss(judged))
-        before = flat(grads)
+        case.expected, case.came = "each sample once, through all layers", "other numbers"
+        case.judge([Sign("lost", not judged.ran.are_of(x))])
+        before = truth.grads
+        steps.append(step)
     return steps
+
+
+class _TrueStep(NamedTuple):
+    """A step on one device: layers and velocity before it, the loss, the gradients, and the weights after it."""
+
+    layers: list[ref.Layer]
+    velocity: list[Array]
+    loss: float
+    grads: list[Array]
+    weights: list[Array]
+
+
+def _true_steps(question: StepsQuestion) -> Iterator[_TrueStep]:
+    layers = list(map(layer_of, question.items))
+    optimizer = ref.SGD(layers, question.rate, momentum=MOMENTUM)
+    for x, y in question.batches:
+        before, velocity = deepcopy(layers), flat(optimizer.velocity)
+        loss, grads = ref.train_sequential(layers, x, y, loss=question.loss)
+        optimizer.step(grads)
+        yield _TrueStep(before, velocity, loss, flat(grads), arrays_of(layers))
 
 
 def _moved_by(was: list[Array], now: Sequence[Any], velocity: list[Array], rate: float) -> list[Array]:
@@ -144,25 +176,25 @@ def _moved_by(was: list[Array], now: Sequence[Any], velocity: list[Array], rate:
 
 def _about_pieces(judged: JudgedStep) -> Signs:
     """A step that is none, or not in micro-batches, before any number is looked at."""
-    step, N, M = judged.step, judged.N, judged.parts.M
+    step, N, M = judged.step, len(judged.x), judged.parts.M
     calls = "1 call of optimizer.step()"
     yield Sign("no-step", step.updates == 0, expected=calls, came="none")
     yield Sign("step-inside", step.updates > 1, expected=calls, came=f"{step.updates} calls")
-    most, largest = -(-N // M), max((samples for samples, _, _ in step.forwards), default=0)
-    samples, forwards = sum(step.trained), len(step.trained)
+    most, largest, trained = -(-N // M), judged.ran.largest, judged.ran.trained
+    samples, forwards = list(map(sum, trained)), max(map(len, trained))
+    expected = f"{N} samples in all"
     yield Sign("not-cut", largest > most, expected=f"at most {most} samples at once", came=f"{largest}")
-    yield Sign("twice", samples > N, expected=f"{N} samples in all", came=f"{samples}")
+    yield Sign("twice", max(samples) > N, expected=expected, came=f"{max(samples)}")
     yield Sign("too-fine", forwards > M, expected=f"at most M = {M} forwards", came=f"{forwards}")
-    yield Sign("lost", samples < N, expected=f"{N} samples in all", came=f"{samples}")
+    yield Sign("lost", min(samples) < N, expected=expected, came=f"{min(samples)}")
 
 
 def _about_memory(judged: JudgedStep) -> Signs:
     """No forward while the activations of an earlier piece are in memory; of pieces that do go backward."""
-    step = judged.step
-    waiting = max(len(set(earlier).intersection(step.backwards)) for _, _, earlier in step.forwards)
+    waiting = judged.ran.waiting
     came = f"those of {waiting + 1} pieces"
     yield Sign("all-at-once", waiting > 0, expected="the activations of 1 piece at a time", came=came)
-    yield Sign("graph-kept", step.graph_kept)
+    yield Sign("graph-kept", judged.step.graph_kept)
 
 
 def _about_side_effects(judged: JudgedStep) -> Signs:
@@ -186,7 +218,7 @@ def _about_weights(judged: JudgedStep) -> Signs:
     off = ref.gradient_difference(judged.step.weights, judged.weights)
     if off < 1e-9:
         return
-    yield Sign("empty-piece", judged.step.ran_empty and not np.isfinite(off))
+    yield Sign("empty-piece", judged.ran.ran_empty and not np.isfinite(off))
     yield Sign("rounded", off < 1e-3)
     beliefs = beliefs_about_gradients(judged.parts, judged.before)
     if not judged.first:
@@ -205,7 +237,7 @@ def _about_weights(judged: JudgedStep) -> Signs:
 def _about_the_loss(judged: JudgedStep) -> Signs:
     """For weights that are right."""
     if not _near(judged.step.loss, judged.loss):
-        yield Sign("empty-piece", judged.step.ran_empty and not np.isfinite(judged.step.loss))
+        yield Sign("empty-piece", judged.ran.ran_empty and not np.isfinite(judged.step.loss))
         yield from try_beliefs(beliefs_about_losses(judged.parts), lambda guess: _near(judged.step.loss, guess))
         yield Sign("other-loss")
 

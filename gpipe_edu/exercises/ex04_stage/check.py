@@ -1,12 +1,14 @@
 """Does a stage in NumPy keep only its inputs, and compute the rest again?
 
-The reference engine runs the learner's stages, and stages of its own beside them on the same schedule: loss, gradients
-and the bytes held after every op must agree.
+The judge runs the learner's stages op by op, and stages of its own beside them on the same schedule: loss, gradients
+and the bytes held after every op must agree. What layers compute it computes itself, so it knows which run a backward
+relied on; the bytes are what the learner's process says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, chain, pairwise
 from random import Random
@@ -14,25 +16,30 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpipe_edu import gpipe, one_f_one_b, split_batch
+from gpipe_edu import balance_uniform, gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Exam, Sign, Signs
 from gpipe_edu.exercises.networks import draw_digits
 from gpipe_edu.exercises.weighting import factor_of, flat
-from gpipe_edu.harness.ex04_stage import Batch, StageAnswer, StageQuestion
+from gpipe_edu.harness.ex04_stage import StageAnswer, StageQuestion
 from gpipe_edu.harness.networks import Array
 from gpipe_edu.sandbox.findings import Chart, Success
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds
 from gpipe_edu.words import percent, plural
 
+from .op_by_op import Batch, OpByOp
+
 Grads: TypeAlias = list[dict[str, Array]]
 
 
-class StageTraining(StageQuestion):
-    """A question, and what is true of it."""
+@dataclass(frozen=True)
+class StageTraining:
+    """Mini-batches for a network on a schedule, its gradients added up, and what is true of it."""
 
-    __slots__ = ()
+    layers: list[ref.Layer]
+    batches: list[Batch]
+    schedule: Schedule
 
     @property
     def exact(self) -> Grads:
@@ -80,24 +87,29 @@ def _judge(
     count = f"{plural(schedule.stages, 'stage')}, {plural(schedule.micro_batches, 'micro-batch')}"
     second = ", the second mini-batch" if len(batches) > 1 else ""
     case = exam.case(f"{count}, {schedule.name}{second}")
-    asked = StageTraining(sizes, rng.randrange(1000), batches, with_kinds(schedule, {"B": "C"}))
-    answer = case.ask_for(StageAnswer, asked, {"KeyError": "key"})
-    case.judge(_about_the_output(asked, answer))
-    error = ref.gradient_difference(answer.grads, asked.exact)
+    layers = ref.mlp(sizes, activation="tanh", seed=rng.randrange(2**32))
+    asked = StageTraining(layers, batches, with_kinds(schedule, {"B": "C"}))
+    cuts = [0, *accumulate(balance_uniform(len(asked.layers), schedule.stages))]
+    run = OpByOp(asked.layers, cuts, batches, asked.schedule)
+    question = StageQuestion(sizes, exam.secret.randrange(2**32), cuts)
+    grads = case.ask_for(StageAnswer, question, {"KeyError": "key"}, run).grads
+    case.judge(_about_the_output(asked, run, grads))
+    error = ref.gradient_difference(grads, asked.exact)
     if not error < 1e-9:
         case.expected, case.came = "the gradients of one device", f"off by {percent(error)}"
-        case.judge(_about_gradients(asked, answer, error))
+        case.judge(_about_gradients(asked, grads, error))
     if memory:
-        case.judge(_about_memory(asked, answer))
-    case.judge(_about_runs(asked, answer, memory))
+        case.judge(_about_memory(asked, run.held))
+    case.judge(_about_runs(asked, run, memory))
     return error
 
 
-def _about_the_output(asked: StageTraining, answer: StageAnswer) -> Signs:
+def _about_the_output(asked: StageTraining, run: OpByOp, grads: Any) -> Signs:
+    yield Sign("other-output", bool(run.misshapen), expected=run.expected, came=run.misshapen)
     loss, _ = ref.train_sequential(asked.layers, *asked.batches[-1])
-    wrong = not abs(answer.loss - loss) < 1e-9
-    yield Sign("other-output", wrong, expected=f"loss {loss:.6f}", came=f"loss {answer.loss:.6f}")
-    yield Sign("other-grads", _forms(answer.grads) != _forms(asked.exact))
+    wrong = not abs(run.loss - loss) < 1e-9
+    yield Sign("other-output", wrong, expected=f"loss {loss:.6f}", came=f"loss {run.loss:.6f}")
+    yield Sign("other-grads", _forms(grads) != _forms(asked.exact))
 
 
 def _forms(grads: Any) -> list[Any]:
@@ -105,10 +117,10 @@ def _forms(grads: Any) -> list[Any]:
     return [isinstance(layer, dict) and {name: np.shape(value) for name, value in layer.items()} for layer in grads]
 
 
-def _about_gradients(asked: StageTraining, answer: StageAnswer, error: float) -> Signs:
+def _about_gradients(asked: StageTraining, grads: Any, error: float) -> Signs:
     """For gradients that are not those of one device."""
     yield Sign("rounded", error < 2e-3)
-    several, grads = asked.schedule.micro_batches > 1, answer.grads
+    several = asked.schedule.micro_batches > 1
     yield Sign("no-gradients", not any(np.any(value) for layer in grads for value in layer.values()))
     yield Sign("not-added", several and any(ref.gradient_difference(grads, share) < 1e-9 for share in asked.shares))
     factor = factor_of(flat(grads), flat(asked.exact))
@@ -117,17 +129,17 @@ def _about_gradients(asked: StageTraining, answer: StageAnswer, error: float) ->
     yield Sign("other-gradient")
 
 
-def _about_memory(asked: StageTraining, answer: StageAnswer) -> Signs:
+def _about_memory(asked: StageTraining, told: list[list[int]]) -> Signs:
     """What is held after each op, beside the engine's own stages."""
     *earlier, inputs = map(asked.held_inputs, asked.batches)
-    left = sum(row[-1] for row in answer.held)
-    before, behind = (_beyond(asked, answer.held, inputs, by) for by in (-1, 0))
+    left = sum(row[-1] for row in told)
+    before, behind = (_beyond(asked, told, inputs, by) for by in (-1, 0))
     grows = asked.schedule.micro_batches < 3 or left > 2 * behind  # with each micro-batch; of two that can't be told
     yield Sign("saved-stays", before == 0 < left and not grows, came=f"{left} bytes")
     yield Sign("never-freed", left > 0, expected="0 bytes after the last backward", came=f"{left} bytes")
     if left:  # a stage that frees nothing need not keep more than inputs for that
         inputs = [_add_up(chain(*rows))[-len(rows[-1]) :] for rows in zip(*earlier, inputs, strict=True)]
-    more = max(held - allowed for held, allowed in zip(chain(*answer.held), chain(*inputs), strict=True))
+    more = max(held - allowed for held, allowed in zip(chain(*told), chain(*inputs), strict=True))
     yield Sign("keeps-more", more > 0, expected="only the inputs", came=f"{more} bytes more")
 
 
@@ -142,10 +154,11 @@ def _add_up(held: Iterable[int]) -> list[int]:
     return list(accumulate(max(0, after - before) for before, after in pairwise([0, *held])))
 
 
-def _about_runs(asked: StageTraining, answer: StageAnswer, memory: bool) -> Signs:
-    """How often layers run forward, in the forward and in the backward."""
+def _about_runs(asked: StageTraining, run: OpByOp, memory: bool) -> Signs:
+    """How often layers run forward, in the forward and in the backward, and which runs a backward relied on."""
     once = len(asked.layers) * asked.schedule.micro_batches * len(asked.batches)
-    expected, forward, backward = f"{once} runs of a layer", answer.forward_runs, answer.backward_runs
+    expected, forward, backward = f"{once} runs of a layer", run.forwards_in("F"), run.forwards_in("C")
     yield Sign("twice-forward", forward > once, expected, str(forward))
     yield Sign("too-many-recomputes", backward > once, expected, str(backward))
     yield Sign("kept-elsewhere", memory and backward < once, expected, str(backward))
+    yield Sign("keeps-more", memory and run.relies_on_the_first, "only the inputs", "a backward that used more")

@@ -1,7 +1,8 @@
 """Exercise 10: what each process of a pipeline does, judged as several processes that run it.
 
 The learner's function is handed on to processes that the check starts, one for each stage. They note every message and
-every op, so the judge knows who waited for whom, and compares gradients with the reference engine on one device.
+every op, so the judge knows who waited for whom, and compares gradients with the reference engine on one device. What
+layers compute it computes itself, for each process those of its stage: what one has of another, it has been sent.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import numpy as np
 
 from gpipe_edu import gpipe, one_f_one_b
 from gpipe_edu import reference as ref
+from gpipe_edu.exercises.asked import with_other_weights
 from gpipe_edu.exercises.case import Exam, Sign, Signs
 from gpipe_edu.exercises.failures import judge_failure
 from gpipe_edu.exercises.networks import draw_digits, items_of
-from gpipe_edu.harness.ex10_processes import ProcessAnswer, RunAnswer, RunQuestion
+from gpipe_edu.harness.ex10_processes import ProcessAnswer, RunAnswer, RunQuestion, cuts_of
 from gpipe_edu.harness.processes import Diaries, Failure
 from gpipe_edu.sandbox.findings import Chart, Success, Trouble
 from gpipe_edu.schedule import Schedule
@@ -24,6 +26,7 @@ from gpipe_edu.words import percent, plural
 
 from .diaries import about_buffers, about_habits, about_messages, about_ops, last_step
 from .failed import about_failure
+from .own_runs import OwnRuns
 from .results import about_gradients, about_loss, about_weights
 from .step_run import StepRun
 
@@ -63,14 +66,16 @@ def _judge(exam: Exam, rng: Random, sizes: list[int], x: Any, y: Any, schedule: 
     call = f"{K} processes, {schedule.name}, {plural(M, 'micro-batch')} of {plural(N, 'sample')} in all"
     case = exam.case(f"{call}, the second of two steps" if steps > 1 else call)
     asked = RunQuestion(items_of(layers), x, y, schedule, steps)
-    answer = case.ask_for(RunAnswer, asked)
+    others = with_other_weights(asked.items, exam.secret)
+    ran = OwnRuns(layers, cuts_of(len(layers), K))
+    answer = case.ask_for(RunAnswer, asked._replace(items=others), None, ran)
     if answer.failure:
         failure = Failure(*answer.failure)
         judge_failure(case, failure, lambda trouble: _about_the_end(schedule, failure, trouble, answer.diaries))
     processes = [ProcessAnswer(*process) for process in answer.processes]
-    run = StepRun(asked, processes, [last_step(diary) for diary in answer.diaries])
+    run = StepRun(asked, others, ran, processes, [last_step(diary) for diary in answer.diaries])
     case.judge(about_habits(schedule, run.diaries))
-    case.judge(about_ops(schedule, run.diaries))
+    case.judge(about_ops(schedule, ran))
     case.judge(about_buffers(run.diaries))
     trained = all(process.training for process in processes)
     case.judge([Sign("eval-mode", not trained, expected="training mode", came="evaluation mode")])

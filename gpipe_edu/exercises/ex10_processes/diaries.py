@@ -11,6 +11,7 @@ from gpipe_edu.exercises.case import Sign, Signs
 from gpipe_edu.harness.processes import Diaries
 from gpipe_edu.schedule import Schedule
 
+from .own_runs import OwnRuns
 from .step_run import StepRun
 
 
@@ -43,18 +44,18 @@ def _about_sources(diaries: Diaries) -> Signs:
         yield Sign("from-anybody", bool(open_tags), expected=expected, came="dist.recv(x)")
 
 
-def about_ops(schedule: Schedule, diaries: Diaries) -> Signs:
+def about_ops(schedule: Schedule, own: OwnRuns) -> Signs:
     """Each process ran its row."""
     M = schedule.micro_batches
-    for k, (row, diary) in enumerate(zip(schedule.rows, diaries, strict=True)):
+    for k, row in enumerate(schedule.rows):
         asked = [(op.kind, str(op.micro_batch)) for op in row]
-        ran = _ran(diary, [m for kind, m in asked if kind == "F"])
+        runs = own.of_last_step(k)
+        ran = _ran(runs, [m for kind, m in asked if kind == "F"])
         if ran == asked:
             continue
         expected, came = (f"process {k}: {' '.join(kind + m for kind, m in ops)}" for ops in (asked, ran))
         kinds, backwards = [kind for kind, _ in ran], [m for kind, m in ran if kind == "B"]
-        calls = sum(entry.get("op") == "B" for entry in diary)
-        same_graph = len(set(backwards)) < M <= calls
+        same_graph = len(set(backwards)) < M <= sum(kind == "B" for kind, _ in runs)
         yield Sign("forwards", kinds.count("F") != M, expected=expected, came=came)
         yield Sign("same-graph", same_graph, expected=expected, came=came)
         yield Sign("no-backward", len(backwards) < M, expected=expected, came=came)
@@ -62,17 +63,13 @@ def about_ops(schedule: Schedule, diaries: Diaries) -> Signs:
         yield Sign("other-micro-batch", expected=expected, came=came)
 
 
-def _ran(diary: Sequence[Entry], order: list[str]) -> list[tuple[str, str]]:
+def _ran(runs: Sequence[tuple[str, int]], order: list[str]) -> list[tuple[str, str]]:
     """(kind, micro-batch) of what a process ran, several backwards through one graph in a row as one.
 
     A forward beyond those of the row has no micro-batch.
     """
-    ran: list[tuple[str, str]] = []
-    for entry in diary:
-        if entry.get("op") == "F":
-            ran.append(("F", order[entry["index"]] if entry["index"] < len(order) else ""))
-        elif entry.get("op") == "B":
-            ran += [("B", order[index]) for index in entry["index"] if index < len(order)]
+    ran = [(kind, order[index] if index < len(order) else "") for kind, index in runs]
+    ran = [(kind, m) for kind, m in ran if kind == "F" or m]
     return [op for op, same in groupby(ran) for op in (same if op[0] == "F" else [op])]
 
 

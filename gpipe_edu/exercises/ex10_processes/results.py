@@ -10,6 +10,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.exercises import weighting
 from gpipe_edu.exercises.case import Sign, Signs, try_beliefs
+from gpipe_edu.exercises.networks import arrays_of_items
 from gpipe_edu.words import percent
 
 from .step_run import StepRun
@@ -18,7 +19,7 @@ from .step_run import StepRun
 def about_weights(run: StepRun) -> Signs:
     """The step left the weights as they were."""
     for k, stage in enumerate(run.stages):
-        before = [value for layer in run.layers[stage] for value in layer.params.values()]
+        before = arrays_of_items(run.others[stage])
         change = ref.gradient_difference(run.processes[k].weights, before)
         expected, came = f"process {k}: the weights as they were", f"changed by {percent(change)}"
         yield Sign("weights-changed", change > 0, expected=expected, came=came)

@@ -11,15 +11,22 @@ from typing import Any
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.weighting import Parts, flat, parts_of
 from gpipe_edu.harness.ex10_processes import ProcessAnswer, RunQuestion, cuts_of
-from gpipe_edu.harness.networks import Array, layer_of
+from gpipe_edu.harness.networks import Array, Item, layer_of
 from gpipe_edu.harness.processes import Diaries
+
+from .own_runs import OwnRuns
 
 
 @dataclass(frozen=True)
 class StepRun:
-    """A question, the answer of each process, and what each has noted in the last step."""
+    """A question, the answer of each process, and what each has noted in the last step.
+
+    others: the layers with the weights that the processes had. ran: what each ran of the judge's layers.
+    """
 
     asked: RunQuestion
+    others: Sequence[Item]
+    ran: OwnRuns
     processes: Sequence[ProcessAnswer]
     diaries: Diaries
 

@@ -25,10 +25,10 @@ from .exchange import (
     about_messages,
     about_pieces,
     is_all,
-    messages,
     shares_in,
     shares_in_words,
 )
+from .told import FEW, Told
 
 _ROUNDED: Final = 1e-9
 """Above this, a sum of few numbers near 1 is not in float64."""
@@ -58,7 +58,8 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], calls: int = 1) -> i
     ]  # of device, call, piece
     call = f"D = {D}, pieces of {', '.join(map(str, lengths))} numbers"
     case = exam.case(f"{call}, the second of two calls" if calls > 1 else call)
-    answer = case.ask_for(RingAnswer, RingQuestion(gradients))
+    told = Told(D)
+    answer = case.ask_for(RingAnswer, RingQuestion(gradients), None, told)
     if answer.failure:
         failure = Failure(*answer.failure)
         judge_failure(case, failure, lambda trouble: about_failure(failure, trouble, answer.diaries, lengths))
@@ -68,8 +69,19 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], calls: int = 1) -> i
             case.judge(about_pieces(found, k, lengths))
     for number in range(calls):
         case.judge(_about_the_sums([sums[number] for sums in answer.sums], [own[number] for own in gradients]))
-    case.judge(about_messages(answer.diaries, lengths))
-    return sum(messages(answer.diaries)[0][-1])
+    case.judge(about_messages(answer.diaries, told, lengths))
+    if min(lengths) > FEW:
+        case.judge(_about_what_was_known(told, gradients, answer.sums))
+    return sum(told.sizes[0][-1])
+
+
+def _about_what_was_known(told: Told, gradients: list[list[list[Array]]], sums: Sequence[Any]) -> Iterator[Sign]:
+    """Each device sent, and gave back, what can be had of its own pieces and of what had come."""
+    for k, own in enumerate(gradients):
+        for call, pieces in enumerate(own):
+            known = told.known(k, call, pieces)
+            right = known.sends_only_what_it_has() and all(map(known.has, sums[k][call]))
+            yield Sign("no-message", not right, came=f"numbers on device {k} that no message had brought")
 
 
 def _about_the_sums(sums: Sequence[Any], gradients: Sequence[list[Array]]) -> Iterator[Sign]:

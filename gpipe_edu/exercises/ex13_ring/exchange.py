@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ from gpipe_edu.harness.networks import Array
 from gpipe_edu.harness.processes import Diaries, Failure
 from gpipe_edu.sandbox.findings import Trouble
 from gpipe_edu.words import plural
+
+from .told import Told
 
 
 def about_collectives(diaries: Diaries) -> Signs:
@@ -50,37 +51,29 @@ def _form(post: Post) -> tuple[str, int]:
     return post.dtype, post.size
 
 
-def messages(diaries: Diaries) -> list[list[list[int]]]:
-    """How many numbers each message had, of each device in each of its calls."""
-    found = []
-    for diary in diaries:
-        begins = [index for index, entry in enumerate(diary) if "step" in entry]
-        calls = [diary[a:b] for a, b in zip(begins, [*begins[1:], len(diary)], strict=True)]
-        found.append([[prod(entry["shape"]) for entry in call if _sends(entry)] for call in calls])
-    return found
-
-
 def _sends(entry: Entry) -> bool:
     return "send" in entry.get("do", "")
 
 
-def about_messages(diaries: Diaries, lengths: Sequence[int]) -> Signs:
+def about_messages(diaries: Diaries, told: Told, lengths: Sequence[int]) -> Signs:
     """Each device sent 2 (D - 1) pieces in each call. For a run whose result is right."""
     D, P = len(lengths), sum(lengths)
     for entry, k in ((entry, k) for k, diary in enumerate(diaries) for entry in diary if _sends(entry)):
         other = entry["peer"] != (k + 1) % D
         yield Sign("other-neighbour", other, came=f"a message from device {k} to device {entry['peer']}")
-    for k, calls in enumerate(messages(diaries)):
+    for k, calls in enumerate(told.sizes):
         for sent in calls:
             most = 2 * (P - min(lengths)) if D > 1 else 0
             expected = f"{plural(2 * (D - 1), 'message')} from each device, at most {most} numbers in all"
             came = f"{plural(len(sent), 'message')} of {sum(sent)} numbers from device {k}"
             yield Sign("whole-gradient", P in sent and D > 1, expected=expected, came=came)
             yield Sign("too-much", len(sent) > 2 * (D - 1) or sum(sent) > most, expected=expected, came=came)
-    for of_call in zip(*messages(diaries), strict=True):
+    for of_call in zip(*told.sizes, strict=True):
         total = sum(sum(sent) for sent in of_call)
         expected, came = f"{2 * (D - 1) * P} numbers from all devices", f"{total}"
-        yield Sign("no-message", total < 2 * (D - 1) * P, expected=expected, came=came)
+        # Of two devices each is the other's left and right neighbour, so it can't be told yet who was meant.
+        yield Sign("no-message", total < 2 * (D - 1) * P and D > 2, expected=expected, came=came)
+    yield Sign("no-message", not told.arrived(), expected="what the left neighbour sent", came="other numbers")
 
 
 def about_pieces(found: Any, k: int, lengths: Sequence[int]) -> Signs:

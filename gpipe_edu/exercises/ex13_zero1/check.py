@@ -22,6 +22,7 @@ from gpipe_edu.exercises.ex13_ring.exchange import (
     shares_in,
     shares_in_words,
 )
+from gpipe_edu.exercises.ex13_ring.told import FEW, Told
 from gpipe_edu.exercises.failures import judge_failure
 from gpipe_edu.harness.ex13_zero1 import DeviceAnswer, StepAnswer, StepQuestion, adam_of
 from gpipe_edu.harness.networks import Array
@@ -69,7 +70,8 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], steps: int = 1) -> i
     call = f"D = {D}, pieces of {', '.join(map(str, lengths))} numbers"
     case = exam.case(f"{call}, {steps} steps" if steps > 1 else call)
     asked = StepQuestion(weights, gradients, rate=round(rng.uniform(0.05, 0.2), 3))
-    answer = case.ask_for(StepAnswer, asked)
+    told = Told(D)
+    answer = case.ask_for(StepAnswer, asked, None, told)
     if answer.failure:
         failure = Failure(*answer.failure)
         judge_failure(case, failure, lambda trouble: about_failure(failure, trouble, answer.diaries, lengths))
@@ -77,8 +79,20 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], steps: int = 1) -> i
     devices = [DeviceAnswer(*device) for device in answer.devices]
     for step in _steps(asked):
         _judge_step(case, devices, step)
-    case.judge(about_messages(answer.diaries, lengths))
+    case.judge(about_messages(answer.diaries, told, lengths))
+    if min(lengths) > FEW:
+        for step in _steps(asked):
+            case.judge(_about_what_was_known(told, step))
     return sum(lengths)
+
+
+def _about_what_was_known(told: Told, step: _Step) -> Signs:
+    """Each device sent, and got, what can be had of its own pieces and of what had come."""
+    for k, own in enumerate(step.gradients):
+        mean = np.mean([pieces[k] for pieces in step.gradients], axis=0)
+        known = told.known(k, step.number, [*own, *step.before])
+        right = known.sends_only_what_it_has([(mean, step.after[k])]) and all(map(known.has, step.after))
+        yield Sign("no-message", not right, came=f"numbers on device {k} that no message had brought")
 
 
 def _steps(asked: StepQuestion) -> Iterator[_Step]:
