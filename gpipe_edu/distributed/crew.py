@@ -9,6 +9,7 @@ What comes by none of these ways, such as a warning, stays with the `Child`.
 
 from __future__ import annotations
 
+import math
 import pickle
 import queue
 import sys
@@ -145,6 +146,7 @@ class Crew:
                 partial(self._receive, rank, self._crew),
                 start=as_this_process(),
                 session=False,
+                most=math.inf,
                 **LOOPBACK,
             )
             self._children.append(child)

@@ -86,7 +86,9 @@ class Exercise(NamedTuple):
 
     def sentence(self, slip: str, words: Mapping[str, object]) -> str:
         """What is said of a slip, with `words` in the places of their names. Raises KeyError for one without words."""
-        return self.slips[slip].format_map(words)
+        # A word may be a name that the answer has given to something: sentences are Markdown, and names no links.
+        shown = {name: re.sub(r"[\[\]<>]", "", word) if isinstance(word, str) else word for name, word in words.items()}
+        return self.slips[slip].format_map(shown)
 
 
 @cache

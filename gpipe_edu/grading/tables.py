@@ -23,6 +23,9 @@ _LOOK: Final = "look at it"
 
 _MOST_NAMES: Final = 5
 
+_BEGINS: Final = "=+@\uff1d\uff0b\uff20\uff0d"
+"""What a formula may begin with, besides "-", also in the width of Chinese letters."""
+
 
 def write(out: Path, graded: Class, who: Roster | None) -> None:
     """Write all tables, each whole or not at all. Raises OSError."""
@@ -61,9 +64,12 @@ def total(row: Mapping[str, Mark]) -> float | None:
 
 
 def safe(text: str) -> str:
-    """Text that a spreadsheet takes for text, even if it begins like a formula."""
-    text = " ".join(text.split())
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"[+-]?\d+([.,]\d+)?", text) else text
+    """Text that a spreadsheet takes for text, even if it begins like a formula, or goes on like one behind a semicolon,
+    which parts cells where decimals have a comma. What a terminal would obey is escaped.
+    """
+    text = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: ascii(found[0])[1:-1], " ".join(text.split()))
+    text = re.sub(rf"(;[\s\"]*)(?=[{_BEGINS}-])", r"\1'", text)
+    return f"'{text}" if re.match(rf"[{_BEGINS}-]", text) and not re.fullmatch(r"[+-]?\d+([.,]\d+)?", text) else text
 
 
 def _keys(graded: Class) -> list[str]:

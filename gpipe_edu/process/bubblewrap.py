@@ -44,6 +44,9 @@ _ALLOW: Final = (
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
+_TELLS_OF_OTHERS: Final = ("keys", "key-users", "timer_list", "sched_debug", "latency_stats")
+"""In /proc: what is the whole machine's, or its user's outside, and not only of the processes in here."""
+
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
@@ -81,6 +84,9 @@ def _options() -> Iterator[str]:
         yield from ("--tmpfs", path, "--remount-ro", path)
     # Where root grades, /proc/sys is root's to write, whatever the user is called inside.
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
+    for path in (f"/proc/{name}" for name in _TELLS_OF_OTHERS):
+        if os.path.exists(path):
+            yield from ("--ro-bind", "/dev/null", path)
     yield from ("--size", str(_SCRATCH_BYTES), "--tmpfs", SCRATCH, "--chdir", SCRATCH, "--remount-ro", "/")
 
 

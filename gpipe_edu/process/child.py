@@ -6,6 +6,7 @@ works the same on Linux, macOS and Windows.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -29,6 +30,9 @@ _FAREWELL: Final = 0.5
 
 FLOOD: Final = 50_000_000
 """Bytes: a process that prints more is killed."""
+
+_LEAST: Final = 1_000
+"""Bytes that a message counts at least: thousands of small ones take as long as a large one."""
 
 
 def command(module: str) -> list[str]:
@@ -69,7 +73,8 @@ Start: TypeAlias = Callable[[str, Mapping[str, str], bool], Any]
 class Child:
     """Runs `main` of `module`. `hear` gets each of its messages, in a thread, and None once no more can come.
 
-    session: whether it has its own, and all that it has started is killed with it; else it ends with ours.
+    session: whether it has its own, and all that it has started is killed with it; else it ends with ours. most: bytes
+    of all its messages; with more, it is killed, and `talked` is true.
     """
 
     def __init__(
@@ -79,11 +84,12 @@ class Child:
         *,
         start: Start = fresh,
         session: bool = True,
+        most: float = math.inf,
         **environment: str,
     ) -> None:
-        self._hear, self._session = hear, session
+        self._hear, self._session, self._most = hear, session, most
         self._head, self._tail = "", ""
-        self.flooded = False
+        self.flooded = self.talked = False
         self._process: subprocess.Popen[bytes] = start(module, {**os.environ, **ENVIRONMENT, **environment}, session)
         # Reading and writing are done in threads: a message that is cut short, or not read, must block only them.
         self._sender = frames.Sender(self._process.stdin)
@@ -155,9 +161,16 @@ class Child:
         return stack_on_timeout.read(self._tail)
 
     def _listen(self) -> None:
+        left = self._most
         with suppress(EOFError, OSError, MemoryError), self._process.stdout as pipe:  # type: ignore[union-attr]
-            while True:
-                self._hear(frames.read(pipe))
+            while not self.talked:
+                try:
+                    data = frames.read(pipe, left)
+                    left -= max(len(data), _LEAST)
+                    self._hear(data)
+                except frames.TooLong:
+                    self.talked = True
+                    self.kill()
         self._hear(None)
 
     def _drain(self) -> None:

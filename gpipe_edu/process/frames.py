@@ -6,6 +6,7 @@ and output are not.
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from contextlib import suppress
@@ -13,6 +14,10 @@ from typing import IO, Final, Protocol
 
 _PIECE: Final = 2**20
 """Bytes read at once, so that a damaged length does not allocate memory for it."""
+
+
+class TooLong(Exception):
+    """A message that is longer than its reader takes."""
 
 
 class Readable(Protocol):
@@ -58,9 +63,15 @@ class Sender:
                 write(pipe, data)
 
 
-def read(pipe: Readable) -> bytes:
-    """The next message. Raises EOFError if the other end is closed, even in the middle of one."""
-    return _exactly(pipe, int.from_bytes(_exactly(pipe, 8), "big"))
+def read(pipe: Readable, most: float = math.inf) -> bytes:
+    """The next message. Raises EOFError if the other end is closed, even in the middle of one.
+
+    most: how long it may be. Raises TooLong for one that says it is longer, of which nothing is read.
+    """
+    size = int.from_bytes(_exactly(pipe, 8), "big")
+    if size > most:
+        raise TooLong
+    return _exactly(pipe, size)
 
 
 def _exactly(pipe: Readable, size: int) -> bytes:

@@ -37,6 +37,7 @@ def limit_use(cpu_seconds: float) -> None:
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_NOFILE, 256),
         (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_SIGPENDING, 256),  # which are counted for its user outside, too
     ):
         with suppress(ValueError):  # the limit is already lower
             resource.setrlimit(kind, (most, most))

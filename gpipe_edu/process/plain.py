@@ -126,5 +126,5 @@ def _decode(value: Any) -> Any:
     if tag == "float":
         return float(content)
     if tag == "other":
-        return Other(*map(str, content))
+        return Other(*(shorten(str(text), _LONGEST) for text in content))
     raise KeyError(tag)

@@ -29,6 +29,7 @@ FORBIDDEN: Final = {
         " lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr"
     ),
     "memory that counts for no process": "memfd_create memfd_secret shmget shmat msgget semget mq_open",
+    "what others do with files": "inotify_init inotify_init1 fanotify_init",
     "files by their numbers": "name_to_handle_at open_by_handle_at",
 }
 """What is refused, by reason. Files' modes and times are on read-only mounts anyway, but for devices."""
@@ -40,6 +41,15 @@ _NEW: Final = (
     | {"setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469}
 )
 """Numbers that a library may be too old to know; they are the same on all machines."""
+
+_HOLDS_UP: Final = (6, 7, 37, 38, 1024, 1026)
+"""Commands of `fcntl`: locks and leases, for which others have to wait, and notices of what happens in a folder.
+
+`flock` stays: processes of PyTorch meet by it, in a file of their own.
+"""
+
+_DATAGRAMS: Final = (2, 3)
+"""Types of a pair of UNIX sockets that can be sent elsewhere after all."""
 
 _FAMILIES: Final = (2, 10, 16)
 """Sockets that it may have: IPv4 and IPv6, in a network of its own, and netlink, which lists that network."""
@@ -69,13 +79,17 @@ def rules() -> Iterator[Rule]:
         yield from map(Rule, names.split())
     for name in ("prlimit64", "sched_setaffinity"):
         yield Rule(name, argument=(0, _NE, 0, 0))  # of another process than itself
+    for command in _HOLDS_UP:
+        yield Rule("fcntl", argument=(1, _EQ, command, 0))
     yield Rule("clone3", errno.ENOSYS)  # a filter does not see its flags; libraries take `clone` then
     for flag in _NAMESPACES:
         yield Rule("clone", argument=(0, _MASKED_EQ, flag, flag))
-    # A UNIX socket reaches whoever listens in a folder, AF_VSOCK the machine below this one. A pair is harmless. The
+    # A UNIX socket reaches whoever listens in a folder, AF_VSOCK the machine below this one. A pair stays a pair. The
     # kernel reads 32 bits of the family and this 64, so what is larger is refused, too.
     for family in set(range(max(_FAMILIES))) - set(_FAMILIES):
         yield Rule("socket", errno.EACCES, (0, _EQ, family, 0))
+    for kind in _DATAGRAMS:
+        yield Rule("socketpair", errno.EACCES, (1, _MASKED_EQ, 0xF, kind))
     yield Rule("socket", errno.EACCES, (0, _GT, max(_FAMILIES), 0))
 
 

@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import Final
 
@@ -66,7 +67,7 @@ class TimeLimit:
 
     def __init__(self, pids: Callable[[], Sequence[int]], seconds: float) -> None:
         self._pids, self.seconds = pids, seconds
-        self._spent = self._waited = 0.0
+        self._spent = self._waited = self._excused = 0.0
         self.crowd, self.memory = False, 0
 
     def begin(self) -> None:
@@ -74,10 +75,13 @@ class TimeLimit:
         self._looked = self._begun = monotonic()
         self._cpu_before = self._cpu_now = self._cpu()
         self._others: float | None = None
-        self._slept, self._answered = 0.0, False
+        self._slept, self._queued, self._answered = 0.0, sum(map(_queued, self._pids())), False
 
     def answered(self) -> None:
-        """One of them has waited for us: that it slept until now is no fault of theirs, least of all if we are slow."""
+        """One of them has waited for us: that it slept until now is no fault of theirs, least of all if we are slow.
+
+        So much is excused as they may take: with a question now and then one could sleep as long as one likes.
+        """
         self._answered = True
 
     def look(self) -> None:
@@ -89,9 +93,16 @@ class TimeLimit:
         others = sum(_cpu(pid) for pid in found if pid not in pids)
         self._others = others if self._others is None else self._others
         cpu = max(self._cpu_now, self._cpu() + others - self._others)
-        if cpu == self._cpu_now and not self._answered and not any(map(_is_awake, found)):
-            self._slept += past
-        self._cpu_now, self._answered = cpu, False
+        queued = sum(map(_queued, found))
+        slept = max(0.0, past - (cpu - self._cpu_now))  # even one that has worked a little meanwhile
+        if self._answered:  # and so is awake just now, whatever it has done before
+            slept = max(0.0, slept - abs(queued - self._queued))
+            excused = min(slept, self.seconds - self._excused)
+            self._excused += excused
+            self._slept += slept - excused
+        elif not any(map(_is_awake, found)):
+            self._slept += slept
+        self._cpu_now, self._queued, self._answered = cpu, queued, False
         self.crowd, self.memory = len(found) > MOST, sum(map(_memory, found))
 
     def end(self) -> None:
@@ -128,6 +139,16 @@ def _cpu(pid: int) -> float:
     """CPU seconds that it and, on Linux, its reaped children have used."""
     with suppress(psutil.Error):
         return float(sum(psutil.Process(pid).cpu_times()[:4]))
+    return 0.0
+
+
+def _queued(pid: int) -> float:
+    """Seconds for which its threads have waited for a CPU, as far as the system counts them."""
+    with suppress(OSError, ValueError):
+        return sum(
+            int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[1]) / 1e9
+            for thread in os.listdir(f"/proc/{pid}/task")
+        )
     return 0.0
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from gpipe_edu.process.lines import lines_to
 
-_LONGEST, _LONGEST_NAME, _MOST_LINES = 1000, 200, 6
-"""Characters of a message and of a name, and lines: a report of any length would be waited for in vain."""
+_LONGEST, _LONGEST_NAME, _MOST_LINES, _MOST_BASES = 1000, 200, 6, 50
+"""Characters of a message and of a name, lines and types: a report of any length would be waited for in vain."""
 
 
 def describe_error(error: BaseException, sources: Container[str], missing: Mapping[str, str]) -> tuple[Any, ...]:
@@ -24,6 +24,13 @@ def describe_error(error: BaseException, sources: Container[str], missing: Mappi
     lines = [line for line in lines_to(error) if line.file in sources][-_MOST_LINES:]
     where = [line._replace(function=line.function[:_LONGEST_NAME]) for line in lines]
     return kind, message[:_LONGEST], where, [base.__name__[:_LONGEST_NAME] for base in type(error).__mro__]
+
+
+def cut_to_length(kind: Any, message: Any, where: Any, bases: Any) -> tuple[str, str, list[Any], tuple[str, ...]]:
+    """The same of what `describe_error` has given, or of what somebody else has said in its place."""
+    lines = [(file, number, str(function)[:_LONGEST_NAME]) for file, number, function, *_ in where[-_MOST_LINES:]]
+    names = tuple(str(base)[:_LONGEST_NAME] for base in bases[:_MOST_BASES])
+    return str(kind)[:_LONGEST_NAME], str(message)[:_LONGEST], lines, names
 
 
 def _words(error: BaseException) -> str:

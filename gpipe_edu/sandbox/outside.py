@@ -26,6 +26,7 @@ from gpipe_edu.process.time_limit import LOOK, TimeLimit, wall
 
 from . import inside
 from .asking import MARK, Ask
+from .error_text import cut_to_length
 from .findings import Reply, Trouble
 
 _MEMORY: Final = 3 * MEMORY
@@ -33,6 +34,12 @@ _MEMORY: Final = 3 * MEMORY
 
 _WRITTEN: Final = 500_000_000
 """Bytes of files in its temporary folder."""
+
+_MOST_FILES: Final = 20_000
+"""In a sandbox of its own, where each takes memory of the kernel's, and the time to delete it."""
+
+_SAID: Final = 20_000_000
+"""Bytes of all its replies and questions, which take the judge's time and memory: right answers have three million."""
 
 START: Final = 60.0
 """Seconds for Python and its packages to load, which is no fault of the learner's."""
@@ -75,7 +82,7 @@ class Sandbox:
         # What it leaves in a temporary folder goes when it goes, and so does a sandbox with its own.
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
         scratch = (enclosure and enclosure.scratch) or self._folder.name
-        self._child = Child(inside.__name__, self._replies.put, start=start, TMPDIR=scratch)
+        self._child = Child(inside.__name__, self._replies.put, start=start, most=_SAID, TMPDIR=scratch)
         self._limit = TimeLimit(self._pids, seconds)
         self._start = {
             "module": module,
@@ -152,6 +159,14 @@ class Sandbox:
                     found += os.lstat(os.path.join(folder, name)).st_size
         return found
 
+    def _has_many_files(self) -> bool:
+        """Whether a sandbox, which has a file system of its own, holds too many."""
+        with suppress(OSError):
+            if self._start["enclosure"] and self._start["folder"] != self._folder.name:
+                about = os.statvfs(f"/proc/{self._child.pid}/root{self._start['folder']}")
+                return about.f_files - about.f_ffree > _MOST_FILES
+        return False
+
     def _receive(self, limit: TimeLimit, answer: Ask | None = None) -> Reply:
         """The next reply; questions that come first are answered. Raises Crowded."""
         limit.begin()
@@ -162,7 +177,9 @@ class Sandbox:
                 data = self._replies.get(timeout=LOOK)
                 if data is None or not data.startswith(MARK):
                     break
-                self._child.send(plain.encode(answer(plain.decode(data[len(MARK) :])) if answer else None))
+                if answer is None:
+                    raise ValueError("nothing is to be asked")
+                self._child.send(plain.encode(answer(plain.decode(data[len(MARK) :]))))
                 limit.answered()
                 if monotonic() < looked + LOOK:
                     continue
@@ -180,7 +197,7 @@ class Sandbox:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
                 return Reply(trouble=Trouble("stopped", "", where, seconds=limit.seconds))
-            if limit.memory > _MEMORY or self._written() > _WRITTEN:
+            if limit.memory > _MEMORY or self._written() > _WRITTEN or self._has_many_files():
                 self._child.kill()
                 return Reply(trouble=Trouble("MemoryError", "more than there is for it, in memory or in files"))
             if limit.kept_waiting:
@@ -188,13 +205,17 @@ class Sandbox:
                 raise Crowded
         limit.end()
         if data is None:
+            if self._child.talked:
+                return Reply(
+                    trouble=Trouble("MemoryError", f"what it hands over is more than {_SAID / 1_000_000:g} MB")
+                )
             printed = Trouble("printed", f"{FLOOD // 1_000_000} MB")
             return Reply(trouble=printed if self._child.flooded else Trouble("ended", ""))
         try:
             value, trouble = plain.decode(data)
             if trouble is None:
                 return Reply(value)
-            kind, message, where, bases = trouble
-            return Reply(trouble=Trouble(str(kind), str(message), self.lines(where), tuple(map(str, bases))))
+            kind, message, lines, bases = cut_to_length(*trouble)
+            return Reply(trouble=Trouble(kind, message, self.lines(lines), bases))
         except (ValueError, TypeError, LookupError):
             return Reply(trouble=Trouble("unreadable", ""))

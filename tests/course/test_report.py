@@ -9,6 +9,7 @@ from gpipe_edu.course.check import show
 from gpipe_edu.course.notebook import frontend
 from gpipe_edu.course.notebook.output import plain
 from gpipe_edu.course.report import as_markdown, drawings
+from gpipe_edu.exercises import find_exercise
 from gpipe_edu.sandbox.findings import Chart, Finding, Line, Report, Trouble
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.timeline.stuck_schedule import Standstill
@@ -56,3 +57,9 @@ def test_nothing_that_an_answer_prints_or_raises_is_markup_or_moves_a_terminal_s
     words = plain(text)
     for line in ("ValueError: ```", "# a heading", "````", "\\x1b[2J```", "**bold**\\u202e"):
         assert line in words.splitlines()
+
+
+def test_a_name_that_an_answer_gives_to_something_is_no_link_in_a_sentence():
+    said = find_exercise("ex02/clock").sentence("not-ticks", {"kind": "a [b](//192.0.2.1) <//192.0.2.1>"})
+    assert "a b(//192.0.2.1) //192.0.2.1" in said
+    assert "<a" not in MarkdownIt().render(said)

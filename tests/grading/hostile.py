@@ -4,6 +4,16 @@ from pathlib import Path
 
 from tests.processes import ROOT
 
+_PIPE = """import fcntl, os
+def pipe():
+    for number in range(3, 60):
+        try:
+            if "pipe" in os.readlink(f"/proc/self/fd/{number}") and fcntl.fcntl(number, 3) & 3 == 1:
+                return number
+        except OSError:
+            pass"""
+"""Finds what an answer's process writes its answers into."""
+
 HOSTILE = {
     "reads the solution": f"""def clock(K, M):
     space = {{}}
@@ -193,6 +203,119 @@ def clock(K, M):
     for number in range(1, 65):
         if number not in (signal.SIGCHLD, 32, 33):
             os.kill(1, number)
+    return []""",
+    "works a little now and then": """def clock(K, M):
+    import time
+    while True:
+        time.sleep(0.07)
+        until = time.process_time() + 0.012
+        while time.process_time() < until:
+            pass""",
+    "asks without end": f"""{_PIPE}
+def clock(K, M):
+    while True:
+        os.write(pipe(), b"\\0\\0\\0\\0\\0\\0\\0\\x01?" * 100_000)""",
+    "hands over without end": f"""{_PIPE}
+def clock(K, M):
+    os.write(pipe(), b"\\x40" + bytes(7))
+    while True:
+        os.write(pipe(), b"[" * 2**24)""",
+    "says how much will come and says no more": f"""{_PIPE}
+def clock(K, M):
+    os.write(pipe(), b"\\0\\0\\x01" + bytes(5))
+    import time
+    time.sleep(10**6)""",
+    "hands over nothing a million times": """def clock(K, M):
+    import gpipe_edu.process.plain as plain
+    plain.encode = lambda value: b'{"tuple": [[' + b"[]," * 40_000_000 + b"[]], null]}"
+    return []""",
+    "has a type with a long name": """def clock(K, M):
+    import gpipe_edu.process.plain as plain
+    plain.encode = lambda value: b'{"tuple": [{"other": ["%s", ""]}, null]}' % (b"x" * 15_000_000)
+    return []""",
+    "has an error of a long kind": """def clock(K, M):
+    import gpipe_edu.process.plain as plain
+    said = b'{"tuple": [null, {"tuple": ["%s", "", {"list": []}, {"list": []}]}]}' % (b"x" * 30_000_000)
+    plain.encode = lambda value: said
+    return []""",
+    "is where nothing is": """def clock(K, M):
+    import gpipe_edu.process.plain as plain
+    plain.encode = lambda value: b'{"tuple": [null, {"tuple": ["X", "", {"list": [5, {"tuple": [1e99, 5]}]}, 7]}]}'
+    return []""",
+    "has arrays of all types": """def clock(K, M):
+    import gpipe_edu.process.plain as plain
+    kinds = ("U1", "M8[ns]", "f8,f8", "(1000,)f8", "V8", "c16")
+    arrays = ",".join(f'{{"array": ["{kind}", [0], ""]}}' for kind in kinds)
+    plain.encode = lambda value: f'{{"tuple": [{{"list": [{{"list": [{arrays}]}}]}}, null]}}'.encode()
+    return []""",
+    "has an array without end and without numbers": """def clock(K, M):
+    import numpy as np
+    return [np.zeros((10**12, 0))] * 3""",
+    "writes a link and a colour": r"""def clock(K, M):
+    print("\x1b]8;;//192.0.2.1\x07here\x1b[31m\u202e </pre><script>alert(1)</script> ``````` [a](javascript:1)")
+    raise type("[a](//192.0.2.1) ![b](//192.0.2.1/x)", (ValueError,), {})("<img src=x> \x1b[2J\x00 ````")""",
+    "writes files without end": """def clock(K, M):
+    import os
+    number = 0
+    while True:
+        number += 1
+        os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY))""",
+    "leaves links to all there is": """def clock(K, M):
+    import os
+    os.mkdir("folder")
+    for name, path in (("root", "/"), ("folder/lib", "/usr/lib"), ("self", "self")):
+        os.symlink(path, name)
+    if os.fork() == 0:
+        while True:
+            for make in (os.mkdir, os.rmdir, lambda path: os.symlink("/usr/lib", path), os.unlink):
+                make("now")
+    return []""",
+    "leaves folders in folders": """def clock(K, M):
+    import os
+    for _ in range(5_000):
+        os.mkdir("folder")
+        os.chdir("folder")
+    return []""",
+    "breaks off": "def clock(K, M):\n    import ctypes\n    ctypes.string_at(0)",
+    "closes all": "def clock(K, M):\n    import os\n    os.closerange(0, 1000)",
+    "waits for nobody": "def clock(K, M):\n    import ctypes\n    ctypes.CDLL(None).pause()",
+    "starts threads without end": """def clock(K, M):
+    import threading, time
+    while True:
+        threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()""",
+    "hears no signal": """def clock(K, M):
+    import signal
+    for number in set(range(1, 65)) - {9, 19, 32, 33}:
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        pass""",
+    "has a class of its own choice": """class Whole(int):
+    __class__ = property(lambda self: int)
+    __eq__ = lambda self, other: True
+    __hash__ = int.__hash__
+class Ticks(list):
+    __class__ = property(lambda self: list)
+    __iter__ = lambda self: iter([[(Whole(0), Whole(0))]])
+def clock(K, M):
+    return Ticks()""",
+    "is traced": """def clock(K, M):
+    import sys
+    found, frame = [], sys._getframe()
+    while frame:
+        found += [value for value in frame.f_locals.values() if isinstance(value, list) and len(value) == M + K - 1]
+        frame = frame.f_back
+    return found[0] if found else []""",
+    "changes how all is written": """def clock(K, M):
+    import base64, json
+    json.dumps = lambda *a, **k: "[" * 100_000
+    return []""",
+    "fans out": "def clock(K, M):\n    x = (0,)\n    for _ in range(18):\n        x = (x, x, x)\n    return x",
+    "never gives up its last object": """def clock(K, M):
+    class Last:
+        def __del__(self):
+            while True:
+                pass
+    Last()
     return []""",
     "own check": "def check(*a): pass\ndef clock(K, M):\n    return 7",
 }

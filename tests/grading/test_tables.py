@@ -10,7 +10,7 @@ from gpipe_edu.grading.grade import Class, _find_alike
 from gpipe_edu.grading.marks import Mark
 from gpipe_edu.grading.roster import read_roster
 from gpipe_edu.grading.submissions import HandedIn
-from gpipe_edu.grading.tables import write
+from gpipe_edu.grading.tables import safe, write
 from tests.grading.classroom import table
 
 KEY = "ex02/clock"
@@ -85,3 +85,19 @@ def test_the_page_of_the_class_has_no_names(tmp_path):
     assert "1 thing among the hand-ins passed over; passed_over.txt says which." in page
     assert not any(name in page for name in ("ada", "grace", "photo"))
     assert (tmp_path / "passed_over.txt").read_text(encoding="utf-8") == "ada/photo.png is passed over\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("a;=1+1", "a;'=1+1"),
+        ('x\n;\t"@SUM(A1)', "x ; \"'@SUM(A1)"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        ("\x1b[2Jred", "\\x1b[2Jred"),
+        ("ex02: one; ex03: two", "ex02: one; ex03: two"),
+        ("-2.5", "-2.5"),
+    ],
+)
+def test_a_cell_is_no_formula_even_where_semicolons_part_cells(text, cell):
+    assert safe(text) == cell

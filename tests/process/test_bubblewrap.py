@@ -4,6 +4,7 @@ import ctypes
 import errno
 import inspect
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -83,6 +84,8 @@ NEVER = [
     "msgget",
     "semget",
     "mq_open",
+    "inotify_init1",
+    "fanotify_init",
     "open_by_handle_at",
     "name_to_handle_at",
 ]
@@ -203,6 +206,71 @@ def look_at(paths):
     import os
 
     return [path for path in paths if os.path.lexists(path)]
+
+
+def send(path):
+    import socket
+
+    pair = socket.socketpair(type=socket.SOCK_DGRAM)
+    pair[0].sendto(b"out", path)
+    return ["sent"]
+
+
+def test_no_pair_of_sockets_reaches_one_in_a_folder(inside, monkeypatch, tmp_path):
+    path, usual = str(tmp_path / "listens"), bubblewrap.readable_paths
+    monkeypatch.setattr(bubblewrap, "readable_paths", lambda: [*usual(), str(tmp_path)])
+    made = bubblewrap.start()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as listening:
+            listening.bind(path)
+            assert "Permission denied" in inside(send, path, server=made)
+            with pytest.raises(BlockingIOError):
+                listening.recv(9)
+    finally:
+        made.close()
+
+
+def hold(commands):
+    """What keeps others waiting, or tells of them: those commands of `fcntl` that are carried out on a file of all."""
+    import fcntl
+    import os
+    import struct
+
+    file, folder, done = os.open(os.__file__, os.O_RDONLY), os.open(os.path.dirname(os.__file__), os.O_RDONLY), []
+    for command, argument in commands:
+        try:
+            lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 0, 0)
+            fcntl.fcntl(folder if command == 1026 else file, command, lock if argument is None else argument)
+            done.append(command)
+        except OSError:
+            pass
+    return done
+
+
+def test_nobody_waits_for_a_lock_of_its_and_nobody_is_watched(inside):
+    commands = [[3, 0], [6, None], [7, None], [37, None], [38, None], [1024, 0], [1026, 1]]
+    assert inside(hold, commands) == [3]
+
+
+def test_proc_tells_of_its_own_processes_only(inside):
+    """Keys of the one who grades, and timers of all, if this system tells of them."""
+    names = [path for path in ("/proc/keys", "/proc/key-users", "/proc/timer_list") if os.path.exists(path)]
+    assert names
+    assert inside(try_all, [f"os.close(os.open({path!r}, os.O_RDONLY))" for path in names]) == []
+
+
+def make_timers():
+    import ctypes
+
+    libc, timer, made = ctypes.CDLL(None), ctypes.c_void_p(), 0
+    while made < 5_000 and libc.timer_create(1, 0, ctypes.byref(timer)) == 0:
+        made += 1
+    return [made]
+
+
+def test_signals_that_wait_are_few_as_they_count_for_its_user_outside(inside):
+    (made,) = inside(make_timers)
+    assert 0 < made <= 256
 
 
 def test_what_lies_outside_is_not_even_there(inside, tmp_path):

@@ -43,6 +43,17 @@ def test_it_answers(monkeypatch, tmp_path):
     assert heard.get(timeout=10) is None
 
 
+@pytest.mark.parametrize(("size", "heard_of"), [(4_000, 2), (1, 10)])
+def test_one_that_says_too_much_is_killed(monkeypatch, tmp_path, size, heard_of):
+    """However small its messages are: each takes the time to be read."""
+    body = f"while True:\n    parent.say(b'x' * {size})"
+    with started(monkeypatch, tmp_path, body, most=10_000) as (child, heard):
+        assert [len(heard.get(timeout=30)) for _ in range(heard_of)] == [size] * heard_of
+        assert heard.get(timeout=30) is None
+        assert child.talked
+        assert child.ended
+
+
 def test_its_end_and_its_status_are_told(monkeypatch, tmp_path):
     with started(monkeypatch, tmp_path, "print('so long')\nos._exit(3)") as (child, heard):
         assert heard.get(timeout=30) is None

@@ -34,6 +34,14 @@ def test_what_is_written_is_read(messages):
         frames.read(pipe)
 
 
+def test_of_a_message_that_is_too_long_nothing_is_read():
+    pipe = io.BytesIO(sent(b"four", b"fives"))
+    assert frames.read(pipe, 4) == b"four"
+    with pytest.raises(frames.TooLong):
+        frames.read(pipe, 4)
+    assert pipe.read() == b"fives"
+
+
 @given(st.binary(min_size=1, max_size=20), st.data())
 def test_a_message_that_is_cut_short_is_none(message, data):
     whole = sent(message)

@@ -73,3 +73,8 @@ def test_bytes_that_nobody_encoded_are_refused(data):
 def test_a_dict_of_very_many_keys_is_not_built():
     with pytest.raises(ValueError, match="a dict of 120000 keys"):
         plain.decode(plain.encode(dict.fromkeys(range(120_000))))
+
+
+def test_what_somebody_else_has_written_is_no_longer_than_what_encode_writes():
+    found = plain.decode(b'{"other": ["%s", "%s"]}' % (b"x" * 10_000, b"y" * 10_000))
+    assert (len(found.type), len(found.text)) == (200, 200)

@@ -2,12 +2,13 @@
 
 import subprocess
 from threading import Thread
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
 
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.time_limit import TimeLimit
+from gpipe_edu.sandbox import outside
 from gpipe_edu.sandbox.outside import Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
 from tests.processes import ROOT
@@ -55,6 +56,53 @@ def test_one_who_only_asks_is_stopped():
 
     with Sandbox(MODULE, pack(without_end), 0.5, [ROOT]) as sandbox:
         assert sandbox(add).trouble.kind == "stopped"
+
+
+def test_one_who_asks_too_often_is_stopped(monkeypatch):
+    def without_end(ask):
+        while True:
+            ask((1, 2))
+
+    monkeypatch.setattr(outside, "_SAID", 300_000)
+    with Sandbox(MODULE, pack(without_end), 30, [ROOT]) as sandbox:
+        kind, message, *_ = sandbox(add).trouble
+    assert (kind, message) == ("MemoryError", "what it hands over is more than 0.3 MB")
+
+
+def test_one_who_asks_where_nothing_is_to_be_asked_is_ended():
+    with Sandbox(MODULE, pack(lambda ask: ask((1, 2))), 10, [ROOT]) as sandbox:
+        assert sandbox().trouble.kind == "unreadable"
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_to_work_or_to_ask_a_little_now_and_then_gains_no_time(asks):
+    def now_and_then(ask, asks):
+        import time
+
+        while True:
+            time.sleep(0.05)
+            until = time.process_time() + 0.012
+            while time.process_time() < until and not asks:
+                pass
+            if asks:
+                ask((1, 2))
+
+    begun = monotonic()
+    with Sandbox(MODULE, pack(now_and_then), 1, [ROOT]) as sandbox:
+        assert sandbox(add, asks=asks).trouble.kind == "stopped"
+    assert monotonic() - begun < 20  # of the 34 after which a machine is taken to be too busy
+
+
+def test_what_is_said_of_an_error_is_cut_to_length():
+    def at_length(ask):
+        from gpipe_edu.process import plain
+
+        said = '{"tuple": [null, {"tuple": ["KIND", "KIND", {"list": []}, {"list": ["KIND"]}]}]}'
+        plain.encode = lambda value: said.replace("KIND", "x" * 100_000).encode()
+
+    with Sandbox(MODULE, pack(at_length), 10, [ROOT]) as sandbox:
+        kind, message, _, bases, _ = sandbox(add).trouble
+    assert (len(kind), len(message), list(map(len, bases))) == (200, 1000, [200])
 
 
 def test_sleep_until_the_judge_has_answered_does_not_count():
