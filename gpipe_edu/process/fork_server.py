@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from . import forked, orphans
+from . import forked, orphans, task_limit
 
 _PATIENCE: Final = 60.0
 """Seconds for the server to load libraries, or to delete what an answer has left."""
@@ -69,9 +69,14 @@ class ForkServer:
     def __init__(self, command: Sequence[str], descriptor: int) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(_PATIENCE)
+        self._group = task_limit.Group()
         with theirs:
             self._process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[descriptor]
+                self._group.enter(command),
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=[descriptor],
             )
         with self._process.stderr as complaints:  # type: ignore[union-attr]  # it is a pipe
             try:
@@ -103,6 +108,7 @@ class ForkServer:
         self._socket.close()
         self._process.kill()
         self._process.wait()
+        self._group.close()
 
     def _ask(self, question: dict[str, Any], ends: Sequence[int] = ()) -> list[int]:
         """The descriptors that are answered. Raises OSError."""
@@ -118,6 +124,7 @@ class ForkServer:
 def main() -> None:
     """Serve until nobody asks any more."""
     _let_others_look(False)
+    task_limit.limit_own_users()
     orphans.adopt()
     nothing = os.open(os.devnull, os.O_RDWR)
     with socket.socket(fileno=os.dup(0)) as control:

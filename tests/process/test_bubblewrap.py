@@ -13,7 +13,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from gpipe_edu.process import bubblewrap, system_calls
+from gpipe_edu.process import bubblewrap, limits, system_calls, time_limit
 from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.probes import Held
@@ -271,6 +271,29 @@ def make_timers():
 def test_signals_that_wait_are_few_as_they_count_for_its_user_outside(inside):
     (made,) = inside(make_timers)
     assert 0 < made <= 256
+
+
+def fork_until_refused():
+    import os
+    import time
+
+    made = 0
+    try:
+        while made < 2_000:
+            if os.fork() == 0:
+                time.sleep(60)
+                os._exit(0)
+            made += 1
+    except OSError:
+        pass
+    return [made]
+
+
+def test_it_starts_so_many_processes_and_no_more(inside, monkeypatch):
+    """However fast it does: it is not counted here, as whoever counts them may be too slow."""
+    monkeypatch.setattr(time_limit, "MOST", 10_000)
+    (made,) = inside(fork_until_refused)
+    assert limits.TASKS // 2 < made < limits.TASKS
 
 
 def test_what_lies_outside_is_not_even_there(inside, tmp_path):
