@@ -124,7 +124,7 @@ class ForkServer:
 def main() -> None:
     """Serve until nobody asks any more."""
     _let_others_look(False)
-    task_limit.limit_own_users()
+    task_limit.limit_user()
     orphans.adopt()
     nothing = os.open(os.devnull, os.O_RDWR)
     with socket.socket(fileno=os.dup(0)) as control:

@@ -1,6 +1,6 @@
 """How many processes and threads a sandbox may have: whoever forks in a loop doubles them faster than anyone can count.
 
-For a plain user the limit is one of the user that the sandbox has, whom Linux counts in its user namespace alone since
+For a plain user the limit is that of the user whom the sandbox has, counted in its user namespace alone since Linux
 5.14. No such limit holds for root, who can make a cgroup instead.
 """
 
@@ -26,13 +26,13 @@ _PATIENCE: Final = 2.0
 _numbers = count()
 
 
-def limit_own_users() -> None:
-    """Inside a user namespace: no more than TASKS of its user from now on, unless that is root outside."""
+def limit_user(most: int = TASKS) -> None:
+    """No more than so many of the user who this process is, or becomes, from now on, unless that is root outside."""
     import resource
 
     version = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if version and tuple(map(int, version.groups())) >= (5, 14):  # before, all of the user's outside would count
-        resource.setrlimit(resource.RLIMIT_NPROC, (TASKS, TASKS))
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
 class Group:
