@@ -62,8 +62,7 @@ def test_an_answer_that_does_not_end_is_stopped_and_it_is_said_where(run):
         from gpipe_edu.exercises import judge_process
 
         def clock(K, M):
-            while True:
-                here = K
+            while True: here = K
         try:
             check("ex02/clock", clock)
         except NotYet:
