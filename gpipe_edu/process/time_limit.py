@@ -32,6 +32,10 @@ The number is low so that it is exceeded before their memory seems too much: wha
 """
 
 
+_QUEUES_ARE_TOLD: Final = Path("/proc/self/schedstat").exists()
+"""Whether the system tells how long a process has waited for a CPU."""
+
+
 def family(of: Sequence[int]) -> list[int]:
     """Those `of` these that still run, all that they have started, and all in their sessions."""
     heads, found = set(of), set[int]()
@@ -94,9 +98,11 @@ class TimeLimit:
         self._others = others if self._others is None else self._others
         cpu = max(self._cpu_now, self._cpu() + others - self._others)
         queued = sum(map(_queued, found))
-        slept = max(0.0, past - (cpu - self._cpu_now))  # even one that has worked a little meanwhile
+        if _QUEUES_ARE_TOLD:  # even one that has worked a little may have slept meanwhile
+            slept = max(0.0, past - (cpu - self._cpu_now) - abs(queued - self._queued))
+        else:
+            slept = past if cpu == self._cpu_now else 0.0
         if self._answered:  # and so is awake just now, whatever it has done before
-            slept = max(0.0, slept - abs(queued - self._queued))
             excused = min(slept, self.seconds - self._excused)
             self._excused += excused
             self._slept += slept - excused

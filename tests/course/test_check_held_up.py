@@ -142,9 +142,10 @@ def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():
 
 @pytest.fixture(params=[True, False], ids=["threads told", "threads not told"])
 def _threads(request, monkeypatch):
-    """Linux tells what each thread is doing, other systems don't."""
+    """Linux tells what each thread is doing, and how long it has waited for a CPU; other systems don't."""
     if not request.param:
         monkeypatch.setattr(time_limit, "_is_awake", lambda pid: False)
+        monkeypatch.setattr(time_limit, "_QUEUES_ARE_TOLD", False)
 
 
 @linux
