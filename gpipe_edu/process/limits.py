@@ -18,10 +18,6 @@ FILE_BYTES: Final = 50_000_000
 """The largest size of a file that an answer which is graded writes."""
 
 
-TASKS: Final = 256
-"""Processes and threads at once in a sandbox, of which those of four ranks with PyTorch are a fifth."""
-
-
 def limit_memory(most: int = MEMORY) -> None:
     """Make endless allocation a MemoryError before the machine suffers. Does nothing where there are no such limits."""
     try:

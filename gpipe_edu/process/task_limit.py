@@ -15,7 +15,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
 
-from .limits import TASKS
+TASKS: Final = 256
+"""Processes and threads at once in a sandbox, of which those of four ranks with PyTorch are a fifth."""
 
 _CGROUPS: Final = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
 """Where the kernel limits their number: in a hierarchy of its own, or in the only one."""

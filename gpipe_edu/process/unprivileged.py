@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from . import orphans, system_calls, task_limit
-from .limits import TASKS, limit_use
+from .limits import limit_use
 from .probes import Held, leads_out, refuses_calls
 
 _NOBODY: Final = 65534
@@ -26,7 +26,7 @@ def enter(scratch: str, cpu_seconds: float, outside: str) -> Held:
     os.chown(scratch, _NOBODY, _NOBODY)
     os.chdir(scratch)
     limit_use(cpu_seconds)
-    task_limit.limit_user(2 * TASKS)  # of all who are nobody here, which several students' answers may be
+    task_limit.limit_user(2 * task_limit.TASKS)  # of all who are nobody here, which several students' answers may be
     os.setgroups([])
     os.setresgid(_NOBODY, _NOBODY, _NOBODY)
     os.setresuid(_NOBODY, _NOBODY, _NOBODY)

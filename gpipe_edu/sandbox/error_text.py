@@ -16,14 +16,13 @@ def describe_error(error: BaseException, sources: Container[str], missing: Mappi
 
     sources: the learner's files. missing: what of the notebook could not come along, by name, with its type.
     """
-    kind = "exit" if isinstance(error, SystemExit) else type(error).__name__[:_LONGEST_NAME]
+    kind = "exit" if isinstance(error, SystemExit) else type(error).__name__
     message = _words(error)
     lost = _lost(error, missing)
     if lost:
         message += f" here: it is a {lost} of your notebook, which cannot be taken along; make it in the function"
-    lines = [line for line in lines_to(error) if line.file in sources][-_MOST_LINES:]
-    where = [line._replace(function=line.function[:_LONGEST_NAME]) for line in lines]
-    return kind, message[:_LONGEST], where, [base.__name__[:_LONGEST_NAME] for base in type(error).__mro__]
+    where = [line for line in lines_to(error) if line.file in sources]
+    return cut_to_length(kind, message, where, [base.__name__ for base in type(error).__mro__])
 
 
 def cut_to_length(kind: Any, message: Any, where: Any, bases: Any) -> tuple[str, str, list[Any], tuple[str, ...]]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from gpipe_edu.process import bubblewrap, limits, system_calls, time_limit
+from gpipe_edu.process import bubblewrap, system_calls, task_limit, time_limit
 from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.probes import Held
@@ -293,7 +293,7 @@ def test_it_starts_so_many_processes_and_no_more(inside, monkeypatch):
     """However fast it does: it is not counted here, as whoever counts them may be too slow."""
     monkeypatch.setattr(time_limit, "MOST", 10_000)
     (made,) = inside(fork_until_refused)
-    assert limits.TASKS // 2 < made < limits.TASKS
+    assert task_limit.TASKS // 2 < made < task_limit.TASKS
 
 
 def test_what_lies_outside_is_not_even_there(inside, tmp_path):

@@ -19,16 +19,8 @@ from gpipe_edu.harness.networks import Array
 from gpipe_edu.harness.processes import Failure
 from gpipe_edu.sandbox.findings import Success
 
-from .exchange import (
-    about_collectives,
-    about_failure,
-    about_messages,
-    about_pieces,
-    is_all,
-    is_mixed,
-    shares_in,
-    shares_in_words,
-)
+from .exchange import about_collectives, about_failure, about_messages, about_pieces
+from .sums import is_all, is_mixed, shares_in, shares_in_words
 from .told import FEW, Told
 
 _ROUNDED: Final = 1e-9

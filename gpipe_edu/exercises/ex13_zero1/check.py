@@ -13,15 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpipe_edu.exercises.case import Case, Exam, Sign, Signs
-from gpipe_edu.exercises.ex13_ring.exchange import (
-    about_collectives,
-    about_failure,
-    about_messages,
-    about_pieces,
-    is_all,
-    shares_in,
-    shares_in_words,
-)
+from gpipe_edu.exercises.ex13_ring.exchange import about_collectives, about_failure, about_messages, about_pieces
+from gpipe_edu.exercises.ex13_ring.sums import is_all, shares_in, shares_in_words
 from gpipe_edu.exercises.ex13_ring.told import FEW, Told
 from gpipe_edu.exercises.failures import judge_failure
 from gpipe_edu.harness.ex13_zero1 import DeviceAnswer, StepAnswer, StepQuestion, adam_of
