@@ -14,7 +14,7 @@ from collections import Counter
 
 import pytest
 
-from tests import preloaded
+from tests import ports, preloaded
 from tests.notebooks import heights
 
 SLOW = (
@@ -119,6 +119,7 @@ def pytest_configure(config):
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background, where tests want to hear Ctrl-C
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # read when PyTorch first asks, and inherited by what tests start
+    ports.for_kernels()
     config.learner = os.environ["GPIPE_EDU_HOME"] = tempfile.mkdtemp(prefix="gpipe_edu_learner_")
 
 

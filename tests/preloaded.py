@@ -124,7 +124,8 @@ def serve(address):
                             other.close()
                     events.close()
                     return _become(*marshal.loads(request), streams)
-                os.setpgid(pid, pid)
+                with suppress(PermissionError):  # it was first, and runs another program
+                    os.setpgid(pid, pid)
                 for stream in streams:
                     os.close(stream)
                 events.register(client, selectors.EVENT_READ, pid)

@@ -9,7 +9,7 @@ import pytest
 
 from gpipe_edu.sizing import Ways
 
-from . import preloaded
+from . import ports, preloaded
 from .cluster import starting
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cluster.md"
@@ -79,7 +79,7 @@ def test_the_loop_of_a_shell_trains():
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     [start] = [number for number, line in enumerate(lines) if line.startswith("    export WORLD_SIZE=2")]
     script = "\n".join(line.strip() for line in lines[start : start + 2])
-    script = script.replace("29500", str(starting.free_port())).replace("python -m", f"{preloaded.python()} -m")
+    script = script.replace("29500", str(ports.free())).replace("python -m", f"{preloaded.python()} -m")
     done = subprocess.run(
         ["bash", "-c", script.replace("--partitions", "--epochs 1 --partitions")],
         capture_output=True,

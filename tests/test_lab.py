@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,14 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from . import ports
+
 ROOT = Path(__file__).resolve().parents[1]
 START_LIMIT = 60
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def command_of_make_lab(port, folder):
@@ -37,7 +32,7 @@ def command_of_make_lab(port, folder):
 @pytest.fixture
 def server(tmp_path):
     """The address of a running JupyterLab whose settings and caches are in a temporary folder."""
-    port, token = free_port(), "course"
+    port, token = ports.free(), "course"
     folders = {
         name: str(tmp_path / name)
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "HOME")

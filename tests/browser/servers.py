@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ import urllib.request
 import nbformat
 
 from gpipe_edu.command.lab import prepare
-from tests import preloaded
+from tests import ports, preloaded
 
 TOKEN = "classroom"
 START_SECONDS, STOP_SECONDS = 60, 20
@@ -84,9 +83,7 @@ def _server(folder, command, port_option, probe, environment):
     news = places["JUPYTERLAB_SETTINGS_DIR"] / NEWS
     news.parent.mkdir(parents=True, exist_ok=True)
     news.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = ports.free()
     address = f"http://127.0.0.1:{port}"
     log = folder / ".home" / "server.log"
     kernels = os.pathsep.join(filter(None, [preloaded.kernels(), environment.get("JUPYTER_PATH")]))

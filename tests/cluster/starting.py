@@ -2,22 +2,15 @@
 
 import os
 import signal
-import socket
 import subprocess
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-from tests import preloaded
+from tests import ports, preloaded
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = ("-m", "gpipe_edu", "train", "--partitions", "2", "--micro-batches", "4", "--layers", "4", "--epochs", "1")
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def environment(**more):
@@ -43,7 +36,7 @@ def process(program, known):
 def ranks(size, *programs, port=None, started=None):
     """`programs[k]`, or the one for all, as rank k of `size`, without torchrun; those in `started` only."""
     common = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
-    common["MASTER_PORT"] = str(port or free_port())
+    common["MASTER_PORT"] = str(port or ports.free())
     with ExitStack() as stack:
         processes = {}
         for k in range(size) if started is None else started:
@@ -61,7 +54,7 @@ def torchrun(*arguments, size=2):
         "-m",
         "torch.distributed.run",
         f"--nproc-per-node={size}",
-        f"--master-port={free_port()}",
+        f"--master-port={ports.free()}",
     ]
     process = subprocess.Popen(
         [*command, *arguments],

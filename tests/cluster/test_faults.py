@@ -12,7 +12,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from tests import preloaded
+from tests import ports, preloaded
 from tests.amount import third
 
 from . import starting
@@ -217,7 +217,7 @@ def test_rank_0_ends_while_others_look_for_it(tmp_path, monkeypatch):
 def test_ranks_that_were_numbered_wrongly(tmp_path, second, words):
     """As by a loop in a shell, which is easily off by one."""
     size = "3" if "also" in second else "2"
-    port = str(starting.free_port())
+    port = str(ports.free())
     with ExitStack() as stack:
         processes = {}
         for number, more in enumerate(
