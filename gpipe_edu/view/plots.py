@@ -23,6 +23,10 @@ _COLOURS: Final = {
     "dark": ("#F0885A", "#5CA8E6", "#C4C4C4", "#E3A1C8", "#6CC07C", "#DDBB4D"),
 }
 """Colours of lines, in the same order in both themes."""
+_FILLS: Final = tuple(
+    dict.fromkeys([PAINTS["F"].fill, PAINTS["B"].fill, GROUNDS["light"].hatch, PAINTS["W"].fill, *_COLOURS["light"]])
+)
+"""Colours of bars, each once."""
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 _FEW_POWERS: Final = 300
 """Up to this ratio of highest and lowest, the powers of ten alone would be too few marks."""
@@ -116,14 +120,16 @@ def plot_bars(
     """For each label a group of bars, one for each name, side by side or `stacked`.
 
     limit: a dashed line over all, such as a device's memory. numbers: how to write each bar's value at it, such as
-    "{:.1f}". Raises ValueError for bars that are not as many as labels.
+    "{:.1f}". Raises ValueError for bars that are not as many as labels, and for more names than there are colours.
     """
     _fit(len(labels), bars)
+    if len(bars) > len(_FILLS):
+        raise ValueError(f"{len(bars)} bars for each label were given, and there are {len(_FILLS)} colours for them")
     ax = ax or _axes(height=3.0)
     width, ground = 0.8 if stacked else 0.8 / len(bars), ground_under(ax)
     ink = ground.ink
     bottom = [0.0] * len(labels)
-    for number, ((name, values), colour) in enumerate(zip(bars.items(), _fills(len(bars)), strict=False)):
+    for number, ((name, values), colour) in enumerate(zip(bars.items(), _FILLS, strict=False)):
         shift = 0.0 if stacked else (number - (len(bars) - 1) / 2) * width
         at = [place + shift for place in range(len(labels))]
         drawn = ax.bar(at, values, width, bottom=bottom, color=colour, edgecolor=ink, linewidth=0.6, label=name)
@@ -249,10 +255,6 @@ def _label_look(stacked: bool, fill: str, ground: Ground) -> dict[str, Any]:
 
         return {"padding": 2, "color": ground.ink, "path_effects": [withStroke(linewidth=3, foreground=ground.paper)]}
     return {"label_type": "center", "color": "white" if fill == PAINTS["B"].fill else "black"}
-
-
-def _fills(count: int) -> list[str]:
-    return [PAINTS["F"].fill, PAINTS["B"].fill, GROUNDS["light"].hatch, PAINTS["W"].fill, *_COLOURS["light"]][:count]
 
 
 def _fit(count: int, series: Mapping[str, Sequence[Any]]) -> None:

@@ -39,6 +39,11 @@ def test_bars_stand_side_by_side_or_on_each_other(ax):
     assert all(right <= left + 1e-9 for (_, right), (left, _) in itertools.pairwise(spans))
 
 
+def test_the_eight_parts_of_a_planned_step_have_a_colour_each(ax):
+    plot_bars(["a"], {name: [1] for name in "abcdefgh"}, up="seconds", stacked=True, ax=ax)
+    assert len({bar.get_facecolor() for bar in ax.patches}) == 8
+
+
 def test_points_are_where_they_belong_and_those_asked_for_have_names(ax):
     plot_points({"a": (1, 2), "b": (3, 4)}, across="x", up="y", named=["b"], ax=ax)
     assert ax.collections[0].get_offsets().tolist() == [[1, 2], [3, 4]]
@@ -185,6 +190,8 @@ def test_what_does_not_fit_is_refused(ax):
         plot_lines([1], {"one": [1]}, across="x", up="y", dots={"two": 1}, ax=ax)
     with pytest.raises(ValueError, match="'one' has 1 values"):
         plot_bars(["a", "b"], {"one": [1]}, up="y", ax=ax)
+    with pytest.raises(ValueError, match="9 bars for each label were given, and there are 8 colours"):
+        plot_bars(["a"], {name: [1] for name in "abcdefghi"}, up="y", ax=ax)
     with pytest.raises(ValueError, match="no point 'b'; the points are a"):
         plot_points({"a": (1, 2)}, across="x", up="y", named=["b"], ax=ax)
 

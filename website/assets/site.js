@@ -20,7 +20,7 @@
       const banner = link.closest(".banner");
       for (const words of banner.querySelectorAll("span")) words.remove();
       link.remove();
-      banner.append(note);
+      banner.prepend(note);
     }
   }
 
