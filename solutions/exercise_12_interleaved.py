@@ -20,7 +20,7 @@ from gpipe_edu.view import plot_lines
 # ## What is to be shortened
 #
 # 1F1B on four devices, planned with F = 1 and B = 2. Each device stands idle for 9 units: for three forwards and three
-# backwards of a whole device's share, which the others take before it has work, or after it has none.
+# backwards of a whole device's share, for which it waits at its ends or in the middle.
 
 # %%
 ge.simulate(ge.one_f_one_b(4, 8))

@@ -211,7 +211,8 @@ print(f"one device: loss {losses[0]:.2f}, then {losses[-1]:.2f}; numbers of stat
 
 # %% [markdown]
 # Two halves of one state, and the same training. PyTorch's `DistributedDataParallel` is your ring, begun while the backward
-# still runs, and its `ZeroRedundancyOptimizer` your step, which divides whole tensors rather than numbers.
+# still runs. Its `ZeroRedundancyOptimizer` divides the state as your step does, by whole tensors rather than numbers, but
+# behind a whole all-reduce it sends the weights once more: three half rings, where yours has two.
 
 # %% [markdown]
 # ## Killed, and resumed on one device

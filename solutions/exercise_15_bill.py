@@ -35,7 +35,7 @@ predict("ex15/fullest")
 # %% [markdown]
 # ## Your turn: the bill
 #
-# **State.** A block has 12 h² weights (norms and biases left out). The embedding is a table of v·h weights on device 0, the
+# **State.** A block is one of GPT's shape, with 12 h² weights (norms and biases left out; Llama's own has 13 h² in the 8B model). The embedding is a table of v·h weights on device 0, the
 # head another one, as large, on device K − 1; with K = 1 both are on the one device. Blocks are cut evenly. A tensor group
 # divides all weights by T. A weight takes 2 bytes, its gradient, a sum over micro-batches, 4, and Adam's state 12, which
 # [ZeRO](../docs/glossary.md#zero)-1 divides by D.

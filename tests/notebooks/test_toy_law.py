@@ -62,6 +62,7 @@ FREE = {
     ("exercise_14", "bf16 has the range of fp32"): "bytes of a number",
     ("exercise_14", "Four bytes a weight instead of two"): "gradients of weights, no activations",
     ("ex15_choice", "Activations: 22.8 GB if all is kept"): "a bill of the one model that the question names",
+    ("14/bey-all-traffic-read", "In bytes, with gradients of 4"): "bytes that are sent",
     ("14/way-bound", "send a gradient twice, 8 bytes per weight"): "bytes that are sent, of weights",
     ("docs/published_runs", "only matrix products take time, and scores"): "a time, of reading and writing memory",
     ("docs/published_runs", "rows tell the memory"): "real models, planned with their own r and held against reports",
