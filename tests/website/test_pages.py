@@ -110,7 +110,7 @@ def test_every_page_opens_by_double_click_with_as_many_live_charts_as_widgets(si
 
 
 def widgets(path):
-    """How many interactive charts and puzzles a notebook shows, whatever its reader has done: none of what is `mine`."""
+    """How many interactive charts and puzzles a notebook shows, whatever its reader has done; `mine` is theirs."""
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     shown = r"^ge\.gantt\((?!.* if |.*\bmine\b)|ge\.puzzle\("
     return sum(len(re.findall(shown, source, re.MULTILINE)) for source in cells)
