@@ -28,24 +28,25 @@ LIGHT: Final = ("01", "02", "06", "07", "09")
 
 
 class Took(NamedTuple):
-    """first, all: seconds on the clock. cpu: seconds of all processes. judged: how many, each with each seed."""
+    """first, all: seconds on the clock. cpu: seconds of all processes. judged: how many, each with each seed, and again
+    those that build on a wrong one."""
 
     first: float
     all: float
     cpu: float
-    judged: str
+    judged: int
 
 
 def grade(place: Path, out: Path, keys: tuple[str, ...], seeds: int) -> Took:
     wish = ["--tasks", ",".join(keys), "--seeds", str(seeds), "--jobs", str(JOBS)]
     command = [sys.executable, "-m", "gpipe_edu", "grade", str(place), "--out", str(out), *wish]
-    first, judged, began = 0.0, "", time.monotonic()
+    first, judged, began = 0.0, 0, time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():
             if " judged," in line and not first:
                 first = time.monotonic() - began
             if "to judge" in line:
-                judged = line.split()[0]
+                judged += int(line.split()[0].replace(",", ""))
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
