@@ -148,9 +148,10 @@ predict("ex15/first-cut")
 def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> dict:
     """A plan as a dict with T, D, K, V, M and recompute, for so many devices in nodes of `node`, with `memory` bytes each.
 
-    All devices are used: T D K = devices; the last node may be partly filled. T divides `node`, K V divides the blocks, D M divides `batch`, whose samples are
-    spread evenly. V is 1 if K is; if V > 1, K divides M. No device of the bill needs more than `memory`. The bubble,
-    (K - 1) / (V M + K - 1), is at most 1/5. Recompute is "full" only if the same plan with "none" does not fit.
+    All devices are used: T D K = devices; the last node may be partly filled. T divides `node`, K V divides the blocks,
+    D M divides `batch`, whose samples are spread evenly. V is 1 if K is; if V > 1, K divides M. No device of the bill
+    needs more than `memory`. The bubble, (K - 1) / (V M + K - 1), is at most 1/5. Recompute is "full" only if the same
+    plan with "none" does not fit.
 
     Any plan that does all this is right. Raises ValueError if none does. The model is not changed.
     """

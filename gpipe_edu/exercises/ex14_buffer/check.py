@@ -158,7 +158,7 @@ def _about_the_form(answer: BufferAnswer, layers: Sequence[ref.Layer]) -> Signs:
     shapes = [tuple(reversed(value.shape)) for layer in layers for value in layer.params.values()]
     others = [kind for one, kind in zip(answer.gradients, answer.types, strict=True) if one is None]
     yield Sign("no-tensors", bool(others), expected="tensors", came=", ".join(others[:1]))
-    came = [np.shape(one) for one in answer.gradients]
+    came = [one.shape for one in answer.gradients if one is not None]
     yield Sign("other-form", came != shapes, expected=f"tensors of shapes {shapes}", came=f"{came}")
     yield Sign("ends-in-bf16", "bfloat16" in answer.types, expected="float32", came="bfloat16")
     others = [kind for kind in answer.types if kind != "float32"]

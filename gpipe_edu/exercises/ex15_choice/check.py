@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
+from math import ceil
 from random import Random
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ _JOBS: Final = (
 def _just_enough(model: Model, batch: int, plan: Plan, node: int = 1) -> Job:
     """A job for as many devices that are as large as this plan needs, to the byte."""
     job = Job(model, plan.T * plan.D * plan.K, node, 0, batch)
-    return job._replace(memory=int(max(job.needs(plan, k) for k in range(plan.K))))
+    return job._replace(memory=ceil(max(job.needs(plan, k) for k in range(plan.K))))
 
 
 _EDGES: Final = (
@@ -48,11 +49,11 @@ _EDGES: Final = (
     _just_enough(Model(2, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "none")),
     _just_enough(Model(6, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "full")),
     _just_enough(Model(24, 6144, 32_000, 8192), 6, Plan(1, 1, 3, 4, 6, 1, "full")),
-    _just_enough(Model(6, 4096, 128_000, 2048), 3, Plan(4, 3, 1, 1, 1, 1, "none"), node=8),
+    _just_enough(Model(6, 4096, 128_000, 2048), 3, Plan(3, 3, 1, 1, 1, 1, "none"), node=6),
 )
 """Plans that just meet a limit: the only one, with K = 1; the only one, with a bubble of a fifth; one with recompute,
 since without it device 0 has room, and the last one has not; the only one, with a V larger than its bubble asks for;
-and the only one, where a node is half full."""
+and the only one, with groups of three where a node is half full."""
 
 _IDLE: Final = (
     _just_enough(Model(6, 2048, 200_000, 2048), 3, Plan(1, 1, 3, 2, 3, 1, "none")),

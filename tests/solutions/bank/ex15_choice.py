@@ -194,6 +194,12 @@ change(
                         continue
                     for recompute""",
 )
+change(
+    "found-none",
+    "groups_of_powers_of_two",
+    "for T in divisors(node):",
+    "for T in (1, 2, 4, 8):\n        if node % T: continue",
+)
 change("found-none", "whole_nodes_alone", "for T in divisors(node):", "for T in [1, node]:")
 change("found-none", "less_than_a_fifth", "if 5 * (K - 1) > V", "if 5 * (K - 1) >= V")
 change("found-none", "idle_over_work", "5 * (K - 1) > V * M + K - 1", "5 * (K - 1) > V * M")
