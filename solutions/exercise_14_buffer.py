@@ -60,12 +60,12 @@ def accumulate(net, loss_fn, x, y, M: int) -> list:
 
     net: an nn.Module with bf16 weights, all of them trained. loss_fn: (output, target) -> a tensor with one value, the
     mean over the samples it was given. x, y: tensors with N samples each, x in bf16, N at least 1, not always a multiple
-    of M.
+    of M. Micro-batches differ by one sample at most; pieces without samples are left out.
 
     Each micro-batch goes forward and back once, in bf16, and the gradients of no more than one are in memory at a time,
     beside the buffers. All that is added up over micro-batches is added up in float32. Gradients that were in `.grad`
-    before do not count, and at the end every `.grad` is None. Weights, their type, and the mode of `net` stay as they are,
-    and nothing is kept for the next call.
+    before do not count, and at the end every `.grad` is None. Weights and their type stay as they are, and so does the mode
+    of `net`, in all forwards, too. Nothing is kept for the next call, and none changes what an earlier one has given.
     """
     ### BEGIN SOLUTION
     weights = list(net.parameters())

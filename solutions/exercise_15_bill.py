@@ -46,9 +46,9 @@ predict("ex15/fullest")
 #
 # How many are in flight? Device k runs its warm-up of so many forwards, and then one more before the first backward:
 #
-#     V = 1:  K − 1 − k                 V > 1:  2 (K − 1 − k) + (V − 1) K           never more than V M in all
+#     V = 1:  K − 1 − k                 V > 1:  2 (K − 1 − k) + (V − 1) K
 #
-# Each is one micro-batch in *one* of the device's stages.
+# With that one more, there are never more than V M, since that is all there is. Each is one micro-batch in *one* of the device's stages.
 #
 # **Logits.** The last device holds one number of 4 bytes for each token and word of one micro-batch, divided by T.
 
@@ -117,7 +117,8 @@ plot_bars(range(4), bars, across="device", up="GB, counted")
 # ## By hand first: your own job
 #
 # Type your name, and you get numbers of your own. Fill in a plan with paper and pencil: it should fit, leave no device unused,
-# and have a bubble of a fifth at most.
+# and have a bubble (K − 1) / (V·M + K − 1) of a fifth at most. The cell behind it tells only whether it fits; that
+# T·D·K = devices, that K·V divides the blocks and D·M the samples, and the bubble, are yours to see to.
 
 # %%
 from random import Random
@@ -147,9 +148,10 @@ predict("ex15/first-cut")
 def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> dict:
     """A plan as a dict with T, D, K, V, M and recompute, for so many devices in nodes of `node`, with `memory` bytes each.
 
-    All devices are used: T D K = devices. T divides `node`, K V divides the blocks, D M divides `batch`, whose samples are
-    spread evenly. V is 1 if K is; if V > 1, K divides M. No device of the bill needs more than `memory`. The bubble,
-    (K - 1) / (V M + K - 1), is at most 1/5. Recompute is "full" only if the same plan with "none" does not fit.
+    All devices are used: T D K = devices; the last node may be partly filled. T divides `node`, K V divides the blocks,
+    D M divides `batch`, whose samples are spread evenly. V is 1 if K is; if V > 1, K divides M. No device of the bill
+    needs more than `memory`. The bubble, (K - 1) / (V M + K - 1), is at most 1/5. Recompute is "full" only if the same
+    plan with "none" does not fit.
 
     Any plan that does all this is right. Raises ValueError if none does. The model is not changed.
     """

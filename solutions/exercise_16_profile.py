@@ -23,7 +23,7 @@ from gpipe_edu.timeline import step_with_fault
 # | **slow rank** | the ops of one rank take longer than its layers should: a hot or shared processor | the machine; until then fewer layers for it |
 # | **uneven cut** | layers cost alike everywhere, and one rank has many more of them | the cut |
 # | **slow link** | messages between one rank and the next take far longer than others: a cable, a wrong network | the link, or the order of ranks on machines |
-# | **no overlap** | a rank begins nothing before its own message has arrived | send without waiting (`isend`) |
+# | **no overlap** | a rank begins nothing while a message of its own is on its way | send without waiting (`isend`) |
 #
 # Each of them delays all ranks, since micro-batches pass through all of them. Here is a step with a slow rank, simulated with
 # what real profiles have, too: no two ops take quite the same time, and one op, somewhere, took three times as long.
@@ -53,17 +53,21 @@ print("idle:", [round(slow.idle(k)) for k in range(4)])
 
 # %% nbgrader={"grade": false, "grade_id": "ex16-profile-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def diagnose(timeline, layers: list) -> tuple:
-    """What is wrong in a profile, and where: (name, rank), such as ("slow rank", 2).
+    """What is wrong in a profile, and where: (name, number), such as ("slow rank", 2). The number is the rank's, or the
+    slow link's; the link between ranks k and k + 1 is called k.
 
-    timeline: a step of 3 ranks or more with one stage each, under F-then-B or 1F1B, in any unit of time.
+    timeline: a step of 3 ranks or more with one stage each and 4 micro-batches or more, under F-then-B or 1F1B, in any
+    unit of time.
     `timeline.spans` are (device, op, start, end), `timeline.messages` (op, source, target, start, end, there): a message
     is on its link from start to end, and has arrived at `there`. `timeline.row(k)` has the spans of rank k in order.
-    There may be no messages at all; then it is a matter of ops. layers: how many each rank has.
+    There may be no messages at all; then it is a matter of ops. layers: how many each rank has, 3 or more. It is not
+    changed.
 
-    The names are "slow rank", "uneven cut", "slow link" and "no overlap"; the link between ranks k and k + 1 is called
-    k. A slow rank takes 1.6 times as long for a layer as the others; an uneven cut has at least two layers more on one
-    rank than on any other; messages of a slow link, in both directions, take 8 times as long as others. One layer less somewhere is
-    nothing wrong, and an op that takes long once is not, either.
+    The names are "slow rank", "uneven cut", "slow link" and "no overlap". A slow rank takes 1.6 times as long for a layer
+    as the others; an uneven cut has at least two layers more on one rank than on any other; messages of a slow link, in
+    both directions, take 8 times as long as others. Without overlap one rank begins nothing while a message of its own is
+    on its way; each other rank does, with more than a fifth of its messages. One layer more or less on one rank is nothing
+    wrong, and an op that takes long once is not, either.
     """
     ### BEGIN SOLUTION
     K = len(layers)

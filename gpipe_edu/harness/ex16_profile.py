@@ -11,6 +11,7 @@ from .forms import gather
 
 
 def perform(diagnose: Any, spans: list[Any], messages: list[Any], layers: list[int]) -> Any:
-    """What the function says of a profile."""
+    """What the function says of a profile, and its `layers` as they are afterwards."""
     timeline = Timeline([Span(*span) for span in spans], len(layers), messages=[Message(*one) for one in messages])
-    return gather(diagnose(timeline, list(layers)))
+    layers = list(layers)
+    return gather(diagnose(timeline, layers)), layers

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpipe_edu import reference as ref
+from gpipe_edu import split_batch
 from gpipe_edu.exercises.asked import AskedLayers, with_other_weights
 from gpipe_edu.exercises.case import Belief, Exam, Sign, Signs, try_beliefs
 from gpipe_edu.exercises.networks import arrays_of_items, draw_digits, items_of
@@ -22,7 +23,7 @@ from gpipe_edu.exercises.weighting import Parts, beliefs_about_gradients, parts_
 from gpipe_edu.harness.ex14_buffer import FEW, BufferAnswer, BufferQuestion
 from gpipe_edu.harness.networks import Array, Item, layer_of
 from gpipe_edu.sandbox.findings import Success
-from gpipe_edu.words import percent, plural
+from gpipe_edu.words import join_words, percent, plural
 
 _OF_BF16: Final = 0.04
 """How far small gradients of bf16 layers are from those of float64; those of the beliefs are further."""
@@ -41,7 +42,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     with exam.blame_on("counts-old-gradients"):
         _judge(exam, rng, 8, 4, leftover=True)
     _judge(exam, rng, 9, 4, training=False)
-    with exam.blame_on("second-call"):
+    with exam.blame_on("second-call", spare=["first-changed"]):
         _judge(exam, rng, 8, 4, second=True)
     with exam.blame_on("shared-twice"):
         _judge_shared(exam, rng)
@@ -143,11 +144,21 @@ def _about_the_way(asked: BufferQuestion, answer: BufferAnswer, ran: PieceRuns) 
     yield Sign("not-cut", ran.largest > most, expected=f"at most {most} samples at once", came=f"{ran.largest}")
     yield Sign("twice", max(samples) > N, expected=expected, came=f"{max(samples)}")
     yield Sign("lost", min(samples) < N, expected=expected, came=f"{min(samples)}")
+    yield Sign("ran-empty", ran.ran_empty)
+    sizes = sorted((len(run.x) for run in ran.forwards(ran.places[0]).values()), reverse=True)
+    asked_for = sorted((len(piece) for piece in split_batch(asked.x, M) if len(piece)), reverse=True)
+    yield Sign("other-cut", sizes != asked_for, expected=_in_pieces(asked_for), came=_in_pieces(sizes))
+
+
+def _in_pieces(sizes: Sequence[int]) -> str:
+    return f"micro-batches of {join_words(sizes)} samples"
 
 
 def _about_the_form(answer: BufferAnswer, layers: Sequence[ref.Layer]) -> Signs:
     shapes = [tuple(reversed(value.shape)) for layer in layers for value in layer.params.values()]
-    came = [None if one is None else np.shape(one) for one in answer.gradients]
+    others = [kind for one, kind in zip(answer.gradients, answer.types, strict=True) if one is None]
+    yield Sign("no-tensors", bool(others), expected="tensors", came=", ".join(others[:1]))
+    came = [one.shape for one in answer.gradients if one is not None]
     yield Sign("other-form", came != shapes, expected=f"tensors of shapes {shapes}", came=f"{came}")
     yield Sign("ends-in-bf16", "bfloat16" in answer.types, expected="float32", came="bfloat16")
     others = [kind for kind in answer.types if kind != "float32"]
@@ -158,6 +169,7 @@ def _about_the_sum(
     answer: BufferAnswer, parts: Parts, off: float, arrived: tuple[list[Array], list[Array]]
 ) -> Iterator[Sign]:
     found = answer.gradients
+    yield Sign("zeros", not any(map(np.any, found)), came="zeros")
     several = len(parts.counts) > 3
     wrong = not off < _OF_BF16  # as it is without numbers, too
     if wrong:
@@ -196,7 +208,13 @@ def _about_what_is_left(answer: BufferAnswer, items: Sequence[Item]) -> Signs:
     weights = list(map(np.transpose, arrays_of_items(items)))
     same = all(np.array_equal(a, b) for a, b in zip(answer.weights, weights, strict=True))
     yield Sign("weights-moved", not same)
+    frozen = len(weights) - answer.trained
+    yield Sign("frozen", frozen > 0, expected="requires_grad", came=f"{plural(frozen, 'weight')} without")
     yield Sign("mode-changed", not answer.training)
+    yield Sign("other-mode", answer.training and not answer.in_its_mode)
     many = FEW >= answer.forwards > 2 * _COPIES and answer.copies > _COPIES
     came = f"{answer.copies} tensors as large as the first weight, at the last forward"
     yield Sign("keeps-all", many, expected="one buffer and one gradient", came=came)
+    yield Sign("added-in-double", answer.doubles > 0, expected="buffers in float32", came="float64")
+    yield Sign("held-over", answer.held > 0, expected="the gradients of one micro-batch", came="of two")
+    yield Sign("first-changed", answer.first_changed)

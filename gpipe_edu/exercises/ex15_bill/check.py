@@ -67,7 +67,8 @@ def _ask(exam: Exam, model: Model, plan: Plan) -> _Asked:
     rows, model_after, plan_after = case.ask(**given)
     case.came = describe(rows, 200)
     case.judge(_form(rows, plan))
-    case.judge([Sign("input-changed", (model_after, plan_after) != (given["model"], given["plan"]))])
+    for before, after in zip(given.values(), (model_after, plan_after), strict=True):
+        case.judge([Sign("input-changed", after != before, describe(before, 200), describe(after, 200))])
     rows = [tuple(row) for row in rows]
     case.came = _in_words(rows)
     return _Asked(case, model, plan, rows)
@@ -112,6 +113,7 @@ def _reasons(asked: Sequence[_Asked], column: int, count: Count, beliefs: Belief
     yield Sign("exchanged", _all(asked, column, lambda *of: other(*of)))
     for unit in (10**9, 2**30, 10**6):
         yield Sign("unit", _all(asked, column, lambda *of, unit=unit: count(*of) / unit))
+    yield Sign("from-behind", _all(asked, column, lambda model, plan, k: count(model, plan, plan.K - 1 - k)))
     for slip, way in ways(beliefs):
         yield Sign(slip, _all(asked, column, lambda *of, way=way: count(*of, **way)))
 

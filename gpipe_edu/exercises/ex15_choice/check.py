@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
+from math import ceil
 from random import Random
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from gpipe_edu.exercises.ex15_bill.count import Model, Plan, activations, state
 from gpipe_edu.harness.forms import describe, is_whole
 from gpipe_edu.process.plain import a_name_of
 from gpipe_edu.sandbox.findings import Success
-from gpipe_edu.words import join_words
+from gpipe_edu.words import join_words, plural
 
 from .search import CONDITIONS, MOST_IDLE, Job, bubble, divisors, plans
 
@@ -37,22 +38,28 @@ _JOBS: Final = (
 """The last two: large tables for a small model; numbers that are no powers of two."""
 
 
-def _just_enough(model: Model, batch: int, plan: Plan) -> Job:
-    """A job for as many devices, in nodes of one, that are as large as this plan needs, to the byte."""
-    job = Job(model, plan.D * plan.K, 1, 0, batch)
-    return job._replace(memory=int(max(job.needs(plan, k) for k in range(plan.K))))
+def _just_enough(model: Model, batch: int, plan: Plan, node: int = 1) -> Job:
+    """A job for as many devices that are as large as this plan needs, to the byte."""
+    job = Job(model, plan.T * plan.D * plan.K, node, 0, batch)
+    return job._replace(memory=ceil(max(job.needs(plan, k) for k in range(plan.K))))
 
 
 _EDGES: Final = (
     _just_enough(_1B, 1, Plan(1, 1, 1, 1, 1, 1, "none")),
     _just_enough(Model(2, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "none")),
     _just_enough(Model(6, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "full")),
+    _just_enough(Model(24, 6144, 32_000, 8192), 6, Plan(1, 1, 3, 4, 6, 1, "full")),
+    _just_enough(Model(6, 4096, 128_000, 2048), 3, Plan(3, 3, 1, 1, 1, 1, "none"), node=6),
 )
-"""Plans that just meet a limit: the only one, with K = 1; the only one, with a bubble of a fifth; and one with
-recompute, since without it device 0 has room, and the last one has not."""
+"""Plans that just meet a limit: the only one, with K = 1; the only one, with a bubble of a fifth; one with recompute,
+since without it device 0 has room, and the last one has not; the only one, with a V larger than its bubble asks for;
+and the only one, with groups of three where a node is half full."""
 
-_IDLE: Final = _just_enough(Model(6, 2048, 200_000, 2048), 3, Plan(1, 1, 3, 2, 3, 1, "none"))
-"""Its only plan that fits has a bubble of a quarter, from V and M both."""
+_IDLE: Final = (
+    _just_enough(Model(6, 2048, 200_000, 2048), 3, Plan(1, 1, 3, 2, 3, 1, "none")),
+    _just_enough(Model(2, 1024, 200_000, 4096), 3, Plan(1, 1, 2, 1, 3, 1, "none")),
+)
+"""Their only plans that fit have a bubble of a quarter: from V and M both, and one forward too few for a fifth."""
 
 _ONLY: Final[tuple[Callable[[Plan], bool], ...]] = (
     lambda plan: plan.recompute == "full",
@@ -70,7 +77,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     for only in _ONLY:
         _judge(exam, _draw(rng, partial(_have_only, only=only)))
     _refuse(exam, Job(_70B, 8, 8, 72 * 10**9, 64))
-    _refuse(exam, _IDLE)
+    for job in _IDLE:
+        _refuse(exam, job)
     for name in CONDITIONS:
         for _ in range(2):
             _refuse(exam, _draw(rng, partial(_tempts, name=name)))
@@ -157,7 +165,9 @@ def _numbers(job: Job, found: dict[str, Any]) -> Iterator[Sign]:
     used = f"T D K = {T} {D} {K} = {T * D * K}, and there are {job.devices} devices"
     yield Sign("too-many-devices", job.devices < T * D * K, difference=used)
     yield Sign("devices-left", job.devices > T * D * K, difference=used)
-    yield Sign("across-nodes", T not in divisors(job.node), difference=f"T is {T}, and a node has {job.node} devices")
+    yield Sign(
+        "across-nodes", T not in divisors(job.node), difference=f"T is {T}, and a node has {plural(job.node, 'device')}"
+    )
     yield Sign("v-of-one", K == 1 < V, difference=f"K is 1 and V is {V}")
     blocks = f"{job.model.blocks} blocks, K V = {K * V}"
     yield Sign("blocks", job.model.blocks % (K * V) != 0, difference=blocks)
@@ -179,7 +189,7 @@ def _limits(job: Job, plan: Plan) -> Iterator[Sign]:
     yield Sign("bubble", idle > MOST_IDLE, difference=told)
     without = plan._replace(recompute="none")
     fullest = max(job.needs(without, k) for k in range(plan.K)) / 1e9
-    told = f'with "none" the fullest device needs {fullest:.2f} GB of {job.memory / 1e9:g} GB'
+    told = f'with "none" the fullest device needs {fullest:.6g} GB of {job.memory / 1e9:g} GB'
     yield Sign("recompute-for-nothing", plan.recompute == "full" and job.fits(without), difference=told)
 
 

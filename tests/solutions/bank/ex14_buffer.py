@@ -154,6 +154,49 @@ changed(
 )
 changed("not-cut", "all_at_once", "split_batch((x, y), M)", "[(x, y)]")
 changed("twice", "forward_for_the_shape", "loss = loss_fn(net(a), b)", "net(a)\n        loss = loss_fn(net(a), b)")
+changed("other-cut", "chunks", "split_batch((x, y), M)", "list(zip(torch.chunk(x, M), torch.chunk(y, M), strict=True))")
+changed("other-cut", "sample_by_sample", "split_batch((x, y), M)", "split_batch((x, y), len(x))")
+changed("ran-empty", "runs_what_is_empty", "if len(a) == 0:", "if False:")
+changed(
+    "other-mode",
+    "evaluates_and_puts_it_back",
+    "    net.zero_grad()\n",
+    "    mode = net.training\n    net.eval().zero_grad()\n",
+    "return buffers",
+    "net.train(mode)\n    return buffers",
+)
+changed("not-a-list", "a_dict_by_names", "return buffers", "return {i: s for i, s in enumerate(buffers)}")
+changed("zeros", "share_rounded_down", "len(a) / N", "len(a) // N")
+changed("frozen", "freezes_at_the_end", "return buffers", "net.requires_grad_(False)\n    return buffers")
+changed(
+    "added-in-double",
+    "sums_in_double",
+    "dtype=torch.float32",
+    "dtype=torch.float64",
+    "return buffers",
+    "return [s.float() for s in buffers]",
+)
+changed(
+    "first-changed",
+    "buffers_kept_on_the_network",
+    "    net.zero_grad()\n",
+    """    net.zero_grad()
+    if hasattr(net, "sums"):
+        buffers = [s.zero_() for s in net.sums]
+    net.sums = buffers
+""",
+)
+changed(
+    "first-changed",
+    "hooks_on_gradients_that_stay",
+    "    net.zero_grad()\n",
+    """    net.zero_grad()
+    for place, s in zip(weights, buffers, strict=True):
+        place.register_hook(lambda g, s=s: (s.add_(g.float(), alpha=share), None)[1])
+""",
+    "            s += w.grad.float() * share\n",
+    "",
+)
 changed("widened", "network_in_fp32", "    net.zero_grad()\n", "    net.float().zero_grad()\n    x = x.float()\n")
 changed(
     "widened",
@@ -178,7 +221,7 @@ changed("mode-changed", "trains_from_now_on", "    net.zero_grad()\n", "    net.
 changed("mode-changed", "evaluates_from_now_on", "    net.zero_grad()\n", "    net.eval().zero_grad()\n")
 changed("not-a-list", "one_long_row", "return buffers", "return torch.cat([s.flatten() for s in buffers])")
 changed("other-form", "weights_without_biases", "return buffers", "return buffers[::2]")
-changed("other-form", "as_arrays", "return buffers", "return [s.numpy() for s in buffers]")
+changed("no-tensors", "as_arrays", "return buffers", "return [s.numpy() for s in buffers]")
 changed("not-a-list", "forgets_to_return", "return buffers", "KEPT.update(enumerate(buffers))")
 changed("other-gradient", "clips_each", "s += w.grad.float() * share", "s += w.grad.float().clamp(-0.01, 0.01) * share")
 
@@ -206,6 +249,19 @@ def stacks_in_bf16(net, loss_fn, x, y, M):
     return [s.float() for s in total]
 
 
+@BANK.wrong("held-over")
+def gradients_in_a_name(net, loss_fn, x, y, M):
+    net.zero_grad()
+    weights = list(net.parameters())
+    sums = [torch.zeros(w.shape) for w in weights]
+    for a, b in split_batch((x, y), M):
+        if len(a):
+            found = torch.autograd.grad(loss_fn(net(a), b), weights)
+            for s, g in zip(sums, found, strict=True):
+                s += g.float() * (len(a) / len(x))
+    return sums
+
+
 @BANK.right
 def by_autograd_grad(net, loss_fn, x, y, M):
     """No `.grad` at all; the share goes to the loss."""
@@ -214,9 +270,11 @@ def by_autograd_grad(net, loss_fn, x, y, M):
     net.zero_grad()
     for a, b in split_batch((x, y), M):
         if len(a):
-            found = torch.autograd.grad(loss_fn(net(a), b) * (len(a) / len(x)), weights)
+            loss = loss_fn(net(a), b) * (len(a) / len(x))
+            found = torch.autograd.grad(loss, weights)
             sums = {n: sums[n] + g.to(torch.float32) for n, g in zip(names, found, strict=True)}
-    return sums
+            del found
+    return list(sums.values())
 
 
 @BANK.right

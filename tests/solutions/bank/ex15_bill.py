@@ -103,6 +103,13 @@ class rows_of_a_generator:
 
 
 @BANK.right
+def in_fractions(model, plan):
+    from fractions import Fraction
+
+    return [tuple(map(Fraction, row)) for row in by_the_rules(model, plan)]
+
+
+@BANK.right
 def in_numpy(model, plan):
     import numpy as np
 
@@ -168,6 +175,12 @@ change("logits-everywhere", "logits_everywhere", LOGITS, LOGITS.replace("==", "<
 change("logits-in-flight", "logits_of_all", "activations += 4 * b", "activations += flying * 4 * b")
 change("logits-whole", "logits_of_a_whole_group", "4 * b * s * v / T", "4 * b * s * v")
 change("no-inside-kept", "boundaries_alone", "flying * blocks * 34", "flying * blocks * 2")
+change("from-behind", "last_device_first", "return rows", "return rows[::-1]")
+change("both-on-the-first", "both_tables_first", LAST, LAST.replace("K - 1", "0"))
+change("samples-of-a-step", "samples_of_all_micro_batches", 'b = plan["samples"]', 'b = plan["samples"] * M')
+change("always-recompute", "none_is_true", 'plan["recompute"] == "none"', 'not plan["recompute"]')
+change("logits-on-the-first", "logits_first", LOGITS, LOGITS.replace("K - 1", "0"))
+change("logits-in-flight", "logits_of_m", "activations += 4 * b", "activations += M * 4 * b")
 change("unit", "in_gigabytes", PAIR, "rows.append((state / 1e9, activations / 1e9))")
 change("one-number", "sums", PAIR, "rows.append(state + activations)")
 change("exchanged", "the_other_way_round", PAIR, "rows.append((activations, state))")

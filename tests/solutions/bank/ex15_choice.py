@@ -185,6 +185,22 @@ change(
     "max(needed) <= memory",
     "max(needed) <= (memory if recompute == 'full' else 0.9 * memory)",
 )
+change("bubble", "one_forward_too_few", "if 5 * (K - 1) > V * M + K - 1:", "if 5 * (K - 1) > V * M + K:")
+change(
+    "found-none",
+    "smallest_v_with_a_small_bubble",
+    "                    for recompute",
+    """                    if any(4 * (K - 1) <= U * M for U in divisors(model["blocks"] // K) if U < V):
+                        continue
+                    for recompute""",
+)
+change(
+    "found-none",
+    "groups_of_powers_of_two",
+    "for T in divisors(node):",
+    "for T in (1, 2, 4, 8):\n        if node % T: continue",
+)
+change("found-none", "whole_nodes_alone", "for T in divisors(node):", "for T in [1, node]:")
 change("found-none", "less_than_a_fifth", "if 5 * (K - 1) > V", "if 5 * (K - 1) >= V")
 change("found-none", "idle_over_work", "5 * (K - 1) > V * M + K - 1", "5 * (K - 1) > V * M")
 change("bubble", "a_vth_of_the_bubble", "5 * (K - 1) > V * M + K - 1", "5 * (K - 1) > V * (M + K - 1)")
