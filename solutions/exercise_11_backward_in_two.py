@@ -262,10 +262,10 @@ plot_bars(range(4), held, across="device", up="MB held at the peak, counted", nu
 
 # %% [markdown]
 # The gradients agree, the idle time is a third, and here is the bill. The cap counts micro-batches: 4, which device 0 has
-# under 1F1B as well. Bytes it does not count: on the last device micro-batches wait for their W, and one that does holds
-# `left` in place of `saved`. With dy, dz, du, x_hat, u and t in `left` that is twice as much, and the last device holds
-# twice what device 0 of 1F1B does. (The paper finds no more bytes for its Transformer, where W needs no more than the whole
-# backward does.)
+# under 1F1B as well. A micro-batch that waits for its W holds `left` in place of `saved`, twice the bytes if these are dy,
+# dz, du, x_hat, u and t. In bytes every device holds more than before then, and the last one, where most of them wait, twice
+# as much as device 0 of 1F1B. (The paper finds no more bytes for its Transformer, where W needs no more than the whole backward
+# does.)
 #
 # ## The same row on PyTorch
 #
