@@ -16,6 +16,7 @@ import gpipe_edu as ge
 from gpipe_edu import reference as ref
 from gpipe_edu.course import check, hint, predict, progress, solution
 from gpipe_edu.data import digits
+from gpipe_edu.harness.ex04_stage import arrays_in
 from gpipe_edu.view import plot_bars
 
 # %% [markdown]
@@ -64,7 +65,8 @@ ge.compare(in_one, in_two)
 class Block(ref.Layer):
     """y = x + tanh(norm(x) W1 + b1) W2 + b2 for x of shape (n, h), with its backward in two parts.
 
-    params: arrays "scale", "shift" and "b2" of shape (h,), "W1" (h, f), "b1" (f,) and "W2" (f, h). A block serves many
+    params: arrays "scale", "shift" and "b2" of shape (h,), "W1" (h, f), "b1" (f,) and "W2" (f, h). Between two
+    mini-batches an optimizer writes new numbers into them; any entry may be 0, and n or f may be 1. A block serves many
     micro-batches, several of them in flight at a time, and keeps nothing of them: what was computed travels in `saved`
     and in `left`. Nothing that is handed over is changed, these two included. The engine's own Linear and norms are not
     there in this exercise.
@@ -83,7 +85,7 @@ class Block(ref.Layer):
         return x + t @ w["W2"] + w["b2"], (x_hat, spread, u, t)
 
     def input_gradient(self, dy, saved):
-        """I: (dx, left), where dx is the gradient of x, and `left`, a tuple of arrays, say, is what W will need.
+        """I: (dx, left), where dx is the gradient of x, and `left`, in any form, has the arrays that W will need.
 
         dy: the gradient of the output, (n, h). No gradient of a weight is computed here.
         """
@@ -150,19 +152,23 @@ x, y = data.x_train[:256].astype(float), data.y_train[:256]
 blocks = [Block(weights(64, 128, seed)) for seed in range(4)]
 
 
-def count(arrays):
-    return sum({id(array): array.nbytes for array in arrays}.values())
+def count(held):
+    return sum(array.nbytes for array in arrays_in([held], []))
 
 
 _, saved = blocks[0].forward(x[:32])
 _, left = blocks[0].input_gradient(x[:32], saved)
 print(f"from F to I: {count(saved):,} bytes, from I to W: {count(left):,}")
+# numbers for each sample: dy, dz, du, x_hat, u, t over x_hat, spread, u, t
+assert 1.9 < (64 + 128 + 64 + 64 + 64 + 128) / (64 + 1 + 64 + 128) < 2
 
 # %% [markdown]
 # ## Your turn: the order
 #
-# Now the devices. **ZB-H1** is 1F1B with I in the place of B: the same warm-up, the same turns, and a W for each I, put off
-# just as far as memory allows. The cap: a device holds a micro-batch from its F to its W, and no device holds more than K.
+# Now the devices. **ZB-H1** is 1F1B with I in the place of B: the same warm-up of K - 1 - k forwards, the same turns of an F
+# and an I (so the row of device k begins with K - k forwards), and a W for each I, put off just as far as memory allows. The
+# cap: a device holds a micro-batch from its F to its W, and no device holds more than K. Whether a W has to stand in front
+# of the next F, or may stand behind it, follows from that.
 
 # %%
 predict("ex11/longest-wait")
@@ -235,7 +241,7 @@ class BlockStage(ref.Stage):
 
     @property
     def held_bytes(self):
-        return sum(map(count, [*self.saved.values(), *self.left.values()]))
+        return count([self.saved, self.left])
 
 
 def digits_loss(outputs, labels):
@@ -251,15 +257,15 @@ runs = {
 }
 once, twice = (run.grads for run in runs.values())
 assert ref.gradient_difference(twice, once) < 1e-12
-assert count(left) > 1.9 * count(saved)
 held = {name: [max(entry.bytes for entry in row) / 1e6 for row in run.memory] for name, run in runs.items()}
 plot_bars(range(4), held, across="device", up="MB held at the peak, counted", numbers="{:.2f}")
 
 # %% [markdown]
 # The gradients agree, the idle time is a third, and here is the bill. The cap counts micro-batches: 4, which device 0 has
-# under 1F1B as well. In bytes every device holds more than before, and the last one twice as much as device 0 of 1F1B:
-# there micro-batches wait for their W, and in this block each of those holds twice what it held while it waited for its I. (The paper
-# finds no more bytes for its Transformer, where W needs no more than the whole backward does.)
+# under 1F1B as well. A micro-batch that waits for its W holds `left` in place of `saved`, twice the bytes if these are dy,
+# dz, du, x_hat, u and t. In bytes every device holds more than before then, and the last one, where most of them wait, twice
+# as much as device 0 of 1F1B. (The paper finds no more bytes for its Transformer, where W needs no more than the whole backward
+# does.)
 #
 # ## The same row on PyTorch
 #

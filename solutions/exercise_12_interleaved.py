@@ -46,7 +46,8 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 #   the next K follow. So a micro-batch is just back when the device has finished with the others of its group. Backwards
 #   go in the same groups, a device's last stage first.
 # - **1F1B.** Some forwards first, as many as it takes until the first gradient can be back; then one forward, one backward,
-#   in turn; then the backwards that are left.
+#   in turn; then the backwards that are left. One may count them for the way to the model's end alone, or for there and
+#   back: both numbers are right here, and what the second is good for comes after the task.
 
 # %% [markdown]
 # ## Your turn

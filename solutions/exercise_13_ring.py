@@ -106,6 +106,9 @@ check("ex13/ring", ring_all_reduce)
 # Behind the first half each device has one piece of the gradient complete. [ZeRO](../docs/glossary.md#zero)-1 updates this
 # piece there, and nowhere else; so only there is Adam's m and v of it. In the second half not gradients go round, but the
 # new weights.
+#
+# In the table above piece (d + 1) % D is complete on device d, and in lesson 14 as well. Here device d is to have piece d: each
+# piece sets out from another device than in the table.
 
 # %%
 predict("ex13/adam-and-the-sum")
@@ -118,8 +121,8 @@ def zero1_step(rank: int, D: int, weights: list, gradients: list, state: dict, a
     weights: D arrays, the same on all devices. gradients: D arrays, as long: the gradient of this device's part of the
     mini-batch. The mini-batch's gradient is the mean over the devices. Both lists and their arrays may be overwritten.
     adam(weight, gradient, state): the new weight; it changes nothing but `state`. It is called once, for piece `rank`.
-    state: this device's for the whole training, empty before its first step; weights are those that the step before gave
-    back. send, receive: as in `ring_all_reduce`.
+    state: a dict, this device's for the whole training, empty before its first step. It is handed to `adam` as it is, and
+    nobody else writes into it. weights are those that the step before gave back. send, receive: as in `ring_all_reduce`.
 
     A device sends D - 1 pieces of gradients and D - 1 pieces of weights.
     """

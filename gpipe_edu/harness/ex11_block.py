@@ -24,7 +24,8 @@ MATRICES: Final = ("W1", "W2")
 class BlockQuestion(NamedTuple):
     """Ops (F, I or W, micro-batch) on one block. without_matrices: W1 and W2 are no numbers while a W runs.
 
-    left: what I of micro-batch 0 has left in another process, packed; then W alone runs, on that.
+    left: what I of micro-batch 0 has left in another process, packed; then W alone runs, on that. updated: what an
+    optimizer writes into the weights where the ops have an U.
     """
 
     params: dict[str, Array]
@@ -33,6 +34,7 @@ class BlockQuestion(NamedTuple):
     ops: list[tuple[str, int]]
     without_matrices: bool
     left: Array | None = None
+    updated: dict[str, Array] | None = None
 
 
 class BlockAnswer(NamedTuple):
@@ -70,7 +72,10 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
     spoilt: list[tuple[str, str]] = []
     in_block = 0
     for kind, m in asked.ops:
-        if kind == "F":
+        if kind == "U":
+            for name, value in (asked.updated or {}).items():
+                params[name][:] = value
+        elif kind == "F":
             outputs[m], saved[m] = block.forward(xs[m])
         elif kind == "I":
             before = arrays_in([vars(block)], [])
@@ -78,18 +83,22 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
                 found = block.input_gradient(dys[m], saved[m])
             if not isinstance(found, tuple | list) or len(found) != 2:
                 return {"slip": "not-a-pair", "expected": "a pair", "came": _name(found)}
+            if getattr(found[1], "shape", None) == xs[m].shape and not isinstance(found[0], np.ndarray):
+                came = f"({_name(found[0])}, an array as large as x)"
+                return {"slip": "pair-exchanged", "expected": "(dx, left)", "came": came}
             dxs[m], left[m] = found
             known = [*params.values(), *before, dys[m], xs[m], dxs[m]]
             kept += arrays_in([left[m], vars(block)], known)
         else:
             gone = _matrices_gone(params) if asked.without_matrices else nullcontext()
-            with gone, _watched(left[m], ("left", "W"), spoilt):
+            with _watched(left[m], ("left", "W"), spoilt), gone:  # in this order, as the matrices may be in `left`
                 grads[m] = block.weight_gradient(left[m])
             if not isinstance(grads[m], dict):
                 return {"slip": "not-a-dict", "expected": "a dict of arrays", "came": _name(grads[m])}
             grads[m] = {name: np.copy(value) for name, value in grads[m].items()}
         in_block = max(in_block, len(arrays_in([vars(block)], own)))
-    pairs = [("x", xs, asked.xs), ("dy", dys, asked.dys), ("params", params.values(), asked.params.values())]
+    weights = asked.params | (asked.updated or {})
+    pairs = [("x", xs, asked.xs), ("dy", dys, asked.dys), ("params", params.values(), weights.values())]
     changed = [name for name, now, was in pairs if not all(np.array_equal(a, b) for a, b in zip(now, was, strict=True))]
     shapes = sorted({array.shape for array in kept if array.ndim > 1})
     vectors = [array for array in kept if array.ndim == 1]

@@ -12,7 +12,7 @@ from gpipe_edu.distributed import ring_links
 from gpipe_edu.distributed.rank import this_watch
 from gpipe_edu.sandbox.asking import ask_judge
 
-from .ex13_zero1 import DeviceAnswer, adam_of
+from .ex13_zero1 import AdamCall, DeviceAnswer, adam_of
 from .forms import gather
 from .networks import Array
 
@@ -33,24 +33,19 @@ def step_in_process(
 ) -> DeviceAnswer:
     """What process `rank` has after one step with each of its gradients."""
     D = len(weights)
-    state: dict[str, Any] = {}
-    calls: list[tuple[int, Any, Any, int]] = []
-    answers = []
+    adam, answers = _Adam(rate), []
     for step, pieces in enumerate(gradients):
+        adam.step = step
         watch = this_watch()
         watch.step()
 
-        def adam(weight: Any, gradient: Any, its_state: Any, step: int = step) -> Any:
-            calls.append((step, _plain(weight), _plain(gradient), its_state.get("t", 0)))
-            return adam_of(weight, gradient, its_state, rate)
-
         with _told_links(rank, D) as (send, receive):
-            found = gather(zero1_step(rank, D, weights, pieces, state, adam, send, receive))
+            found = gather(zero1_step(rank, D, weights, pieces, adam.state, adam, send, receive))
         answers.append(_copied(found))
         if not _are_weights(found, weights):
             break  # the judge says what they are
         weights = found
-    return DeviceAnswer(answers, calls)
+    return DeviceAnswer(answers, adam.calls)
 
 
 @contextmanager
@@ -69,6 +64,24 @@ def _told_links(rank: int, D: int) -> Iterator[tuple[Any, Any]]:
             return came
 
         yield send_and_tell, receive_and_tell
+
+
+class _Adam:
+    """The optimizer of a device, which notes what it is given. state: the device's own."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._left = rate, dict[str, Any]()
+        self.state: dict[str, Any] = {}
+        self.step, self.calls = 0, list[AdamCall]()
+
+    def __call__(self, weight: Any, gradient: Any, state: Any) -> Any:
+        ours, left = self.state, self._left
+        as_left = ours.keys() == left.keys() and all(np.array_equal(ours[name], left[name]) for name in left)
+        given = _plain(weight), _plain(gradient)
+        self.calls.append(AdamCall(self.step, *given, state.get("t", 0), state is ours, as_left))
+        new = adam_of(weight, gradient, state, self._rate)
+        self._left = dict(ours)
+        return new
 
 
 def _are_weights(found: Any, weights: list[Array]) -> bool:

@@ -32,11 +32,26 @@ class StepAnswer(NamedTuple):
     failure: tuple[Any, ...] | None = None
 
 
+class AdamCall(NamedTuple):
+    """What Adam was given, and in which step.
+
+    seen: how many calls its state has seen. is_given: whether that is the dict that the step was given. as_left:
+    whether there is in the given one what Adam has left in it, and nothing else.
+    """
+
+    step: int
+    weight: Any
+    gradient: Any
+    seen: int
+    is_given: bool
+    as_left: bool
+
+
 class DeviceAnswer(NamedTuple):
-    """weights: what each step gave back. calls: of Adam: step, weight, gradient, how many calls its state has seen."""
+    """weights: what each step gave back. calls: an `AdamCall` for each."""
 
     weights: list[Any]
-    calls: list[tuple[int, Any, Any, int]]
+    calls: list[Any]
 
 
 def perform(zero1_step: Any, **given: Any) -> StepAnswer:

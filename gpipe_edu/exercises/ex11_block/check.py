@@ -45,11 +45,19 @@ class Inside(NamedTuple):
 
 
 def examine(exam: Exam, rng: Random) -> Success:
-    """One micro-batch, several at a time in any order, then without the matrices; the digits' width at the end."""
+    """One micro-batch, several at a time in any order, then without the matrices; the digits' width at the end.
+
+    Sizes of 1, a scale of 0 and an update of the weights each have a case of their own.
+    """
     one = [("F", 0), ("I", 0), ("W", 0)]
-    error = max(_judge(exam, rng, one) for _ in range(3))
+    error = max(_judge(exam, rng, one) for _ in range(2))
+    _judge(exam, rng, one, sizes=(1, rng.randint(3, 9), 1))
+    with exam.blame_on("zero-scale"):
+        _judge(exam, rng, one, zero_scale=True)
     with exam.blame_on("one-at-a-time"):
-        error = max(error, _judge(exam, rng, _mixed(rng, 2)), *(_judge(exam, rng, _mixed(rng, 4)) for _ in range(3)))
+        error = max(error, _judge(exam, rng, _mixed(rng, 2)), *(_judge(exam, rng, _mixed(rng, 4)) for _ in range(2)))
+    with exam.blame_on("old-weights"):
+        _judge(exam, rng, [*one, ("U", 0), ("F", 1), ("I", 1), ("W", 1)])
     with exam.blame_on("again"):
         _judge(exam, rng, _mixed(rng, 3), without_matrices=True)
     error = max(error, _judge(exam, rng, _mixed(rng, 8), sizes=(32, 64, 128)))
@@ -74,15 +82,19 @@ def _judge(
     ops: list[tuple[str, int]],
     sizes: tuple[int, int, int] | None = None,
     without_matrices: bool = False,
+    zero_scale: bool = False,
 ) -> float:
     """Judge one run; returns the largest error."""
     n, h, f = sizes or rng.sample(range(3, 10), 3)
     asked = _draw(rng, (n, h, f), ops, without_matrices)
     params, xs, dys, M = asked.params, asked.xs, asked.dys, len(asked.xs)
-    words = " ".join(f"{kind}{m}" for kind, m in ops)
-    case = exam.case(f"{words if M < 5 else plural(M, 'micro-batch')}, x of shape {(n, h)}, W1 of shape {(h, f)}")
+    if zero_scale:
+        params["scale"][rng.randrange(h)] = 0
+    words = " ".join("update" if kind == "U" else f"{kind}{m}" for kind, m in ops)
+    words = f"{words if M < 5 else plural(M, 'micro-batch')}, x of shape {(n, h)}, W1 of shape {(h, f)}"
+    case = exam.case(f"{words}, a scale of 0" if zero_scale else words)
     answer = case.ask_for(BlockAnswer, asked)
-    truths = [_inside(params, x, dy) for x, dy in zip(xs, dys, strict=True)]
+    truths = [_inside(asked.updated if m and asked.updated else params, xs[m], dys[m]) for m in range(M)]
     for number, truth in enumerate(truths):
         case.judge(_about_the_forward(answer.outputs[number], truth))
     case.judge(_about_what_changed(answer))
@@ -90,7 +102,8 @@ def _judge(
         case.judge(_about_I(answer.dxs[number], truth, params))
     for number, truth in enumerate(truths):
         case.judge(_about_W(answer.grads[number], truth, params))
-    case.judge(_about_what_is_left(answer, truths, params))
+    if n > 1:  # else a row that W needs can't be told from a gradient, which is a sum of one
+        case.judge(_about_what_is_left(answer, truths, params))
     errors = [ref.gradient_difference([a], [t.dx]) for a, t in zip(answer.dxs, truths, strict=True)]
     pairs = zip(answer.grads, truths, strict=True)
     errors += [ref.gradient_difference([grads[name] for name in t.grads], list(t.grads.values())) for grads, t in pairs]
@@ -103,10 +116,13 @@ def _draw(
     numbers, (n, h, f) = np.random.default_rng(rng.randrange(2**32)), sizes
     M = 1 + max(m for _, m in ops)
     shapes = {"scale": (h,), "shift": (h,), "W1": (h, f), "b1": (f,), "W2": (f, h), "b2": (h,)}
-    params = {name: numbers.normal(1 if name == "scale" else 0, 0.5, shape) for name, shape in shapes.items()}
+    params, updated = (
+        {name: numbers.normal(1 if name == "scale" else 0, 0.5, shape) for name, shape in shapes.items()}
+        for _ in range(2)
+    )
     xs = [numbers.normal(numbers.normal(size=(n, 1)), numbers.uniform(0.5, 3, (n, 1)), (n, h)) for _ in range(M)]
     dys = [numbers.normal(size=(n, h)) for _ in range(M)]
-    return BlockQuestion(params, xs, dys, ops, without_matrices)
+    return BlockQuestion(params, xs, dys, ops, without_matrices, updated=updated if ("U", 0) in ops else None)
 
 
 def _judge_apart(exam: Exam, rng: Random) -> None:
@@ -151,6 +167,8 @@ def _about_the_forward(output: Any, truth: Inside) -> Signs:
 
 
 def _about_what_changed(answer: BlockAnswer) -> Signs:
+    expected, came = "the weights as they were", "other numbers in params"
+    yield Sign("updated", "params" in answer.overwritten, expected=expected, came=came)
     for name in answer.overwritten:
         yield Sign("overwritten", expected=f"{name} as it was", came=f"other numbers in {name}", words={"name": name})
     for name, op in answer.spoilt:
@@ -178,7 +196,7 @@ def _beliefs_about_I(dx: Array, truth: Inside, params: Mapping[str, Array]) -> I
         return np.asarray((d - along * mean - across * x_hat * product) / spread)
 
     d = truth.du * scale
-    inside = norm(d)
+    inside, less = norm(d), x_hat.shape[1] / (x_hat.shape[1] - 1)
     own, of_all = (d * x_hat).mean(axis=1, keepdims=True), (d * x_hat).mean()
     yield Sign("rounded", _near(dx, truth.dx, 1e-5))
     slopes = {"no-tanh": [np.ones_like(t)], "tanh-slope": [1 - np.tanh(t) ** 2, 1 - t, t, 1 - truth.z**2, t**2 - 1]}
@@ -190,6 +208,7 @@ def _beliefs_about_I(dx: Array, truth: Inside, params: Mapping[str, Array]) -> I
         Belief("frozen-statistics", (dy + d / spread,)),
         Belief("frozen-mean", (dy + norm(d, along=0),)),
         Belief("frozen-spread", (dy + norm(d, across=0),)),
+        Belief("one-less", tuple(dy + norm(d, *weights) for weights in ((less, 1), (1, less), (less, less)))),
         Belief("no-scale", (dy + norm(truth.du),)),
         Belief("no-spread", (dy + inside * spread, dy + inside * spread**2)),
         Belief("over-samples", (dy + norm(d, axis=0),)),

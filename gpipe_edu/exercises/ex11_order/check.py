@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from random import Random
 
-from gpipe_edu import Costs, Op, Schedule, formulas, one_f_one_b, simulate, zero_bubble
+from gpipe_edu import Costs, Op, Schedule, Timeline, formulas, one_f_one_b, simulate, zero_bubble
 from gpipe_edu.exercises.case import Exam, Sign
 from gpipe_edu.exercises.schedules import Proposal, about_homes, about_rules, judge_schedule, train_with
 from gpipe_edu.exercises.sizes import about_size
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import join_words
+from gpipe_edu.words import join_words, plural
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -79,22 +81,52 @@ def _beliefs_about_memory(mine: Proposal) -> Iterator[Sign]:
         reverse = [min(M - 1, K - 1 - k) for k in range(K)]
         yield Sign("reversed-delay", K > 1 and at_pace and delays == reverse, difference=first)
         yield Sign("w-behind-f", at_pace and any("IFW" in row for row in mine.kinds), difference=first)
-        more = any(a > b for a, b in zip(ahead, expected_ahead, strict=True))
-        yield Sign("more-ahead", more, difference=first)
+        words |= {"ahead": ahead[k], "right": expected_ahead[k]}
+        yield Sign("more-ahead", ahead[k] > expected_ahead[k], difference=first, words=words)
         yield Sign("holds-too-much", difference=first, words=words)
 
 
 def _beliefs_about_pace(mine: Proposal) -> Iterator[Sign]:
-    K, M, ahead = mine.K, mine.M, _warm_ups(mine)
+    K, M = mine.K, mine.M
     for F, I, W in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (3, 3, 2)):  # noqa: E741
-        makespan = simulate(mine.schedule, Costs(F=F, B=I + W, I=I, W=W)).makespan
+        costs = Costs(F=F, B=I + W, I=I, W=W)
+        timeline = simulate(mine.schedule, costs)
+        makespan = timeline.makespan
         best = formulas.makespan_zero_bubble(K, M, F, I, W)
         if makespan > best:
             first = f"makespan {makespan:g} instead of {best:g} (F = {F}, I = {I}, W = {W})"
             yield Sign("no-warm-up", all(row.startswith("FI") for row in mine.kinds), difference=first)
             at_once = all(row.count("IW") == M for row in mine.kinds)
-            fewer = any(a < min(M, K - k) for k, a in enumerate(ahead))
-            yield Sign("fewer-ahead", fewer, difference=first)
+            for k, ahead in enumerate(_warm_ups(mine)):
+                words = {"device": k, "ahead": plural(ahead, "forward"), "right": K - k}
+                yield Sign("fewer-ahead", ahead < min(M, K - k), difference=first, words=words)
             yield Sign("w-at-once", at_once, difference=first)
-            yield Sign("w-before-i", any("FWI" in row or "WWI" in row for row in mine.kinds), difference=first)
+            yield Sign("w-before-i", _is_faster_with_i_first(mine, costs, makespan), difference=first)
+            for k, held in enumerate(timeline.peak_in_flight):
+                words = {"device": k, "held": held, "cap": K}
+                yield Sign("w-too-early", held < K, difference=first, words=words)
+            for k in range(K):
+                for words in _waits_beside_a_w(timeline, k):
+                    yield Sign("w-too-late", difference=first, words=words)
             yield Sign("too-slow", difference=first)
+
+
+def _is_faster_with_i_first(mine: Proposal, costs: Costs, makespan: float) -> bool:
+    """Whether W's stand behind another op than their I and in front of an I that some device waits for."""
+    rows = [list(row) for row in mine.rows]
+    for row in rows:
+        while match := re.search("(?<=[FW])WI", "".join(op.kind for op in row)):
+            row[slice(*match.span())] = reversed(row[slice(*match.span())])
+    i_first = Schedule(rows)
+    return not i_first.problems() and simulate(i_first, costs).makespan < makespan
+
+
+def _waits_beside_a_w(timeline: Timeline, device: int) -> Iterator[dict[str, object]]:
+    """The gaps of a device in which a W could run whose turn comes later."""
+    bars = timeline.row(device)
+    for bar, following in pairwise(bars):
+        done, rest = ([one for one in bars if (one.start < following.start) == early] for early in (True, False))
+        waiting = {one.op.micro_batch for one in done if one.op.kind == "I"}
+        late = [one.op.micro_batch for one in rest if one.op.kind == "W" and one.op.micro_batch in waiting]
+        if late and following.start > bar.end:
+            yield {"device": device, "start": f"{bar.end:g}", "end": f"{following.start:g}", "m": late[0]}

@@ -16,7 +16,7 @@ from gpipe_edu.words import join_words
 
 
 def examine(exam: Exam, rng: Random) -> Success:
-    """Small sizes, V = 1 too, random ones and a big one; digits are trained, and the idle time is told."""
+    """Small sizes, V = 1 too, random ones, a large V, large K and M; digits are trained, the idle time is told."""
     sizes = [(3, 6, 2), (4, 8, 2), (2, 2, 2), (2, 4, 3), (3, 3, 1), (1, 2, 2), (1, 1, 1), (4, 4, 4)]
     for _ in range(9):
         K = rng.randint(1, 5)
@@ -24,9 +24,12 @@ def examine(exam: Exam, rng: Random) -> Success:
     schedules = [judge(exam, *size) for size in sizes]
     small = [schedule for schedule in schedules if schedule.stages * schedule.micro_batches <= 24]
     error = max(gradient_error(schedule, rng) for schedule in small)
+    V = rng.randint(5, 8)
+    with exam.blame_on("small-V", V=V):
+        judge(exam, 3, 6, V)
     K = rng.randint(9, 12)
     with exam.blame_on("only-small", K=K, M=4 * K):
-        judge(exam, K, 4 * K, 5)
+        judge(exam, K, 4 * K, 4)
     mine = {V: judge(exam, 4, 8, V) for V in (1, 2, 4)}
     idle = [simulate(schedule, Costs(F=1 / V, B=2 / V)).idle(0) for V, schedule in mine.items()]
     return exam.success(Chart("yours, V = 2", str(mine[2])), error=error, idle=join_words(f"{time:g}" for time in idle))
@@ -52,9 +55,9 @@ def _signs(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
     if mine.schedule.problems():
         yield Sign("breadth-first", V > 1 and K < M and _all_at_once(mine))
         yield from _about_short_warm_ups(mine, K, M, V)
-    yield from about_rules(mine)
     others = sorted({op.kind for op in mine.ops} - set("FB"))
-    yield Sign("other-kinds", any(set(row) != {"F", "B"} for row in mine.kinds), words={"others": join_words(others)})
+    yield Sign("other-kinds", bool(others), words={"others": join_words(others)})
+    yield from about_rules(mine)
     yield from _about_memory(mine, K, M, V)
     yield from _about_pace(mine, K, M, V)
 
@@ -65,6 +68,9 @@ def _about_size(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
     last = rows[-K:]
     full = len(rows) > K and {op.stage for row in last for op in row} == set(range(K * V))
     yield Sign("left-over", full and not Schedule(last).problems(), words={"K": K})
+    exchanged = [{(op.kind, op.stage, op.micro_batch) for op in row} for row in rows]
+    whole = [{(kind, m, v * K + k) for kind in "FB" for m in range(M) for v in range(V)} for k in range(K)]
+    yield Sign("swapped", K > 1 and exchanged == whole)
     yield from about_counts(mine, K, M)
     stages = sorted({int(op.stage) for op in mine.ops})
     words = {"last": K * V - 1, "named": join_words(stages, len(stages))}

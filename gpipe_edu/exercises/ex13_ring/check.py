@@ -87,8 +87,11 @@ def _about_the_sums(sums: Sequence[Any], gradients: Sequence[list[Array]]) -> It
     if all(one < _ROUNDED for one in off.values()):  # else some may be no number
         return
     shares = {(k, p): shares_in(sums[k][p], of_piece[p]) for k, p in places}
-    first = next(place for place in places if not off[place] < _ROUNDED)
-    expected, came = "device {}, piece {}: the sum over all devices".format(*first), shares_in_words(shares[first])
+    k, p = first = next(place for place in places if not off[place] < _ROUNDED)
+    expected, came = f"device {k}, piece {p}: the sum over all devices", shares_in_words(shares[first])
+    for q, other in enumerate(right):
+        if q != p and other.shape == right[p].shape and np.allclose(sums[k][p], other, rtol=0, atol=1e-6):
+            came = f"the sum of piece {q}"
 
     def sign(slip: str, shows: bool = True) -> Sign:
         return Sign(slip, shows, expected=expected, came=came)

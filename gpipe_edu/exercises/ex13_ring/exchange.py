@@ -80,6 +80,8 @@ def about_pieces(found: Any, k: int, lengths: Sequence[int]) -> Signs:
     yield Sign("no-return", found is None, came=f"None from device {k}")
     shapes = [np.shape(one) for one in found] if isinstance(found, list) else None
     expected, came = f"{len(lengths)} arrays from device {k}", f"a list of {len(shapes)}" if shapes else describe(found)
+    if shapes and not any(shapes):  # an array has come as the list of its numbers
+        came = f"{plural(len(shapes), 'number')}, in one array or list"
     yield Sign("not-pieces", shapes is None or len(shapes) != len(lengths), expected=expected, came=came)
     wanted = [(length,) for length in lengths]
     yield Sign("other-lengths", shapes != wanted, expected=f"shapes {wanted}", came=f"{shapes}")

@@ -17,7 +17,7 @@ from gpipe_edu.exercises.ex13_ring.exchange import about_collectives, about_fail
 from gpipe_edu.exercises.ex13_ring.sums import is_all, shares_in, shares_in_words
 from gpipe_edu.exercises.ex13_ring.told import FEW, Told
 from gpipe_edu.exercises.failures import judge_failure
-from gpipe_edu.harness.ex13_zero1 import DeviceAnswer, StepAnswer, StepQuestion, adam_of
+from gpipe_edu.harness.ex13_zero1 import AdamCall, DeviceAnswer, StepAnswer, StepQuestion, adam_of
 from gpipe_edu.harness.networks import Array
 from gpipe_edu.harness.processes import Failure
 from gpipe_edu.sandbox.findings import Success
@@ -49,10 +49,10 @@ def examine(exam: Exam, rng: Random) -> Success:
         _judge(exam, rng, rng.sample(range(7, 12), 3))
     with exam.blame_on("one-device"):
         _judge(exam, rng, [7])
-    with exam.blame_on("second-step", spare=["fresh-state"]):
+    with exam.blame_on("second-step", spare=["fresh-state", "other-state", "state-touched"]):
         _judge(exam, rng, [7, 6], steps=3)
     P = _judge(exam, rng, [250, 251, 250, 251], steps=4)
-    return exam.success(P=P, state=2 * 250, whole=2 * P)
+    return exam.success(P=P, own=250, state=2 * 250, whole=2 * P)
 
 
 def _judge(exam: Exam, rng: Random, lengths: Sequence[int], steps: int = 1) -> int:
@@ -112,24 +112,28 @@ def _judge_step(case: Case, devices: Sequence[DeviceAnswer], step: _Step) -> Non
 
 def _about_adam(device: DeviceAnswer, rank: int, step: _Step) -> Signs:
     """What the optimizer was given."""
-    calls = [(weight, gradient, seen) for number, weight, gradient, seen in device.calls if number == step.number]
+    calls = [call for call in (AdamCall(*one) for one in device.calls) if call.step == step.number]
     own = len(step.before[rank])
     expected, came = f"device {rank}: Adam on the {own} weights of piece {rank}", f"{len(calls)} calls"
     yield Sign("no-adam", not calls, expected=expected, came=came)
-    taken = [(p, weight) for weight, _, _ in calls for p in _pieces_like(weight, step.before)]
-    numbers = sum(np.size(weight) for weight, _, _ in calls)
+    taken = [p for call in calls for p in _pieces_like(call.weight, step.before)]
+    numbers = sum(np.size(call.weight) for call in calls)
     came = f"calls on {numbers} weights in all"
-    every = len({p for p, _ in taken}) > 1 or (not taken and numbers > own)
+    every = len(set(taken)) > 1 or (not taken and numbers > own)
     yield Sign("every-piece", every, expected=expected, came=came)
-    yield Sign(
-        "other-piece", any(p != rank for p, _ in taken), expected=expected, came=f"piece {taken and taken[0][0]}"
-    )
+    yield Sign("other-piece", any(p != rank for p in taken), expected=expected, came=f"piece {taken and taken[0]}")
     yield Sign("adam-twice", len(calls) > 1, expected=expected, came=came)
+    call = calls[0]
+    exchanged = not taken and rank in _pieces_like(call.gradient, step.before)
+    yield Sign("adam-exchanged", exchanged, expected="adam(weight, gradient, state)", came="the gradient in front")
     yield Sign("other-weights", not taken, expected=expected, came="other weights")
-    seen = calls[0][2]
-    came = f"a state that has seen {seen} calls"
-    yield Sign("fresh-state", seen < step.number, expected=f"a state that has seen {step.number}", came=came)
-    yield from _about_the_gradient(calls[0][1], rank, step)
+    if step.number:  # what is kept, and where, shows later than in the first step
+        came = f"a state that has seen {call.seen} calls"
+        yield Sign("fresh-state", call.seen < step.number, f"a state that has seen {step.number}", came)
+        yield Sign("other-state", not call.is_given, expected="`state` itself", came="another dict")
+    touched = call.is_given and not call.as_left
+    yield Sign("state-touched", touched, expected="what `adam` left in `state`", came="something else in it")
+    yield from _about_the_gradient(call.gradient, rank, step)
 
 
 def _pieces_like(weight: Any, pieces: Sequence[Array]) -> list[int]:

@@ -103,6 +103,10 @@ changed(
     "mean(d) - x_hat * mean(d * x_hat)",
     "d.mean() - x_hat * (d * x_hat).mean()",
 )
+changed("one-less", "divides_by_the_rest", "d - mean(d) -", "d - d.sum(axis=1, keepdims=True) / (d.shape[1] - 1) -")
+changed(
+    "pair-exchanged", "left_comes_first", "return dx, (dy, dz, du, x_hat, u, t)", "return (dy, dz, du, x_hat, u, t), dx"
+)
 changed("not-a-pair", "gives_dx_alone", "return dx, (dy, dz, du, x_hat, u, t)", "return dx")
 changed("other-output", "takes_the_mean_away_twice", "return x + t @", "return x - x.mean(axis=1, keepdims=True) + t @")
 changed("error", "forgets_a_transpose", 'dy @ w["W2"].T', 'dy @ w["W2"]')
@@ -115,6 +119,8 @@ changed("not-summed", "a_bias_for_each_sample", 'found["b1"] = dz.sum(axis=0)', 
 changed("not-summed", "a_scale_for_each_sample", "(du * x_hat).sum(axis=0)", "du * x_hat")
 changed("transposed", "outputs_first", "u.T @ dz", "dz.T @ u")
 changed("other-shape", "bias_as_a_number", "dz.sum(axis=0)", "dz.sum()")
+changed("other-shape", "no_axis_of_one", "dz.sum(axis=0)", "dz.sum(axis=0).squeeze()")
+changed("dx-form", "a_row_of_one_sample", "return dx,", "return dx.squeeze(),")
 changed("other-shape", "bias_as_a_row", "dz.sum(axis=0)", "dz.sum(axis=0, keepdims=True)")
 changed("no-gradient", "shift_learns_nothing", "= du.sum(axis=0)", "= np.zeros(du.shape[1])")
 changed("mean-over-samples", "averages", "u.T @ dz", "u.T @ dz / len(u)")
@@ -176,6 +182,39 @@ changed(
 changed("dx-for-dy", "leaves_dx", "(dy, dz, du", "(dx, dz, du")
 changed("other-gradient", "subtracts_the_mean", "u.T @ dz", "(u - u.mean(axis=0)).T @ dz")
 
+changed(
+    "zero-scale",
+    "divides_d_by_the_scale",
+    "(dy, dz, du, x_hat",
+    "(dy, dz, d, x_hat",
+    "= left",
+    '= left\n        du = du / self.params["scale"]',
+)
+changed(
+    "zero-scale",
+    "x_hat_back_from_u",
+    "(dy, dz, du, x_hat, u, t)",
+    "(dy, dz, du, u, t)",
+    "dy, dz, du, x_hat, u, t = left",
+    'dy, dz, du, u, t = left\n        x_hat = (u - self.params["shift"]) / self.params["scale"]',
+)
+changed(
+    "old-weights",
+    "transposes_once",
+    "self.params = params",
+    'self.params = params\n        self.W1T, self.W2T = params["W1"].T.copy(), params["W2"].T.copy()',
+    'w["W2"].T',
+    "self.W2T",
+    'w["W1"].T',
+    "self.W1T",
+)
+changed(
+    "updated",
+    "steps_in_w",
+    "return found",
+    "for name in found:\n            self.params[name] = self.params[name] - 0.1 * found[name]\n        return found",
+)
+
 # apart, and one micro-batch beside another
 changed(
     "in-I", "multiplies_in_I", "x_hat, u, t)\n", "x_hat, u.T @ dz, t)\n", "u.T @ dz\n        found", "u\n        found"
@@ -228,6 +267,14 @@ changed(
     "x_hat, u, t)[::5] + (x_hat, u)\n\n    def weight",
     "dy, dz, du, x_hat, u, t = left",
     'w, (dy, t, x_hat, u) = self.params, left\n        dz = (dy @ w["W2"].T) * (1 - t**2)\n        du = dz @ w["W1"].T',
+)
+changed(
+    "again",
+    "carries_the_matrices",
+    "(dy, dz, du, x_hat, u, t)",
+    '(dy, x_hat, u, t, w["W1"], w["W2"])',
+    "dy, dz, du, x_hat, u, t = left",
+    "dy, x_hat, u, t, W1, W2 = left\n        dz = (dy @ W2.T) * (1 - t**2)\n        du = dz @ W1.T",
 )
 changed(
     "one-at-a-time",

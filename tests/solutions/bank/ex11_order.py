@@ -39,8 +39,10 @@ changed("same-delay", "everybody_is_late", "ahead, late = K - 1 - k, k", "ahead,
 changed("same-delay", "one_late_everywhere", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, 1")
 changed("reversed-delay", "first_device_waits", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, K - 1 - k")
 changed("holds-too-much", "one_later", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, k + (k > 0)")
-changed("too-slow", "one_sooner", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, max(0, k - 1)")
-changed("too-slow", "only_the_last_is_late", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, k * (k == K - 1)")
+changed("w-too-early", "one_sooner", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, max(0, k - 1)")
+changed(
+    "w-too-early", "only_the_last_is_late", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, k * (k == K - 1)"
+)
 changed("more-ahead", "one_more_ahead", "ahead, late = K - 1 - k, k", "ahead, late = K - k, k")
 changed("more-ahead", "everybody_warms_up_alike", "ahead, late = K - 1 - k, k", "ahead, late = K - 1, k")
 changed("fewer-ahead", "one_less_ahead", "ahead, late = K - 1 - k, k", "ahead, late = max(0, K - 2 - k), k")
@@ -50,6 +52,15 @@ changed("f-then-b", "all_forwards_first", "ahead, late = K - 1 - k, k", "ahead, 
 changed("not-split", "one_piece", '"I", m, k', '"B", m, k', "if m >= late", "if m < 0", "max(0, M - late)", "M")
 changed("not-split", "b_and_w", '"I", m, k', '"B", m, k')
 changed("no-w", "forgets_w", "if m >= late", "if m < 0", "max(0, M - late)", "M")
+changed(
+    "w-too-late",
+    "only_where_a_forward_needs_room",
+    "if m >= late",
+    "if late <= m < M - ahead",
+    "max(0, M - late)",
+    "max(0, M - K + 1)",
+)
+changed("flat", "only_the_last_row", "return rows", "return row")
 changed("missing", "never_drains", "max(0, M - late)", "M")
 changed(
     "order",
@@ -104,6 +115,30 @@ def w_in_front_of_the_next_i(K, M):
                 row.append(Op("W", m - late, k))
             row.append(Op("I", m, k))
         rows.append(row + [Op("W", m, k) for m in range(max(0, M - late), M)])
+    return rows
+
+
+@BANK.wrong("too-slow")
+def whatever_can_run(K, M):
+    """In each unit of time the first of I, F and W that can run."""
+    rows, ended, time = [[] for _ in range(K)], {}, 0
+    counts = [dict.fromkeys("FIW", 0) for _ in range(K)]
+
+    def can_run(kind, k):
+        done, m = counts[k], counts[k][kind]
+        if kind == "F":
+            return m < M and m - done["W"] < K and (k == 0 or ended.get(("F", m, k - 1), time + 1) <= time)
+        if kind == "I":
+            return m < done["F"] and (k == K - 1 or ended.get(("I", m, k + 1), time + 1) <= time)
+        return m < done["I"]
+
+    while any(done["W"] < M for done in counts):
+        now = [next((Op(kind, counts[k][kind], k) for kind in "IFW" if can_run(kind, k)), None) for k in range(K)]
+        time += 1
+        for op in filter(None, now):
+            rows[op.stage].append(op)
+            counts[op.stage][op.kind] += 1
+            ended[tuple(op)] = time
     return rows
 
 

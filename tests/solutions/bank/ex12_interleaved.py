@@ -88,6 +88,16 @@ changed(
 changed("too-few-ahead", "one_forward_less", AHEAD, "K - 1 - k + (V - 1) * K - (k < K - 1)")
 changed("too-few-ahead", "one_round_less", AHEAD, "2 * (K - 1 - k) + max(0, V - 2) * K")
 changed("too-few-ahead", "warm_up_of_1f1b", AHEAD, "K - 1 - k")
+changed(
+    "small-V",
+    "rounds_listed",
+    "for v in range(V):",
+    "for v in (0, 1, 2, 3)[:V]:",
+    "for v in reversed(range(V)):",
+    "for v in (3, 2, 1, 0)[-V:]:",
+)
+changed("swapped", "stage_before_micro_batch", "append(row)", "append([Op(kind, s, m) for kind, m, s in row])")
+changed("other-kinds", "i_for_b", "row.append(backward)", 'row.append(backward._replace(kind="I"))')
 changed("missing", "forgets_the_last_backward", "return rows", "rows[-1].pop()\n    return rows")
 changed(
     "order",

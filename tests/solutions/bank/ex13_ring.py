@@ -275,9 +275,29 @@ BANK.changed("dtype", "sends_float32", SENDS, SENDS.replace("sums[p]", "sums[p].
 BANK.changed("other-size", "receives_by_length", "came = receive(sums[q])", "came = receive(len(sums[q]))")
 BANK.changed("other-size", "sends_half", SENDS, SENDS.replace("sums[p]", "sums[p][::2]"))
 BANK.changed("rounded", "keeps_float32", ADDED, "sums[q] = (sums[q] + came).astype(np.float32).astype(float)")
+BANK.changed("rounded", "six_digits", "return sums", "return [np.round(one, 6) for one in sums]")
 BANK.changed("averaged", "means", "return sums", "return [one / D for one in sums]")
 BANK.changed("own-only", "gives_the_pieces_back", "return sums", "return pieces")
 BANK.changed("half-of-it", "stops_at_half", SECOND, "return sums\n    " + SECOND)
+BANK.changed(
+    "half-of-it",
+    "throws_the_last_away",
+    TAKEN,
+    "came = receive(sums[q])\n        sums[q] = came if step < D - 2 else sums[q]",
+)
+BANK.changed(
+    "too-much",
+    "one_number_as_a_barrier",
+    "return sums",
+    "if D > 1:\n        send(np.zeros(1))\n        receive(np.zeros(1))\n    return sums",
+)
+BANK.changed("other-place", "turned_by_rank", "return sums", "return sums[rank:] + sums[:rank]")
+BANK.changed(
+    "added-twice",
+    "own_twice_in_the_first",
+    SENDS,
+    SENDS.replace("sums[p]", "sums[p] + (pieces[rank] if step == 0 else 0)"),
+)
 BANK.changed("added-twice", "adds_in_both_halves", TAKEN, "sums[q] = sums[q] + receive(sums[q])")
 BANK.changed("not-added", "replaces_in_both_halves", ADDED, "sums[q] = came")
 BANK.changed("other-place", "takes_it_for_the_one_just_sent", TAKEN, "sums[p] = receive(sums[q])")

@@ -79,7 +79,7 @@ class Links:
 def with_helpers(rank, D, weights, gradients, state, adam, send, receive):
     links, sums, new = Links(rank, D, send, receive), list(gradients), list(weights)
     links.go_round(sums, rank - 1, What.ADD)
-    new[rank] = adam(new[rank], np.divide(sums[rank], D), state.setdefault("adam", {}))
+    new[rank] = adam(new[rank], np.divide(sums[rank], D), state=state)
     links.go_round(new, rank, What.TAKE)
     return tuple(new)
 
@@ -220,7 +220,28 @@ def plain_sgd(rank, D, weights, gradients, state, adam, send, receive):
     return [weight - 0.1 * one / D for weight, one in zip(weights, sums, strict=True)]
 
 
-@BANK.wrong("second-step")
+@BANK.right
+def by_name(rank, D, weights, gradients, state, adam, send, receive):
+    """Adam's arguments have the names that the docstring says."""
+
+    def of(gradient, weight, state):
+        return adam(gradient=gradient, weight=weight, state=state)
+
+    return zero1_step(rank, D, weights, gradients, state, lambda w, g, s: of(g, w, s), send, receive)
+
+
+STATES = {}
+
+
+@BANK.wrong("other-state")
+def states_beside_it(rank, D, weights, gradients, state, adam, send, receive):
+    def with_mine(weight, gradient, _):
+        return adam(weight, gradient, STATES.setdefault(rank, {}))
+
+    return zero1_step(rank, D, weights, gradients, state, with_mine, send, receive)
+
+
+@BANK.wrong("state-touched")
 def keeps_the_first_weights(rank, D, weights, gradients, state, adam, send, receive):
     weights = state.setdefault("weights", [piece.copy() for piece in weights])
     return zero1_step(rank, D, weights, gradients, state, adam, send, receive)
@@ -285,6 +306,10 @@ BANK.changed("other-weights", "weights_scaled", ADAM, "new[rank] = adam(0.99 * w
 BANK.changed(
     "other-weights", "the_update_alone", ADAM, "new[rank] = weights[rank] + adam(0 * weights[rank], mean, state)"
 )
+BANK.changed("other-state", "a_dict_in_it", ADAM, 'new[rank] = adam(weights[rank], mean, state.setdefault("adam", {}))')
+BANK.changed("state-touched", "counts_steps_too", MEAN, f"{MEAN}\n    state['t'] = state.get('t', 0) + 1")
+BANK.changed("state-touched", "keeps_weights_in_it", "return new", "state['weights'] = new\n    return new")
+BANK.changed("adam-exchanged", "gradient_first", ADAM, "new[rank] = adam(mean, weights[rank], state)")
 BANK.changed("fresh-state", "an_empty_state", ADAM, "new[rank] = adam(weights[rank], mean, {})")
 BANK.changed("fresh-state", "clears_the_state", "return new", "state.clear()\n    return new")
 BANK.changed("other-gradient", "cuts_large_gradients", MEAN, "mean = np.clip(sums[rank] / D, -0.3, 0.3)")
