@@ -31,6 +31,7 @@ from gpipe_edu.process.loopback import LOOPBACK
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.time_limit import LOOK, TimeLimit
 from gpipe_edu.validate import whole
+from gpipe_edu.words import join_words
 
 from .diary import Entry, is_library_file, read
 from .failure import ProcessError, format_line
@@ -39,8 +40,8 @@ from .waits import Fault, MessageLog
 _RANK: Final = f"{__package__}.rank"
 """The module that each process runs."""
 
-_START: Final = 60.0
-"""Seconds for Python and PyTorch to load."""
+_START: Final = 20.0
+"""Seconds for Python and PyTorch to load in one process, without those in which it waits for a CPU."""
 
 
 class Results(NamedTuple):
@@ -151,12 +152,20 @@ class Crew:
             )
             self._children.append(child)
             child.send(pickle.dumps((rank, path)))
-        waiting, deadline = set(new), monotonic() + _START
+        waiting = set(new)
+        limit = TimeLimit(lambda: [child.pid for child in self._children], _START * len(new))
+        limit.begin()
         while waiting:
-            rank, report = self._next(deadline - monotonic())
-            if report is None:
-                raise ProcessError("died", f"process {rank} could not start: {self._children[rank].last_line()}")
-            waiting.discard(rank)
+            limit.look()
+            if limit.over or limit.kept_waiting:
+                who = join_words([f"process {rank}" for rank in sorted(waiting)])
+                message = f"{who} did not start within {limit.seconds:g} seconds"
+                raise ProcessError("late", message, seconds=limit.seconds)
+            with suppress(queue.Empty):
+                rank, report = self._next(LOOK)
+                if report is None:
+                    raise ProcessError("died", f"process {rank} could not start: {self._children[rank].last_line()}")
+                waiting.discard(rank)
         return Path(self._folder.name)
 
     def _hear(self, paths: Sequence[Path], seconds: float) -> list[Any]:

@@ -1,6 +1,7 @@
 """A function in several processes: its values, its errors and its ends. Nothing hangs, and no process is left."""
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from gpipe_edu.distributed import Crew, ProcessError, run_processes
+from gpipe_edu.distributed import Crew, ProcessError, crew, run_processes
 from gpipe_edu.process import child
 from gpipe_edu.process.packing import Forwarded, pack
 
@@ -47,6 +48,26 @@ def fails(function, K=2, seconds=20, error=ProcessError):
         run_processes(function, K, seconds)
     assert time.monotonic() - started < seconds + 40
     return caught.value
+
+
+def test_processes_that_do_not_start_are_named(monkeypatch):
+    monkeypatch.setattr(crew, "_START", 0.0)
+    error = fails(os.getpid, K=2)
+    assert (error.reason, str(error)) == ("late", "process 0, process 1 did not start within 0 seconds")
+
+
+def test_processes_may_wait_for_a_cpu_before_they_start(monkeypatch):
+    """Longer than they may take to load: the first reports come late, and nothing is used up."""
+    reports = iter([queue.Empty] * 3)
+    next_of = Crew._next
+
+    def late(self, seconds):
+        for error in reports:
+            raise error
+        return next_of(self, seconds)
+
+    monkeypatch.setattr(Crew, "_next", late)
+    assert run_processes(abs, 2) == [0, 1]
 
 
 def test_values_and_prints_come_back_in_order(capsys):
