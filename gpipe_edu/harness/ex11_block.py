@@ -41,10 +41,10 @@ class BlockAnswer(NamedTuple):
     """For each micro-batch the output, the input's gradient and those of the weights.
 
     overwritten: names of arrays that were handed over and have other numbers now. spoilt: the same of saved and left,
-    with the op that did it. left: what was kept from some I for its W, weights and what the caller knows left out;
-    matrices as their shapes. in_block: how many arrays the block holds at most that it had not when it was made.
-    packed: what is left for the W of micro-batch 0 where that was not asked for, with matrices that are no numbers; as
-    bytes.
+    with the op that did it. given_again: whether a later W changed what an earlier one gave back. left: what was kept
+    from some I for its W, weights and what the caller knows left out; matrices as their shapes. in_block: how many
+    arrays the block holds at most that it had not when it was made. packed: what is left for the W of micro-batch 0
+    where that was not asked for, with matrices that are no numbers; as bytes.
     """
 
     outputs: list[Any]
@@ -52,6 +52,7 @@ class BlockAnswer(NamedTuple):
     grads: list[Any]
     overwritten: list[str]
     spoilt: list[tuple[str, str]]
+    given_again: bool
     left: list[tuple[int, ...]]
     left_vectors: list[Array]
     in_block: int
@@ -70,6 +71,7 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
         left[0] = packing.unpack(asked.left.tobytes())
     kept: list[Array] = []
     spoilt: list[tuple[str, str]] = []
+    given_back: list[tuple[Any, Array]] = []
     in_block = 0
     for kind, m in asked.ops:
         if kind == "U":
@@ -95,7 +97,8 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
                 grads[m] = block.weight_gradient(left[m])
             if not isinstance(grads[m], dict):
                 return {"slip": "not-a-dict", "expected": "a dict of arrays", "came": _name(grads[m])}
-            grads[m] = {name: np.copy(value) for name, value in grads[m].items()}
+            returned, grads[m] = grads[m], {name: np.copy(value) for name, value in grads[m].items()}
+            given_back += [(returned[name], copy) for name, copy in grads[m].items()]
         in_block = max(in_block, len(arrays_in([vars(block)], own)))
     weights = asked.params | (asked.updated or {})
     pairs = [("x", xs, asked.xs), ("dy", dys, asked.dys), ("params", params.values(), weights.values())]
@@ -103,7 +106,8 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
     shapes = sorted({array.shape for array in kept if array.ndim > 1})
     vectors = [array for array in kept if array.ndim == 1]
     packed = _packed(left[0], params) if ("W", 0) not in asked.ops else None
-    return BlockAnswer(outputs, dxs, grads, changed, spoilt, shapes, vectors, in_block, packed)
+    again = not all(np.array_equal(now, was) for now, was in given_back)
+    return BlockAnswer(outputs, dxs, grads, changed, spoilt, again, shapes, vectors, in_block, packed)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from gpipe_edu.sandbox.asking import ask_judge
@@ -105,7 +106,7 @@ def perform(accumulate: Any, **given: Any) -> BufferAnswer | dict[str, str]:
     watch = _Watch(net, asked.M)
     with ignore_other_objects():
         found = accumulate(net, torch.nn.CrossEntropyLoss(), x, y, asked.M)
-    if isinstance(found, torch.Tensor) or not gives_items(found):
+    if isinstance(found, torch.Tensor | Iterator) or not gives_items(found):
         return {"slip": "not-a-list", "expected": "a list of tensors", "came": type(found).__name__}
     found = list(found)
     return BufferAnswer(

@@ -54,7 +54,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     _judge(exam, rng, one, sizes=(1, rng.randint(3, 9), 1))
     with exam.blame_on("zero-scale"):
         _judge(exam, rng, one, zero_scale=True)
-    with exam.blame_on("one-at-a-time"):
+    with exam.blame_on("one-at-a-time", spare=["given-again"]):
         error = max(error, _judge(exam, rng, _mixed(rng, 2)), *(_judge(exam, rng, _mixed(rng, 4)) for _ in range(2)))
     with exam.blame_on("old-weights"):
         _judge(exam, rng, [*one, ("U", 0), ("F", 1), ("I", 1), ("W", 1)])
@@ -102,6 +102,7 @@ def _judge(
         case.judge(_about_I(answer.dxs[number], truth, params))
     for number, truth in enumerate(truths):
         case.judge(_about_W(answer.grads[number], truth, params))
+    case.judge(_about_what_was_given(answer))
     if n > 1:  # else a row that W needs can't be told from a gradient, which is a sum of one
         case.judge(_about_what_is_left(answer, truths, params))
     errors = [ref.gradient_difference([a], [t.dx]) for a, t in zip(answer.dxs, truths, strict=True)]
@@ -174,6 +175,11 @@ def _about_what_changed(answer: BlockAnswer) -> Signs:
     for name, op in answer.spoilt:
         words = {"name": name, "op": op}
         yield Sign("spoilt", expected=f"{name} as it was", came=f"something else in {name} after {op}", words=words)
+
+
+def _about_what_was_given(answer: BlockAnswer) -> Signs:
+    expected, came = "the gradients that an earlier W gave back, as they were", "other numbers in them after a later W"
+    yield Sign("given-again", answer.given_again, expected=expected, came=came)
 
 
 def _about_I(dx: Any, truth: Inside, params: Mapping[str, Array]) -> Signs:

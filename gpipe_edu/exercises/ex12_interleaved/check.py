@@ -129,7 +129,8 @@ def _about_memory(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
             words = {"device": k, "held": peaks[k], "ahead": _begins(mine.kinds[k]) - 1}
             yield sign("breadth-first", V > 1 and K < M and _all_at_once(mine))
             yield sign("f-then-b", not any("BF" in row for row in mine.kinds))
-            yield sign("deeper-than-allowed", _begins(mine.kinds[k]) > allowed, words=words)
+            in_turn = "BBF" not in mine.kinds[k]  # else it begins with forwards that belong to no warm-up
+            yield sign("deeper-than-allowed", in_turn and _begins(mine.kinds[k]) > allowed, words=words)
             yield sign("holds-too-much", words=words)
 
 

@@ -76,6 +76,7 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], steps: int = 1) -> i
     if min(lengths) > FEW:
         for step in _steps(asked):
             case.judge(_about_what_was_known(told, step))
+            case.judge(_about_what_came(told, step))
     return sum(lengths)
 
 
@@ -86,6 +87,16 @@ def _about_what_was_known(told: Told, step: _Step) -> Signs:
         known = told.known(k, step.number, [*own, *step.before])
         right = known.sends_only_what_it_has([(mean, step.after[k])]) and all(map(known.has, step.after))
         yield Sign("no-message", not right, came=f"numbers on device {k} that no message had brought")
+
+
+def _about_what_came(told: Told, step: _Step) -> Signs:
+    """Each device got the others' new weights themselves."""
+    for k in range(step.D):
+        came = [m.array for m in told.messages if m[:3] == (k, step.number, False)]
+        others = [new for p, new in enumerate(step.after) if p != k]
+        got = sum(bool(_pieces_like(new, came)) for new in others)
+        sent = f"{got} of {len(others)} pieces of new weights in messages to device {k}"
+        yield Sign("no-weights", got < len(others), expected=f"{len(others)} of them", came=sent)
 
 
 def _steps(asked: StepQuestion) -> Iterator[_Step]:

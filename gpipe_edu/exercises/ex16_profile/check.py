@@ -58,12 +58,14 @@ _FIRST: Final = (
 def examine(exam: Exam, rng: Random) -> Success:
     """Each fault several times, in an order by chance, with few ranks and with many, one layer less or more on one of
     them, and an op that stumbles where a rank begins. Some show what else goes right by chance: a mean, of few
-    micro-batches; every second op taken for a forward, of an odd number of them; messages counted with their sender.
+    micro-batches; every second op taken for a forward, of an odd number of them; messages counted with their sender; a
+    cut called uneven by the ratio of layers.
     Then two without messages, as some profilers have none; and in another unit of time."""
     profiles = [_draw(rng, fault, K, off) for fault in FAULTS for K, off in ((3, -1), (4, 1), (5, -1), (6, 1))]
     profiles += [_draw(rng, fault, rng.randint(3, 6), 1, M=4, first="B") for fault in FAULTS]
     profiles += [_draw(rng, fault, rng.randint(3, 6), -1, M=5, first="F", recipes=(gpipe,)) for fault in FAULTS]
     profiles += [_draw(rng, fault, rng.randint(3, 6), -1, first="F", recipes=(one_f_one_b,)) for fault in FAULTS]
+    profiles.append(_draw(rng, UNEVEN, 4, each=8, wanted=lambda profile: max(profile.layers) == 8 + 2))
     profiles.append(_draw(rng, SLOW_LINK, 6, -1, wanted=lambda profile: _by_senders(profile) != profile.rank))
     rng.shuffle(profiles)
     _judge([_ask(exam, profile) for profile in profiles])
@@ -83,15 +85,16 @@ def _draw(
     off: int = -1,
     *,
     M: int = 0,
+    each: int = 4,
     first: str = "",
     recipes: Sequence[Callable[[int, int], Schedule]] = (gpipe, one_f_one_b),
     wanted: Callable[[Profile], bool] = lambda profile: True,
 ) -> Profile:
     """A profile of K ranks. off: how many layers more one rank has, if the cut is not what is wrong. M: by chance if 0.
-    first: a kind, and the op that takes long once is the first one of it on a rank that is not at fault: the last one,
-    whose warm-up is its first forward, or the one in front of it."""
+    each: the layers of all others. first: a kind, and the op that takes long once is the first one of it on a rank that
+    is not at fault: the last one, whose warm-up is its first forward, or the one in front of it."""
     while True:
-        layers, rank = [4] * K, rng.randrange(K - 1 if fault == SLOW_LINK else K)
+        layers, rank = [each] * K, rng.randrange(K - 1 if fault == SLOW_LINK else K)
         if fault == UNEVEN:
             layers[rank] += rng.randint(2, 4)
         else:

@@ -165,6 +165,20 @@ def two_and_two(K, M, V):
     return rows
 
 
+@BANK.wrong("holds-too-much")
+def two_and_two_after_the_warm_up(K, M, V):
+    """After the warm-up, two forwards and two backwards in turn."""
+    rows = []
+    for k, whole in enumerate(by_groups(K, M, V)):
+        forwards, backwards = ([op for op in whole if op.kind == kind] for kind in "FB")
+        ahead = min(M * V, 2 * (K - 1 - k) + (V - 1) * K)
+        row = forwards[:ahead]
+        for i in range(0, M * V, 2):
+            row += forwards[ahead + i : ahead + i + 2] + backwards[i : i + 2]
+        rows.append(row)
+    return rows
+
+
 @BANK.wrong("breadth-first")
 def all_of_them_in_one_group(K, M, V):
     return [

@@ -331,3 +331,18 @@ BANK.changed("not-pieces", "only_the_own_piece", "return new", "return new[rank]
 BANK.changed("other-lengths", "rows", "return new", "return [one[None] for one in new]")
 BANK.changed("unequal-pieces", "all_as_long_as_the_first", CAME, "came = receive(sums[0])")
 BANK.changed("one-device", "always_one_round", SECOND, "for t in range(max(1, D - 1)):")
+
+
+@BANK.wrong("no-weights")
+def sends_what_has_changed(rank, D, weights, gradients, state, adam, send, receive):
+    for t in range(D - 1):
+        p = (rank - 1 - t) % D
+        send(gradients[p])
+        gradients[p - 1] = gradients[p - 1] + receive(gradients[p - 1])
+    changes = [0 * weight for weight in weights]
+    changes[rank] = adam(weights[rank], gradients[rank] / D, state) - weights[rank]
+    for t in range(D - 1):
+        p = (rank - t) % D
+        send(changes[p])
+        changes[p - 1] = receive(changes[p - 1])
+    return [weight + change for weight, change in zip(weights, changes, strict=True)]

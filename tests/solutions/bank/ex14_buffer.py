@@ -219,6 +219,7 @@ changed(
 changed("weights-widened", "weights_in_fp32_from_now_on", "return buffers", "net.float()\n    return buffers")
 changed("mode-changed", "trains_from_now_on", "    net.zero_grad()\n", "    net.train().zero_grad()\n")
 changed("mode-changed", "evaluates_from_now_on", "    net.zero_grad()\n", "    net.eval().zero_grad()\n")
+changed("not-a-list", "one_after_the_other", "return buffers", "return (one for one in buffers)")
 changed("not-a-list", "one_long_row", "return buffers", "return torch.cat([s.flatten() for s in buffers])")
 changed("other-form", "weights_without_biases", "return buffers", "return buffers[::2]")
 changed("no-tensors", "as_arrays", "return buffers", "return [s.numpy() for s in buffers]")

@@ -273,7 +273,7 @@ def by_elimination(timeline, layers):
     scores = [score(k, "F") + score(k, "B") for k in range(len(layers))]
     if max(scores) > 1.3 * min(scores):
         return "slow rank", scores.index(max(scores))
-    if max(layers) > 1.4 * median(layers):
+    if max(layers) >= median(layers) + 2:
         return "uneven cut", layers.index(max(layers))
     longest = sorted(timeline.messages, key=lambda one: one.start - one.there)
     if longest[0].there - longest[0].start > 3 * (longest[-1].there - longest[-1].start):
@@ -283,3 +283,12 @@ def by_elimination(timeline, layers):
         if not any(s.start < one.there and s.end > one.start for one in mine for s in timeline.row(k)):
             return "no overlap", k
     return None
+
+
+@BANK.wrong("messages-for-ops")
+def half_as_many_layers_more(timeline, layers):
+    found, number = step_by_step(timeline, layers)
+    most = max(layers)
+    if found == "uneven cut" and 2 * most < 3 * sorted(layers)[-2]:
+        return "no overlap", 0
+    return found, number
