@@ -194,11 +194,8 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
 
 
 def _stumble(one: Diagnosis) -> Span:
-    return _stumbles(one.profile.timeline, one.profile.layers)
-
-
-def _stumbles(timeline: Timeline, layers: Sequence[int]) -> Span:
     """The op that takes longer than any other for its kind and its layers: none is three times as long but one."""
+    timeline, layers = one.profile[:2]
     return max(
         timeline.spans, key=lambda span: (span.end - span.start) / layers[span.device] / "_FB".index(span.op.kind)
     )
