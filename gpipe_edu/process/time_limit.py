@@ -5,8 +5,8 @@ CPU time, and time in which all of them sleep, as in a deadlock. A process that 
 given up on, too, but that is the machine's fault, and reported differently.
 
 psutil gives the same figures on Linux, macOS and Windows. Two things only Linux tells: what each thread is doing, and
-memory without files that can be read again. Elsewhere a process is taken to sleep if it uses no CPU, and libraries
-count as its memory.
+memory without files that can be read again. Elsewhere a process is taken to sleep if it uses no CPU while a CPU is
+idle, and libraries count as its memory.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class TimeLimit:
         self._looked = self._begun = monotonic()
         self._cpu_before = self._cpu_now = self._cpu()
         self._others: float | None = None
-        self._slept, self._queued, self._answered = 0.0, sum(map(_queued, self._pids())), False
+        self._slept, self._answered = 0.0, False
+        self._queued, self._idle = sum(map(_queued, self._pids())), _idle()
 
     def answered(self) -> None:
         """One of them has waited for us: that it slept until now is no fault of theirs, least of all if we are slow.
@@ -97,18 +98,20 @@ class TimeLimit:
         others = sum(_cpu(pid) for pid in found if pid not in pids)
         self._others = others if self._others is None else self._others
         cpu = max(self._cpu_now, self._cpu() + others - self._others)
-        queued = sum(map(_queued, found))
+        queued, idle = sum(map(_queued, found)), _idle()
         if _QUEUES_ARE_TOLD:  # even one that has worked a little may have slept meanwhile
             slept = max(0.0, past - (cpu - self._cpu_now) - abs(queued - self._queued))
+        elif cpu == self._cpu_now:  # none waits for a CPU while one is idle
+            slept = max(0.0, min(past, idle - self._idle))
         else:
-            slept = past if cpu == self._cpu_now else 0.0
+            slept = 0.0
         if self._answered:  # and so is awake just now, whatever it has done before
             excused = min(slept, self.seconds - self._excused)
             self._excused += excused
             self._slept += slept - excused
         elif not any(map(_is_awake, found)):
             self._slept += slept
-        self._cpu_now, self._queued, self._answered = cpu, queued, False
+        self._cpu_now, self._queued, self._idle, self._answered = cpu, queued, idle, False
         self.crowd, self.memory = len(found) > MOST, sum(map(_memory, found))
 
     def end(self) -> None:
@@ -146,6 +149,12 @@ def _cpu(pid: int) -> float:
     with suppress(psutil.Error):
         return float(sum(psutil.Process(pid).cpu_times()[:4]))
     return 0.0
+
+
+def _idle() -> float:
+    """Seconds for which CPUs have been idle, summed up; seconds on the clock where the system does not count them."""
+    times = psutil.cpu_times()
+    return float(times.idle) if any(times) else monotonic()
 
 
 def _queued(pid: int) -> float:

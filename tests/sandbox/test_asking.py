@@ -106,6 +106,21 @@ def test_one_who_works_a_little_between_two_looks_has_slept_for_the_rest(monkeyp
         process.kill()
 
 
+@pytest.mark.parametrize(("idle", "over"), [(0, False), (2, True)], ids=["all are busy", "two CPUs are idle"])
+def test_where_threads_are_not_told_one_who_uses_no_cpu_sleeps_only_while_a_cpu_is_idle(monkeypatch, idle, over):
+    monkeypatch.setattr(time_limit, "_QUEUES_ARE_TOLD", False)
+    monkeypatch.setattr(time_limit, "_is_awake", lambda pid: False)
+    monkeypatch.setattr(time_limit, "_idle", lambda: idle * monotonic())
+    with subprocess.Popen(["sleep", "60"]) as process:
+        limit = TimeLimit(lambda: [process.pid], 0.3)
+        limit.begin()
+        for _ in range(4):
+            sleep(0.1)
+            limit.look()
+        assert limit.over == over
+        process.kill()
+
+
 def test_what_is_said_of_an_error_is_cut_to_length():
     def at_length(ask):
         from gpipe_edu.process import plain
