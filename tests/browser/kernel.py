@@ -25,7 +25,7 @@ const model = {
 window.wake = () => kernel({}).then(hear);
 render({ model, el: document.getElementById("HOST") });
 """
-DOCUMENT = '<!DOCTYPE html><meta charset="utf-8">'
+DOCUMENT = '<!DOCTYPE html><meta charset="utf-8"><style>body { margin: 0 }</style>'
 
 
 def plain(chart):

@@ -22,7 +22,6 @@ def show(open_page, tmp_path):
     def shown(chart, width=WIDTH, **options):
         page = open_page(width=width, height=768, **options)
         Kernel(page, chart, tmp_path / "chart.html")
-        page.add_style_tag(content="body { margin: 0 }")
         return page
 
     return shown

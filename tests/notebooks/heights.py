@@ -108,7 +108,7 @@ def heights(outputs, widgets, folder):
         page = open_one(width=WIDTH, height=768)
         page.expose_function("kernel", lambda request: {"told": {}, "messages": []})
         page.goto(path.as_uri())
-        page.add_style_tag(content="body { margin: 0 } img { display: block; max-width: 100% }")
+        page.add_style_tag(content="img { display: block; max-width: 100% }")
         page.wait_for_function("() => [...document.querySelectorAll('main')].every(output => output.children.length)")
         page.evaluate(SETTLED)
         high = page.eval_on_selector_all("main", "all => all.map(x => Math.ceil(x.getBoundingClientRect().height))")
