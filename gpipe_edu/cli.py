@@ -1,4 +1,4 @@
-"""The command line: `python -m gpipe_edu lab`, and what else there is to type, which its `--help` lists.
+"""The command line: `gpipe-edu lab`, or `python -m gpipe_edu lab`, and what else its `--help` lists.
 
 `build` and `exercise`, for those who change the course, exist but are not listed. Each command is a function in
 `gpipe_edu.command`, whose parameters are its options and whose docstring is its help; what it returns is the exit code.
@@ -31,12 +31,15 @@ from gpipe_edu.command import (
     schedule,
     train,
 )
+from gpipe_edu.course.asking import program
 from gpipe_edu.writing import escape_on_terminals
 
 _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of a command that passes unknown options on to another program."""
 
-app = typer.Typer(help=__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
+_HELP: Final = "Learn pipeline parallelism: the course in JupyterLab, its exercises, schedules, and the planner."
+
+app = typer.Typer(help=_HELP, no_args_is_help=True, add_completion=False)
 
 app.command("lab", context_settings=_PASSED_ON)(lab.run)
 app.command("copy")(lab.copy)
@@ -72,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0, 1 for a schedule that cannot run, 2 for bad arguments."""
     escape_on_terminals()
     try:
-        code: Any = app(arguments, prog_name="gpipe_edu", standalone_mode=False)
+        code: Any = app(arguments, prog_name=program(), standalone_mode=False)
     except typer.TyperException as error:
         if error.format_message():  # without arguments the help has been printed already
             print(f"error: {error.format_message()}", file=sys.stderr)

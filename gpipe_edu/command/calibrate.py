@@ -9,9 +9,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gpipe_edu.course.asking import program
 from gpipe_edu.sizing import machine_file, size
 
-from .common import bad_arguments
+from .common import bad_arguments, needing
 
 
 def run(
@@ -30,10 +31,8 @@ def run(
             raise ValueError(f"{str(file)!r} must end in {machine_file.SUFFIX}, so that plan knows it for a file")
         if not file.parent.is_dir():
             raise ValueError(f"the folder of {str(file)!r} does not exist; create it first")
-        try:
+        with needing("torch", "calibrate"):
             from gpipe_edu.sizing.measurement import count_devices, measure_machine
-        except ModuleNotFoundError as error:
-            raise ValueError(f'calibrate needs {error.name}: python -m pip install "gpipe_edu[torch]"') from error
         figures, products = measure_machine(devices or count_devices())
     machine_file.write(file, figures, products)
     console.print(f"Measured: {figures['about']}.", markup=False)
@@ -46,5 +45,5 @@ def run(
         latency = f"{figures['latency'] * 1e6:,.4g} µs for an empty message"
         table.add_row("between devices", f"{figures['link'] / 1e9:,.4g} GB/s, {latency}")
     console.print(table)
-    console.print(f"wrote {file}: python -m gpipe_edu plan --machine {file}", markup=False, soft_wrap=True)
+    console.print(f"wrote {file}: {program()} plan --machine {file}", markup=False, soft_wrap=True)
     return 0

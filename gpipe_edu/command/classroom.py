@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import typer
 
-from .common import Port, bad_arguments, put_first
+from .common import Port, bad_arguments, needing, put_first
 
 _CELL: Final = """\
 import os
@@ -28,12 +28,9 @@ _POLICY: Final = "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:"
 
 def run(context: typer.Context, port: Port = 8888) -> int:
     """Serve the puzzle alone on a page, for a projector; further options are Voila's."""
-    with bad_arguments():
-        try:
-            voila: Any = import_module("voila.app").Voila
-            nbformat: Any = import_module("nbformat")
-        except ModuleNotFoundError as error:
-            raise ValueError(f'classroom needs {error.name}: python -m pip install "gpipe_edu[teach]"') from error
+    with bad_arguments(), needing("teach", "classroom"):
+        voila: Any = import_module("voila.app").Voila
+        nbformat: Any = import_module("nbformat")
     from traitlets.config import Config
 
     with TemporaryDirectory(prefix="gpipe_edu_classroom_") as folder:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +25,7 @@ Partitions = Annotated[
 MicroBatches = Annotated[
     int, typer.Option(min=1, help="M: how many micro-batches a mini-batch is cut into. A schedule file says so itself.")
 ]
-Port = Annotated[int, typer.Option(help="Of the address that is printed.")]
+Port = Annotated[int, typer.Option(min=0, max=65_535, help="Of the address that is printed.")]
 Tasks = Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all.")]
 Seeds = Annotated[int, typer.Option(min=1, max=20, help="How often each answer is judged; the worst counts.")]
 AllOrNothing = Annotated[bool, typer.Option("--all-or-nothing", help="No points for what is partly right.")]
@@ -39,6 +42,21 @@ def bad_arguments() -> Iterator[None]:
         # An error of the system names a file; ours is a sentence already.
         said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         raise typer.TyperException(said) from error
+
+
+@contextmanager
+def needing(extra: str, wanted: str) -> Iterator[None]:
+    """Around the imports of what `wanted` needs and the package alone does not: `extra` installs it.
+
+    Raises ValueError that names the module and the command.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        # `python` is another Python where an environment is used without having been activated.
+        found = shutil.which("python")
+        python = "python" if found and os.path.samefile(found, sys.executable) else sys.executable
+        raise ValueError(f'{wanted} needs {error.name}: {python} -m pip install "gpipe_edu[{extra}]"') from error
 
 
 def put_first(environment: MutableMapping[str, str], name: str, place: str) -> None:
@@ -66,9 +84,19 @@ def check_targets(trace: Path | None, figure: Path | None) -> None:
     """Refuse, before any work is done, files that could not be written after it."""
     if figure is not None and figure.suffix not in PICTURES:
         raise ValueError(f"figure is {str(figure)!r}; its name must end in {' or '.join(PICTURES)}")
-    for path in (trace, figure):
-        if path is not None and not path.parent.is_dir():
+    for path in filter(None, (trace, figure)):
+        if not path.parent.is_dir():
             raise ValueError(f"the folder of {str(path)!r} does not exist; create it first")
+        there = path.exists()
+        try:
+            path.open("ab").close()
+        except OSError as error:
+            raise ValueError(f"{str(path)!r} cannot be written ({error.strerror}); name another file") from error
+        if not there:
+            path.unlink()
+    if figure is not None and figure.suffix == ".png":
+        with needing("notebooks", "a .png (a .svg needs nothing)"):
+            import_module("matplotlib")
 
 
 def write(timeline: Timeline, trace: Path | None, figure: Path | None) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from gpipe_edu.course import progress as how_far
 from gpipe_edu.course import reset as start_anew
+from gpipe_edu.course.asking import program
 from gpipe_edu.course.building.build import build as build_all
 from gpipe_edu.course.building.build import write_script
 from gpipe_edu.course.building.glossary_links import define_terms
@@ -47,7 +49,8 @@ def script(
     """Write an exercise as a Python file with `# %%` cells, for editors such as VS Code; `watch` checks it, too."""
     with bad_arguments():
         path = write_script(find(key)[0].notebook, folder)
-    print(f"{path} is written. Beside it: python -m gpipe_edu watch {key.partition('/')[0]}")
+    elsewhere = "" if path.parent == Path() else f" --notebook {shlex.quote(str(path))}"
+    print(f"{path} is written. Beside it: {program()} watch {key.partition('/')[0]}{elsewhere}")
     return 0
 
 

@@ -18,7 +18,7 @@ from gpipe_edu.course.building import workspace
 from gpipe_edu.course.building.places import WORK
 from gpipe_edu.words import plural
 
-from .common import Port, bad_arguments, put_first
+from .common import Port, bad_arguments, needing, put_first
 
 Folder = Annotated[Path, typer.Option(help="Where your copy of the course is, or will be.")]
 
@@ -32,11 +32,11 @@ def run(
 ) -> int:
     """Open the course in JupyterLab, on a copy that is yours; further options are JupyterLab's."""
     with bad_arguments():
-        _copy(folder)
-        try:
+        _refuse_a_folder(context.args)
+        with needing("notebooks", "lab"):
             lab: Any = import_module("jupyterlab.labapp").LabApp
-        except ModuleNotFoundError as error:
-            raise ValueError(f'lab needs {error.name}: python -m pip install "gpipe_edu[notebooks]"') from error
+        _refuse_without_a_home()
+        _copy(folder)
     prepare(os.environ)
     print("JupyterLab starts; the address to open is printed below. Stop it with Ctrl-C, twice.")
     with tempfile.TemporaryDirectory(prefix="gpipe_edu_") as kernels:
@@ -61,7 +61,29 @@ def copy(folder: Folder = WORK) -> int:
     return 0
 
 
+def _refuse_a_folder(arguments: list[str]) -> None:
+    """JupyterLab would take a word without a dash for the folder to open, and not find it in the copy."""
+    for argument in arguments[:1]:
+        if not argument.startswith("-"):
+            raise ValueError(f"lab takes no {argument!r}; the folder of the copy is named by --folder {argument}")
+
+
+def _refuse_without_a_home() -> None:
+    """Jupyter keeps settings, and the addresses of its kernels, in one's home: without it, it ends in tracebacks."""
+    paths: Any = import_module("jupyter_core.paths")
+    for folder in map(Path, (paths.jupyter_config_dir(), paths.jupyter_data_dir(), paths.jupyter_runtime_dir())):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            writable = os.access(folder, os.W_OK)
+        except OSError:
+            writable = False
+        if not writable:
+            raise ValueError(f"Jupyter cannot write to {folder}; set HOME to a folder that you can write to")
+
+
 def _copy(folder: Path) -> None:
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file; --folder names the folder for the copy")
     for line in report_copies(workspace.copy(folder), folder):
         print(line)
 

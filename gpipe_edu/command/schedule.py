@@ -46,6 +46,7 @@ def run(
         return 0
     timeline = simulate(schedule, costs)
     console.print(render_text(timeline, width=console.width, color=True))
-    for path in write(timeline, trace, figure):
-        console.print(f"wrote {path}", markup=False)
+    with bad_arguments():
+        for path in write(timeline, trace, figure):
+            console.print(f"wrote {path}", markup=False)
     return 0

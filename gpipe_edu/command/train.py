@@ -21,7 +21,7 @@ from gpipe_edu.schedule.recompute import CHECKPOINTS, with_recompute
 from gpipe_edu.view.text import render_text
 from gpipe_edu.words import plural
 
-from .common import MicroBatches, Partitions, bad_arguments, check_targets, find_schedule, write
+from .common import MicroBatches, Partitions, bad_arguments, check_targets, find_schedule, needing, write
 from .trainer import Array, Labels, Trainer
 
 ENGINES = ("numpy", "torch")
@@ -82,8 +82,9 @@ def run(
             table.add_row(*row)
         console.print(table)
         if rank == 0:
-            for path in write(timeline, trace, figure):
-                console.print(f"wrote {path}", markup=False)
+            with bad_arguments():
+                for path in write(timeline, trace, figure):
+                    console.print(f"wrote {path}", markup=False)
 
 
 def _find(engine: str) -> Callable[[Schedule, list[int], float, int, str], Trainer]:
@@ -93,10 +94,8 @@ def _find(engine: str) -> Callable[[Schedule, list[int], float, int, str], Train
 
         return NumpyTrainer
     if engine == "torch":
-        try:
+        with needing("torch", "--engine torch"):
             from .train_torch import TorchTrainer
-        except ModuleNotFoundError as error:
-            raise ValueError(f'--engine torch needs {error.name}: python -m pip install "gpipe_edu[torch]"') from error
         return TorchTrainer
     raise ValueError(f"engine is {engine!r}; it must be one of {', '.join(ENGINES)}")
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
-
-_PROGRAM: Final = "python -m gpipe_edu"
+from pathlib import Path
 
 _typed: ContextVar[bool] = ContextVar("typed", default=False)
+
+
+def program() -> str:
+    """What to type before a command's name: this program's, as it was started. uvx and pipx know no other."""
+    return "gpipe-edu" if Path(sys.argv[0]).stem == "gpipe-edu" else "python -m gpipe_edu"
 
 
 @contextmanager
@@ -24,18 +28,18 @@ def from_a_terminal() -> Iterator[None]:
 
 def hint(key: str) -> str:
     """How to ask for a hint."""
-    return f"`{_PROGRAM} hint {key}`" if _typed.get() else f'`hint("{key}")`'
+    return f"`{program()} hint {key}`" if _typed.get() else f'`hint("{key}")`'
 
 
 def solution(key: str, give_up: bool = False) -> str:
     """How to ask for a solution."""
     if _typed.get():
-        return f"`{_PROGRAM} solution {key}{' --give-up' if give_up else ''}`"
+        return f"`{program()} solution {key}{' --give-up' if give_up else ''}`"
     return f'`solution("{key}"{", give_up=True" if give_up else ""})`'
 
 
 def check(key: str, function: str, seed: int) -> str:
     """How to check with the same inputs again."""
     if _typed.get():
-        return f"`{_PROGRAM} check {key} --seed {seed}`"
+        return f"`{program()} check {key} --seed {seed}`"
     return f'`check("{key}", {function}, seed={seed})`'

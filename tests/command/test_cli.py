@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -106,7 +107,13 @@ def test_environment_exits_with_1_where_something_is_missing(run, monkeypatch):
         (["train", "--schedule", "gpipe-late", "--checkpoint", "always"], "by R or C ops"),
         (["train", "--device", "cuda"], "device is 'cuda'; the NumPy engine runs on the CPU only"),
         (["schedule", "gpipe", "--forward", "-1"], "Costs F is -1.0; it must be finite and at least 0"),
+        (["schedule", "gpipe", "--figure", "."], "must end in .svg or .png"),
+        (["schedule", "gpipe", "--trace", "."], r"'.' cannot be written \(Is a directory\); name another file"),
         (["schedule"], "Missing argument .*"),
+        (["lab", "foo"], "lab takes no 'foo'; the folder of the copy is named by --folder foo"),
+        (["lab", "--port", "70000"], "'--port': Input should be less than or equal to 65535"),
+        (["lab", "--port", "-1"], "'--port': Input should be greater than or equal to 0"),
+        (["copy", "--folder", "setup.py"], "setup.py is a file; --folder names the folder for the copy"),
         (["trian"], "trian"),
     ],
 )
@@ -115,6 +122,48 @@ def test_bad_arguments_are_one_sentence_and_exit_code_2(run, arguments, says):
     assert code == 2
     assert out == ""
     assert re.fullmatch(rf"error: .*{says}.*\n", err)
+
+
+def test_a_png_without_matplotlib_is_refused_before_any_training(run, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = run("train", "--figure", str(tmp_path / "step.png"))
+    assert (code, out) == (2, "")
+    assert re.fullmatch(
+        r"error: a \.png \(a \.svg needs nothing\) needs matplotlib: \S*python\S* -m pip install "
+        r'"gpipe_edu\[notebooks\]"\n',
+        err,
+    )
+
+
+def test_the_python_that_has_to_be_given_more_is_the_one_that_runs(run, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ("schedule", "gpipe", "--figure", str(tmp_path / "step.png"))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert 'matplotlib: python -m pip install "' in run(*arguments)[2]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert f'matplotlib: {sys.executable} -m pip install "' in run(*arguments)[2]
+
+
+def test_without_a_home_lab_says_what_jupyter_needs_and_copies_nothing(run, monkeypatch, tmp_path):
+    pytest.importorskip("jupyterlab", reason="this test needs jupyterlab: pip install -r requirements.txt")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "file" / "config"))
+    code, out, err = run("lab", "--folder", str(tmp_path / "copy"))
+    assert (code, out) == (2, "")
+    folder = tmp_path / "file" / "config"
+    assert err == f"error: Jupyter cannot write to {folder}; set HOME to a folder that you can write to\n"
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize(
+    ("started", "said"),
+    [("/home/me/.venv/bin/gpipe-edu", "gpipe-edu"), ("gpipe-edu.exe", "gpipe-edu"), ("__main__.py", "python -m gpipe_edu")],
+)
+def test_commands_are_named_as_the_program_was_started(run, monkeypatch, tmp_path, started, said):
+    monkeypatch.setattr(sys, "argv", [started])
+    monkeypatch.chdir(tmp_path)
+    assert run("--help")[1].split("Usage: ")[1].startswith(f"{said} [OPTIONS]")
+    assert run("script", "ex01")[1] == f"exercise_01_splitting.py is written. Beside it: {said} watch ex01\n"
 
 
 def test_files_that_are_no_schedule_are_refused_in_a_sentence(run, tmp_path):
@@ -130,9 +179,10 @@ def test_files_that_are_no_schedule_are_refused_in_a_sentence(run, tmp_path):
         assert err.count("\n") == 1
 
 
-def test_python_m_runs_it_in_a_process_of_its_own():
+@pytest.mark.parametrize("options", [[], ["-OO"]])
+def test_python_m_runs_it_in_a_process_of_its_own(options):
     done = subprocess.run(
-        [sys.executable, "-m", "gpipe_edu", "schedule", "naive", "--partitions", "2", "--micro-batches", "1"],
+        [sys.executable, *options, "-m", "gpipe_edu", "schedule", "naive", "--partitions", "2", "--micro-batches", "1"],
         capture_output=True,
         text=True,
         timeout=60,
