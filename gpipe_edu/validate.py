@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Set
 from numbers import Real
-from typing import Any, cast
+from typing import Any, Final, cast
 
 
-def whole(name: str, value: Any, least: int) -> int:
+NUMBER_OR_LIST: Final = "a number, or a list of one per stage"
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """`value` as an int, NumPy integers included; True and 1.0 are taken for mistakes, not for counts.
 
-    Raises TypeError if it is not a whole number, ValueError if it is less than `least`.
+    Raises TypeError if it is not a whole number, ValueError if it is less than `least` or more than `most`.
     """
     if type(value) is not int:
         plain = _plain(value)
@@ -20,6 +23,8 @@ def whole(name: str, value: Any, least: int) -> int:
         value = int(plain.__index__())
     if value < least:
         raise ValueError(f"{name} is {value}; it must be at least {least}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} is {value:,}; it must be at most {most:,}")
     return int(value)
 
 
@@ -39,10 +44,11 @@ def number(name: str, value: Any) -> float:
     return amount
 
 
-def numbers(name: str, values: Any) -> tuple[float, ...]:
-    """`values` as a tuple of such numbers. Raises TypeError for text and for what has no order (a dict, a set)."""
+def numbers(name: str, values: Any, allowed: str = "a list of numbers") -> tuple[float, ...]:
+    """`values` as a tuple of such numbers. Raises TypeError, which says what is allowed, for text and for what has no
+    order (a dict, a set)."""
     if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} is {values!r}; it must be a list of numbers")
+        raise TypeError(f"{name} is {values!r}; it must be {allowed}")
     return tuple(number(f"{name}[{index}]", value) for index, value in enumerate(values))
 
 
@@ -50,7 +56,7 @@ def per_stage(name: str, value: Any, stages: int) -> tuple[float, ...]:
     """One number for all stages, or a list of one per stage, as a tuple. Raises ValueError if the list does not fit."""
     if isinstance(value, Real):
         return (number(name, value),) * stages
-    values = numbers(name, value)
+    values = numbers(name, value, NUMBER_OR_LIST)
     if len(values) != stages:
         raise ValueError(
             f"{name} has {len(values)} values, but there are {stages} stages; give one number for all stages or "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
+
+from gpipe_edu.validate import whole
 
 from .layer import Layer
 from .layers import BatchNorm, Dropout, LayerNorm, Linear, ReLU, Tanh
@@ -23,10 +25,14 @@ def mlp(
     """A multi-layer perceptron: between sizes[i] and sizes[i+1] a Linear, and behind each but the last, in this order,
     the norm if any ("layer" or "batch"), the activation ("relu" or "tanh") and a Dropout if its share is not 0.
 
-    Raises ValueError for fewer than two sizes, or an unknown activation or norm.
+    Raises ValueError for fewer than two sizes, or an unknown activation or norm, TypeError for sizes that are no list of
+    whole numbers.
     """
+    if isinstance(sizes, str) or not isinstance(sizes, Iterable):
+        raise TypeError(f"sizes is {sizes!r}; it must be a list of widths, such as [64, 128, 10]")
+    sizes = [whole(f"sizes[{index}]", size, 1) for index, size in enumerate(sizes)]
     if len(sizes) < 2:
-        raise ValueError(f"sizes is {list(sizes)}; give at least two: features in and features out")
+        raise ValueError(f"sizes is {sizes}; give at least two: features in and features out")
     if activation not in _ACTIVATIONS:
         raise ValueError(f"activation is {activation!r}; it must be one of {', '.join(_ACTIVATIONS)}")
     if norm is not None and norm not in _NORMS:

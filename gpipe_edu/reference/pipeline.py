@@ -26,6 +26,7 @@ from gpipe_edu.timeline import Timeline, replay
 
 from .layer import Array, Layer, Params
 from .losses import Loss, find_loss
+from .samples import check_samples
 from .stage import Stage
 
 
@@ -75,12 +76,13 @@ def train_pipeline(
     step, which seeds dropout. make_stage: called as `Stage` is, for stages of your own.
     Activations are counted, not parameters, gradients or what is between two stages.
 
-    Raises ScheduleError for a schedule that cannot run, ValueError for arguments that do not fit each other, and
-    what a layer raises, with a note that names stage, micro-batch and op. The layers are never changed.
+    Raises ScheduleError for a schedule that cannot run, ValueError for arguments that do not fit each other, TypeError for
+    x or y without samples, and what a layer raises, with a note that names stage, micro-batch and op. The layers are never changed.
     """
     check_schedule(schedule)
+    check_samples(x=x, y=y)
     x = np.asarray(x, dtype=np.float64)
-    N = len(x) if x.ndim else 0
+    N = len(x)
     if N == 0 or len(y) != N:
         raise ValueError(f"x has {N} samples and y has {len(y)}; give the same number of both, at least one")
     schedule = schedule.first(N)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .layer import Array, Layer, Params
 from .losses import Loss, find_loss
+from .samples import check_samples
 
 
 def train_sequential(
@@ -23,8 +24,9 @@ def train_sequential(
     """Loss and gradients of one mini-batch: forward through all layers, then backward through all layers.
 
     x has shape (N, ...), y (N, ...); loss, reduction and step are those of `train_pipeline`. Returns the loss and one
-    dict of gradients per layer. Raises ValueError for shapes that do not fit or an unknown loss.
+    dict of gradients per layer. Raises ValueError for shapes that do not fit or an unknown loss, TypeError for x or y without samples.
     """
+    check_samples(x=x, y=y)
     x, saved = np.asarray(x, dtype=np.float64), []
     layers = [layer.at(0, step) for layer in layers]
     for layer in layers:

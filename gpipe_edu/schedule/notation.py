@@ -61,7 +61,14 @@ def _refusal(words: list[str], place: int, line: int, letters: str) -> ScheduleE
         f'line {line}: cannot read "{words[place]}"; write a letter ({", ".join(letters)}) and a micro-batch, such as '
         f"F0, or with its stage, F0@2, and blanks between ops"
     )
-    meant = re.sub(r"[^A-Z0-9@]+", " ", " ".join(words).upper()).split()
-    if meant and all(_parse(word, 0) for word in meant):
-        message += f'. Did you mean "{" ".join(meant)}"?'
+    if meant := guess(" ".join(words)):
+        rows = '" and on the next line "'.join(meant.splitlines())
+        message += f'. Did you mean "{rows}"?'
     return ScheduleError([Problem("unreadable", message, None)])
+
+
+def guess(text: str) -> str:
+    """The written form that `text` seems to mean: small letters, commas, a stroke between devices; "" if it means none."""
+    rows = [re.sub(r"[^A-Z0-9@]+", " ", row).split() for row in re.split(r"[\n/|;]", text.upper())]
+    rows = [row for row in rows if row]
+    return "\n".join(" ".join(row) for row in rows) if all(_parse(word, 0) for row in rows for word in row) else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from inspect import signature
+from itertools import islice
 from typing import Final, NamedTuple
 
 from gpipe_edu.validate import whole
@@ -17,12 +18,16 @@ from .op import Op
 from .schedule import Schedule
 
 
+MOST: Final = 1_000_000
+"""The most that K x M x V may be, and a fifth of the most ops: more take minutes to build and gigabytes to keep."""
+
+
 def naive(K: int, M: int) -> Schedule:
     """Model parallelism without a pipeline: one micro-batch at a time goes all the way forward and back.
 
     Only one device works at any moment. Raises ValueError unless K >= 1 and M >= 1.
     """
-    K, M = whole("K", K, 1), whole("M", M, 1)
+    K, M, _ = _counts(K, M)
 
     def device(k: int) -> Iterable[Op]:
         for m in range(M):
@@ -41,7 +46,7 @@ def gpipe(K: int, M: int, recompute: str | None = None) -> Schedule:
     ways = {None: ["B"], "late": ["C"], "early": ["R", "B"]}
     if not (recompute is None or isinstance(recompute, str)) or recompute not in ways:
         raise ValueError(f'recompute is {recompute!r}; it must be None, "late" or "early"')
-    K, M = whole("K", K, 1), whole("M", M, 1)
+    K, M, _ = _counts(K, M)
 
     def device(k: int) -> Iterable[Op]:
         yield from (Op("F", m, k) for m in range(M))
@@ -59,7 +64,7 @@ def one_f_one_b(K: int, M: int) -> Schedule:
 
     Raises ValueError unless K >= 1 and M >= 1.
     """
-    K, M = whole("K", K, 1), whole("M", M, 1)
+    K, M, _ = _counts(K, M)
 
     def device(k: int) -> Iterable[Op]:
         return _alternate(K, M, k, lambda m: [Op("B", m, k)])
@@ -77,7 +82,7 @@ def interleaved(K: int, M: int, V: int) -> Schedule:
 
     Raises ValueError unless K, M and V are at least 1.
     """
-    K, M, V = whole("K", K, 1), whole("M", M, 1), whole("V", V, 1)
+    K, M, V = _counts(K, M, V)
     full = -(-M // K) * K
     groups = [range(first, first + K) for first in range(0, full, K)]
     forwards = [(m, v) for group in groups for v in range(V) for m in group]
@@ -104,7 +109,7 @@ def breadth_first(K: int, M: int, V: int) -> Schedule:
 
     Raises ValueError unless K, M and V are at least 1.
     """
-    K, M, V = whole("K", K, 1), whole("M", M, 1), whole("V", V, 1)
+    K, M, V = _counts(K, M, V)
 
     def device(k: int) -> Iterable[Op]:
         yield from (Op("F", m, v * K + k) for v in range(V) for m in range(M))
@@ -123,7 +128,7 @@ def zero_bubble(K: int, M: int) -> Schedule:
 
     Raises ValueError unless K >= 1 and M >= 1.
     """
-    K, M = whole("K", K, 1), whole("M", M, 1)
+    K, M, _ = _counts(K, M)
 
     def device(k: int) -> Iterable[Op]:
         def back(m: int) -> Iterable[Op]:
@@ -146,7 +151,7 @@ def zero_bubble_v(K: int, M: int) -> Schedule:
 
     Raises ValueError unless K >= 1 and M >= 1.
     """
-    K, M = whole("K", K, 1), whole("M", M, 1)
+    K, M, _ = _counts(K, M)
     full = max(M, 2 * K - 1)
 
     def device(k: int) -> Iterable[Op]:
@@ -177,7 +182,7 @@ def dual_pipe_v(K: int, M: int) -> Schedule:
 
     Raises ValueError unless K >= 1 and M >= 1.
     """
-    K, M = whole("K", K, 1), whole("M", M, 1)
+    K, M, _ = _counts(K, M)
     full = max(M, 2 * K)
 
     def device(k: int) -> Iterable[Op]:
@@ -204,6 +209,14 @@ def dual_pipe_v(K: int, M: int) -> Schedule:
     return _build("DualPipeV", K, device).first(M)
 
 
+def _counts(K: int, M: int, V: int = 1) -> tuple[int, int, int]:
+    """The three, checked; ValueError or TypeError for what is no count, or more than anybody's step has."""
+    K, M, V = whole("K", K, 1), whole("M", M, 1), whole("V", V, 1)
+    if K * M * V > MOST:
+        raise ValueError(f"K = {K:,}, M = {M:,} and V = {V:,} are {K * M * V:,} forwards; a schedule has at most {MOST:,}")
+    return K, M, V
+
+
 def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> Iterable[Op]:
     """Forwards until device k is full, then `back(m)` and one forward more, in turn."""
     warm_up = min(M, K - 1 - k)
@@ -215,8 +228,18 @@ def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> I
 
 
 def _build(name: str, K: int, device: Callable[[int], Iterable[Op]]) -> Schedule:
-    """The rule `device` for each of K devices. The name contains what tells one schedule from another."""
-    return Schedule((device(k) for k in range(K)), name=name)
+    """The rule `device` for each of K devices. The name contains what tells one schedule from another.
+
+    Raises ValueError for too many ops: some rules go through more micro-batches than there are, and then leave them out.
+    """
+    rows: list[list[Op]] = []
+    left = 5 * MOST
+    for k in range(K):
+        rows.append(list(islice(device(k), left + 1)))
+        left -= len(rows[-1])
+        if left < 0:
+            raise ValueError(f"{name} on K = {K:,} devices has more than {5 * MOST:,} ops; choose fewer devices")
+    return Schedule(rows, name=name)
 
 
 RECIPES: Final[dict[str, Callable[..., Schedule]]] = {

@@ -13,7 +13,7 @@ from gpipe_edu.validate import whole
 
 from .doctor import Problem, ScheduleError, diagnose
 from .needs import Needs
-from .notation import format_rows, parse_rows
+from .notation import format_rows, guess, parse_rows
 from .op import Op
 from .order import Turn, run_order
 
@@ -156,8 +156,13 @@ def meant(given: object) -> str:
     """What to write for a schedule that is given as text; "" for anything else."""
     if not isinstance(given, str):
         return ""
+    text = given if _reads(given) else guess(given)
+    return f". Did you mean ge.Schedule.parse({text!r})?" if text else ""
+
+
+def _reads(text: str) -> bool:
     try:
-        Schedule.parse(given)
+        Schedule.parse(text)
     except ScheduleError:
-        return ""
-    return f". Did you mean ge.Schedule.parse({given!r})?"
+        return False
+    return True

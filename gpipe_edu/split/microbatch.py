@@ -20,9 +20,9 @@ def split_batch(batch: Any, M: int) -> list[Any]:
     batch: an array or tensor of shape (N, ...), or a tuple of them with the same N. The first N mod M pieces have
     one sample more; if N < M, the last M - N pieces are empty. Pieces are views where the array type has views.
 
-    Raises TypeError for something without a first axis, ValueError for M < 1 or a tuple whose parts differ in N.
+    Raises TypeError for something without a first axis, ValueError for M < 1 or above a million, or a tuple whose parts differ in N.
     """
-    M = whole("M", M, 1)
+    M = whole("M", M, 1, most=1_000_000)
     if isinstance(batch, tuple):
         if not batch:
             raise ValueError("the batch is an empty tuple; give an array, or a tuple of arrays")
@@ -44,9 +44,8 @@ def join_batch(pieces: Sequence[Any]) -> Any:
     pieces = list(pieces)
     if not pieces:
         raise ValueError("there are no pieces to join; give at least one")
-    if isinstance(pieces[0], tuple):
-        lengths = {len(piece) if isinstance(piece, tuple) else 0 for piece in pieces}
-        if len(lengths) > 1:
+    if any(isinstance(piece, tuple) for piece in pieces):
+        if len({len(piece) if isinstance(piece, tuple) else None for piece in pieces}) > 1:
             raise ValueError("the pieces are not tuples of one length; join only what split_batch returned")
         return tuple(join_batch(parts) for parts in zip(*pieces, strict=True))
     for piece in pieces:

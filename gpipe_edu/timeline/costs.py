@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Final
 
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.validate import number, numbers, per_stage
+from gpipe_edu.validate import NUMBER_OR_LIST, number, numbers, per_stage
 
 Cost = float | Sequence[float]
 """One number for all stages, or one per stage."""
@@ -51,7 +51,7 @@ class Costs:
                 number(f"Costs {kind}", value)
             elif value is not None or kind in "FB":
                 # As a tuple, so that costs cannot change after they were checked.
-                object.__setattr__(self, kind, numbers(f"Costs {kind}", value))
+                object.__setattr__(self, kind, numbers(f"Costs {kind}", value, NUMBER_OR_LIST))
 
     def table(self, stages: int) -> dict[str, tuple[float, ...]]:
         """The cost of every kind on each of `stages` stages. Raises ValueError if a sequence has another length."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.schedule import meant
 from gpipe_edu.timeline import Timeline, simulate
 from gpipe_edu.timeline.stuck_schedule import Standstill
 
+from .drawable import not_drawable
 from .layout import layout
 from .notebook import bundle, summary
 from .palette import GROUNDS
@@ -60,7 +60,7 @@ def compare(
     """
     for given in timelines:
         if not isinstance(given, (Timeline, Schedule, Standstill)):
-            raise TypeError(f"compare draws timelines and schedules; got {given!r}{meant(given)}")
+            raise not_drawable("compare", given)
     drawn = tuple(simulate(given) if isinstance(given, Schedule) else given for given in timelines)
     if theme not in ("auto", *GROUNDS):
         raise ValueError(f'theme is {theme!r}; it must be "auto", "light" or "dark"')

@@ -33,6 +33,9 @@ def test_dropouts_of_a_model_draw_different_masks():
 
 test_bad_arguments_are_refused = refusals(
     (ValueError, r"sizes is \[64\]", lambda: ref.mlp([64])),
+    (TypeError, r"sizes is {}; it must be a list of widths, such as \[64, 128, 10\]", ref.mlp, [64, "64", None]),
+    (TypeError, r"sizes\[1\] is 1.5; it must be a whole number", lambda: ref.mlp([64, 1.5])),
+    (ValueError, r"sizes\[1\] is 0; it must be at least 1", lambda: ref.mlp([64, 0])),
     (ValueError, "activation is 'gelu'.*relu, tanh", lambda: ref.mlp([64, 10], "gelu")),
     (ValueError, r"norm is 'group'.*layer, batch", lambda: ref.mlp([4, 4, 2], norm="group")),
 )

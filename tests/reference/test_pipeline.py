@@ -1,6 +1,7 @@
 """The pipeline against one-device training over every schedule and shape; its ledger against a count by hand."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -209,12 +210,20 @@ def test_layers_are_never_changed():
             np.testing.assert_array_equal(layer.params[name], value)
 
 
+@pytest.mark.parametrize("train", [ref.train_sequential, partial(ref.train_pipeline, schedule=ge.gpipe(2, 2))])
+def test_what_is_no_mini_batch_is_named(train):
+    layers = ref.mlp([3, 4, 2])
+    with pytest.raises(TypeError, match="^x is 1; it must be an array with samples along its first axis$"):
+        train(layers, 1, y=np.zeros(6, int))
+    with pytest.raises(TypeError, match="^y is None; it must be an array"):
+        train(layers, np.ones((6, 3)), y=None)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"x": np.ones((5, 3))}, "x has 5 samples and y has 6"),
         ({"x": np.ones((0, 3)), "y": np.ones(0, int)}, "x has 0 samples"),
-        ({"x": 3.0}, "x has 0 samples"),
         ({"balance": (1, 1)}, r"balance is \(1, 1\).*3 layers"),
         ({"balance": (3,)}, r"balance is \(3,\).*2 stages"),
         ({"balance": (3, 0)}, "at least one"),

@@ -105,6 +105,14 @@ def test_a_line_whose_meaning_is_clear_is_refused_with_the_line_to_write(line):
         ge.Schedule.parse(line)
 
 
+@pytest.mark.parametrize("line", ["F0 B0 / F0 B0", "F0 B0|F0 B0", "f0 b0; f0 b0"])
+def test_devices_that_stand_on_one_line_are_told_to_stand_on_a_line_each(line):
+    with pytest.raises(ge.ScheduleError, match='Did you mean "F0 B0" and on the next line "F0 B0"\\?$'):
+        ge.Schedule.parse(line)
+    with pytest.raises(TypeError, match=r"Did you mean ge\.Schedule\.parse\('F0 B0\\nF0 B0'\)\?$"):
+        ge.simulate(line)
+
+
 def test_a_line_whose_meaning_is_not_clear_gets_no_guess():
     for line in ("F0 F B1", "X0 F1", "0F 1F"):
         with pytest.raises(ge.ScheduleError) as refused:

@@ -272,6 +272,16 @@ WAYS = 'None, "late" or "early"'
 test_what_no_recipe_takes = refusals(
     *((TypeError, f"{n} is {{}}", counting(r, n), ["4", None, 2.0, True, [2], np.float64(2)]) for r, n in COUNTED),
     *((ValueError, f"{n} is {{}}; it must be at least 1", counting(r, n), [0, -1]) for r, n in COUNTED),
+    (
+        ValueError,
+        r"K = 2, M = 1(,000){10} and V = 1 are 2(,000){10} forwards; a schedule has at most 1,000,000$",
+        lambda: ge.gpipe(2, 10**30),
+    ),
+    (
+        ValueError,
+        "DualPipeV on K = 100,000 devices has more than 5,000,000 ops; choose fewer devices",
+        lambda: ge.dual_pipe_v(100_000, 1),
+    ),
     (ValueError, f"{WAYS}.*{{}}|{{}}.*{WAYS}", lambda way: ge.gpipe(2, 2, way), ["Late", "none", True, False, 0, 1]),
     ((TypeError, ValueError), WAYS, lambda: ge.gpipe(2, 2, ["late"])),
 )

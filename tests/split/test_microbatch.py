@@ -95,6 +95,7 @@ NO_ARRAY = "array or tensor with samples along its first axis.*got"
 test_what_cannot_be_cut = refusals(
     (TypeError, "M is {}", lambda M: ge.split_batch(array(4), M), ["2", None, 2.0, True, [2], np.float64(2)]),
     (ValueError, "M is {}; it must be at least 1", lambda M: ge.split_batch(array(4), M), [0, -1]),
+    (ValueError, r"M is 1(,000){10}; it must be at most 1,000,000", lambda: ge.split_batch(array(4), 10**30)),
     (TypeError, f"{NO_ARRAY} list$", lambda batch: ge.split_batch(batch, 2), [[1, 2], (array(2), [1, 2])]),
     (TypeError, f"{NO_ARRAY} str$", lambda: ge.split_batch("abc", 2)),
     (TypeError, f"{NO_ARRAY} NoneType$", lambda: ge.split_batch(None, 2)),
@@ -109,7 +110,7 @@ test_what_cannot_be_joined = refusals(
     (TypeError, "without axes", lambda scalar: ge.join_batch([scalar]), SCALARS),
     (ValueError, "no pieces", ge.join_batch, [[], (), iter([])]),
     ((ValueError, TypeError), "tuple", ge.join_batch, [[(array(2),), (array(2), array(2))], [(array(2),), array(2)]]),
-    ((ValueError, TypeError), "tuple", lambda: ge.join_batch([array(2), (array(2),)])),
+    (ValueError, "pieces are not tuples of one length", lambda: ge.join_batch([array(2), (array(2),)])),
     (TypeError, "piece", ge.join_batch, [5, None]),
     (TypeError, "piece", lambda: ge.join_batch(array(3, (2,)))),  # a whole batch is not flattened
 )

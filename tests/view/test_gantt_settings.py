@@ -66,6 +66,11 @@ def test_transfer_time_delays_what_comes_from_elsewhere():
     assert Settings("gpipe", 2, 1, send=0.5).timeline().makespan == 3 + 3 + 2 * 0.5
 
 
+def test_a_schedule_s_name_is_taken_as_a_terminal_takes_it():
+    assert Settings("1F1B", 2, 2) == Settings("1f1b", 2, 2)
+    assert Settings("Zero-Bubble").schedule == "zero_bubble"
+
+
 @pytest.mark.parametrize(
     ("wish", "error", "words"),
     [

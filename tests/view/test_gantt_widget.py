@@ -175,7 +175,21 @@ def test_a_huge_step_has_no_still_picture():
 
 
 test_bad_arguments_are_named = refusals(
-    (TypeError, "gantt draws schedules and timelines; got 'gpipe'", lambda: ge.gantt("gpipe")),
+    (
+        TypeError,
+        r"gantt draws schedules and timelines, such as ge.gantt\(ge.gpipe\(4, 8\)\); got 'gpipe'$",
+        lambda: ge.gantt("gpipe"),
+    ),
+    (
+        TypeError,
+        r"got 'f0, b0'. Did you mean ge.Schedule.parse\('F0 B0'\)\?",
+        lambda: ge.gantt("f0, b0"),
+    ),
+    (
+        TypeError,
+        r"got \[Schedule\(naive.*\]. Give them one by one, without brackets",
+        lambda: ge.gantt([ge.naive(2, 2), ge.gpipe(2, 2)]),
+    ),
     (TypeError, "costs is 3; it must be a Costs", lambda: ge.gantt(ge.gpipe(2, 2), costs=3)),
     (ge.ScheduleError, ".", lambda: ge.gantt(ge.Schedule.parse("F0\nF0 B0"))),
     (ValueError, "schedule is 'nope'; it must be one of", lambda: ge.gantt(schedule="nope")),

@@ -90,7 +90,7 @@ def test_a_number_or_a_key_opens_an_unlocked_level(where):
     progress = SolvedLevels(where)
     for level in LEVELS[:3]:
         progress.record(solved(level.key))
-    for key in ("4", "1f1b"):
+    for key in ("4", "1f1b", 4):
         assert ge.puzzle(key, progress=where).board.level.key == "1f1b"
     assert ge.puzzle(progress=where).board.level.key == "1f1b"
 
@@ -98,6 +98,8 @@ def test_a_number_or_a_key_opens_an_unlocked_level(where):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"level": 0}, "level is '0'; it must be one of 1 first-dependency"),
+        ({"level": True}, "level is 'True'; it must be one of 1 first-dependency"),
         ({"level": "nope"}, "level is 'nope'; it must be one of"),
         ({"theme": "pink"}, "theme is 'pink'"),
         ({"level": "1", "share": "gpipe1:x"}, "give only one"),

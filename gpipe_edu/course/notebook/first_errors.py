@@ -1,7 +1,8 @@
-"""Errors of a first hour are told plainly: an unwritten function, and a name that an earlier cell would have made."""
+"""Errors of a first hour are told plainly: an unwritten function, a name of an earlier cell, PyTorch that is not here."""
 
 from __future__ import annotations
 
+import sys
 from traceback import walk_tb
 from types import TracebackType
 from typing import Any, Final
@@ -12,13 +13,20 @@ RUN_ABOVE: Final = (
     "If an earlier cell makes it, run that one first, or all of them: Run > Run All Above Selected Cell. After a "
     "restart of the kernel nothing is there."
 )
+NO_PYTORCH: Final = (
+    "A browser runs no PyTorch; what this notebook does in NumPy runs here."
+    if sys.platform == "emscripten"
+    else f'PyTorch is not here. To install it: {sys.executable} -m pip install "gpipe_edu[torch]", on Linux without a '
+    "GPU with --extra-index-url https://download.pytorch.org/whl/cpu behind it, and restart the kernel. What this notebook "
+    "does in NumPy runs without it."
+)
 
 
 def tell_plainly() -> None:
-    """From now on, in a notebook, an unwritten stub shows a sentence, and a cell's missing name one more line."""
+    """From now on, in a notebook, an unwritten stub shows a sentence, a cell's missing name or PyTorch one more line."""
     shell = frontend.jupyter_shell()
     if shell is not None:
-        shell.set_custom_exc((NotImplementedError, NameError), _show)
+        shell.set_custom_exc((NotImplementedError, NameError, ModuleNotFoundError), _show)
 
 
 def _show(
@@ -27,6 +35,9 @@ def _show(
     if isinstance(error, NameError):
         if is_missing_in_a_cell(error, trace, shell.user_ns):
             error.add_note(RUN_ABOVE)
+    elif isinstance(error, ModuleNotFoundError):
+        if error.name == "torch":
+            error.add_note(NO_PYTORCH)
     elif sentence := explain(error, trace, shell.user_ns):
         error._render_traceback_ = lambda: [sentence]  # type: ignore[attr-defined]
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)

@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.schedule import meant
 from gpipe_edu.timeline import Costs, Timeline, calibrate, simulate
 from gpipe_edu.validate import number
+from gpipe_edu.view.drawable import not_drawable
 from gpipe_edu.view.layout import refuse
 
 from .settings import Settings, recognise
@@ -51,7 +51,7 @@ def gantt(
     """
     for given in schedules_or_timelines:
         if not isinstance(given, (Schedule, Timeline)):
-            raise TypeError(f"gantt draws schedules and timelines; got {given!r}{meant(given)}")
+            raise not_drawable("gantt", given)
     if costs is not None and not isinstance(costs, Costs):
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
     if theme not in ("auto", "light", "dark"):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.recipes import RECIPES, form_of
+from gpipe_edu.schedule.recipes import RECIPES, form_of, recipe_name
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
 from gpipe_edu.validate import number, numbers, whole
@@ -41,6 +41,8 @@ class Settings:
     factors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.schedule, str):  # as in a terminal: 1F1B is 1f1b
+            object.__setattr__(self, "schedule", recipe_name(self.schedule) or self.schedule)
         for name, known in (("schedule", schedules()), ("recompute", tuple(RECOMPUTES))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")

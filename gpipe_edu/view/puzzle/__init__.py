@@ -15,7 +15,7 @@ __all__ = ["puzzle"]
 
 
 def puzzle(
-    level: str = "",
+    level: str | int = "",
     *,
     share: str = "",
     unlock: bool = False,
@@ -32,6 +32,7 @@ def puzzle(
     A level that is still locked, or a share string that was cut, gets a sentence on the page, which then opens the
     first level that is not solved. Raises ValueError for a level that does not exist or a bad option.
     """
+    level = str(level)
     if theme not in ("auto", "light", "dark"):
         raise ValueError(f'theme is {theme!r}; it must be "auto", "light" or "dark"')
     if level and share:

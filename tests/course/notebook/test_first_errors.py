@@ -1,11 +1,13 @@
 """In a notebook an unwritten function is told in a sentence, a missing name with a line more, the rest as ever."""
 
+import sys
+
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from gpipe_edu.course.notebook.first_errors import RUN_ABOVE
+from gpipe_edu.course.notebook.first_errors import NO_PYTORCH, RUN_ABOVE
 
 STUB = "from gpipe_edu.course import check\ndef split(batch, M):\n    raise NotImplementedError"
 
@@ -40,6 +42,20 @@ def test_a_name_that_an_earlier_cell_would_have_made_is_told_with_what_to_do(cel
     assert name == "NameError"
     assert "name 'layers' is not defined" in shown
     assert shown.endswith(RUN_ABOVE)
+
+
+@pytest.mark.parametrize("cell", ["import torch", "from gpipe_edu.pytorch import GPipe"])
+def test_without_pytorch_a_cell_that_needs_it_says_how_to_get_it(cell):
+    name, shown = error_of(COURSE, f"import sys\nsys.modules['torch'] = None\n{cell}")
+    assert name == "ModuleNotFoundError"
+    assert shown.endswith(NO_PYTORCH)
+    assert f'{sys.executable} -m pip install "gpipe_edu[torch]"' in NO_PYTORCH
+
+
+def test_another_module_that_is_missing_is_none_of_ours():
+    name, shown = error_of(COURSE, "import no_such_module")
+    assert name == "ModuleNotFoundError"
+    assert NO_PYTORCH not in shown
 
 
 def test_a_name_that_a_library_lacks_is_none_of_the_notebook_s():
