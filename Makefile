@@ -64,7 +64,12 @@ test-serial: $(VENV)/developer  ## the quick tests in one process, one file afte
 test-shuffled: $(VENV)/developer  ## the quick tests in one process, files and tests in an order by chance
 	$(BIN)/python -m pytest -p no:xdist --quick --random-order $(if $(SEED),--random-order-seed=$(SEED)) tests
 
-wheel: $(VENV)/developer  ## what `pip install` takes, in dist/: the package with the course in it
+# The light way to the course: of all that developers need, only this is installed for it.
+$(VENV)/build: requirements-dev.txt | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check "$$(grep ^build== requirements-dev.txt)"
+	@touch $@
+
+wheel: $(VENV)/build  ## what `pip install` takes, in dist/: the package with the course in it
 	$(BIN)/python -m build
 
 test-wheel: $(BIN)/python  ## the wheel alone in an empty environment and an empty folder: lab, lessons, a check, an upgrade

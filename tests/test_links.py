@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gpipe_edu.course.building.glossary_links import anchor
+from gpipe_edu.course.building.workspace import FOLDERS
 from tests import processes
 
 ROOT = Path(processes.ROOT)
@@ -61,6 +62,15 @@ def lost(path, target):
 def test_links_lead_somewhere(path):
     found = [link["target"] for link in LINK.finditer(text_of(path))]
     assert [(target, why) for target in found if (why := lost(path, target))] == []
+
+
+@pytest.mark.parametrize(
+    "path", [*ROOT.glob("docs/**/*.md"), *NOTEBOOKS], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_links_of_what_learners_get_a_copy_of_stay_within_the_copy(path):
+    targets = [urlsplit(link["target"]) for link in LINK.finditer(text_of(path))]
+    files = [(path.parent / target.path).resolve() for target in targets if target.path and not target.scheme]
+    assert [file for file in files if file.relative_to(ROOT).parts[0] not in FOLDERS] == []
 
 
 def test_a_link_to_what_is_gone_is_found():
