@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Set
 from numbers import Real
 from typing import Any, Final, cast
 
-
 NUMBER_OR_LIST: Final = "a number, or a list of one per stage"
 
 

@@ -25,8 +25,8 @@ def mlp(
     """A multi-layer perceptron: between sizes[i] and sizes[i+1] a Linear, and behind each but the last, in this order,
     the norm if any ("layer" or "batch"), the activation ("relu" or "tanh") and a Dropout if its share is not 0.
 
-    Raises ValueError for fewer than two sizes, or an unknown activation or norm, TypeError for sizes that are no list of
-    whole numbers.
+    Raises ValueError for fewer than two sizes, or an unknown activation or norm, TypeError for sizes that are no list
+    of whole numbers.
     """
     if isinstance(sizes, str) or not isinstance(sizes, Iterable):
         raise TypeError(f"sizes is {sizes!r}; it must be a list of widths, such as [64, 128, 10]")

@@ -76,8 +76,9 @@ def train_pipeline(
     step, which seeds dropout. make_stage: called as `Stage` is, for stages of your own.
     Activations are counted, not parameters, gradients or what is between two stages.
 
-    Raises ScheduleError for a schedule that cannot run, ValueError for arguments that do not fit each other, TypeError for
-    x or y without samples, and what a layer raises, with a note that names stage, micro-batch and op. The layers are never changed.
+    Raises ScheduleError for a schedule that cannot run, TypeError for x or y without samples, ValueError for arguments
+    that do not fit each other, and what a layer raises, with a note that names stage, micro-batch and op. The layers
+    are never changed.
     """
     check_schedule(schedule)
     check_samples(x=x, y=y)

@@ -24,7 +24,8 @@ def train_sequential(
     """Loss and gradients of one mini-batch: forward through all layers, then backward through all layers.
 
     x has shape (N, ...), y (N, ...); loss, reduction and step are those of `train_pipeline`. Returns the loss and one
-    dict of gradients per layer. Raises ValueError for shapes that do not fit or an unknown loss, TypeError for x or y without samples.
+    dict of gradients per layer. Raises ValueError for shapes that do not fit or an unknown loss, TypeError for x or y
+    without samples.
     """
     check_samples(x=x, y=y)
     x, saved = np.asarray(x, dtype=np.float64), []

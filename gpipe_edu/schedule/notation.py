@@ -68,7 +68,7 @@ def _refusal(words: list[str], place: int, line: int, letters: str) -> ScheduleE
 
 
 def guess(text: str) -> str:
-    """The written form that `text` seems to mean: small letters, commas, a stroke between devices; "" if it means none."""
+    """The written form that is meant by `text` with small letters, commas, strokes between devices; "" if none is."""
     rows = [re.sub(r"[^A-Z0-9@]+", " ", row).split() for row in re.split(r"[\n/|;]", text.upper())]
     rows = [row for row in rows if row]
     return "\n".join(" ".join(row) for row in rows) if all(_parse(word, 0) for row in rows for word in row) else ""

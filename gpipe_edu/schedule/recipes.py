@@ -17,7 +17,6 @@ from gpipe_edu.validate import whole
 from .op import Op
 from .schedule import Schedule
 
-
 MOST: Final = 1_000_000
 """The most that K x M x V may be, and a fifth of the most ops: more take minutes to build and gigabytes to keep."""
 
@@ -213,7 +212,9 @@ def _counts(K: int, M: int, V: int = 1) -> tuple[int, int, int]:
     """The three, checked; ValueError or TypeError for what is no count, or more than anybody's step has."""
     K, M, V = whole("K", K, 1), whole("M", M, 1), whole("V", V, 1)
     if K * M * V > MOST:
-        raise ValueError(f"K = {K:,}, M = {M:,} and V = {V:,} are {K * M * V:,} forwards; a schedule has at most {MOST:,}")
+        raise ValueError(
+            f"K = {K:,}, M = {M:,} and V = {V:,} are {K * M * V:,} forwards; a schedule has at most {MOST:,}"
+        )
     return K, M, V
 
 
@@ -230,7 +231,7 @@ def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> I
 def _build(name: str, K: int, device: Callable[[int], Iterable[Op]]) -> Schedule:
     """The rule `device` for each of K devices. The name contains what tells one schedule from another.
 
-    Raises ValueError for too many ops: some rules go through more micro-batches than there are, and then leave them out.
+    Raises ValueError for too many ops: some rules go through more micro-batches than there are, and leave these out.
     """
     rows: list[list[Op]] = []
     left = 5 * MOST

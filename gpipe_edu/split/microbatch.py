@@ -20,7 +20,8 @@ def split_batch(batch: Any, M: int) -> list[Any]:
     batch: an array or tensor of shape (N, ...), or a tuple of them with the same N. The first N mod M pieces have
     one sample more; if N < M, the last M - N pieces are empty. Pieces are views where the array type has views.
 
-    Raises TypeError for something without a first axis, ValueError for M < 1 or above a million, or a tuple whose parts differ in N.
+    Raises TypeError for something without a first axis, ValueError for M < 1 or above a million, or a tuple whose parts
+    differ in N.
     """
     M = whole("M", M, 1, most=1_000_000)
     if isinstance(batch, tuple):

@@ -157,7 +157,11 @@ def test_without_a_home_lab_says_what_jupyter_needs_and_copies_nothing(run, monk
 
 @pytest.mark.parametrize(
     ("started", "said"),
-    [("/home/me/.venv/bin/gpipe-edu", "gpipe-edu"), ("gpipe-edu.exe", "gpipe-edu"), ("__main__.py", "python -m gpipe_edu")],
+    [
+        ("/home/me/.venv/bin/gpipe-edu", "gpipe-edu"),
+        ("gpipe-edu.exe", "gpipe-edu"),
+        ("__main__.py", "python -m gpipe_edu"),
+    ],
 )
 def test_commands_are_named_as_the_program_was_started(run, monkeypatch, tmp_path, started, said):
     monkeypatch.setattr(sys, "argv", [started])

@@ -213,9 +213,9 @@ def test_layers_are_never_changed():
 @pytest.mark.parametrize("train", [ref.train_sequential, partial(ref.train_pipeline, schedule=ge.gpipe(2, 2))])
 def test_what_is_no_mini_batch_is_named(train):
     layers = ref.mlp([3, 4, 2])
-    with pytest.raises(TypeError, match="^x is 1; it must be an array with samples along its first axis$"):
+    with pytest.raises(TypeError, match=r"^x is 1; it must be an array with samples along its first axis$"):
         train(layers, 1, y=np.zeros(6, int))
-    with pytest.raises(TypeError, match="^y is None; it must be an array"):
+    with pytest.raises(TypeError, match=r"^y is None; it must be an array"):
         train(layers, np.ones((6, 3)), y=None)
 
 

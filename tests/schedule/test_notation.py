@@ -107,7 +107,7 @@ def test_a_line_whose_meaning_is_clear_is_refused_with_the_line_to_write(line):
 
 @pytest.mark.parametrize("line", ["F0 B0 / F0 B0", "F0 B0|F0 B0", "f0 b0; f0 b0"])
 def test_devices_that_stand_on_one_line_are_told_to_stand_on_a_line_each(line):
-    with pytest.raises(ge.ScheduleError, match='Did you mean "F0 B0" and on the next line "F0 B0"\\?$'):
+    with pytest.raises(ge.ScheduleError, match=r'Did you mean "F0 B0" and on the next line "F0 B0"\?$'):
         ge.Schedule.parse(line)
     with pytest.raises(TypeError, match=r"Did you mean ge\.Schedule\.parse\('F0 B0\\nF0 B0'\)\?$"):
         ge.simulate(line)

@@ -85,7 +85,10 @@ test_what_is_no_cost = refusals(
         (TypeError, f"Costs {n}", given(n), ["1", "", True, 1j, object(), decimal.Decimal(1)])
         for n in (*KINDS, "send", "link")
     ),
-    *((TypeError, f"Costs {n} is 'x'; it must be a number, or a list of one per stage$", given(n), ["x"]) for n in KINDS),
+    *(
+        (TypeError, f"Costs {n} is 'x'; it must be a number, or a list of one per stage$", given(n), ["x"])
+        for n in KINDS
+    ),
     *((TypeError, f"Costs {n} is None", given(n), [None]) for n in ("F", "B", "send", "link")),
     *((TypeError, f"Costs {n}", given(n), [["1"], [1, None], [[1]], (1, True)]) for n in KINDS),
     *((ValueError, f"Costs {n} .*{{}}", given(n), ENDLESS) for n in (*KINDS, "send", "link")),

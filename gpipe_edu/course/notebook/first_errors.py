@@ -1,4 +1,4 @@
-"""Errors of a first hour are told plainly: an unwritten function, a name of an earlier cell, PyTorch that is not here."""
+"""Errors of a first hour are told plainly: an unwritten function, a name of an earlier cell, no PyTorch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NO_PYTORCH: Final = (
     "A browser runs no PyTorch; what this notebook does in NumPy runs here."
     if sys.platform == "emscripten"
     else f'PyTorch is not here. To install it: {sys.executable} -m pip install "gpipe_edu[torch]", on Linux without a '
-    "GPU with --extra-index-url https://download.pytorch.org/whl/cpu behind it, and restart the kernel. What this notebook "
-    "does in NumPy runs without it."
+    "GPU with --extra-index-url https://download.pytorch.org/whl/cpu behind it; then restart the kernel. What this "
+    "notebook does in NumPy runs without it."
 )
 
 
 def tell_plainly() -> None:
-    """From now on, in a notebook, an unwritten stub shows a sentence, a cell's missing name or PyTorch one more line."""
+    """From now on, in a notebook, an unwritten stub shows a sentence, a missing name or PyTorch one more line."""
     shell = frontend.jupyter_shell()
     if shell is not None:
         shell.set_custom_exc((NotImplementedError, NameError, ModuleNotFoundError), _show)
