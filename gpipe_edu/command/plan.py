@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -23,20 +23,37 @@ from gpipe_edu.words import plural
 
 from .common import bad_arguments
 
-SHAPES = ("transformer", "mlp")
-"""Models that take layers, width and so on as options; others are known by name."""
+SHAPE: Final = {"layers": 24, "width": 1024, "context": 1024, "vocabulary": 32_000}
+"""What a model of one's own is, unless options say otherwise."""
+
+SHAPES: Final = {"transformer": tuple(SHAPE), "mlp": ("layers", "width")}
+"""Models of one's own, and what options say of them; others are known by name."""
+
 
 _WIDTH = 24
+
+
+def _default(option: str) -> str:
+    return f" Default: as published, or {SHAPE[option]}."
 
 
 def run(
     model: Annotated[str, typer.Option(help=f"{', '.join(SHAPES)}, or {', '.join(presets('models'))}.")] = (
         "transformer"
     ),
-    layers: Annotated[int, typer.Option(min=1, help="Blocks of the Transformer, or linear layers of the MLP.")] = 24,
-    width: Annotated[int, typer.Option(min=1, help="Numbers per token, or per hidden layer.")] = 1024,
-    context: Annotated[int, typer.Option(min=1, help="Tokens per sample (Transformer).")] = 1024,
-    vocabulary: Annotated[int, typer.Option(min=1, help="Words (Transformer).")] = 32000,
+    layers: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Blocks of a Transformer, or linear layers of the MLP.{_default('layers')}"),
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(min=1, help=f"Numbers per token, or per hidden layer.{_default('width')}")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(min=1, help=f"Tokens per sample of a Transformer.{_default('context')}")
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(min=1, help=f"Words of a Transformer.{_default('vocabulary')}")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="N: samples in a mini-batch, over all replicas.")] = 32,
     devices: Annotated[
         int | None, typer.Option(min=1, help=f"How many there are. Default: as the machine's file says, or {DEVICES}.")
@@ -95,7 +112,9 @@ def run(
     console = Console(highlight=False)
     factor = None
     with bad_arguments():
-        job = preset_job(_model(model, layers, width, context, vocabulary), batch, machine, devices)
+        shape = {"layers": layers, "width": width, "context": context, "vocabulary": vocabulary}
+        asked = {name: value for name, value in shape.items() if value is not None}
+        job = preset_job(_model(model, asked), batch, machine, devices)
         if optimizer is not None and optimizer not in STATES:
             raise ValueError(f"optimizer is {optimizer!r}; it must be one of {', '.join(STATES)}")
         given: dict[str, Any] = {name: value * unit for name, (value, unit) in figures.items() if value is not None}
@@ -131,14 +150,19 @@ def run(
     return 0
 
 
-def _model(name: str, layers: int, width: int, context: int, vocabulary: int) -> Model:
-    if name == "mlp":
-        return mlp([width] * (layers + 1))
-    if name == "transformer":
-        return transformer(layers, width, context, vocabulary)
-    if name not in presets("models"):
+def _model(name: str, asked: dict[str, int]) -> Model:
+    """asked: the options that were given of `SHAPE`."""
+    if name not in (*SHAPES, *presets("models")):
         raise ValueError(f"model is {name!r}; it must be one of {', '.join((*SHAPES, *presets('models')))}")
-    return preset_model(name)
+    # Of a published model's width its heads and hidden layers are parts: another width is another model.
+    known = SHAPES.get(name, ("layers", "context", "vocabulary"))
+    for option in asked:
+        if option not in known:
+            raise ValueError(f"--{option} says nothing of {name}; it takes --{', --'.join(known)}")
+    if name not in SHAPES:
+        return preset_model(name, **{"blocks" if option == "layers" else option: asked[option] for option in asked})
+    layers, width, *rest = (asked.get(option, SHAPE[option]) for option in known)
+    return transformer(layers, width, *rest) if rest else mlp([width] * (layers + 1))
 
 
 def _answer(guide: Guide, plans: list[Plan], factor: float | None) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.view.measures import time_unit
+from gpipe_edu.words import plural
 
 from .job import Job
-from .machine import Machine
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
 from .stages import Counter
 
@@ -110,7 +110,9 @@ class Guide:
             raise ValueError(f"devices is {job.machine.devices}; the guide plans for at most {MOST_DEVICES}")
         self.plans = tuple(_plans(job, ways))
         if not self.plans:
-            raise ValueError(f"no plan is left to weigh. {ways}")
+            groups = product(ways.tensor, ways.context)
+            reasons = dict.fromkeys(_why_not(tensor, context, job) for tensor, context in groups)
+            raise ValueError(f"no plan is left to weigh: {'; '.join(reasons)}")
 
     @cached_property
     def fitting(self) -> tuple[Plan, ...]:
@@ -472,12 +474,10 @@ _ORDER: Final = ("1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_v",
 
 def _plans(job: Job, ways: Ways) -> Iterator[Plan]:
     counter, layers, machine = Counter(job), len(job.model.layers), job.machine
-    shared, few = any(layer.shared for layer in job.model.layers), machine.devices <= _FEW
+    few = machine.devices <= _FEW
     for tensor in ways.tensor:
-        if tensor > 1 and not (shared and _in_a_node(tensor, machine)):
-            continue
         for context in ways.context:
-            if context > 1 and job.model.tokens < LONG * context:
+            if _why_not(tensor, context, job):
                 continue
             groups = machine.devices // (tensor * context)
             for K in _counts(groups, few):
@@ -522,8 +522,18 @@ def _schedules(ways: Ways, K: int, bubble: float) -> Iterator[tuple[str, int | N
         yield from ((name, V) for less, V in pairwise(ways.V) if bubble * (1 / less - 1 / V) > TIE)
 
 
-def _in_a_node(tensor: int, machine: Machine) -> bool:
-    return tensor <= machine.devices if machine.node is None else machine.node % tensor == 0
+def _why_not(tensor: int, context: int, job: Job) -> str:
+    """Why no devices of the job make such groups; "" if they can."""
+    machine, tokens = job.machine, job.model.tokens
+    if tensor > 1 and not any(layer.shared for layer in job.model.layers):
+        return "tensor groups divide the blocks of a Transformer, which this model has not"
+    if tensor > 1 and machine.node is not None and machine.node % tensor:
+        return f"a tensor group of {tensor} does not divide a node of {plural(machine.node, 'device')} (--node)"
+    if context > 1 and tokens < LONG * context:
+        return f"to be cut {context} ways a sequence needs {LONG * context:,} tokens, and has {tokens:,} (--context)"
+    if tensor * context > machine.devices:
+        return f"groups of {tensor * context} devices need as many, and there are {machine.devices} (--devices)"
+    return ""
 
 
 def _counts(most: int, few: bool) -> list[int]:

@@ -24,9 +24,12 @@ def presets(kind: str) -> dict[str, dict[str, Any]]:
     return dict(tomllib.loads(text)[kind])
 
 
-def model(name: str) -> Model:
-    """A published model. Raises ValueError for a name that is not known."""
-    return transformer(**_figures("models", name))
+def model(name: str, **changes: int) -> Model:
+    """A published model. changes: blocks, context or vocabulary, where they are to be other than published.
+
+    Raises ValueError for a name that is not known.
+    """
+    return transformer(**(_figures("models", name) | changes))
 
 
 def job(model: Model, batch: int, machine: str, devices: int | None = None, **options: Any) -> Job:

@@ -161,6 +161,17 @@ def test_when_nothing_fits_it_says_how_much_is_short_and_exits_with_1(run):
     assert " ".join(out.split()).endswith(str(Ways()))
 
 
+def test_a_published_model_is_planned_with_other_layers_tokens_and_words(run):
+    def asked(*arguments):
+        out = run("--model", "llama3-8b", "--devices", "1", *arguments)[1]
+        return re.match(r"Transformer of (\d+) blocks, ([\d,]+) parameters", out).groups()
+
+    assert asked() == ("32", "8,028,164,096")
+    block = (8_028_164_096 - 2 * 128_000 * 4096 - 4096) // 32
+    assert asked("--layers", "20") == ("20", f"{8_028_164_096 - 12 * block:,}")
+    assert asked("--vocabulary", "1000") == ("32", f"{8_028_164_096 - 2 * 127_000 * 4096:,}")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -179,7 +190,27 @@ def test_when_nothing_fits_it_says_how_much_is_short_and_exits_with_1(run):
         (["--layers", "0"], "--layers"),
         (["--model", "resnet"], "model is 'resnet'; it must be one of transformer, mlp, gpt3"),
         (["--machine", "h300"], "'h300' is none of the machines known by name: h100"),
-        (["--tensor", "3", "--node", "4"], "no plan is left to weigh"),
+        (
+            ["--tensor", "3", "--node", "4"],
+            "no plan is left to weigh: a tensor group of 3 does not divide a node of 4 devices (--node)",
+        ),
+        (
+            ["--tensor", "8", "--sequences", "1"],
+            "no plan is left to weigh: groups of 8 devices need as many, and there are 4 (--devices)",
+        ),
+        (
+            ["--sequences", "2"],
+            "no plan is left to weigh: to be cut 2 ways a sequence needs 16,384 tokens, and has 1,024 (--context)",
+        ),
+        (
+            ["--model", "mlp", "--tensor", "2"],
+            "no plan is left to weigh: tensor groups divide the blocks of a Transformer, which this model has not",
+        ),
+        (["--model", "mlp", "--context", "8"], "--context says nothing of mlp; it takes --layers, --width"),
+        (
+            ["--model", "gpt2", "--width", "8"],
+            "--width says nothing of gpt2; it takes --layers, --context, --vocabulary",
+        ),
         (["--zero", "4"], "zero has 4; it may have 0, 1, 2, 3"),
         (["--recompute", "all"], "recompute has 'all'; it may have none, selective, full, stage"),
         (["--calibrate", "12 D=4"], "'12 D=4' is no measured step; write its seconds and its plan, such as"),

@@ -139,7 +139,7 @@ def test_it_says_of_which_ways_it_speaks_and_weighs_just_these():
         (Ways(zero=(4,)), "zero has 4; it may have 0, 1, 2, 3"),
         (Ways(schedules=("naive",)), "schedules has 'naive'; it may have gpipe, 1f1b"),
         (Ways(recompute=()), "recompute is empty"),
-        (Ways(tensor=(8,)), "no plan is left to weigh. Ways weighed: "),
+        (Ways(tensor=(8,)), "no plan is left to weigh: .*8"),
     ],
 )
 def test_ways_that_are_not_known_are_refused(ways, says):
