@@ -55,7 +55,7 @@ def command(plan: Plan) -> Command:
         start = f"--nnodes {machines} --node-rank 0 --master-addr 10.0.0.1 --master-port 29500"
     start += f" --nproc-per-node {processes // machines}"
     words = ["torchrun", *start.split(), "-m", "gpipe_edu", "train", "--partitions", str(plan.K)]
-    words += ["--micro-batches", str(plan.M), "--batch", str(plan.D * plan.M * plan.samples)]
+    words += ["--micro-batches", str(plan.M), "--batch", str(_batch(plan))]
     words += ["--layers", str(max(8, stages)), "--schedule", plan.recipe]
     words += ["--checkpoint", "never" if plan.recompute == "none" else "always"]
     words += ["--zero"] if plan.zero and plan.D > 1 else []
@@ -71,6 +71,15 @@ def command(plan: Plan) -> Command:
 def flags(plan: Plan) -> dict[str, list[Flag]]:
     """By system, what sets the plan's knobs."""
     return {MEGATRON: _megatron(plan), TORCHTITAN: _torchtitan(plan), DEEPSPEED: _deepspeed(plan)}
+
+
+def _batch(plan: Plan) -> int:
+    """The samples of a mini-batch, rounded up where D x M does not divide them: no system cuts unevenly."""
+    return plan.D * plan.M * plan.samples
+
+
+def _rounded(plan: Plan) -> str:
+    return "" if _batch(plan) == plan.job.batch else f"; {plan.job.batch} samples are not cut unevenly"
 
 
 def _megatron(plan: Plan) -> list[Flag]:
@@ -90,7 +99,7 @@ def _megatron(plan: Plan) -> list[Flag]:
     recompute = {"none": "as it is", "selective": "--recompute-granularity selective"}
     found = [
         Flag("D", "follows from the rest"),
-        Flag("M", f"--micro-batch-size {plan.samples} --global-batch-size {plan.job.batch}"),
+        Flag("M", f"--micro-batch-size {plan.samples} --global-batch-size {_batch(plan)}{_rounded(plan)}"),
         Flag("ZeRO", zero[plan.zero]),
         Flag("recompute", recompute.get(plan.recompute, full)),
     ]
@@ -108,7 +117,7 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     spread = f"--parallelism.data_parallel_shard_degree {plan.D} --parallelism.fsdp_reshard_after_forward"
     copies = f"--parallelism.data_parallel_replicate_degree {plan.D} --parallelism.data_parallel_shard_degree 1"
     zero = {0: copies, 1: f"{NONE}; nearest {spread} never", 2: f"{spread} never", 3: f"{spread} always"}[plan.zero]
-    batch = f"--training.global_batch_size {plan.job.batch}"
+    batch = f"--training.global_batch_size {_batch(plan)}"
     if plan.K > 1:
         local = f"--training.local_batch_size {plan.M * plan.samples} {batch}"
         batch = f"{local} --parallelism.pipeline_parallel_microbatch_size {plan.samples}"
@@ -117,7 +126,7 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     recompute = {"none": "--activation_checkpoint.mode none", "full": "--activation_checkpoint.mode full"}
     found = [
         Flag("D, ZeRO", zero),
-        Flag("M", batch),
+        Flag("M", batch + _rounded(plan)),
         Flag("recompute", recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}")),
     ]
     found += [Flag("tensor", f"--parallelism.tensor_parallel_degree {tensor}")] * (tensor > 1)
@@ -143,8 +152,8 @@ def _deepspeed(plan: Plan) -> list[Flag]:
         Flag("D", "follows from the rest"),
         Flag(
             "M",
-            f'"train_batch_size": {plan.D * plan.M * plan.samples}, "train_micro_batch_size_per_gpu": {plan.samples}, '
-            f'"gradient_accumulation_steps": {plan.M}',
+            f'"train_batch_size": {_batch(plan)}, "train_micro_batch_size_per_gpu": {plan.samples}, '
+            f'"gradient_accumulation_steps": {plan.M}{_rounded(plan)}',
         ),
         Flag("ZeRO", zero + "; more is not to be had beside a pipeline" * barred),
         Flag("recompute", recompute),

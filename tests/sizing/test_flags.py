@@ -62,6 +62,19 @@ def test_it_says_what_train_can_not():
     )
 
 
+def test_a_mini_batch_that_is_cut_unevenly_is_rounded_up_everywhere_and_said_to_be():
+    plan = Plan(JOB, 3, 1, 3)  # of 32 samples, so micro-batches have 3 or 4
+    found = said(plan)
+    for system, batch in (
+        (MEGATRON, "--global-batch-size 36; 32 samples are not cut unevenly"),
+        (TORCHTITAN, "--training.global_batch_size 36; 32 samples are not cut unevenly"),
+        (DEEPSPEED, '"train_batch_size": 36,'),
+    ):
+        assert batch in found[system]
+        assert found[system].count("32 samples are not cut unevenly") == 1
+    assert "unevenly" not in " ".join(said(Plan(JOB, 2, 1, 4)).values())
+
+
 def test_flags_have_the_plan_s_numbers():
     plan = Plan(JOB, 2, 2, 4, "full", zero=1, tensor=2, context=2, schedule="interleaved", V=4)
     found = said(plan)
