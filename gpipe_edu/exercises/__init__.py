@@ -17,6 +17,7 @@ import difflib
 import importlib
 import importlib.util
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -72,6 +73,15 @@ class Exercise(NamedTuple):
         """Whether its answers load PyTorch, which takes a part of their seconds where one learns."""
         usual: float = Exercise._field_defaults["seconds"]
         return self.seconds > usual
+
+    @property
+    def lacks(self) -> str:
+        """What its answers need and this Python has not, in a sentence; "" if they can be judged here."""
+        if not self.needs_torch or importlib.util.find_spec("torch"):
+            return ""
+        if sys.platform == "emscripten":
+            return f"{self.key} needs PyTorch, which no browser runs"
+        return f'{self.key} needs PyTorch, which is not here: {sys.executable} -m pip install "gpipe_edu[torch]"'
 
     def load(self) -> None:
         """Import what its judge and its answers need, for the sake of processes that are forked from this one."""

@@ -148,7 +148,7 @@ def _judge(parent: Parent, message: dict[str, Any], **how: Any) -> dict[str, Any
     except Crowded:
         return {"why": "this machine is too busy. Try again when it has less to do", "busy": True}
     except NotJudged as error:
-        return {"why": str(error), "busy": error.busy}
+        return {"why": error.why, "busy": error.busy}
     except Exception as error:  # of the judge's own
         return {"why": f"{type(error).__name__}: {error}", "busy": False}
     return {"report": report}

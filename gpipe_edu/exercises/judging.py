@@ -18,6 +18,7 @@ from gpipe_edu.process.packing import Packed
 from gpipe_edu.sandbox.findings import Chart, Finding, Report, Success, Trouble, Unwritten
 from gpipe_edu.sandbox.outside import Crowded, Sandbox
 from gpipe_edu.sandbox.same_process import SameProcess
+from gpipe_edu.validate import SaidPlainly
 
 from . import Exercise
 from .alone import is_right_alone, is_worth_asking
@@ -27,12 +28,12 @@ STRICT = False
 """In tests: an error of the judge's own is raised."""
 
 
-class NotJudged(RuntimeError):
+class NotJudged(SaidPlainly, RuntimeError):
     """Nothing is known of an answer, for a reason that need not be the answer's. busy: it was the machine's."""
 
     def __init__(self, why: str, busy: bool = False) -> None:
-        super().__init__(f"the check itself failed, and your answer was not judged: {why}")
-        self.busy = busy
+        super().__init__(f"Your answer was not judged: {why}")
+        self.why, self.busy = why, busy
 
 
 def judge(
@@ -52,8 +53,10 @@ def judge(
     enclosure: where the learner's process runs, if not as the learner. start: how it is started. passing_over: slips
     that do not end the exam; a report that is "passed" may have some. same_process: where there is no other, in a
     browser. tell: is told the number of each case that begins. Raises Crowded on a machine that is too busy,
-    NotJudged where an enclosure would stand open.
+    NotJudged where an enclosure would stand open, or where what answers need is missing.
     """
+    if exercise.lacks:
+        raise NotJudged(exercise.lacks)
     room = _Room(exercise, packed, path, enclosure, SameProcess if same_process else partial(Sandbox, start=start))
     with room.open() as sandbox:
         exam = Exam(exercise, sandbox, passing_over, seed, tell, room.open)

@@ -168,6 +168,6 @@ def _judge(message: dict[str, Any], enclosure: Enclosure | None, start: Start) -
         )
         return {"report": report}
     except NotJudged as error:
-        return {"why": str(error), "busy": error.busy}
+        return {"why": error.why, "busy": error.busy}
     except (Crowded, OSError) as error:  # such as that of a sandbox which has ended
         return {"why": str(error) or "the machine was too busy", "busy": True}

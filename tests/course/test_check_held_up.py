@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.course import NotYet, check, reset, solution
+from gpipe_edu.course import NotYet, attempts, check, reset, solution
 from gpipe_edu.course.building import build, places
 from gpipe_edu.exercises import find_exercise, judge_process, judging
 from gpipe_edu.process import child, time_limit
@@ -82,7 +82,7 @@ def late(monkeypatch):
 
     def begin(program=""):
         *python, usual = child.command(judge_process.__name__)
-        slow = [*python, f"import time; time.sleep(1.2)\n{program or usual}"]
+        slow = [*python, f"import sys, time; time.sleep(1.2)\n{program or usual}"]
         monkeypatch.setattr(child, "command", lambda module: slow)
 
     judge_process.close_idle()
@@ -126,6 +126,17 @@ def test_a_judge_that_ends_before_it_has_read_a_long_message_is_told(late):
     late("raise SystemExit('no room for NumPy')")
     with pytest.raises(RuntimeError, match="not judged: no room for NumPy"):
         check("ex02/clock", lambda K, M: MEGABYTE)
+
+
+def test_without_pytorch_an_answer_that_needs_it_is_not_judged_and_is_no_try(monkeypatch, late):
+    late(f"sys.modules['torch'] = None\n{child.command(judge_process.__name__)[-1]}")
+    with pytest.raises(RuntimeError) as caught:
+        check("ex13/ring", lambda *everything: None)
+    assert str(caught.value) == (
+        "Your answer was not judged: ex13/ring needs PyTorch, which is not here: "
+        f'{sys.executable} -m pip install "gpipe_edu[torch]"'
+    )
+    assert attempts.state("ex13/ring")["tries"] == 0
 
 
 def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():

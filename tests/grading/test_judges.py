@@ -9,8 +9,8 @@ from gpipe_edu.exercises import find_exercise
 from gpipe_edu.grading import judges as pool
 from gpipe_edu.grading.judges import Judges, Outcome, Task, Workplace, _Worker
 from gpipe_edu.process.enclosure import SANDBOX
-from gpipe_edu.process.packing import Packed
-from tests.processes import PATIENCE
+from gpipe_edu.process.packing import Packed, pack
+from tests.processes import PATIENCE, ROOT
 
 
 def task(name, key="ex02/clock"):
@@ -49,6 +49,20 @@ def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):
     found = list(judged(monkeypatch, lambda name: (f"of {name}", name == 0), map(task, range(5)), 2))
     assert found[-1] == (0, "of 0")
     assert len(found) == 5
+
+
+@pytest.mark.timeout(60)
+def test_without_pytorch_what_needs_it_is_not_judged_and_what_does_not_is():
+    code = f"import sys; sys.modules['torch'] = None; sys.path.append({ROOT!r})\n"
+    code += f"from {pool.judge_worker.__name__} import main; main()"
+    answer = pack(lambda *everything: None)
+    with Judges(1, trust=True, place=Workplace(SANDBOX, (sys.executable, "-c", code))) as judges:
+        tasks = [task(key, key)._replace(packed=answer) for key in ("ex05/wrapper", "ex02/clock", "ex13/ring")]
+        found = {task.name: outcome for task, outcome in judges.judge(tasks)}
+    for key in ("ex05/wrapper", "ex13/ring"):
+        why = f'{key} needs PyTorch, which is not here: {sys.executable} -m pip install "gpipe_edu[torch]"'
+        assert found[key] == Outcome(None, why)
+    assert found["ex02/clock"].report.state == "wrong"
 
 
 @pytest.mark.timeout(60)
