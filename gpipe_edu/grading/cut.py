@@ -88,10 +88,20 @@ class _Statement(NamedTuple):
         return f"{self.cell.name}, line {self.node.lineno}"
 
 
+def _sources(cells: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
+    """What lines of errors are read from, by name. All cells of a Python file have one name, and each but the first
+    begins with as many empty lines as are above it in the file."""
+    lines: dict[str, list[str]] = {}
+    for cell in cells:
+        above = lines.setdefault(cell.name, [])
+        above += cell.source.split("\n")[len(above) :]
+    return tuple((name, "\n".join(text)) for name, text in lines.items())
+
+
 def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
     """The answer to a task from the cells of a notebook."""
     code = [cell for cell in cells if cell.kind == "code"]
-    sources = tuple((cell.name, cell.source) for cell in code)
+    sources = _sources(code)
     check = next((i for i, cell in enumerate(code) if _checks(cell, exercise)), len(code))
     notes, statements, broken = [], [], []
     for index, cell in enumerate(code):

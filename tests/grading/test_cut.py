@@ -216,6 +216,21 @@ def test_a_line_ends_where_python_ends_it_and_nowhere_else(end):
         assert (line.number, line.text) == (5, "return 1 / 0")
 
 
+def test_an_error_in_a_python_file_shows_its_line_whichever_cell_it_is_in():
+    """Only so a refusal and an unwritten stub are told from what broke."""
+    for name in ("clock", "helper"):
+        texts = ["import math", "def clock(K, M):\n    return helper()", "def helper():\n    assert math.pi > 4", "x = 1"]
+        texts[1] = texts[1] if name == "helper" else "def clock(K, M):\n    assert math.pi > 4"
+        text = "\n".join(f"# %%\n{one}" for one in texts)
+        answer = cut(CLOCK_TASK, read(text.encode(), "clock.py"))
+        with pytest.raises(AssertionError) as caught:
+            make(answer.parts, "clock")(1, 1)
+        number = caught.traceback[-1].lineno + 1
+        assert text.splitlines()[number - 1] == "    assert math.pi > 4"
+        (line,) = answer.pack().lines([("clock.py", number, name)])
+        assert (line.number, line.text) == (number, "assert math.pi > 4")
+
+
 @pytest.mark.parametrize("nothing", ["\n" * 400_000, " " * 400_000 + "x y"], ids=["lines", "blanks"])
 def test_a_cell_of_nothing_is_looked_through_once(nothing):
     """It took many minutes, for each task."""
