@@ -135,6 +135,28 @@ def test_an_exercise_is_found_checked_shown_and_begun_anew_where_one_stands(inst
     assert "def clock" in shown
 
 
+def test_where_no_copy_is_nothing_is_checked_and_the_package_s_own_files_stay(installed):
+    (installed.folder / "elsewhere").mkdir()
+    before = {path: path.read_bytes() for path in (installed.site / "carried/exercises").iterdir()}
+    advice = (
+        "no copy of the course is here: go into yours, or make one, which will be gpipe-course/, with `gpipe-edu copy`"
+    )
+    for command in ("check", "watch"):
+        told = installed("-m", "gpipe_edu", command, "ex01", at="elsewhere")
+        assert told.stderr == f"error: {advice}; --notebook names a file elsewhere\n"
+    told = installed("-m", "gpipe_edu", "reset", "ex01", at="elsewhere")
+    assert told.stdout == f"Nothing was changed: {advice}.\n".replace("`", "")
+    assert {path: path.read_bytes() for path in (installed.site / "carried/exercises").iterdir()} == before
+
+
+def test_in_a_copy_no_copy_is_made(installed):
+    installed("-c", COPY)
+    for at in ("gpipe-course", "gpipe-course/notebooks"):
+        told = installed("-m", "gpipe_edu", "copy", at=at)
+        assert told.stdout == f"Begin with {installed.folder / 'gpipe-course/notebooks/00_start_here.ipynb'}.\n"
+    assert not list(installed.folder.glob("gpipe-course/**/gpipe-course"))
+
+
 def test_what_needs_a_clone_says_so(installed):
     for command in (["build"], ["kit", "kit.zip"], ["gradescope", "zip.zip"]):
         told = installed("-m", "gpipe_edu", *command)

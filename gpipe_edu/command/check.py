@@ -101,7 +101,10 @@ def notebook_of(exercise: Exercise, given: Path | None = None) -> Path:
         files = [path for ending in ("ipynb", "py") if (path := folder / f"{exercise.notebook}.{ending}").is_file()]
         if not given and files and folder.resolve() != places.ROOT / "exercises":  # which are the course's own
             given = max(files, key=lambda path: path.stat().st_mtime)
-    found = given or build.exercise(exercise.notebook)
+    try:
+        found = given or build.exercise(exercise.notebook)
+    except FileNotFoundError as error:
+        raise ValueError(f"{error}; --notebook names a file elsewhere") from error
     if not found.is_file():
         raise ValueError(f"{found} does not exist; --notebook names another one")
     return found

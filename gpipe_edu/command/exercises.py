@@ -54,8 +54,8 @@ def script(
     return 0
 
 
-def reset(key: Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as ex01/splitting.")]) -> int:
-    """Start one exercise anew; what was written is kept in a dated copy."""
+def reset(key: Key) -> int:
+    """Start an exercise anew, its notebook with all that is in it; what was written is kept in a dated copy."""
     with bad_arguments():
-        start_anew(key)
+        start_anew(find(key)[0].key)
     return 0

@@ -15,22 +15,26 @@ from typing import Annotated, Any, Final
 import typer
 
 from gpipe_edu.course.building import workspace
-from gpipe_edu.course.building.places import WORK
+from gpipe_edu.course.building.places import WORK, copy_here
 from gpipe_edu.words import plural
 
 from .common import Port, bad_arguments, needing, put_first
 
-Folder = Annotated[Path, typer.Option(help="Where your copy of the course is, or will be.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(help=f"Where your copy of the course is, or will be. Default: the one you stand in, or {WORK.name}."),
+]
 
 FIRST: Final = "/lab/tree/notebooks/00_start_here.ipynb"
 
 
 def run(
     context: typer.Context,
-    folder: Folder = WORK,
+    folder: Folder = None,
     port: Port = 8888,
 ) -> int:
     """Open the course in JupyterLab, on a copy that is yours; further options are JupyterLab's."""
+    folder = folder or copy_here() or WORK
     with bad_arguments():
         _refuse_a_folder(context.args)
         with needing("notebooks", "lab"):
@@ -53,8 +57,9 @@ def run(
     return 0
 
 
-def copy(folder: Folder = WORK) -> int:
+def copy(folder: Folder = None) -> int:
     """Bring the course into a folder, or up to date there, as `lab` does too. What you have changed is left alone."""
+    folder = folder or copy_here() or WORK
     with bad_arguments():
         _copy(folder)
     print(f"Begin with {folder / FIRST.removeprefix('/lab/tree/')}.")

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, Final
 
 from gpipe_edu import store
-from gpipe_edu.exercises import find_exercise
+from gpipe_edu.exercises import all_exercises, find_exercise
 from gpipe_edu.sandbox.findings import Report
 
 from . import asking
@@ -74,11 +74,16 @@ def hint(key: str) -> None:
     output.show("\n\n".join(filter(None, [*shown, last])))
 
 
-def forget(key: str) -> None:
-    """Start an exercise over: no tries, no hints."""
-    key = find_exercise(key).key
-    with store.change(_SECTION) as kept:
-        kept.pop(key, None)
+def forget(notebook: str) -> str:
+    """Start the exercises of a notebook over: no tries, no hints. Returns a sentence if that could not be stored."""
+    try:
+        with store.change(_SECTION) as kept:
+            for one in all_exercises().values():
+                if one.notebook == notebook:
+                    kept.pop(one.key, None)
+    except OSError as error:
+        return f"Tries and hints could not be forgotten ({error}). Set {store.HOME} to a folder you may write to."
+    return ""
 
 
 def _keep(key: str, **values: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpipe_edu.exercises import all_exercises, find_exercise
+from pathlib import Path
+
+from gpipe_edu.exercises import find_exercise
 
 from . import asking, attempts
 from .building import build, percent_format, places
@@ -31,7 +33,8 @@ def solution(key: str, give_up: bool = False) -> None:
 
 
 def reset(key: str) -> None:
-    """Start the notebook of an exercise over. What you have written is kept, in a copy with the date in its name.
+    """Start the notebook of an exercise over, and put its Python file aside, if there is one. What you have written is
+    kept, in a copy with the date in its name.
 
     Raises ValueError for a key that does not exist.
     """
@@ -41,7 +44,9 @@ def reset(key: str) -> None:
     except FileNotFoundError as error:
         output.show(f"Nothing was changed: {error}.")
         return
-    for other in all_exercises().values():
-        if other.notebook == exercise.notebook:
-            attempts.forget(other.key)
     print(f"{notebook.name} is as new." + (f" Your work is in {copy.name}, beside it." if copy else ""))
+    for script in {Path(f"{exercise.notebook}.py").resolve(), notebook.with_suffix(".py").resolve()}:
+        if script.is_file():
+            print(f"{script.name} is {build.set_aside(script).name} now.")
+    if trouble := attempts.forget(exercise.notebook):
+        print(trouble)

@@ -25,6 +25,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final, NamedTuple
 
+from gpipe_edu.words import join_words
+
 _FOLDER: Final = re.compile(r"ex\d\d_\w+")
 
 
@@ -119,6 +121,10 @@ def find_exercise(key: str) -> Exercise:
     if not isinstance(key, str):
         raise TypeError(f'the exercise is {key!r}; it must be a key such as "{next(iter(all_exercises()))}"')
     if key not in all_exercises():
+        if parts := [one for one in all_exercises() if one.partition("/")[0] == key]:
+            raise ValueError(
+                f"{key} has {join_words(parts, last=' and ')}: name {'one of them' if parts[1:] else 'that'}"
+            )
         near = difflib.get_close_matches(key, all_exercises(), n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""
         raise ValueError(f"there is no exercise {key!r}; there are {', '.join(all_exercises())}{hint}")

@@ -39,6 +39,14 @@ def shown(capsys):
     return capsys.readouterr().out
 
 
+def test_a_key_without_its_part_is_told_with_its_parts():
+    for ask in (lambda: check("ex02", print), lambda: hint("ex02")):
+        with pytest.raises(ValueError, match=r"^ex02 has ex02/clock and ex02/f-then-b: name one of them$"):
+            ask()
+    with pytest.raises(ValueError, match=r"^ex01 has ex01/splitting: name that$"):
+        hint("ex01")
+
+
 def test_a_right_answer_passes_says_what_it_did_and_is_kept(capsys):
     assert check("ex02/clock", right) is None
     text = shown(capsys)

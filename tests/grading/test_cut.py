@@ -219,7 +219,12 @@ def test_a_line_ends_where_python_ends_it_and_nowhere_else(end):
 def test_an_error_in_a_python_file_shows_its_line_whichever_cell_it_is_in():
     """Only so a refusal and an unwritten stub are told from what broke."""
     for name in ("clock", "helper"):
-        texts = ["import math", "def clock(K, M):\n    return helper()", "def helper():\n    assert math.pi > 4", "x = 1"]
+        texts = [
+            "import math",
+            "def clock(K, M):\n    return helper()",
+            "def helper():\n    assert math.pi > 4",
+            "x = 1",
+        ]
         texts[1] = texts[1] if name == "helper" else "def clock(K, M):\n    assert math.pi > 4"
         text = "\n".join(f"# %%\n{one}" for one in texts)
         answer = cut(CLOCK_TASK, read(text.encode(), "clock.py"))

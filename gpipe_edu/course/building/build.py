@@ -71,7 +71,10 @@ def build_one(master: Path, folder: Path, beside: bool = False, marked: bool = F
 
 
 def exercise(stem: str, root: Path = ROOT) -> Path:
-    """The notebook of an exercise that a learner works in: in the copy of the course, if there is one."""
+    """The notebook of an exercise that a learner works in: in the copy of the course, or in a clone without one.
+
+    Raises FileNotFoundError where the course is installed, and no copy of it is here.
+    """
     copied = workplace(root) / "exercises" / f"{stem}.ipynb"
     return copied if copied.is_file() else root / "exercises" / f"{stem}.ipynb"
 
@@ -79,16 +82,21 @@ def exercise(stem: str, root: Path = ROOT) -> Path:
 def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
     """A fresh notebook for the exercise; what was there is renamed first. Returns the notebook and the copy, if any.
 
-    Raises ValueError for an exercise that does not exist, FileNotFoundError where nothing is left to make it from.
+    Raises ValueError for an exercise that does not exist, FileNotFoundError where nothing is left to make it from, or
+    where there is no copy of the course.
     """
     target, copy = exercise(stem, root), None
     text = fresh(stem, root)
     target.parent.mkdir(exist_ok=True)
     if target.exists() and not untouched(target):
-        copy = free_name(target, f"{datetime.now():%Y-%m-%d_%H%M%S}")
-        target.rename(copy)
+        copy = set_aside(target)
     target.write_text(text, encoding="utf-8")
     return target, copy
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a file to one with the date in its name, which is returned."""
+    return path.rename(free_name(path, f"{datetime.now():%Y-%m-%d_%H%M%S}"))
 
 
 def fresh(stem: str, root: Path = ROOT) -> str:
@@ -171,6 +179,14 @@ def free_name(path: Path, word: str) -> Path:
         number += 1
         found = path.with_suffix(f".{word}-{number}{path.suffix}")
     return found
+
+
+def digest_of_work(path: Path) -> str:
+    """Equal for files in which the same is written: what running a notebook, or only saving it, changes is no work."""
+    try:
+        return _digest(json.loads(path.read_text(encoding="utf-8"))["cells"])
+    except (ValueError, KeyError, TypeError):  # no notebook
+        return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _digest(cells: list[dict[str, Any]]) -> str:

@@ -31,9 +31,21 @@ def clone(root: Path = ROOT) -> Path:
     return root
 
 
-def workplace(root: Path = ROOT) -> Path:
-    """What a learner works in: the copy one stands in, else the usual copy, else the course itself."""
+def copy_here() -> Path | None:
+    """The copy of the course that one stands in, if one does."""
     here = Path.cwd()
-    usual = root / WORK.name if root != _CARRIED else WORK
-    copies = [folder for folder in (here, *here.parents) if (folder / RECORD).is_file()]
-    return copies[0] if copies else usual if usual.is_dir() else root
+    return next((folder for folder in (here, *here.parents) if (folder / RECORD).is_file()), None)
+
+
+def workplace(root: Path = ROOT) -> Path:
+    """What a learner works in: the copy one stands in, else the usual copy, else the clone itself.
+
+    Raises FileNotFoundError where there is neither: nobody works in an installed package.
+    """
+    usual = WORK if root == _CARRIED else root / WORK.name
+    found = copy_here() or (usual if usual.is_dir() else root)
+    if found == _CARRIED:
+        raise FileNotFoundError(
+            f"no copy of the course is here: go into yours, or make one, which will be {WORK}/, with `gpipe-edu copy`"
+        )
+    return found

@@ -1,20 +1,22 @@
 """A copy of the course to work in: updates reach unchanged files, and never a learner's work.
 
-The course's own files stay as they were, so `git pull` finds no local changes. Each copied file is remembered by its
-digest: one that still matches may be replaced, any other is the learner's. A new version of such a file is put beside
+The course's own files stay as they were, so `git pull` finds no local changes. Each copied file is remembered by
+a digest of what is written in it: one that still matches may be replaced, even if it was run or saved, any other is the
+learner's. A new version of such a file is put beside
 it, once.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from .build import free_name
+from gpipe_edu.writing import write_whole
+
+from .build import digest_of_work, free_name
 from .places import RECORD, ROOT, WORK
 
 FOLDERS: Final = ("notebooks", "exercises", "docs")
@@ -38,11 +40,28 @@ def copy(to: Path = WORK, root: Path = ROOT) -> list[Copied]:
             "package; clone it and run there: make lab"
         )
     to.mkdir(parents=True, exist_ok=True)
-    record = to / RECORD
-    given: dict[str, str] = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
-    done = [_copy_one(source, name, to, given) for source, name in _files(root)]
-    record.write_text(json.dumps(given, indent=1) + "\n", encoding="utf-8")
+    given = _read(to / RECORD)
+    try:
+        done = [_copy_one(source, name, to, given) for source, name in _files(root)]
+    except OSError:  # a disk is full, and may have room for what was copied before
+        with suppress(OSError):
+            _remember(given, to)
+        raise
+    _remember(given, to)
     return done
+
+
+def _remember(given: dict[str, str], to: Path) -> None:
+    write_whole(to / RECORD, json.dumps(given, indent=1) + "\n")
+
+
+def _read(record: Path) -> dict[str, str]:
+    """What was copied; nothing is known of it where the record is gone or damaged, so files that differ are kept."""
+    try:
+        found = json.loads(record.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _files(root: Path) -> Iterator[tuple[Path, str]]:
@@ -53,25 +72,22 @@ def _files(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _copy_one(source: Path, name: str, to: Path, given: dict[str, str]) -> Copied:
-    target, new, before = to / name, _digest(source), given.get(name)
-    given[name] = new
+    target, new, before = to / name, digest_of_work(source), given.get(name)
     if not target.exists():
-        return _write(source, target, "new")
-    now = _digest(target)
-    if now == new:
-        return Copied(target, "same")
-    if now == before:
-        return _write(source, target, "updated")
-    if before == new:
-        return Copied(target, "yours")
-    return _write(source, free_name(target, "new"), "beside")
+        done = _write(source, target, "new")
+    elif (now := digest_of_work(target)) == new:
+        done = Copied(target, "same")
+    elif now == before:
+        done = _write(source, target, "updated")
+    elif before == new:
+        done = Copied(target, "yours")
+    else:
+        done = _write(source, free_name(target, "new"), "beside")
+    given[name] = new
+    return done
 
 
 def _write(source: Path, target: Path, what: str) -> Copied:
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    write_whole(target, source.read_bytes())
     return Copied(target, what)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

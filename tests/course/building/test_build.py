@@ -1,6 +1,8 @@
 """From master to exercise and back to a fresh start, without ever touching what a learner wrote."""
 
 import json
+import re
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -159,6 +161,25 @@ def test_reset_of_a_task_forgets_its_tries_and_tells(root, monkeypatch, capsys):
     with store.change("exercises") as kept:
         kept["ex01/splitting"] = {"tries": 2, "hints": 1, "passed": "2026-01-31"}
     monkeypatch.setattr("gpipe_edu.course.building.build.reset", lambda stem: (root / "a.ipynb", root / "b.ipynb"))
+    monkeypatch.chdir(root)
+    Path("exercise_01_splitting.py").write_text("my work")
     reset("ex01/splitting")
-    assert "a.ipynb is as new. Your work is in b.ipynb" in capsys.readouterr().out
+    told = re.fullmatch(
+        r"a.ipynb is as new. Your work is in b.ipynb, beside it.\nexercise_01_splitting.py is (.*) now.\n",
+        capsys.readouterr().out,
+    )
+    assert Path(told[1]).read_text() == "my work"
+    assert told[1].startswith("exercise_01_splitting.20")
+    assert not Path("exercise_01_splitting.py").exists()
     assert progress().solved == 0
+
+
+def test_reset_says_where_the_work_is_even_where_tries_are_kept_for_good(root, monkeypatch, capsys):
+    (root / "file").touch()
+    monkeypatch.setenv(store.HOME, str(root / "file"))
+    monkeypatch.setattr("gpipe_edu.course.building.build.reset", lambda stem: (root / "a.ipynb", root / "b.ipynb"))
+    reset("ex01/splitting")
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "a.ipynb is as new. Your work is in b.ipynb, beside it."
+    assert second.startswith("Tries and hints could not be forgotten (")
+    assert second.endswith("). Set GPIPE_EDU_HOME to a folder you may write to.")

@@ -1,5 +1,6 @@
 """A learner's copy follows the course where nothing was changed, and what was changed is never lost."""
 
+import json
 import re
 
 import pytest
@@ -58,6 +59,55 @@ def test_work_is_kept_even_if_the_record_of_what_was_copied_is_lost(root):
     (root / "work/.copied.json").unlink()
     copy(root)
     assert (root / "work/notebooks/00.ipynb").read_text() == "my work"
+
+
+def notebook(source, **metadata):
+    cell = {"cell_type": "code", "source": source, "metadata": metadata, "outputs": [str(metadata)]}
+    return json.dumps({"cells": [cell], "metadata": metadata})
+
+
+def test_a_lesson_that_was_only_run_or_saved_is_brought_up_to_date(root):
+    for name in ("run", "edited"):
+        (root / f"notebooks/{name}.ipynb").write_text(notebook("first"))
+    copy(root)
+    (root / "work/notebooks/run.ipynb").write_text(notebook("first", saved=True))
+    (root / "work/notebooks/edited.ipynb").write_text(notebook("mine"))
+    assert set(copy(root).values()) <= {"same", "yours"}
+    for name in ("run", "edited"):
+        (root / f"notebooks/{name}.ipynb").write_text(notebook("second"))
+    found = copy(root)
+    assert (found["notebooks/run.ipynb"], found["notebooks/edited.new.ipynb"]) == ("updated", "beside")
+    assert (root / "work/notebooks/run.ipynb").read_text() == notebook("second")
+    assert (root / "work/notebooks/edited.ipynb").read_text() == notebook("mine")
+
+
+def test_a_copy_that_was_cut_off_is_completed_and_no_file_is_half_there(root, monkeypatch):
+    def full(path, content):
+        if path.name == "glossary.md":
+            raise OSError(28, "No space left on device", str(path))
+        whole(path, content)
+
+    whole = workspace.write_whole
+    monkeypatch.setattr(workspace, "write_whole", full)
+    with pytest.raises(OSError, match="No space left"):
+        copy(root)
+    monkeypatch.undo()
+    (root / "notebooks/00.ipynb").write_text("second")
+    assert copy(root) == {
+        "notebooks/00.ipynb": "updated",
+        "exercises/exercise_01.ipynb": "same",
+        "docs/glossary.md": "new",
+        "docs/pictures/a.svg": "new",
+    }
+
+
+@pytest.mark.parametrize("record", ["{bad", "[]", "\xff"])
+def test_a_damaged_record_stops_nobody(root, record):
+    copy(root)
+    (root / "work/.copied.json").write_text(record, encoding="latin-1")
+    assert set(copy(root).values()) == {"same"}
+    (root / "docs/glossary.md").write_text("second")
+    assert copy(root)["docs/glossary.md"] == "updated"
 
 
 def test_an_exercise_is_watched_and_reset_in_the_copy_once_there_is_one(root):
