@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .forms import gather
+from .forms import gather, gather_for_good
 
 
 def perform(deferred_update: Any, **given: Any) -> Any:
@@ -13,5 +13,6 @@ def perform(deferred_update: Any, **given: Any) -> Any:
     one_array = hasattr(found, "ndim") and found.ndim < 2
     parts = found if one_array else gather(found)
     if isinstance(parts, list):
+        gather_for_good(parts)
         parts = [part.detach().numpy() if hasattr(part, "detach") else part for part in parts]
     return parts, list(given.values())

@@ -42,7 +42,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     numbers = np.random.default_rng(rng.randrange(2**32))
     handy = [_handy(numbers, *case) for case in _HANDY]
     _judge(exam, *handy[0])
-    with exam.blame_on("remembers"):
+    with exam.blame_on("remembers", spare=["handed-out-again"]):
         _judge(exam, *handy[0])
     for case in handy[1:]:
         _judge(exam, *case)
@@ -95,8 +95,9 @@ def _judge(exam: Exam, pieces: list[Array], old_mean: Array, old_var: Array, mom
     case = exam.case(asked.call)
     value, after = case.ask(**asked._asdict())
     case.judge(_about_form(value, asked))
-    same = all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(asked[:5], after[:5], strict=True))
-    case.judge([Sign("input-changed", not same)])
+    fields = zip(UpdateQuestion._fields, asked, after, strict=True)
+    changed = [name for name, a, b in fields if not np.array_equal(np.asarray(a), np.asarray(b))]
+    case.judge([Sign("input-changed", bool(changed), words={"changed": f"`{changed[0]}`"} if changed else {})])
     everything = np.concatenate(pieces)
     mean, var = (np.asarray(part, dtype=float) for part in value)
     true_mean = asked.mix(old_mean, everything.mean(axis=0))
@@ -114,9 +115,11 @@ def _about_form(value: Any, asked: UpdateQuestion) -> Signs:
     pair = isinstance(value, list) and len(value) == 2
     shape = f", shape {value.shape}" if isinstance(value, np.ndarray) else ""
     yield Sign("not-a-pair", not pair, expected="two arrays", came=name_of(value) + shape)
+    lists = any(isinstance(part, list | tuple) for part in value)
+    yield Sign("lists", lists, expected="two arrays", came="lists of numbers")
     wanted = asked.running_mean.shape
     for part in value:
-        came = f"shape {np.shape(part)}" if isinstance(part, np.ndarray | list | tuple) else name_of(part)
+        came = f"shape {np.shape(part)}" if isinstance(part, np.ndarray) else name_of(part)
         yield Sign("other-shape", np.shape(part) != wanted, expected=f"shape {wanted}", came=came)
 
 

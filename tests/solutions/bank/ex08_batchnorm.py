@@ -11,6 +11,7 @@ import numpy as np
 from tests.solutions.bank import Bank
 
 BANK = Bank("ex08/batchnorm")
+ROOM = {features: np.empty((2, features)) for features in (1, 2, 3, 6)}
 
 
 @BANK.right
@@ -90,6 +91,20 @@ BANK.changed("standard-deviation", "takes_the_root", VAR, "np.sqrt((within + bet
 BANK.changed("swapped", "variance_first", "return mean, var", "return var, mean")
 BANK.changed("adds-up", "adds_to_the_old", MIXED, "running_mean + momentum * mean, running_var + momentum * var")
 BANK.changed("input-changed", "in_place", "    mean, var = (1", "    running_mean[:], running_var[:] = mean, var = (1")
+BANK.changed(
+    "input-changed",
+    "adds_into_the_first_mean",
+    f"    mean = {MEAN}",
+    "    mean = means[0]\n    mean *= counts[0] / N\n"
+    "    for n, m in list(zip(counts, means, strict=True))[1:]:\n        mean += n * m / N",
+)
+BANK.changed("lists", "gives_lists", "return mean, var", "return mean.tolist(), var.tolist()")
+BANK.changed(
+    "handed-out-again",
+    "fills_the_same_arrays",
+    "return mean, var",
+    "ROOM[len(mean)][:] = mean, var\n    return tuple(ROOM[len(mean)])",
+)
 BANK.changed("other-shape", "one_number_for_all_features", "return mean, var", "return mean.mean(), var.mean()")
 BANK.changed("not-a-pair", "only_the_mean", "return mean, var", "return mean")
 BANK.changed("no-return", "prints_it", "return mean, var", "print(mean, var)")
