@@ -72,6 +72,10 @@ class Watch:
         self._forwards = 0
         self._note(step=True)
 
+    def step_ended(self) -> None:
+        """The function of a training step has returned."""
+        self._note(returned=True)
+
     def loss(self, loss_fn: Callable[..., Any]) -> Callable[..., Any]:
         """`loss_fn`, noted whenever it is called."""
 

@@ -101,11 +101,13 @@ def rank_steps(
 
     watch, value = this_watch(), None
     watch.stage(stage)
+    ops, shapes = list(ops), list(shapes)  # the same in every step: what uses them up is found out in the second
     for _ in range(steps):
         stage.zero_grad(set_to_none=True)
         watch.barrier()
         watch.step()
-        value = run_stage(k, K, stage, list(ops), list(shapes), pieces, watch.loss(loss_fn))
+        value = run_stage(k, K, stage, ops, shapes, pieces, watch.loss(loss_fn))
+        watch.step_ended()
     return value, [parameter.grad for parameter in stage.parameters()]
 
 

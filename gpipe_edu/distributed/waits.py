@@ -58,6 +58,7 @@ class MessageLog:
         self.posts: list[dict[int, Post]] = []
         self.ended: list[set[int]] = []
         self.dropped: list[set[int]] = []
+        self.late: list[set[int]] = []  # sends whose step returned before they were waited for
         self.waiting: list[Post | None] = []
         self._read(diaries)
         self.sends, self.receives = self._flow(True), self._flow(False)
@@ -99,8 +100,8 @@ class MessageLog:
                     f"process {source} sent {len(sends)} messages to process {target}, which received {missing} fewer"
                 )
                 return Fault("unreceived", message, (sends[-missing].line,))
-        for rank, dropped in enumerate(self.dropped):
-            for number in sorted(dropped):
+        for rank, (dropped, late) in enumerate(zip(self.dropped, self.late, strict=True)):
+            for number in sorted(dropped | late):
                 post = self.posts[rank][number]
                 message = f"process {rank} did not wait for its {post.do}: keep what {post.do} gives back, and wait()"
                 return Fault("unwaited", message, (post.line,))
@@ -111,6 +112,7 @@ class MessageLog:
             posts: dict[int, Post] = {}
             ended: set[int] = set()
             dropped: set[int] = set()
+            late: set[int] = set()
             waiting: Post | None = None
             for entry in diary:
                 if "post" in entry:
@@ -124,9 +126,12 @@ class MessageLog:
                     waiting = None
                 elif "drop" in entry:
                     dropped.add(entry["drop"])
+                elif "returned" in entry:
+                    late |= {number for number, post in posts.items() if post.sends} - ended
             self.posts.append(posts)
             self.ended.append(ended)
             self.dropped.append(dropped)
+            self.late.append(late)
             self.waiting.append(waiting)
 
     def _flow(self, sends: bool) -> Flow:

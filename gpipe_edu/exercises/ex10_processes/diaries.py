@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from math import prod
@@ -73,15 +74,18 @@ def _ran(runs: Sequence[tuple[str, int]], order: list[str]) -> list[tuple[str, s
     return [op for op, same in groupby(ran) for op in (same if op[0] == "F" else [op])]
 
 
-def about_buffers(diaries: Diaries) -> Signs:
-    """No process sent from memory that an earlier message may still have been read from."""
+def about_buffers(diaries: Diaries, M: int) -> Signs:
+    """No process sent from memory that an earlier message may still have been read from. M: of micro-batches."""
     for k, diary in enumerate(diaries):
+        sent = Counter(entry["peer"] for entry in diary if _sends(entry))
         flying: dict[int, tuple[int, int]] = {}  # post -> (memory, to whom)
         coming: dict[int, int] = {}  # post -> from whom
         came = f"process {k} filled what it was still sending"
         for entry in diary:
             if _sends(entry):
                 taken = any(entry["memory"] == memory for memory, _ in flying.values())
+                expected, many = f"{M} messages to process {entry['peer']}", sent[entry["peer"]]
+                yield Sign("extra-message", taken and many > M, expected=expected, came=f"{many} from process {k}")
                 yield Sign("one-send-buffer", taken, came=came)
                 if prod(entry["shape"]):
                     flying[entry["post"]] = entry["memory"], entry["peer"]

@@ -11,7 +11,7 @@ from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.exercises import weighting
 from gpipe_edu.exercises.case import Sign, Signs, try_beliefs
 from gpipe_edu.exercises.networks import arrays_of_items
-from gpipe_edu.words import percent
+from gpipe_edu.words import percent, plural
 
 from .step_run import StepRun
 
@@ -25,10 +25,20 @@ def about_weights(run: StepRun) -> Signs:
         yield Sign("weights-changed", change > 0, expected=expected, came=came)
 
 
+def about_what_is_left(run: StepRun) -> Signs:
+    """Nothing stays for the next step."""
+    for k, process in enumerate(run.processes):
+        came = f"process {k}: {plural(process.left, 'result')} in memory"
+        yield Sign("left-behind", process.left > 0, words={"what": "results of forwards"}, came=came)
+        came = f"process {k}: {plural(process.hooks, 'hook')} more"
+        yield Sign("left-behind", process.hooks > 0, words={"what": "hooks on the stage"}, came=came)
+
+
 def about_loss(run: StepRun) -> Signs:
     """The last process gave back the mini-batch's mean loss."""
     yield Sign("no-return", run.loss is None)
     yield Sign("no-loss", isinstance(run.loss, str))
+    yield Sign("own-loss", not any("loss" in entry for entry in run.diaries[-1]))
     if abs(run.loss - run.true_loss) < 1e-9:
         return
     beliefs = weighting.beliefs_about_losses(run.parts(run.K - 1, "F"))
@@ -55,7 +65,8 @@ def about_gradients(run: StepRun, k: int) -> Signs:
     beliefs = weighting.beliefs_about_gradients(run.parts(k, "B"))
     yield from try_beliefs(beliefs, lambda guess: ref.gradient_difference(ours, guess) < 1e-8)
     yield Sign("one-buffer", _memory_used_twice(run.diaries[k]))
-    yield Sign("scaled", bool(factor), words=words)
+    unclipped = {"unclipped": ", without clipping" if 0 < factor < 1 else ""}
+    yield Sign("scaled", bool(factor), words=words | unclipped)
     yield Sign("other-gradient-last" if is_last else "other-gradient")
 
 

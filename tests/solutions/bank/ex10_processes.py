@@ -14,6 +14,7 @@ import torch.distributed as dist
 from tests.solutions.bank import Bank
 
 BANK = Bank("ex10/processes")
+KEPT = []
 
 
 def received(shape, source, dtype=torch.float64):
@@ -269,6 +270,42 @@ BANK.changed(
     f"[weight.data.sub_(0.1 * weight.grad) for weight in stage.parameters()]\n    {END}",
 )
 BANK.changed("scaled", "clips_gradients", END, f"torch.nn.utils.clip_grad_norm_(stage.parameters(), 0.1)\n    {END}")
+BANK.changed("scaled", "doubles_gradients", END, f"[w.grad.mul_(2) for w in stage.parameters()]\n    {END}")
+BANK.changed("unwaited", "keeps_handles_for_good", WAIT, "    KEPT.extend(handles)\n")
+BANK.changed(
+    "unwaited",
+    "waits_in_the_next_call",
+    GO,
+    f"[handle.wait() for handle in KEPT]\n    KEPT.clear()\n    {GO}",
+    WAIT,
+    "    KEPT.extend(handles)\n",
+)
+BANK.changed("mode-changed", "trains_everything", GO, f"stage.train()\n    {GO}")
+BANK.changed("left-behind", "keeps_results_in_a_list", FORTH, f"KEPT.append(out)\n                {FORTH}")
+BANK.changed("left-behind", "adds_a_hook_each_time", GO, f"stage.register_forward_hook(lambda *seen: None)\n    {GO}")
+BANK.changed("own-loss", "writes_the_loss_in", LOSS, "torch.nn.functional.cross_entropy(out, pieces[m]) * n / N")
+BANK.changed(
+    "other-gradient",
+    "hands_on_what_fits",
+    BACK,
+    "handles.append(dist.isend(x.grad if k == K - 1 or x.shape != out.shape else gradient, k - 1))",
+)
+BANK.changed(
+    "extra-message",
+    "sends_each_twice",
+    FORTH,
+    f"{FORTH}\n                handles.append(dist.isend(out.detach(), k + 1))",
+    "received(shapes[m], k - 1)",
+    "[received(shapes[m], k - 1), received(shapes[m], k - 1)][1]",
+)
+BANK.changed(
+    "second-step",
+    "uses_up_its_ops",
+    GO,
+    f"ops = iter(lambda: ops_left.pop(0) if ops_left else None, None)\n    {GO}",
+    "ops, shapes, pieces, loss_fn):",
+    "ops_left, shapes, pieces, loss_fn):",
+)
 BANK.changed("no-backward", "returns_after_the_forwards", GO, f"ops = [op for op in ops if op.kind == 'F']\n    {GO}")
 BANK.changed("exit", "exits_when_done", END, "os._exit(0)")
 BANK.changed(
