@@ -97,6 +97,18 @@ def test_what_nobody_received_and_what_nobody_waited_for():
     assert MessageLog([[*sent, wait(0), {"end": 0}], received], (0, 1)).leftover() is None
 
 
+def test_a_send_that_its_step_has_not_waited_for_is_told_even_if_the_next_step_does():
+    received = [*blocking(("recv", 0))]
+    sent = [post(0, "isend", 1), {"returned": True}, wait(0), {"end": 0}]
+    fault = MessageLog([sent, received], {0, 1}).leftover()
+    assert (fault.reason, fault.message) == (
+        "unwaited",
+        "process 0 did not wait for its isend: keep what isend gives back, and wait()",
+    )
+    in_time = [post(0, "isend", 1), wait(0), {"end": 0}, {"returned": True}]
+    assert MessageLog([in_time, received], {0, 1}).leftover() is None
+
+
 def programs(rng, K):
     """Blocking sends and receives and isends that nobody waits for before the end, at random or from real messages."""
     rows = [[] for _ in range(K)]
