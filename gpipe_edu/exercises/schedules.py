@@ -93,7 +93,7 @@ def train_with(exam: Exam, judge: Callable[[int, int], Schedule], sizes: list[tu
     """Judge every size, and a big one; train the digits with the small ones. Returns the largest error of gradients."""
     small = [schedule for K, M in sizes if (schedule := judge(K, M)).stages * schedule.micro_batches <= 15]
     error = max(gradient_error(schedule, rng) for schedule in small)
-    K, M = rng.randint(13, 20), rng.randint(41, 70)  # as large as real ones
+    K, M = rng.randint(17, 20), rng.randint(65, 70)  # as large as real ones
     with exam.blame_on("only-small", K=K, M=M):
         judge(K, M)
     return error

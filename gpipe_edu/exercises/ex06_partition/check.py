@@ -48,6 +48,8 @@ _CLOSE: Final[tuple[tuple[list[float], int], ...]] = (
     ([10000000, 9333331, 10000000, 4666666, 4666666], 3),
     ([200000000, 200000002, 299999999], 2),
     ([299999999, 100000001, 200000000, 200000002, 299999999], 3),
+    ([16777217, 5, 16777216], 2),
+    ([16777216, 5, 16777217], 2),
 )
 """The second best cut is worse by 1. Fewer digits turn that round: 8887 is less than 4444 + 4444, 8.9 is more than
 4.4 + 4.4; and 9331 is less than 4666 + 4666, 9.3 is more than 4.6 + 4.6."""
@@ -72,6 +74,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     with exam.blame_on("nearly-best"):
         for costs, K in _CLOSE:
             _judge(exam, costs, K)
+    with exam.blame_on("too-large"):
+        _judge(exam, [3_000_000_000, 2_000_000_000, 1], 2)
     with exam.blame_on("remembers"):
         for costs, before in (([9.0, 1.0, 1.0], None), ([1.0, 1.0, 9.0], [9.0, 1.0, 1.0]), ([1.0, 9.0, 1.0], None)):
             _judge(exam, costs, 2, before=before)

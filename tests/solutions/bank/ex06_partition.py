@@ -137,6 +137,15 @@ cut("fractions", "the_same_share_for_all", "[len(costs) / K] * K")
 cut("", "one_by_one", "iter(dynamic(costs, K))")
 cut("", "true_counts_as_ones", "[True if count == 1 else count for count in dynamic(costs, K)]")
 BANK.changed("input-changed", "eats_the_costs", "dynamic(costs, K)", "dynamic([costs.pop(0) for _ in costs[:]], K)")
+BANK.changed(
+    "too-large",
+    "counts_in_int32",
+    "dynamic(costs, K)",
+    "dynamic([c if isinstance(c, float) else int(np.int64(c).astype(np.int32)) for c in costs], K)",
+)
+BANK.changed(
+    "nearly-best", "counts_in_float32", "dynamic(costs, K)", "dynamic([float(np.float32(c)) for c in costs], K)"
+)
 BANK.changed("no-return", "prints_it", "return dynamic(costs, K)", "print(dynamic(costs, K))")
 BANK.changed("other-error", "asserts", "ValueError", "AssertionError")
 

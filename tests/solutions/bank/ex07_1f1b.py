@@ -57,6 +57,7 @@ changed(
 changed("exchanged", "K_and_M_exchanged", "K, M):", "M, K):")
 changed("handed-out-again", "one_list_for_all_calls", "rows = []", "rows = ROWS\n    rows.clear()")
 changed("left-over", "rows_in_a_default", "K, M):\n    rows = []", "K, M, rows=[]):")
+changed("only-small", "never_more_than_64", "K, M):", "K, M):\n    M = min(M, 64)")
 changed("only-small", "tried_with_eight_devices", "return rows", "return rows[:8] + [[] for _ in range(8, K)]")
 changed("other-kinds", "recomputes_in_the_backward", '"B"', '"C"')
 changed("stage-zero", "stage_zero_everywhere", "append(row)", "append([op._replace(stage=0) for op in row])")
