@@ -49,7 +49,7 @@ _CLOSE: Final[tuple[tuple[list[float], int], ...]] = (
     ([200000000, 200000002, 299999999], 2),
     ([299999999, 100000001, 200000000, 200000002, 299999999], 3),
     ([16777217, 5, 16777216], 2),
-    ([16777216, 5, 16777217], 2),
+    ([16777216, 7, 16777217], 2),
 )
 """The second best cut is worse by 1. Fewer digits turn that round: 8887 is less than 4444 + 4444, 8.9 is more than
 4.4 + 4.4; and 9331 is less than 4666 + 4666, 9.3 is more than 4.6 + 4.6."""
