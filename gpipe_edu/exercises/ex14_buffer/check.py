@@ -85,8 +85,8 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
 
 
 def _arrived(ran: PieceRuns, N: int) -> list[list[Array]]:
-    """The sums of all gradients that were handed out, by how n / N is multiplied with them: not here, but at the loss or
-    at the end; in fp32; or in bf16, which rounds each term as the loss's own share does, and loses no more with M."""
+    """The sums of all gradients that were handed out, by how n / N is multiplied with them: not here, but at the loss
+    or at the end; in fp32; or in bf16, which rounds each term as a share at the loss does, and loses no more with M."""
     sums: dict[Any, list[Array]] = {}
     for run in ran.runs.values():
         if run.kind == "B":
@@ -179,9 +179,7 @@ def _about_the_form(answer: BufferAnswer, layers: Sequence[ref.Layer]) -> Signs:
     yield Sign("other-type", bool(others), expected="float32", came=", ".join(others[:1]))
 
 
-def _about_the_sum(
-    answer: BufferAnswer, parts: Parts, off: float, arrived: Sequence[list[Array]]
-) -> Iterator[Sign]:
+def _about_the_sum(answer: BufferAnswer, parts: Parts, off: float, arrived: Sequence[list[Array]]) -> Iterator[Sign]:
     found = answer.gradients
     yield Sign("zeros", not any(map(np.any, found)), came="zeros")
     several = len(parts.counts) > 3
