@@ -175,9 +175,10 @@ assert 1.9 < (64 + 128 + 64 + 64 + 64 + 128) / (64 + 1 + 64 + 128) < 2
 # ## Your turn: the order
 #
 # Now the devices. **ZB-H1** is 1F1B with I in the place of B: the same warm-up of K - 1 - k forwards, the same turns of an F
-# and an I (so the row of device k begins with K - k forwards), and a W for each I, put off just as far as memory allows. The
-# cap: a device holds a micro-batch from its F to its W, and no device holds more than K. Whether a W has to stand in front
-# of the next F, or may stand behind it, follows from that.
+# and an I (so the row of device k begins with K - k forwards), and a W for each I, late by as many micro-batches as memory
+# allows, and by as many to the end of the row: behind the last F there would be room, but no time to lose. The cap: a device
+# holds a micro-batch from its F to its W, and no device holds more than K. Whether a W has to stand in front of the next F,
+# or may stand behind it, follows from that.
 
 # %%
 predict("ex11/longest-wait")

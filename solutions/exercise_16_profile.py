@@ -64,10 +64,11 @@ def diagnose(timeline, layers: list) -> tuple:
     changed.
 
     The names are "slow rank", "uneven cut", "slow link" and "no overlap". A slow rank takes 1.6 times as long for a layer
-    as the others; an uneven cut has at least two layers more on one rank than on any other; messages of a slow link, in
-    both directions, take 8 times as long as others. Without overlap one rank begins nothing while a message of its own is
-    on its way; each other rank does, with more than a fifth of its messages. One layer more or less on one rank is nothing
-    wrong, and an op that takes long once is not, either.
+    as the others, give or take chance; an uneven cut has at least two layers more on one rank than on any other; messages
+    of a slow link, in both directions, take 8 times as long as others. Without overlap one rank begins nothing while a
+    message of its own is on its way: from its `start`, and an op that begins at that very moment counts, until it is
+    `there`. Each other rank does, with some of its messages. One layer more or less on one rank is nothing wrong, and an
+    op that takes long once is not, either.
     """
     ### BEGIN SOLUTION
     K = len(layers)

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
+from inspect import signature
 from itertools import accumulate, pairwise
 from numbers import Real
 from typing import Any, Final, NamedTuple
@@ -182,11 +183,13 @@ def _judge_batch(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}, and one sample more would not fit.")
 
 
+_KNOBS: Final = "D, K, M, tensor, zero, recompute and schedule"
+
+
 def _describe_plan(wish: Mapping[str, Any]) -> str:
     return (
         f"a way to train {wish['model']} on {wish['devices']} {wish['machine']} with {wish['batch']} sequences a step, "
-        "as a dict with some of D, K, M, tensor, zero, recompute and schedule, that fits and whose step takes at most "
-        f"{wish['step']:g} seconds."
+        f"as a dict with some of {_KNOBS}, that fits and whose step takes at most {wish['step']:g} seconds."
     )
 
 
@@ -195,6 +198,9 @@ def _judge_plan(wish: Mapping[str, Any], answer: object) -> Judged:
 
     if not isinstance(answer, Mapping):
         raise TypeError(f"answer is {answer!r}; it must be a dict, such as {{'D': 2, 'K': 4, 'M': 8}}")
+    strange = [name for name in answer if name not in signature(Plan).parameters]
+    if strange:
+        return Judged(False, f"There is no {strange[0]}: the names are {_KNOBS}.")
     job = presets.job(presets.model(wish["model"]), wish["batch"], wish["machine"], wish["devices"])
     try:
         plan = Plan(job, **{"D": 1, "K": 1, "M": 1, **answer})

@@ -123,6 +123,6 @@ def _tables(module: ModuleType) -> Iterator[dict[Any, Any]]:
 
 def _refusal(name: str, task: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{name} is not there in this exercise, because it is what `{task}` is to be: write it")
+        raise RuntimeError(f"{name} is not there in this exercise: `{task}` is to be written without it")
 
     return refuse

@@ -381,7 +381,7 @@ def _loss(plan: Plan, best: Plan) -> str:
 
 PARTS: Final = {
     "products": "matrix products",
-    "traffic": "memory traffic and fixed prices",
+    "memory": "memory traffic and fixed prices",
     "recompute": "recomputed operations",
     "groups": "messages within groups",
     "shards": "exchanges of shards that no work hides",

@@ -297,7 +297,7 @@ class Plan:
         total = self._stages.total
         seconds = {
             "products": 3 * sum(stage.products for stage in total),
-            "traffic": 3 * sum(stage.traffic for stage in total) + sum(self._stages.accumulation),
+            "memory": 3 * sum(stage.traffic for stage in total) + sum(self._stages.accumulation),
             "recompute": sum(self._forward if self.recompute == "stage" else self._again),
             "groups": sum(stage.messages + stage.backward_messages for stage in total),
             "shards": sum(map(sum, self._shards or ())),

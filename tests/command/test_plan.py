@@ -89,9 +89,9 @@ def test_a_real_model_on_real_machines_by_name(run):
 def test_memory_and_time_are_shown_by_their_parts(run):
     best = Guide(presets.job(presets.model("llama3-8b"), 64, "h100", 8)).best
     lines = run(*REAL)[1].splitlines()
-    for name in ("weights", "gradients", "optimizer", "activations", "products", "traffic"):
+    for name in ("weights", "gradients", "optimizer", "activations", "products", "memory"):
         [line] = [line for line in lines if re.match(rf"  {name} ", line)]
-        values = getattr(best, name, None)
+        values = getattr(best, name) if name in best.held else None
         share = best.parts[name] / best.step if values is None else values[best.fullest] / best.job.machine.usable
         assert line.endswith(f"{share:.0%}")
         assert abs(line.count("█") - 24 * share) < 1

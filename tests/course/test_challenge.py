@@ -96,7 +96,11 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
         ("14/fit", {"D": 4, "K": 8, "M": 8, "zero": 1}, "lacks 588 GB (D=4, K=8, M=8, ZeRO-1, 1f1b, recompute none)"),
         ("14/fit", {"D": 2, "K": 2, "M": 8, "tensor": 8, "zero": 1, "recompute": "full"}, "a step takes 49.5 seconds"),
         ("14/fit", {"D": 33}, "It cannot be: D is 33"),
-        ("14/fit", {"replicas": 2}, "It cannot be: "),
+        (
+            "14/fit",
+            {"replicas": 2},
+            "There is no replicas: the names are D, K, M, tensor, zero, recompute and schedule.",
+        ),
         ("15/order", ge.one_f_one_b(2, 4), "it takes 15 units and may take 13"),
         ("05/recompute-few", [0, 8], "There is no micro-batch 8; they are 0 to 7."),
     ],

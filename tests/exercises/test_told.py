@@ -24,6 +24,7 @@ def test_sizes_are_told_by_device_and_call():
     found((0, ("sent", A[:5])))
     found((1, ("received", A)))
     assert found.sizes == [[[60], [7, 5]], [[]]]
+    assert [list(map(len, found.sent(*of))) for of in ((0, 0), (0, 1), (1, 0))] == [[60], [7, 5], []]
 
 
 def test_what_arrives_was_sent_by_the_left_neighbour():

@@ -115,7 +115,7 @@ FREE = {
     ): "times, bubbles and micro-batches in flight; the figure is the bubble",
     ("docs/cheatsheet", "the common pair, from"): "the same",
     ("docs/cheatsheet", "each in flight is half a device's layers |"): "the same; half of the layers, with two stages",
-    ("docs/cheatsheet", "GPipe's memory; one stage for long"): "the same",
+    ("docs/cheatsheet", "as many in flight as GPipe; one stage for long"): "the same",
     (
         "docs/cheatsheet",
         "1.06 against 0.59 MB on the fullest in lesson 09",

@@ -26,6 +26,7 @@ def test_an_answer_gets_its_verdict(entry, start, record_property):
     if entry.slip:
         assert report.state == "wrong"
         assert report.finding.slip == entry.slip, report.finding
+        assert not {"inf%", "nan%"} & set(report.finding.came.split()), report.finding
     else:
         assert report.state == "passed", report.finding
         assert abs(report.calls - find_exercise(entry.key).cases) <= 2  # learners are told "case 4 of 11"

@@ -187,9 +187,9 @@ def _about_I(dx: Any, truth: Inside, params: Mapping[str, Array]) -> Signs:
     yield Sign("dx-form", np.shape(dx) != shape, expected=f"shape {shape}", came=_shape(dx))
     if _near(dx, truth.dx):
         return
-    off = percent(ref.gradient_difference([dx], [truth.dx]))
+    came = _off(dx, truth.dx)
     for sign in _beliefs_about_I(dx, truth, params):
-        yield sign._replace(expected="the gradient of x", came=f"off by {off}")
+        yield sign._replace(expected="the gradient of x", came=came)
 
 
 def _beliefs_about_I(dx: Array, truth: Inside, params: Mapping[str, Array]) -> Iterator[Sign]:
@@ -238,9 +238,9 @@ def _about_W(grads: dict[str, Any], truth: Inside, params: Mapping[str, Array]) 
         yield Sign(slip, came != shape, expected=expected, came=_shape(grads[name]), words={"name": name})
     for name, right in truth.grads.items():
         if not _near(grads[name], right):
-            off = percent(ref.gradient_difference([grads[name]], [right]))
+            came = _off(grads[name], right)
             for sign in _beliefs_about_W(name, grads, truth, params["scale"]):
-                yield sign._replace(expected=f"the gradient of {name}", came=f"off by {off}", words={"name": name})
+                yield sign._replace(expected=f"the gradient of {name}", came=came, words={"name": name})
 
 
 def _beliefs_about_W(name: str, grads: dict[str, Any], truth: Inside, scale: Array) -> Iterator[Sign]:
@@ -290,6 +290,11 @@ def _about_what_is_left(answer: BlockAnswer, truths: Sequence[Inside], params: M
 
 def _shape(value: Any) -> str:
     return f"shape {np.shape(value)}"
+
+
+def _off(ours: Any, theirs: Array) -> str:
+    off = ref.gradient_difference([ours], [theirs])
+    return f"off by {percent(off)}" if np.isfinite(off) else "no numbers"
 
 
 def _near(ours: Any, theirs: Array, off: float = 1e-9) -> bool:

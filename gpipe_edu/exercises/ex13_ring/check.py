@@ -61,7 +61,8 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], calls: int = 1) -> i
         for found in sums:
             case.judge(about_pieces(found, k, lengths))
     for number in range(calls):
-        case.judge(_about_the_sums([sums[number] for sums in answer.sums], [own[number] for own in gradients]))
+        of_call = [sums[number] for sums in answer.sums], [own[number] for own in gradients]
+        case.judge(_about_the_sums(*of_call, [told.sent(k, number) for k in range(D)]))
     case.judge(about_messages(answer.diaries, told, lengths))
     if min(lengths) > FEW:
         case.judge(_about_what_was_known(told, gradients, answer.sums))
@@ -77,8 +78,10 @@ def _about_what_was_known(told: Told, gradients: list[list[list[Array]]], sums: 
             yield Sign("no-message", not right, came=f"numbers on device {k} that no message had brought")
 
 
-def _about_the_sums(sums: Sequence[Any], gradients: Sequence[list[Array]]) -> Iterator[Sign]:
-    """sums, gradients: of each device, D pieces."""
+def _about_the_sums(
+    sums: Sequence[Any], gradients: Sequence[list[Array]], messages: Sequence[list[Array]]
+) -> Iterator[Sign]:
+    """sums, gradients: of each device, D pieces. messages: of each device, what it has sent."""
     D, devices = len(sums), range(len(sums))
     of_piece = [[own[p] for own in gradients] for p in devices]
     places = [(k, p) for k in devices for p in devices]
@@ -100,7 +103,11 @@ def _about_the_sums(sums: Sequence[Any], gradients: Sequence[list[Array]]) -> It
     found = [one for one in shares.values() if one is not None]
     known, full = len(found) == len(places), {place: is_all(one, 1) for place, one in shares.items()}
     yield sign("averaged", all(is_all(shares[place], 1 / D) for place in places))
+    yield sign("nothing-sent", not any(messages))
     yield sign("own-only", _is_own(shares))
+    for start, half in ((0, "first"), (D - 1, "second")):
+        numbers = [_number_of(sent[start], of_piece) if len(sent) > start else None for sent in messages]
+        yield sign("same-piece", len(set(numbers)) == 1 and numbers[0] is not None)._replace(words={"half": half})
     others = [(k, p, q) for k, p in places for q in devices if p != q and right[p].shape == right[q].shape]
     yield sign("other-place", any(np.allclose(sums[k][p], right[q], rtol=0, atol=1e-6) for k, p, q in others))
     yield sign("added-twice", max((float(np.max(one)) for one in found), default=0) > 1.5)
@@ -110,6 +117,11 @@ def _about_the_sums(sums: Sequence[Any], gradients: Sequence[list[Array]]) -> It
     every = [own[p] for own in gradients for p in devices]
     yield sign("mixed-pieces", any(is_mixed(sums[k][p], every) for k, p in places if shares[k, p] is None))
     yield sign("other-sum")
+
+
+def _number_of(message: Array, of_piece: Sequence[Sequence[Array]]) -> int | None:
+    """Of which number a piece is that was sent, a device's own or a sum of several devices'."""
+    return next((p for p, pieces in enumerate(of_piece) if shares_in(message, pieces) is not None), None)
 
 
 def _is_own(shares: dict[tuple[int, int], Array | None]) -> bool:

@@ -41,11 +41,15 @@ class Told:
         else:
             raise ValueError(f"{kind!r} is no question")
 
+    def sent(self, k: int, call: int) -> list[Array]:
+        """What device k has sent in a call."""
+        return [m.array for m in self.messages if m[:3] == (k, call, True)]
+
     @property
     def sizes(self) -> list[list[list[int]]]:
         """How many numbers each message had that was sent, of each device in each of its calls."""
         return [
-            [[m.array.size for m in self.messages if m[:3] == (k, call, True)] for call in range(last + 1)]
+            [[array.size for array in self.sent(k, call)] for call in range(last + 1)]
             for k, last in enumerate(self._calls)
         ]
 

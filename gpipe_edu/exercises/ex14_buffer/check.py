@@ -76,7 +76,7 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
     right = parts.total(parts.shares)
     off = _off(answer.gradients, right)
     expected, came = "the gradient of the mini-batch", f"off by {percent(off)}" if np.isfinite(off) else "no numbers"
-    for sign in _about_the_sum(answer, parts, off, _arrived(ran)):
+    for sign in _about_the_sum(answer, parts, off, _arrived(ran, N)):
         case.judge([sign._replace(expected=sign.expected or expected, came=sign.came or came)])
     case.judge(_about_what_is_left(answer, others))
     expected = "each sample once, through all layers"
@@ -84,16 +84,30 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
     return off
 
 
-def _arrived(ran: PieceRuns) -> tuple[list[Array], list[Array]]:
-    """The sum of all gradients that were handed out, plain and each times its forward's samples."""
+def _arrived(ran: PieceRuns, N: int) -> list[list[Array]]:
+    """The sums of all gradients that were handed out, by how n / N is multiplied with them: not here, but at the loss
+    or at the end; in fp32; or in bf16, which rounds each term as a share at the loss does, and loses no more with M."""
     sums: dict[Any, list[Array]] = {}
     for run in ran.runs.values():
         if run.kind == "B":
-            n, found = len(run.x), [_rounded(value) for value in (run.saved[0].T @ run.x, run.x.sum(axis=0))]
-            more = [*found, *(n * value for value in found)]
-            sums[run.place] = [a + b for a, b in zip(sums.get(run.place, [0.0] * 4), more, strict=True)]
+            found = [_rounded(value) for value in (run.saved[0].T @ run.x, run.x.sum(axis=0))]
+            more = [term for value in found for term in _terms(value, len(run.x), N)]
+            earlier = sums.get(run.place, [np.zeros(())] * len(more))
+            sums[run.place] = [a + b for a, b in zip(earlier, more, strict=True)]
     rows = [sums[place] for place in ran.places if place in sums]
-    return [value for row in rows for value in row[:2]], [value for row in rows for value in row[2:]]
+    half = len(rows[0]) // 2 if rows else 0
+    return [[value for row in rows for value in row[way::half]] for way in range(half)]
+
+
+def _terms(value: Array, n: int, N: int) -> list[Array]:
+    """What one gradient adds to the sum, in each of the ways of `_arrived`."""
+    terms = [value, n * value]
+    for factors in ((n / N,), (n, 1 / N), (1 / N, n)):
+        term = value
+        for factor in factors:
+            term = _rounded(term.astype(np.float32) * np.float32(factor))
+        terms.append(term)
+    return terms
 
 
 def _judge_shared(exam: Exam, rng: Random) -> None:
@@ -165,9 +179,7 @@ def _about_the_form(answer: BufferAnswer, layers: Sequence[ref.Layer]) -> Signs:
     yield Sign("other-type", bool(others), expected="float32", came=", ".join(others[:1]))
 
 
-def _about_the_sum(
-    answer: BufferAnswer, parts: Parts, off: float, arrived: tuple[list[Array], list[Array]]
-) -> Iterator[Sign]:
+def _about_the_sum(answer: BufferAnswer, parts: Parts, off: float, arrived: Sequence[list[Array]]) -> Iterator[Sign]:
     found = answer.gradients
     yield Sign("zeros", not any(map(np.any, found)), came="zeros")
     several = len(parts.counts) > 3

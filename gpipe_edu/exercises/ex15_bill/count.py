@@ -83,6 +83,7 @@ Beliefs = dict[str, tuple[dict[str, Any], ...]]
 OF_STATE: Final[Beliefs] = {
     "sixteen": ({"each": (2, 2, 12)},),
     "weights-alone": ({"each": (2, 0, 0)}, {"each": (2, 4, 0)}),
+    "no-copy": ({"each": (2, 4, 8)},),
     "no-zero": ({"over": 1},),
     "zero-3": ({"sharded": (True, True, True)},),
     "zero-2": ({"sharded": (False, True, True)},),
@@ -103,7 +104,9 @@ OF_STATE: Final[Beliefs] = {
     "cut-nothing": ({"cut": "nothing"},),
     "tables-whole": ({"cut": "blocks"},),
     "whole-model": ({"blocks": 1},),
-    "other-block": tuple({"blocks": lambda model, plan, k, share=share: share / plan.K} for share in (1 / 3, 2 / 3)),
+    "other-block": tuple(
+        {"blocks": lambda model, plan, k, share=share: share / plan.K} for share in (1 / 3, 2 / 3, 13 / 12)
+    ),
     "rounded-down": (
         {"each": lambda model, plan, k: (2, 4, 12 // plan.D), "over": 1},
         {"each": lambda model, plan, k: (2, 4, round(12 / plan.D)), "over": 1},
@@ -116,7 +119,11 @@ OF_ACTIVATIONS: Final[Beliefs] = {
         {"held": lambda model, plan, k: plan.V * plan.M},
         {"held": lambda model, plan, k: plan.M},
     ),
-    "upside-down": ({"held": lambda model, plan, k: in_flight(plan, plan.K - 1 - k)},),
+    "upside-down": (
+        {"held": lambda model, plan, k: in_flight(plan, plan.K - 1 - k)},
+        {"held": lambda model, plan, k: in_flight(plan, plan.K - 1 - k if plan.V == 1 else k)},
+        {"held": lambda model, plan, k: in_flight(plan, plan.K - 1 - k if plan.V > 1 else k)},
+    ),
     "as-the-first": ({"held": lambda model, plan, k: in_flight(plan, 0)},),
     "one-in-flight": ({"held": 1},),
     "more-than-m": (
@@ -146,14 +153,18 @@ OF_ACTIVATIONS: Final[Beliefs] = {
     "without-the-last": (
         {"held": lambda model, plan, k: max(1, min(plan.V * plan.M, _ahead(plan, k)))},
         {"held": lambda model, plan, k: min(plan.V * plan.M, _ahead(plan, k))},
+        {"held": lambda model, plan, k: min(plan.V * plan.M, _ahead(plan, k) + (plan.V > 1))},
+        {"held": lambda model, plan, k: min(plan.V * plan.M, _ahead(plan, k) + (plan.V == 1))},
     ),
-    "one-sample": ({"samples": 1},),
+    "one-sample": ({"samples": 1}, {"uncut": lambda model, plan, k: 1 / plan.samples}),
     "samples-of-all": ({"samples": lambda model, plan, k: plan.samples / plan.D},),
     "samples-of-a-step": ({"samples": lambda model, plan, k: plan.samples * plan.M},),
     "cut-nothing-kept": (
         {"cut": 1},
         {"cut": 1, "uncut": lambda model, plan, k: 1 / plan.T},
         {"kept": lambda model, plan, k: 34 * plan.T, "inside": lambda model, plan, k: 34 * plan.T},
+        {"kept": lambda model, plan, k: 34 * plan.T},
+        {"inside": lambda model, plan, k: 34 * plan.T},
     ),
     "recompute-ignored": ({"recompute": "none"},),
     "always-recompute": ({"recompute": "full"},),
@@ -164,6 +175,7 @@ OF_ACTIVATIONS: Final[Beliefs] = {
         {"inside": lambda model, plan, k: 34 * model.blocks / (plan.K * plan.V)},
         {"inside": lambda model, plan, k: 34 * model.blocks / plan.K},
     ),
+    "no-input": ({"input": 0},),
     "input-of-stages": ({"input": 1},),
     "no-logits": ({"logits": 0},),
     "logits-in-16": ({"logits": lambda model, plan, k: 2 * (k == plan.K - 1)},),

@@ -43,6 +43,7 @@ _FIRST: Final = (
     "as-fast",
     "one-hiccup",
     "one-layer-off",
+    "begins-at-start",
     "link-behind",
     "blames-the-victim",
     "overlap-for-link",
@@ -109,11 +110,16 @@ def _draw(
             return profile
 
 
-def _overlap(timeline: Timeline, k: int) -> float:
-    """The share of a rank's messages during which it begins an op: some ranks never do, for no fault of theirs."""
+def _overlap(timeline: Timeline, k: int, at_once: bool = True) -> float:
+    """The share of a rank's messages during which it begins an op: some ranks never do, for no fault of theirs.
+
+    at_once: whether an op counts that begins at the very moment at which the message leaves.
+    """
     mine = [message for message in timeline.messages if message.source == k]
-    row = timeline.row(k)
-    meanwhile = [any(one.start <= span.start < one.end for span in row) for one in mine]
+    starts = [span.start for span in timeline.row(k)]
+    meanwhile = [
+        any(one.start < start < one.end or (at_once and start == one.start) for start in starts) for one in mine
+    ]
     return sum(meanwhile) / len(mine)
 
 
@@ -173,6 +179,9 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
         or len({other.profile.fault for other in called_uneven}) == len(FAULTS) - 1
     ):
         return Sign("one-layer-off", words={"rank": one.rank, "layers": layers})
+    called_waiting = [other for other in asked if other.fault == NO_OVERLAP]
+    if one in called_waiting and one.rank != rank and _counts_no_start(called_waiting):
+        return Sign("begins-at-start", words={"said": one.rank})
     if one.fault == fault:
         alike = [other for other in asked if other.fault == other.profile.fault == fault]
         if fault == SLOW_LINK:
@@ -191,6 +200,17 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
     }
     others = "ops-for-messages" if fault in (SLOW_LINK, NO_OVERLAP) else "messages-for-ops"
     return Sign(slips.get((one.fault, fault), others), words=words)
+
+
+def _counts_no_start(called: Sequence[Diagnosis]) -> bool:
+    """Whether of these, said to have no overlap, each time the first rank was named, or the last, that never begins an
+    op but at the moment at which a message leaves. It takes a profile in which messages are what is wrong: whoever says
+    so by default may have met such ranks."""
+    if not any(one.profile.fault in (SLOW_LINK, NO_OVERLAP) for one in called):
+        return False
+    ranks = [(one.rank, range(len(one.profile.layers)), one.profile.timeline) for one in called]
+    never = [(rank, [k for k in all_ranks if not _overlap(timeline, k, False)]) for rank, all_ranks, timeline in ranks]
+    return any(all(those and those[end] == rank for rank, those in never) for end in (0, -1))
 
 
 def _stumble(one: Diagnosis) -> Span:

@@ -242,7 +242,7 @@ def as_if_by_doubling(rank, D, pieces, send, receive):
     return pieces
 
 
-@BANK.wrong("own-only")
+@BANK.wrong("nothing-sent")
 def nothing_is_done(rank, D, pieces, send, receive):
     return pieces
 
@@ -321,4 +321,22 @@ BANK.changed("one-device", "always_one_round", FIRST, FIRST.replace("D - 1", "ma
 BANK.changed("one-device", "a_list_for_one", "return sums", "return sums if D > 1 else sums[0]")
 FEW = [(half, half.replace("D - 1", "min(1, D - 1)")) for half in (FIRST, SECOND)]
 BANK.changed("some-missing", "rounds_of_two_devices", *FEW[0], *FEW[1])
+NONE = [(half, half.replace("D - 1", "D - 2")) for half in (FIRST, SECOND)]
+BANK.changed("nothing-sent", "one_round_less_in_both_halves", *NONE[0], *NONE[1])
+BANK.changed("same-piece", "no_rank_in_either_half", "p = (rank - step) % D", "p = -step % D", "rank + 1", "1")
+BANK.changed("same-piece", "no_rank_in_the_first_half", "p = (rank - step) % D", "p = -step % D")
+BANK.changed("same-piece", "no_rank_in_the_second_half", "p = (rank + 1 - step) % D", "p = (1 - step) % D")
+
+
+@BANK.wrong("same-piece")
+def pieces_in_their_order(rank, D, pieces, send, receive):
+    for s in range(D - 1):
+        send(pieces[s])
+        pieces[s] = pieces[s] + receive(pieces[s])
+    for s in range(D - 1):
+        send(pieces[s])
+        pieces[s] = receive(pieces[s])
+    return pieces
+
+
 BANK.changed("not-added", "begins_with_the_second_half", FIRST, FIRST.replace("D - 1", "0"))

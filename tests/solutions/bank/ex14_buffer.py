@@ -294,6 +294,35 @@ def with_pytorchs_own_type(net, loss_fn, x, y, M):
     return found
 
 
+@BANK.right
+def share_times_what_is_added(net, loss_fn, x, y, M):
+    """The product is rounded to bf16, and so is one of the share and the loss: neither loses more with more of them."""
+    weights = list(net.parameters())
+    net.zero_grad()
+    buffers = [torch.zeros(w.shape) for w in weights]
+    for a, b in split_batch((x, y), M):
+        if len(a):
+            loss_fn(net(a), b).backward()
+            for buf, w in zip(buffers, weights, strict=True):
+                buf += w.grad * (len(a) / len(x))
+                w.grad = None
+    return buffers
+
+
+@BANK.right
+def samples_first_then_their_number(net, loss_fn, x, y, M):
+    """From left to right: two products in bf16."""
+    net.zero_grad()
+    buffers = {w: torch.zeros_like(w, dtype=torch.float) for w in net.parameters()}
+    for a, b in split_batch((x, y), M):
+        if len(a):
+            loss_fn(net(a), b).backward()
+            for w, buf in buffers.items():
+                buf.add_(w.grad * len(a) / len(x))
+            net.zero_grad()
+    return list(buffers.values())
+
+
 class Share(Enum):
     SAMPLES = "samples"
     EVEN = "even"

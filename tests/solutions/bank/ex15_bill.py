@@ -189,6 +189,15 @@ change("rows", "each_stage", "return rows", "return [row for row in rows for _ i
 change("input-changed", "takes_it_away", 'b = plan["samples"]', 'b = plan.pop("samples")')
 change("not-numbers", "with_units", PAIR, 'rows.append((f"{state} B", f"{activations} B"))')
 change("no-return", "prints_it", "return rows", "print(rows)")
+change("no-copy", "moments_alone", "12 * weights / D", "8 * weights / D")
+change("other-block", "llamas_own", "12 * h * h", "13 * h * h")
+change("upside-down", "from_the_last_without_interleaving", AHEAD, AHEAD.replace("K - 1 - k if", "k if"))
+change("upside-down", "from_the_last_with_interleaving", AHEAD, AHEAD.replace("(K - 1 - k)", "k"))
+change("without-the-last", "one_less_ahead", AHEAD, AHEAD.replace("K - 1 - k if", "K - 2 - k if"))
+change("cut-nothing-kept", "blocks_of_a_whole_group", "blocks * 34 * b * s * h / T", "blocks * 34 * b * s * h")
+change("cut-nothing-kept", "inside_of_a_whole_group", INSIDE, INSIDE.replace(" / T", ""))
+change("one-sample", "logits_of_one_sample", "4 * b * s * v / T", "4 * s * v / T")
+change("no-input", "the_inside_alone", "flying * blocks * 2 * b * s * h / T + 34", "34")
 BANK.changed(
     "sixteen", "sixteen_and_no_head", "4 * weights", "2 * weights", LAST, LAST.replace("K - 1", "K"), of=by_the_rules
 )

@@ -139,6 +139,70 @@ changed("arguments", "wants_one_more", "timeline, layers):", "timeline, layers, 
 changed("error", "messages_as_dicts", "message.there - message.start", 'message["there"] - message["start"]')
 
 
+changed("only-the-cut", "exactly_the_factor", "times[worst] > 1.3 *", "times[worst] >= 1.6 *")
+changed(
+    "messages-for-ops",
+    "exactly_the_factor_and_sends_for_the_rest",
+    "times[worst] > 1.3 *",
+    "times[worst] >= 1.6 *",
+    'return "uneven cut", layers.index(max(layers))',
+    "k = layers.index(max(layers))\n"
+    '    return ("uneven cut" if layers[k] >= sorted(layers)[-2] + 2 else "no overlap"), k',
+)
+
+
+@BANK.right
+def cut_first_and_messages_last(timeline, layers):
+    ranks = range(len(layers))
+    if max(layers) >= sorted(layers)[-2] + 2:
+        return "uneven cut", layers.index(max(layers))
+    usual = [median(s.end - s.start for s in timeline.row(k) if s.op.kind == "F") / layers[k] for k in ranks]
+    if max(usual) > 1.3 * median(usual):
+        return "slow rank", usual.index(max(usual))
+    links = [
+        median(m.there - m.start for m in timeline.messages if {m.source, m.target} == {k, k + 1}) for k in ranks[:-1]
+    ]
+    if max(links) > 3 * min(links):
+        return "slow link", links.index(max(links))
+    for k in ranks:
+        sent, row = [m for m in timeline.messages if m.source == k], timeline.row(k)
+        if not any(s.start < m.there and s.end > m.start for m in sent for s in row):
+            return "no overlap", k
+    return None
+
+
+@BANK.right
+def begins_from_the_start_on(timeline, layers):
+    name, where = cut_first_and_messages_last(timeline, layers)
+    if name != "no overlap":
+        return name, where
+    shares = []
+    for k in range(len(layers)):
+        sent, starts = [m for m in timeline.messages if m.source == k], [s.start for s in timeline.row(k)]
+        shares.append(mean(any(m.start <= start < m.there for start in starts) for m in sent))
+    return "no overlap", shares.index(min(shares))
+
+
+changed(
+    "begins-at-start",
+    "begins_strictly_meanwhile",
+    "m.start <= start < m.there",
+    "m.start < start < m.there",
+    of=begins_from_the_start_on,
+)
+
+
+@BANK.wrong("begins-at-start")
+def asks_for_overlap_before_links(timeline, layers):
+    name, where = cut_first_and_messages_last(timeline, layers)
+    if name in ("slow link", "no overlap"):
+        for k in range(len(layers)):
+            sent, row = [m for m in timeline.messages if m.source == k], timeline.row(k)
+            if not any(m.start < s.start < m.there for m in sent for s in row):
+                return "no overlap", k
+    return name, where
+
+
 @BANK.wrong("blames-the-victim")
 def most_idle(timeline, layers):
     name, _ = step_by_step(timeline, layers)
