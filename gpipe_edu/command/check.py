@@ -35,7 +35,7 @@ _NOTHING = {
 Key = Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as ex07, or ex02/clock for one part of it.")]
 Notebook = Annotated[
     Path | None,
-    typer.Option(help="Its notebook, or Python file. Default: the one in this folder, or the course's own."),
+    typer.Option(help="Its notebook, or Python file. Default: the one in this folder, or in your copy of the course."),
 ]
 
 
@@ -92,8 +92,8 @@ def find(key: str) -> list[Exercise]:
 
 
 def notebook_of(exercise: Exercise, given: Path | None = None) -> Path:
-    """The file to look into: `given`, or that of the folder one stands in, or the course's own. Of a notebook and a
-    Python file of one name the one that was saved last.
+    """The file to look into: `given`, or that of the folder one stands in, or of the copy of the course. Of a notebook
+    and a Python file of one name the one that was saved last.
 
     Raises ValueError where there is none.
     """

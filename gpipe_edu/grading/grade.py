@@ -221,6 +221,7 @@ def _outcomes(
     outcomes: dict[Question, Outcome] = {}
     read: list[dict[str, Found]] = []
     new: list[Task] = []
+    reasons: set[str] = set()
     over = False
 
     def keep() -> Iterator[dict[str, Found]]:
@@ -245,6 +246,9 @@ def _outcomes(
             for done, (task, outcome) in enumerate(judges.judge(chain([first], tasks)), start=1):
                 if outcome.report is not None:
                     journal.add(task.name, outcome.report)
+                elif outcome.why not in reasons:
+                    reasons.add(outcome.why)
+                    tell(f"Not judged: {outcome.why}.")
                 outcomes[task.name] = outcome
                 now, left = monotonic(), len(new) - done
                 if done == 1 or now - reported > 5 or (over and not left):

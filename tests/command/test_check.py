@@ -134,6 +134,28 @@ def test_an_exercise_is_done_in_a_python_file(tmp_path, monkeypatch, capsys, hom
         exercises.script("ex07")
 
 
+def test_an_answer_gets_the_same_verdict_in_a_python_file_as_in_a_notebook(tmp_path, monkeypatch, capsys, home):
+    monkeypatch.chdir(tmp_path)
+    exercises.script("ex01")
+    script = tmp_path / "exercise_01_splitting.py"
+    text = script.read_text(encoding="utf-8")
+    refuses = "    assert len(batch) >= M\n    return np.array_split(batch, M)\n"
+    for body, told in (
+        (refuses, "is one of those that are asked for: when is it to refuse?"),
+        (f"    batch.samples\n{refuses}", "Your own code stopped with an error."),
+    ):
+        script.write_text(text.replace("    raise NotImplementedError\n", body), encoding="utf-8")
+        code = [cell.source for cell in percent_format.read(script.read_text(encoding="utf-8")) if cell.kind == "code"]
+        said = []
+        for path in (script, write(tmp_path / "exercise.ipynb", *code)):
+            capsys.readouterr()
+            assert command.check("ex01", path, seed=3) == 1
+            said.append(re.sub(r"line \d+", "line", capsys.readouterr().out.partition("\n")[2]))
+        assert said[0].replace(script.name, "a file") == re.sub(r"code cell \d+", "a file", said[1])
+        assert told in said[0]
+        assert f"line in split:  {body.splitlines()[0].strip()}" in said[0]
+
+
 def test_what_is_wrong_comes_with_commands_and_a_seed_gives_the_same_again(tmp_path, capsys, home, solution):
     wrong = STUB.replace("raise NotImplementedError", "return ge.gpipe(K, M).rows")
     path = write(tmp_path / "mine.ipynb", "import gpipe_edu as ge", wrong)

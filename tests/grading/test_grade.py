@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.grading import grade
+from gpipe_edu.exercises import find_exercise
+from gpipe_edu.grading import grade, submissions
+from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.probes import Held
 from tests import preloaded
 from tests.amount import whole
@@ -54,6 +56,8 @@ SPLIT = """def split(batch, M):
         return list(zip(*(split(part, M) for part in batch), strict=True))
     N = len(batch)
     return [batch[m * N // M : (m + 1) * N // M] for m in range(M)]"""
+
+WORK = "from gpipe_edu.grading.judge_worker import main; main()"
 
 PROMISE = SPLIT.replace('    if M < 1:\n        raise ValueError("M must be at least 1")\n', "")
 
@@ -336,6 +340,27 @@ def test_all_right_answers_pass_in_a_sandbox_and_side_by_side_none_is_called_end
     found = states(tmp_path / "marks")
     assert {state for (student, _), (state, _) in found.items() if student == "ada"} == {"passed"}
     assert {mark for (_, task), mark in found.items() if task == "ex05/wrapper"} == {("passed", "6")}
+
+
+def test_where_pytorch_is_not_what_needs_it_has_no_mark_and_the_rest_has_its_own(tmp_path):
+    for student in "ada", "bob":
+        book = solved("exercise_13_ring")
+        for key in "ex13/ring", "ex13/zero1":  # else equal answers are judged once
+            answer_cell(book, key)["source"] += f"\n\n{find_exercise(key).function}.whose = {student!r}"
+        hand_in(tmp_path / "in" / student / "exercise_13_ring.ipynb", book)
+        hand_in(tmp_path / "in" / student / "exercise_01_splitting.ipynb", solved("exercise_01_splitting"))
+    code = f"import sys; sys.modules['torch'] = None; sys.path.append({ROOT!r}); {WORK}"
+    without = grade.Workplace(SANDBOX, (sys.executable, "-P", "-c", code))
+    wish, told = grade.Wish(grade.tasks_of("01,13"), place=without), []
+    graded = grade.grade(submissions.find(tmp_path / "in"), tmp_path / "out", wish, told.append)
+    assert not graded.complete
+    for row in graded.marks.values():
+        assert (row["ex01/splitting"].state, row["ex01/splitting"].points) == ("passed", 3.0)
+        for key in "ex13/ring", "ex13/zero1":
+            why = f'{key} needs PyTorch, which is not here: {sys.executable} -m pip install "gpipe_edu[torch]"'
+            assert (row[key].state, row[key].points, row[key].why) == ("not judged", None, why)
+            assert told.count(f"Not judged: {why}.") == 1, "once for the class"
+    assert b"ex13" not in (tmp_path / "out" / "journal.jsonl").read_bytes(), "which would keep it for good"
 
 
 def test_a_reader_that_ends_is_no_full_disk(tmp_path):
