@@ -71,11 +71,14 @@ class Ways(NamedTuple):
         """In words, to be shown with all advice."""
         groups = f"tensor groups of {_any(self.tensor)}"
         groups += "" if any(self.sequence) else " without sequence parallelism"
+        groups = "no tensor groups" if self.tensor == (1,) else groups
+        cut = f"sequences of {LONG:,} tokens and more a device cut {_any(self.context)} ways"
+        cut = "sequences whole" if self.context == (1,) else cut
+        looped = f" (V={_any(self.V)})" if any(form_of(name).takes_V for name in self.schedules) else ""
         return (
-            f"Ways weighed: replicas, stages and micro-batches; ZeRO {_any(self.zero)}; {groups}; sequences of "
-            f"{LONG:,} tokens and more a device cut {_any(self.context)} ways; {_any(self.schedules)} "
-            f"(V={_any(self.V)}); recompute {_any(self.recompute)}. Not weighed: expert "
-            "parallelism, FP8, the host's memory."
+            f"Ways weighed: replicas, stages and micro-batches; ZeRO {_any(self.zero)}; {groups}; {cut}; "
+            f"{_any(self.schedules)}{looped}; recompute {_any(self.recompute)}. Not weighed: expert parallelism, FP8, "
+            "the host's memory."
         )
 
 

@@ -1,5 +1,6 @@
 """Challenges are judged by what an answer reaches, and a solved one is kept."""
 
+import math
 from itertools import chain, combinations, pairwise
 
 import numpy as np
@@ -190,3 +191,9 @@ def test_the_largest_rate_is_the_one_with_which_late_updates_still_come_to_rest(
 
     limit = challenge._wishes()["13/largest-rate"]["answer"]
     assert far_out(limit - 0.001) < 1 < far_out(limit + 0.001)
+
+
+def test_the_largest_rate_is_worked_out(capsys):
+    attempt("13/largest-rate", "?")
+    by_formula = 2 * math.sin(math.pi / (2 * (2 * 7 + 1)))
+    assert f"the limit is 2 sin(π / (2 (2d + 1))), here 2 sin(π / 30) = {by_formula:.3f}" in capsys.readouterr().out

@@ -130,7 +130,9 @@ def test_it_says_of_which_ways_it_speaks_and_weighs_just_these():
     for any_guide, ways in ((less, only), (Guide(job._replace(machine=MACHINE._replace(memory=20e3)), only), only)):
         assert " ".join(str(any_guide).split()).endswith(str(ways))
     assert "ZeRO 1; tensor groups of 2 without sequence parallelism;" in str(only)
-    assert f"{LONG:,} tokens and more a device cut 2 ways; gpipe or zero_bubble (V=2, 4 or 8)" in str(only)
+    assert f"{LONG:,} tokens and more a device cut 2 ways; gpipe or zero_bubble; recompute" in str(only)
+    assert "; 1f1b or interleaved (V=2, 4 or 8); recompute" in str(Ways(schedules=("1f1b", "interleaved")))
+    assert "; no tensor groups; sequences whole; gpipe" in str(Ways(tensor=(1,), context=(1,)))
 
 
 @pytest.mark.parametrize(
