@@ -62,8 +62,9 @@ class Stage:
 
     layers: a list of layers as above. grads: for each layer a dict of arrays, to which every backward adds. kept: yours
     to fill; at any time it may hold the stage's input for each micro-batch that has gone forward and not yet come back,
-    and nothing else. Between calls, nothing is kept anywhere else either. A stage serves many mini-batches: in each one,
-    m begins at 0 again, and `grads` goes on adding.
+    and nothing else. Between calls, nothing is kept anywhere else either. `forward` runs every layer once, `backward`
+    once more, and neither changes the arrays that it is given or the weights. A stage serves many mini-batches: in each
+    one, m begins at 0 again, and `grads` goes on adding.
     """
 
     def __init__(self, layers: list) -> None:
