@@ -230,6 +230,7 @@ of_the_loop(
 of_the_loop(
     "only-small", "at_most_six_stages", LOOP, "again = [more and k < 6 for k, more in enumerate(again)]\n    " + LOOP
 )
+of_the_loop("layer-mode", "the_same_mode_for_all_layers", "(stage, x", "(stage.train(stage.training), x")
 of_the_loop("eval-mode", "only_while_training", "if more", "if more and stage.training")
 of_the_loop("lists-changed", "uses_them_up", LOOP, "while stages:\n        stage, more = stages.pop(0), again.pop(0)")
 of_the_loop(
