@@ -53,13 +53,15 @@ predict("ex03/zero-late")
 def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
     """One training step on the mini-batch (x, y), cut into M micro-batches; returns the mini-batch's mean loss.
 
-    net: an nn.Module. loss_fn: (output, target) -> a tensor with one value, the mean over the samples it was given.
-    optimizer: of the weights of `net`. x, y: tensors with N samples each, N at least 1, not always a multiple of M.
+    net: an nn.Module, some of whose weights may be frozen (`requires_grad` is False). loss_fn: (output, target) -> a
+    tensor with one value, the mean over the samples it was given. optimizer: of the weights of `net`. x, y: tensors
+    with N samples each, N at least 1, not always a multiple of M.
 
     Each micro-batch goes forward and back once, and before the next one, so that the activations of only one are in
-    memory. Gradients that were there before do not count. The optimizer steps once. The mode of `net`, training or
-    evaluation, x and y stay as they are, and nothing is kept for the next call. The loss may be a number or a tensor
-    without a graph; single precision is enough for it, but not for the weights.
+    memory. Gradients that were there before do not count. The optimizer steps once, with the settings that it has. The
+    mode of each layer of `net`, training or evaluation, x and y stay as they are, and nothing is kept for the next
+    call. The loss may be a number or a tensor without a graph; single precision is enough for it, but not for the
+    weights.
     """
     ### BEGIN SOLUTION
     optimizer.zero_grad()

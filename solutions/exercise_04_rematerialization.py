@@ -62,8 +62,9 @@ class Stage:
 
     layers: a list of layers as above. grads: for each layer a dict of arrays, to which every backward adds. kept: yours
     to fill; at any time it may hold the stage's input for each micro-batch that has gone forward and not yet come back,
-    and nothing else. Between calls, nothing is kept anywhere else either. A stage serves many mini-batches: in each one,
-    m begins at 0 again, and `grads` goes on adding.
+    and nothing else. Between calls, nothing is kept anywhere else either. `forward` runs every layer once, `backward`
+    once more, and neither changes the arrays that it is given or the weights. A stage serves many mini-batches: in each
+    one, m begins at 0 again, and `grads` goes on adding.
     """
 
     def __init__(self, layers: list) -> None:
@@ -176,10 +177,11 @@ def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
 
     stages: a list of nn.Sequential. x: a tensor of shape (n, ...), to be left as it is; it may require a gradient or
     not. again: one bool per stage. Where it is True, only the stage's input (and the state of the random numbers) is
-    kept for the backward, which runs all layers of the stage forward once more; where it is False, all is kept and nothing runs again, in training and in
-    evaluation mode alike. Values and gradients are those of the plain stages, dropout included. Several inputs may go
-    forward before the first comes back. After the backward, and under `torch.no_grad()`, nothing is kept at all. The
-    lists, and the mode of the stages, are afterwards what they were before.
+    kept for the backward, which runs all layers of the stage forward once more; where it is False, all is kept and
+    nothing runs again, in training and in evaluation mode alike. Values and gradients are those of the plain stages,
+    dropout included, in this step and the next ones. Several inputs may go forward before the first comes back. After
+    the backward, and under `torch.no_grad()`, nothing is kept at all. The lists, and the mode of each layer, are
+    afterwards what they were before.
     """
     ### BEGIN SOLUTION
     for stage, more in zip(stages, again, strict=True):

@@ -39,6 +39,11 @@ class PieceRuns:
         return max((len(run.x) for run in self.runs.values()), default=0)
 
     @property
+    def passed(self) -> list[int]:
+        """For each layer the samples of all its forwards, kept or not."""
+        return [sum(len(run.x) for run in self.forwards(place).values()) for place in self.places]
+
+    @property
     def ran_empty(self) -> bool:
         """Whether a piece without samples went through the network."""
         return any(run.kind == "F" and not len(run.x) for run in self.runs.values())

@@ -13,6 +13,7 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.harness.networks import Array
+from gpipe_edu.reference.losses import Loss
 
 from .case import Belief
 
@@ -46,7 +47,7 @@ def parts_of(
     y: Array,
     M: int,
     *,
-    loss: str = "cross_entropy",
+    loss: str | Loss = "cross_entropy",
     stage: slice = slice(None),
     order: Sequence[int] | None = None,
 ) -> Parts:

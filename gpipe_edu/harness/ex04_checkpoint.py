@@ -26,8 +26,9 @@ Number: TypeAlias = tuple[int, int]
 class CheckpointQuestion(NamedTuple):
     """One forward and, if there is to be a graph, the backward from a gradient that the judge then hands out.
 
-    x: stamped. trains: whether the stages are in training mode. follow: the input requires a gradient, too. earlier: an
-    input that goes forward before x, with a list of its own, and comes back after it.
+    x: stamped. trains: whether the stages are in training mode. still: a layer that is in evaluation mode nevertheless.
+    follow: the input requires a gradient, too. earlier: an input that goes forward before x, with a list of its own,
+    and comes back after it.
     """
 
     stages: Stages
@@ -35,6 +36,7 @@ class CheckpointQuestion(NamedTuple):
     again: list[bool]
     seed: int = 0
     trains: bool = True
+    still: Number | None = None
     graph: bool = True
     follow: bool = False
     earlier: Array | None = None
@@ -45,7 +47,9 @@ class CheckpointAnswer(NamedTuple):
     """What came, and what stayed; what ran, the judge knows.
 
     kept: outputs that are in memory after the forward, with their bytes. masks: what each Dropout drew, once for each
-    of its runs. left: outputs that are in memory after the backward.
+    of its runs. plain_masks: what it draws from the same seed when the stages just run. same_random_state: whether the
+    backward has left it as it was. held: outputs that are in memory after the backward, as long as that of the last
+    layer is. left: when that is gone, too.
     """
 
     output: Array
@@ -57,8 +61,11 @@ class CheckpointAnswer(NamedTuple):
     grad_mode_kept: bool
     same_modes: bool
     masks: dict[Number, list[Array]]
+    plain_masks: dict[Number, Array]
+    same_random_state: bool
     dx: Array | None
     grads: list[Array | None]
+    held: list[Number]
     left: list[Number]
 
 
@@ -71,7 +78,6 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
     from .stamps import Stamped
 
     asked = CheckpointQuestion(**given)
-    torch.manual_seed(asked.seed)
     outputs: list[tuple[int, int, int, Any]] = []
     masks: dict[Number, list[Array]] = {}
     watching = False
@@ -100,6 +106,11 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
     ]
     for net in nets:
         net.train(asked.trains)
+    if asked.still is not None:
+        nets[asked.still[0]][asked.still[1]].eval()
+    modes = [module.training for net in nets for module in net.modules()]
+    plain_masks = _draw_masks(asked) if asked.trains else {}
+    torch.manual_seed(asked.seed)
     x = torch.from_numpy(asked.x.copy()).requires_grad_(asked.follow)
     its_stages, its_again = list(nets), list(asked.again)
     with torch.set_grad_enabled(asked.graph):
@@ -123,15 +134,34 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
         "input_values": x.detach().numpy().copy(),
         "same_lists": its_stages == nets and its_again == asked.again,
         "grad_mode_kept": grad_mode_kept,
-        "same_modes": all(module.training == asked.trains for net in nets for module in net.modules()),
+        "plain_masks": plain_masks,
     }
-    dy = torch.from_numpy(ask_judge(("backward",)))
+    dy, state = torch.from_numpy(ask_judge(("backward",))), torch.get_rng_state()
     if asked.graph and output.requires_grad and output.shape == dy.shape:
         torch.autograd.backward(output, dy)
     found |= {"masks": masks, "dx": None if x.grad is None else x.grad[..., :-1].numpy()}
     ask_judge(("over",))
+    found["same_random_state"] = torch.equal(torch.get_rng_state(), state)
+    found["same_modes"] = [module.training for net in nets for module in net.modules()] == modes
     if first is not None and first.requires_grad:
         torch.autograd.backward(first, dy)
     found["grads"] = as_arrays(weight.grad for net in nets for weight in net.parameters())
+    found["held"] = [(k, i) for k, i, _ in in_memory() if (k, i) != last]
     del output, first
     return CheckpointAnswer(**found, left=[(k, i) for k, i, _ in in_memory()])
+
+
+def _draw_masks(asked: CheckpointQuestion) -> dict[Number, Array]:
+    """Where each Dropout lets values pass when the stages run one after another, from the seed on."""
+    import torch
+
+    nets = list(map(build_network, asked.stages))  # which draws, too
+    torch.manual_seed(asked.seed)
+    found, values = {}, torch.ones(len(asked.x), asked.x.shape[-1] - 1, dtype=torch.float64)
+    for k, net in enumerate(nets):
+        for i, layer in enumerate(net):
+            if isinstance(layer, torch.nn.Dropout) and (k, i) != asked.still:
+                found[k, i] = layer(torch.ones_like(values)).numpy()
+            elif not isinstance(layer, torch.nn.Dropout):
+                values = layer(values).detach()
+    return found

@@ -15,7 +15,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.reference.layer import Array, Layer, Params, Saved
 from gpipe_edu.sandbox.asking import ask_judge
 
-from .forms import gather
+from .forms import HandedOutAgain, gather
 
 HIDDEN: Final = {"gpipe_edu.reference.stage.Stage": "Stage"}
 
@@ -50,6 +50,8 @@ def perform(Theirs: Any, **given: Any) -> StageAnswer | dict[str, str]:
             method, k, m, value = op
             came = getattr(stages[k], method)(m, value)
             held = stages[k].held_bytes
+        for stage in stages:
+            stage.look_back()
     except NotComputable as error:
         return error.said
     grads = [gather(stage.theirs.grads) for stage in stages]
@@ -99,7 +101,9 @@ class LearnersStage:
     def __init__(self, theirs: Any, layers: Sequence[Layer]) -> None:
         self.theirs, self.layers = theirs, layers
         self._inputs: dict[int, tuple[Array, Array]] = {}
+        self._given: list[tuple[Array, bytes]] = []
         self._own = [set(vars(layer)) for layer in layers]
+        self._weights = [value.copy() for value in self._weights_now]
 
     def forward(self, m: int, x: Array) -> Array:
         """F: the learner's forward."""
@@ -115,11 +119,21 @@ class LearnersStage:
             raise NotComputable("other-shape", f"shape {shape}", f"shape {dx.shape}")
         return dx
 
+    def look_back(self) -> None:
+        """Raise HandedOutAgain for an array that has changed since it was given back, NotComputable for weights."""
+        if any(array.tobytes() != was for array, was in self._given):
+            raise HandedOutAgain
+        if not all(map(np.array_equal, self._weights_now, self._weights)):
+            raise NotComputable("weights-changed", "the weights as they were", "others")
+
+    @property
+    def _weights_now(self) -> list[Array]:
+        return [value for layer in self.layers for value in layer.params.values()]
+
     @property
     def held_bytes(self) -> int:
         """Bytes of all arrays that the learner's stage holds, besides weights and gradients."""
-        known = [value for layer in self.layers for value in layer.params.values()]
-        known += arrays_in([self.theirs.grads], [])
+        known = self._weights_now + arrays_in([self.theirs.grads], [])
         inside = [value for name, value in vars(self.theirs).items() if name != "grads"]
         for layer, own in zip(self.layers, self._own, strict=True):
             inside += [value for name, value in vars(layer).items() if name not in own]
@@ -131,6 +145,7 @@ class LearnersStage:
         _make_sure_it_is_as_it_was(value, was)
         if not isinstance(found, np.ndarray):
             raise NotComputable(f"no-array-{method}", "an array", type(found).__name__)
+        self._given.append((found, found.tobytes()))
         return found
 
 

@@ -5,6 +5,7 @@ Nothing is computed here until the pipeline engine trains with the learner's sta
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, NamedTuple, TypeAlias
 
 from gpipe_edu.reference.twin import as_arrays
@@ -20,25 +21,30 @@ Rows: TypeAlias = list[list[str]]
 class CutQuestion(NamedTuple):
     """A network to be cut, one letter a layer; equal letters are one layer in several places.
 
-    training: instead of letters, a network and a batch, for which the stages are trained.
+    names: of the layers in the network, a letter each, in place of numbers. frozen: letters of layers in evaluation
+    mode, whose weights ask for no gradients. training: instead of letters, a network and a batch, for which the stages
+    are trained.
     """
 
     balance: list[int]
     letters: str = ""
+    names: str = ""
+    frozen: str = ""
     training: tuple[list[Item], int, Array, Array] | None = None
 
 
 class CutAnswer(NamedTuple):
     """What each stage runs; then the network and the balance afterwards.
 
-    modules: whether all stages are modules. whole: whether the network has its layers. training: whether it is in
-    training mode.
+    modules: whether all stages are modules. whole: whether the network has its layers and attributes, and no others.
+    same_modes: whether each layer is in the mode that it had. same_asks: whether the same weights ask for gradients.
     """
 
     rows: Rows
     modules: bool
     whole: bool
-    training: bool
+    same_modes: bool
+    same_asks: bool
     balance: list[int]
 
 
@@ -65,7 +71,11 @@ def perform(cut: Any, **given: Any) -> CutAnswer | dict[str, str] | list[Array |
     # A block of two layers is one layer of the network.
     blocks = {letter: nn.Sequential(layers[letter], nn.Identity()) for letter in layers if letter.isupper()}
     places = [blocks.get(letter, layers[letter]) for letter in asked.letters]
-    net, balance = nn.Sequential(*places), list(asked.balance)
+    names = asked.names or map(str, range(len(places)))
+    net, balance = nn.Sequential(OrderedDict(zip(names, places, strict=True))), list(asked.balance)
+    for letter in asked.frozen:
+        layers[letter].eval().requires_grad_(False)
+    before, attributes = _state_of(net), set(vars(net))
     stages, rows = gather(cut(net, balance)), []
     if not isinstance(stages, list):
         expected = f"a list of {plural(len(asked.balance), 'stage')}"
@@ -77,13 +87,21 @@ def perform(cut: Any, **given: Any) -> CutAnswer | dict[str, str] | list[Array |
         calls.clear()
         stage(torch.ones(2, 3))
         rows.append([letter.lower() for letter in calls])
+    now = _state_of(net)
+    same_layers = len(net) == len(places) and all(a is b for a, b in zip(net, places, strict=True))
     return CutAnswer(
         rows=rows,
         modules=all(isinstance(stage, nn.Module) for stage in stages),
-        whole=len(net) == len(places) and all(a is b for a, b in zip(net, places, strict=True)),
-        training=all(module.training for module in net.modules()),
+        whole=same_layers and set(vars(net)) == attributes,
+        same_modes=now[0] == before[0],
+        same_asks=now[1] == before[1],
         balance=balance,
     )
+
+
+def _state_of(net: Any) -> tuple[list[bool], list[bool]]:
+    """The mode of each layer, and which weights ask for gradients."""
+    return [module.training for module in net.modules()], [weight.requires_grad for weight in net.parameters()]
 
 
 def _runs(stage: Any) -> bool:

@@ -90,14 +90,18 @@ def perform(MyGPipe: Any, **given: Any) -> PipelineAnswer | dict[str, str]:
     """The answer to a `PipelineQuestion`: build a pipeline, give it one mini-batch after another."""
     asked = PipelineQuestion(**given)
     net, memory = watch(asked.items, asked.names, asked.shared)
-    own = list(net.parameters())
+    own, balance = list(net.parameters()), list(asked.balance)
+    if asked.still:
+        net.eval()[0].requires_grad_(False)
+    before = _state_of(net)
     how = {} if asked.checkpoint == DEFAULT else {"checkpoint": asked.checkpoint}
-    pipe = MyGPipe(net, asked.balance, asked.M, **how)
+    pipe = MyGPipe(net, balance, asked.M, **how)
     if not isinstance(pipe, nn.Module):
         return {"slip": "not-a-module", "expected": "an nn.Module", "came": with_article(type(pipe).__name__)}
     place = {id(weight): index for index, weight in enumerate(own)}
     weights = [place.get(id(weight), -1) for weight in pipe.parameters()]
-    answer = PipelineAnswer(weights, list(pipe.state_dict()), list(net.state_dict()), steps=[])
+    same, keys = _state_of(net) == before, (list(pipe.state_dict()), list(net.state_dict()))
+    answer = PipelineAnswer(weights, *keys, balance, same, steps=[])
     if not asked.trains:
         pipe.eval()
     optimizer = torch.optim.SGD(own, lr=asked.rate, momentum=0.5)
@@ -109,6 +113,11 @@ def perform(MyGPipe: Any, **given: Any) -> PipelineAnswer | dict[str, str]:
             optimizer.step()
             optimizer.zero_grad()
     return answer
+
+
+def _state_of(net: nn.Module) -> tuple[list[bool], list[bool]]:
+    """The mode of each layer, and which weights ask for gradients."""
+    return [module.training for module in net.modules()], [weight.requires_grad for weight in net.parameters()]
 
 
 def _step(pipe: nn.Module, memory: Memory, x: Tensor, y: Tensor, graph: bool) -> dict[str, Any]:

@@ -19,7 +19,8 @@ class PipelineQuestion(NamedTuple):
 
     trains: in training mode. graph: with a way back, which is then taken. rate: of an optimizer that steps after every
     mini-batch; without one, gradients of all mini-batches add up. trains_x: the batch wants a gradient, too. names: of
-    the layers, a letter each. shared: all Tanhs are one layer.
+    the layers, a letter each. shared: all Tanhs are one layer. still: the network is in evaluation mode, and its first
+    layer frozen, before the pipeline is built.
     """
 
     items: list[Item]
@@ -33,6 +34,7 @@ class PipelineQuestion(NamedTuple):
     trains_x: bool = False
     names: str = ""
     shared: bool = False
+    still: bool = False
 
 
 class StepAnswer(NamedTuple):
@@ -54,11 +56,15 @@ class StepAnswer(NamedTuple):
 
 
 class PipelineAnswer(NamedTuple):
-    """What came of a pipeline. weights: the places of its parameters among those of net, -1 for others."""
+    """What came of a pipeline. weights: the places of its parameters among those of net, -1 for others. balance: as it
+    is then. same_net: whether building it has left the modes of net's layers, and which weights ask for gradients.
+    """
 
     weights: list[int]
     keys: list[str]
     own_keys: list[str]
+    balance: list[int]
+    same_net: bool
     steps: list[StepAnswer]
 
 

@@ -64,7 +64,10 @@ def gives_items(value: Any) -> bool:
     """Whether the value gives its items one by one and in order."""
     if isinstance(value, str | bytes | dict | set | frozenset | Op | Schedule):
         return False
-    return bool(value.ndim) if isinstance(value, np.ndarray) else hasattr(value, "__iter__")
+    if isinstance(value, np.ndarray):
+        return bool(value.ndim)
+    by_number = hasattr(value, "__len__") and hasattr(value, "__getitem__")  # enough for a loop
+    return by_number or hasattr(value, "__iter__")
 
 
 def describe(value: Any, most: int = 60) -> str:

@@ -64,10 +64,10 @@ class ArrayCut:
 
 def examine(exam: Exam, rng: Random) -> Success:
     """Small cases that name a slip, random ones that leave no way around, tuples, refusals, and a training step."""
-    small = [(12, 4), (5, 4), (10, 4), (3, 5), (7, 1), (6, 6)]
+    small = [(12, 4), (5, 4), (10, 4), (3, 5), (7, 1), (6, 6), (13, 23)]
     drawn = [(rng.randint(1, 60), rng.randint(1, 20)) for _ in range(20)]
     for index, (N, M) in enumerate(small + drawn):
-        _judge(exam, _batch(rng, N, [(), (3,), (2, 2)][index % 3]), M)
+        _judge(exam, _batch(rng, N, [(), (3,), (2, 2), (1,)][index % 4]), M)
     with exam.blame_on("remembers"):
         _judge(exam, _batch(rng, 12, ()), 4, before=_batch(rng, 12, ()))
     several: list[list[tuple[int, ...]]] = [[(), (3,)], [(2,), (), (1, 2)], [(4,)]]
@@ -78,8 +78,10 @@ def examine(exam: Exam, rng: Random) -> Success:
         _judge(exam, _batch(rng, 0, (3,)), 4)
         _judge(exam, (_batch(rng, 0, ()), _batch(rng, 0, (3,))), 4)
     with exam.blame_on("only-small"):
-        _judge(exam, _batch(rng, 1000, ()), 40)
-        _judge(exam, _batch(rng, rng.randint(700, 900), ()), 64)
+        _judge(exam, _batch(rng, 2500, ()), 40)
+        _judge(exam, _batch(rng, rng.randint(700, 900), ()), 100)
+    with exam.blame_on("not-finite"):
+        _judge(exam, np.array([1.0, np.nan, -0.0, np.inf, -2.5, np.nan]), 4)
     with exam.blame_on("view"):
         _judge(exam, _batch(rng, 10, (2,)), 4, view=True)
     six = _batch(rng, 6, ())
@@ -91,12 +93,15 @@ def examine(exam: Exam, rng: Random) -> Success:
 
 
 def _batch(rng: Random, N: int, width: tuple[int, ...]) -> Array:
-    """N samples, all numbers different, in no order."""
+    """N samples, all numbers different, in no order, of any usual type."""
     count = N * int(np.prod(width))
-    values = np.array(rng.sample(range(1, 10 * count + 10), count), dtype=float)
-    if rng.random() < 0.3:
-        values = values.astype(np.int64)
-    return values.reshape(N, *width)
+    kind = rng.choice(["float64", "float64", "float32", "int64", "int32", "uint8"])
+    if kind == "uint8" and count < 250:
+        values = rng.sample(range(1, 256), count)
+    else:
+        kind = "float64" if kind == "uint8" else kind
+        values = rng.sample([*range(-5 * count - 5, 0), *range(1, 5 * count + 6)], count)
+    return np.array(values, dtype=kind).reshape(N, *width)
 
 
 _NOT_ONE_ARRAY: Final = "ValueError: setting an array element with a sequence."
@@ -120,7 +125,7 @@ def _judge(exam: Exam, batch: Any, M: int, view: bool = False, before: Array | N
 def _signs(cut: BatchCut) -> Iterator[Sign]:
     pieces, parts, M = cut.pieces, cut.parts, cut.M
     yield Sign("no-return", pieces is None, came="None")
-    same = all(np.array_equal(was, now) for was, now in zip(parts, _parts(cut.after), strict=True))
+    same = all(_are_same(was, now) for was, now in zip(parts, _parts(cut.after), strict=True))
     yield Sign("input-changed", not same)
     kind = {"kind": a_name_of(pieces)}
     yield Sign("not-a-list" if M > 1 else "one-without-a-list", not isinstance(pieces, list), words=kind)
@@ -128,6 +133,7 @@ def _signs(cut: BatchCut) -> Iterator[Sign]:
         tuples = all(isinstance(piece, tuple | list) and len(piece) == len(parts) for piece in pieces)
         by_part = len(pieces) == len(parts) and all(isinstance(p, list | tuple) and len(p) == M for p in pieces)
         yield Sign("not-regrouped", not tuples and by_part)
+        yield Sign("parts-missing", not tuples and _has_cut_some_parts(cut), words={"parts": len(parts)})
         yield Sign("tuple-cut", not tuples)
     for index in range(len(parts)):
         yield from _signs_of_part(cut.of_part(index))
@@ -146,7 +152,7 @@ def _signs_of_part(part: ArrayCut) -> Iterator[Sign]:
     together = np.concatenate(part.pieces) if part.pieces else part.whole[:0]
     types = {"before": part.whole.dtype, "now": together.dtype}
     yield Sign("other-type", together.dtype != part.whole.dtype, words=types)
-    if not np.array_equal(together, part.whole):
+    if not _are_same(together, part.whole):
         yield from _about_the_values(part, together)
     yield from _about_evenness(part)
 
@@ -156,7 +162,8 @@ def _about_the_count(part: ArrayCut) -> Iterator[Sign]:
     wrong = len(sizes) != M
     came = f"{len(sizes)} pieces of sizes {join_words(sizes)}" if sizes else "no pieces"
     yield Sign("size-M", wrong and bool(sizes) and sizes == [min(M, N - start) for start in range(0, N, M)], came=came)
-    yield Sign("one-more", len(sizes) == M + 1 and sum(sizes) == N, came=came)
+    rest = sum(sizes) == N and len(set(sizes[:-1])) == 1 and sizes[-1] == N % M > 0
+    yield Sign("one-more", len(sizes) == M + 1 and rest, came=came)
     yield Sign("fewer-than-M", len(sizes) == N < M, came=came)
     yield Sign("too-few", len(sizes) < M, came=came)
     yield Sign("too-many", wrong, came=came)
@@ -169,6 +176,8 @@ def _about_the_values(part: ArrayCut, together: Array) -> Iterator[Sign]:
     missing, alike = f"{N - count} of {N} samples are missing", len(set(sizes)) == 1
     rest = {"size": N // M, "rest": N % M}
     yield Sign("remainder-lost", alike and count == N - N % M < N, came=came, difference=missing, words=rest)
+    by_floats = [int(N / M * (m + 1)) - int(N / M * m) for m in range(M)]
+    yield Sign("float-bounds", sizes == by_floats and count < N, came=came, difference=missing)
     yield Sign("lost", count < N, came=came, difference=missing)
     yield Sign("doubled", count > N, came=came, difference=f"{count} samples came from {N}")
     moved = next((i for i in range(N) if not np.array_equal(together[i], part.whole[i])), 0)
@@ -213,6 +222,20 @@ def _train(exam: Exam, rng: Random) -> Success:
     sizes = [len(images) for images, _ in pieces]
     chart = Chart("your micro-batches on 4 devices", str(gpipe(4, 8)), sizes=list(map(float, sizes)))
     return exam.success(chart, sizes=join_words(sizes), error=error)
+
+
+def _are_same(a: Array, b: Array) -> bool:
+    """Whether all numbers are, of which nan is one."""
+    return a.shape == b.shape and bool(np.all((a == b) | (a != a) & (b != b)))
+
+
+def _has_cut_some_parts(cut: BatchCut) -> bool:
+    """Whether every piece is a tuple of as many parts, which were cut, and fewer than there are."""
+    known = [piece for piece in cut.pieces if isinstance(piece, tuple | list) and piece]
+    arrays = len(known) == len(cut.pieces) and all(isinstance(each, np.ndarray) for piece in known for each in piece)
+    if not arrays or len({len(piece) for piece in known}) != 1:
+        return False
+    return len(known[0]) < len(cut.parts) and sum(len(piece[0]) for piece in known) == len(cut.parts[0])
 
 
 def _parts(batch: Any) -> tuple[Array, ...]:

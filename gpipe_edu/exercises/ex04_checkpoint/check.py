@@ -44,7 +44,8 @@ class CheckpointedStep:
     @property
     def first_masks(self) -> dict[Number, Array]:
         """What each Dropout drew in the forward; nothing in evaluation mode."""
-        return {number: drawn[0] for number, drawn in self.came.masks.items()} if self.asked.trains else {}
+        trains, still = self.asked.trains, self.asked.still
+        return {number: drawn[0] for number, drawn in self.came.masks.items() if trains and number != still}
 
     @property
     def output(self) -> Array:
@@ -78,7 +79,7 @@ class CheckpointedStep:
 
 
 def examine(exam: Exam, rng: Random) -> Success:
-    """Four stages of which one keeps all; then others, dropout, evaluation, an input with a gradient; the digits."""
+    """Four stages of which one keeps all; others, dropout, evaluation, an input with a gradient; eight; the digits."""
     numbers = np.random.default_rng(rng.randrange(2**32))
 
     def draw(again: list[bool], p: float) -> tuple[CheckpointQuestion, Array]:
@@ -103,6 +104,10 @@ def examine(exam: Exam, rng: Random) -> Success:
     with exam.blame_on("eval-mode"):
         question, dy = draw([True, False, True], 0.5)
         _train(exam, question._replace(trains=False), dy)
+    question, dy = draw([True, False], 0.5)
+    _train(exam, question._replace(still=(0, 2)), dy)
+    with exam.blame_on("only-small"):
+        _train(exam, *draw([True] * 8, 0.0))
     return _digits(exam, rng, numbers)
 
 
@@ -119,6 +124,7 @@ def _train(exam: Exam, question: CheckpointQuestion, dy: Array) -> CheckpointedS
     """Judge a forward and its backward."""
     dropout = " with dropout" if any(isinstance(item, float) for item in question.stages[0]) else ""
     mode = "" if question.trains else " in evaluation mode"
+    mode += "" if question.still is None else ", that of stage 0 in evaluation mode"
     second = "" if question.earlier is None else " after another x, before its backward"
     case = exam.case(f"forward(stages, x, again={question.again}){dropout}{mode}{second}")
     step = _ask(case, question, dy)
@@ -139,20 +145,26 @@ def _ask(case: Case, question: CheckpointQuestion, dy: Array) -> CheckpointedSte
     trail = Trail(case.exam.secret, np.pad(dy, [(0, 0), (0, 1)]))
     earlier = None if question.earlier is None else trail.stamp(question.earlier)
     stamped = question._replace(x=trail.stamp(question.x), earlier=earlier)
-    came = case.ask_for(CheckpointAnswer, stamped, _TRAPS, trail)
+    traps = _TRAPS if question.still is None else {**_TRAPS, "CheckpointError": "layer-mode"}
+    came = case.ask_for(CheckpointAnswer, stamped, traps, trail)
     return CheckpointedStep(question, dy, came, LayerRuns(trail, question.stages, question.again))
 
 
 def _about_the_forward(step: CheckpointedStep) -> Signs:
     asked, came = step.asked, step.came
     yield Sign("grad-mode", not came.grad_mode_kept)
+    yield Sign("layer-mode", asked.still is not None and not came.same_modes)
     requires = (f"requires_grad={asked.follow}", f"requires_grad={came.input_requires}")
-    changed = came.input_requires != asked.follow or not np.array_equal(came.input_values[..., :-1], asked.x)
-    yield Sign("input-changed", changed, *requires)
+    yield Sign("input-changed", came.input_requires != asked.follow, *requires)
+    same_input = np.array_equal(came.input_values[..., :-1], asked.x)
+    yield Sign("input-overwritten", not same_input, _row(asked.x), _row(came.input_values[..., :-1]))
     # What is kept is made larger, so that a 1 was not drawn.
     yield Sign("dropout-off", any((mask == 1).any() for mask in step.first_masks.values()))
     rows = (_row(step.truth.output), _row(step.output))
-    yield Sign("other-output", not _same_values(step) or not step.ran.whole, *rows)
+    yield Sign("skipped", step.ran.skipped, "all layers", "some never ran")
+    yield Sign("other-order", not step.ran.whole, *rows)
+    yield Sign("rounded", not _same_values(step) and _same_values(step, 1e-3), *rows)
+    yield Sign("other-output", not _same_values(step), *rows)
     yield Sign("twice-forward", step.ran.twice, "each layer once", "some layers twice")
     yield Sign("lists-changed", not came.same_lists)
 
@@ -172,6 +184,8 @@ def _about_memory(step: CheckpointedStep) -> Signs:
         interior = again[k] and i < len(stages[k]) - 1
         yield Sign("interior-kept", interior, "only inputs of such stages", still_there)
     yield Sign("interior-kept", step.ran.relies_on_the_first, "only inputs of such stages", "a backward that used more")
+    held = step.came.held
+    yield Sign("held-by-graph", bool(held and not step.came.left), "nothing else in memory", f"{len(held)} outputs are")
     yield _leak(step)
 
 
@@ -182,11 +196,14 @@ def _leak(step: CheckpointedStep) -> Sign:
 
 def _about_dropout(step: CheckpointedStep, case: Case) -> Signs:
     drawn = step.first_masks
-    others = any(not np.array_equal(drawn[number], masks[-1]) for number, masks in step.came.masks.items() if drawn)
+    others = any(not np.array_equal(mask, step.came.masks[number][-1]) for number, mask in drawn.items())
     yield Sign("other-dropout", others)
     if drawn:
         again = _ask(case, step.asked._replace(seed=step.asked.seed + 1), step.dy).first_masks
         yield Sign("same-every-step", all(np.array_equal(mask, again[number]) for number, mask in drawn.items()))
+    plain = step.came.plain_masks
+    yield Sign("other-draws", any(not np.array_equal(mask != 0, plain[number] != 0) for number, mask in drawn.items()))
+    yield Sign("random-state", bool(drawn) and not step.came.same_random_state)
 
 
 def _about_gradients(step: CheckpointedStep) -> Signs:
@@ -209,9 +226,9 @@ def _about_evaluation(step: CheckpointedStep) -> Signs:
     yield Sign("mode-changed", not came.same_modes)
 
 
-def _same_values(step: CheckpointedStep) -> bool:
+def _same_values(step: CheckpointedStep, off: float = 1e-9) -> bool:
     mine, exact = step.output, step.truth.output
-    return mine.shape == exact.shape and np.allclose(mine, exact, rtol=1e-9, atol=1e-9)
+    return mine.shape == exact.shape and np.allclose(mine, exact, rtol=off, atol=off)
 
 
 def _digits(exam: Exam, rng: Random, numbers: np.random.Generator) -> Success:

@@ -51,9 +51,18 @@ class LayerRuns:
         return {run.place[0] for run in self._forward.values() if not run.seen[0]}
 
     @property
+    def _order(self) -> list[Number]:
+        return [(k, i) for k, items in enumerate(self.stages) for i in range(len(items))]
+
+    @property
+    def skipped(self) -> bool:
+        """Whether some layer has not run in the forward."""
+        return not set(self._order) <= set(self.first)
+
+    @property
     def whole(self) -> bool:
         """Whether each layer has run in the forward, and on what the one in front of it gave."""
-        order = [(k, i) for k, items in enumerate(self.stages) for i in range(len(items))]
+        order = self._order
         before = dict(zip(order[1:], order, strict=False))
         came_from = all(
             {self._place(number) for number in run.sources} == {before.get(run.place)} for run in self._forward.values()

@@ -19,7 +19,7 @@ import numpy as np
 from gpipe_edu import balance_uniform, gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.exercises.case import Exam, Sign, Signs
-from gpipe_edu.exercises.networks import draw_digits
+from gpipe_edu.exercises.networks import draw_digits, one_device
 from gpipe_edu.exercises.weighting import factor_of, flat
 from gpipe_edu.harness.ex04_stage import StageAnswer, StageQuestion
 from gpipe_edu.harness.networks import Array
@@ -35,11 +35,25 @@ Grads: TypeAlias = list[dict[str, Array]]
 
 @dataclass(frozen=True)
 class StageTraining:
-    """Mini-batches for a network on a schedule, its gradients added up, and what is true of it."""
+    """Mini-batches for a network on a schedule, its gradients added up, and what is true of it.
+
+    cuts: where each stage begins, and the end.
+    """
 
     layers: list[ref.Layer]
+    cuts: list[int]
     batches: list[Batch]
     schedule: Schedule
+
+    @property
+    def stages(self) -> list[slice]:
+        """The layers of each stage."""
+        return [slice(a, b) for a, b in pairwise(self.cuts)]
+
+    @property
+    def pieces(self) -> list[Batch]:
+        """The micro-batches of the last mini-batch."""
+        return split_batch(self.batches[-1], self.schedule.micro_batches)
 
     @property
     def exact(self) -> Grads:
@@ -49,10 +63,22 @@ class StageTraining:
     @property
     def shares(self) -> list[Grads]:
         """What each micro-batch of the last mini-batch adds to the gradients."""
-        pieces = split_batch(self.batches[-1], self.schedule.micro_batches)
         N = len(self.batches[-1][0])
-        parts = [(len(x) / N, ref.train_sequential(self.layers, x, y)[1]) for x, y in pieces]
+        parts = [(len(x) / N, ref.train_sequential(self.layers, x, y)[1]) for x, y in self.pieces]
         return [[{name: share * value for name, value in layer.items()} for layer in grads] for share, grads in parts]
+
+    @property
+    def input_gradients(self) -> dict[tuple[int, int], Array]:
+        """What the backward of each micro-batch of the last mini-batch on each stage is to give back."""
+        found, N = {}, len(self.batches[-1][0])
+        for m, (x, y) in enumerate(self.pieces):
+            inputs = [x]
+            for stage in self.stages:
+                inputs.append(ref.predict(self.layers[stage], inputs[-1]))
+            dy = ref.cross_entropy(inputs[-1], y)[1] * (len(x) / N)
+            for k, stage in reversed(list(enumerate(self.stages))):
+                dy = found[m, k] = one_device(self.layers[stage], inputs[k], dy=dy).dx
+        return found
 
     def held_inputs(self, batch: Batch) -> list[list[int]]:
         """Bytes of the inputs that each of the engine's own stages holds after each op of a mini-batch."""
@@ -61,7 +87,7 @@ class StageTraining:
 
 
 def examine(exam: Exam, rng: Random) -> Success:
-    """One stage and one micro-batch, then several of both, in two schedules; two mini-batches; the digits."""
+    """One stage and one micro-batch, then several of both, in two schedules; two mini-batches; many; the digits."""
     cases = [(1, 1, 4), (1, 3, 6), (2, 4, 10), (3, 5, 11)]
     cases += [(rng.randint(1, 3), rng.randint(2, 6), rng.randint(6, 14)) for _ in range(3)]
     sizes, numbers = [5, 7, 6, 8, 4], np.random.default_rng(rng.randrange(2**32))
@@ -75,6 +101,8 @@ def examine(exam: Exam, rng: Random) -> Success:
             _judge(exam, rng, sizes, [batch(N)], schedule, memory=index > 2)
     with exam.blame_on("second-mini-batch"):
         _judge(exam, rng, sizes, [batch(8), batch(11)], gpipe(2, 3))
+    with exam.blame_on("only-small", M=70):
+        _judge(exam, rng, [5, 4], [batch(90)], gpipe(1, 70))
     schedule = one_f_one_b(3, 6)
     error = _judge(exam, rng, [64, 32, 32, 32, 10], [draw_digits(rng, 48)], schedule)
     return exam.success(Chart("your stages under 1F1B", str(with_kinds(schedule, {"B": "C"}))), error=error)
@@ -88,8 +116,8 @@ def _judge(
     second = ", the second mini-batch" if len(batches) > 1 else ""
     case = exam.case(f"{count}, {schedule.name}{second}")
     layers = ref.mlp(sizes, activation="tanh", seed=rng.randrange(2**32))
-    asked = StageTraining(layers, batches, with_kinds(schedule, {"B": "C"}))
-    cuts = [0, *accumulate(balance_uniform(len(asked.layers), schedule.stages))]
+    cuts = [0, *accumulate(balance_uniform(len(layers), schedule.stages))]
+    asked = StageTraining(layers, cuts, batches, with_kinds(schedule, {"B": "C"}))
     run = OpByOp(asked.layers, cuts, batches, asked.schedule)
     question = StageQuestion(sizes, exam.secret.randrange(2**32), cuts)
     grads = case.ask_for(StageAnswer, question, {"KeyError": "key"}, run).grads
@@ -97,7 +125,8 @@ def _judge(
     error = ref.gradient_difference(grads, asked.exact)
     if not error < 1e-9:
         case.expected, case.came = "the gradients of one device", f"off by {percent(error)}"
-        case.judge(_about_gradients(asked, grads, error))
+        case.judge(_about_gradients(asked, run, grads, error))
+    case.judge(_about_input_gradients(asked, run, grads))
     if memory:
         case.judge(_about_memory(asked, run.held))
     case.judge(_about_runs(asked, run, memory))
@@ -117,16 +146,35 @@ def _forms(grads: Any) -> list[Any]:
     return [isinstance(layer, dict) and {name: np.shape(value) for name, value in layer.items()} for layer in grads]
 
 
-def _about_gradients(asked: StageTraining, grads: Any, error: float) -> Signs:
+def _about_gradients(asked: StageTraining, run: OpByOp, grads: Any, error: float) -> Signs:
     """For gradients that are not those of one device."""
     yield Sign("rounded", error < 2e-3)
     several = asked.schedule.micro_batches > 1
     yield Sign("no-gradients", not any(np.any(value) for layer in grads for value in layer.values()))
-    yield Sign("not-added", several and any(ref.gradient_difference(grads, share) < 1e-9 for share in asked.shares))
+    order = [op.micro_batch for op in asked.schedule.rows[0] if op.kind == "C"]
+    for slip, m in (("not-added", order[-1]), ("only-first", order[0])):
+        yield Sign(slip, several and ref.gradient_difference(grads, asked.shares[m]) < 1e-9)
     factor = factor_of(flat(grads), flat(asked.exact))
     yield Sign("scaled", bool(factor), words={"factor": f"{factor:.3g}"})
+    yield from _about_input_gradients(asked, run, grads)
     yield Sign("other-input", several)
     yield Sign("other-gradient")
+
+
+def _about_input_gradients(asked: StageTraining, run: OpByOp, grads: Any) -> Signs:
+    """Of stages, the last one first, as long as the gradients of their own weights are right."""
+    exact, expected = asked.exact, asked.input_gradients
+    for k, stage in reversed(list(enumerate(asked.stages))):
+        if not ref.gradient_difference(grads[stage], exact[stage]) < 1e-9:
+            return
+        for m in range(asked.schedule.micro_batches):
+            error = ref.gradient_difference([run.dx[m, k]], [expected[m, k]])
+            told = (
+                "the gradient of the stage's input",
+                f"for micro-batch {m} on stage {k} it is off by {percent(error)}",
+            )
+            yield Sign("rounded", 1e-9 < error < 2e-3, *told)
+            yield Sign("other-dx", not error < 1e-9, *told)
 
 
 def _about_memory(asked: StageTraining, told: list[list[int]]) -> Signs:

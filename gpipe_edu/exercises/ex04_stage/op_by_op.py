@@ -19,8 +19,9 @@ Batch: TypeAlias = tuple[Array, Array]
 class OpByOp:
     """Answers what `harness.ex04_stage` asks: for the next op, and for what a layer computes.
 
-    cuts: where each stage begins, and the end. loss: of the last mini-batch. held: the bytes that each device told
-    after each of its ops of the last mini-batch. expected, misshapen: of an output that ended it, as no op can take it.
+    cuts: where each stage begins, and the end. Of the last mini-batch, loss; dx: what the backward of each micro-batch
+    on each stage gave back; held: the bytes that each device told after each of its ops. expected, misshapen: of an
+    output that ended it, as no op can take it.
     """
 
     def __init__(self, layers: list[ref.Layer], cuts: list[int], batches: list[Batch], schedule: Schedule) -> None:
@@ -31,6 +32,7 @@ class OpByOp:
         self._todo = self._hand_out()
         self._kinds: list[str] = []
         self.loss, self.held, self.expected, self.misshapen = 0.0, [[0]], "", ""
+        self.dx: dict[tuple[int, int], Array] = {}
 
     def __call__(self, question: Any) -> Any:
         """The answer. Raises ValueError for what is no question."""
@@ -53,7 +55,7 @@ class OpByOp:
                 came, held = yield {"F": "forward", "C": "backward"}[kind], k, m, waiting.pop(op)
                 self.held[device].append(held)
                 if kind == "C":
-                    waiting["C", m, k - 1] = came
+                    waiting["C", m, k - 1] = self.dx[m, k] = came
                     continue
                 if np.shape(came) != (shape := (len(pieces[m][0]), self._features[k])):
                     self.expected, self.misshapen = f"shape {shape}", f"shape {np.shape(came)}"

@@ -29,18 +29,24 @@ class CutTask(CutQuestion):
 
 
 def examine(exam: Exam, rng: Random) -> Success:
-    """Uneven cuts, a layer in several places, blocks; what has to be refused; then the engine on digits."""
+    """Uneven cuts, another net, a layer in several places, blocks, names; what has to be refused; then the digits."""
     for letters, balance in (
         ("abcde", [2, 1, 2]),
         ("abcdefg", [1, 4, 2]),
         ("abc", [3]),
         ("aBcDe", [2, 3]),
         ("atbtct", [2, 3, 1]),
+        ("abcdefghijkl", [4, 5, 3]),
     ):
-        _judge(exam, letters, balance)
+        _judge(exam, CutTask(balance, letters))
+    with exam.blame_on("remembers"):
+        _judge(exam, CutTask([2, 1, 2], "vwxyz"), ", another net than before")
+    with exam.blame_on("by-name"):
+        _judge(exam, CutTask([2, 1, 2], "abcde", names="poems"), " that are called p, o, e, m and s")
+    _judge(exam, CutTask([2, 1, 2], "abcde", frozen="bd"), ", two of them frozen and in evaluation mode")
     for _ in range(5):
         balance = [rng.randint(1, 4) for _ in range(rng.randint(1, 5))]
-        _judge(exam, "abcdefghijklmnopqrstuvwxyz"[: sum(balance)], balance)
+        _judge(exam, CutTask(balance, "abcdefghijklmnopqrstuvwxyz"[: sum(balance)]))
     for slip, balance in (
         ("too-few-layers", [2, 2]),
         ("too-many-layers", [3, 3]),
@@ -53,11 +59,11 @@ def examine(exam: Exam, rng: Random) -> Success:
     return _digits(exam, rng)
 
 
-def _judge(exam: Exam, letters: str, balance: list[int]) -> None:
-    several = letters.count("t") > 1
-    where = ", one of them in three places" if several else ""
-    case = exam.case(f"cut(net, {balance}), net with {len(letters)} layers{where}")
-    asked = CutTask(balance, letters)
+def _judge(exam: Exam, asked: CutTask, how: str = "") -> None:
+    """Judge a cut. how: what the call says of the network besides."""
+    several = asked.letters.count("t") > 1
+    where = ", one of them in three places" if several else how
+    case = exam.case(f"cut(net, {asked.balance}), net with {len(asked.letters)} layers{where}")
     answer = case.ask_for(CutAnswer, asked, {"ValueError": "repeated-not-counted"} if several else None)
     case.expected, case.came = _write_rows(asked.rows), _write_rows(answer.rows)
     if answer.rows != asked.rows:
@@ -86,7 +92,9 @@ def _about_the_rest(asked: CutTask, answer: CutAnswer) -> Signs:
     """What else a caller relies on."""
     yield Sign("not-a-module", not answer.modules)
     yield Sign("net-changed", not answer.whole)
-    yield Sign("training-changed", not answer.training, "training=True", "training=False")
+    yield Sign("layer-mode", bool(asked.frozen) and not answer.same_modes)
+    yield Sign("training-changed", not answer.same_modes, "training=True", "training=False")
+    yield Sign("unfrozen", not answer.same_asks)
     yield Sign("balance-changed", answer.balance != asked.balance, str(asked.balance), str(answer.balance))
 
 

@@ -51,8 +51,9 @@ def examine(exam: Exam, rng: Random) -> Success:
     _train(exam, rng, build(small, [4, 3], 6), [3, 13])
     with exam.blame_on("other-default"):
         _train(exam, rng, build(small, [3, 4], 3, DEFAULT), [8])
-    _train(exam, rng, build(small, [7], 3), [7, 1])
     _train(exam, rng, build(small, [2, 2, 2, 1], 1), [4])
+    _train(exam, rng, build(small, [7], 3), [7, 1])
+    _train(exam, rng, build(small, [2, 2, 2, 1], 3), [12, 2])
     for _ in range(2):
         cuts = sorted(rng.sample(range(1, 7), rng.randint(0, 3)))
         balance = [b - a for a, b in pairwise([0, *cuts, 7])]
@@ -64,6 +65,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     _judge_dropout(exam, rng, build([5, 24, 24, 4], [4, 3], 4, "always"))
     with exam.blame_on("doubled-layer"):
         _judge_a_doubled_layer(exam, rng, build(even, [3, 2, 2], 2))
+    with exam.blame_on("only-small", K=6, M=12):
+        _train(exam, rng, build(small, [1, 1, 1, 1, 1, 2], 12), [14])
     _judge_refusals(exam, build(small, [4, 3], 2, "never"))
     return _train_on_digits(exam, rng, build([64, 24, 24, 24, 10], [3, 2, 2], 4))
 
@@ -99,7 +102,10 @@ def _train(exam: Exam, rng: Random, question: PipelineTask, samples: list[int], 
     first = exam.case(f"{question.call}, called with {plural(samples[0], 'sample')}")
     answer, calls = _ask(first, question)
     before = _zeros(question)
-    exam.case(question.call).judge(_about_parameters(answer.weights, len(before)))
+    built = exam.case(question.call)
+    built.judge(_about_parameters(answer.weights, len(before)))
+    now = answer.balance
+    built.judge([Sign("balance-changed", now != question.balance, str(question.balance), str(now))])
     for index, ((x, y), came, ran) in enumerate(zip(question.batches, answer.steps, calls, strict=True)):
         after = ", after another mini-batch" if index else ""
         case = exam.case(f"{question.call}, called with {plural(len(x), 'sample')}{after}")
@@ -141,13 +147,16 @@ def _leak(step: PipelineStep) -> Sign:
 
 def _judge_keys(exam: Exam, question: PipelineTask) -> None:
     """Stored weights must fit, with and without the pipeline."""
-    for names, which in (("", ""), ("abcdefg", ", net with layers a to g")):
+    how = ", net with layers a to g, in evaluation mode, the first one frozen"
+    for names, which in (("", ""), ("abcdefg", how)):
         case = exam.case(f"list(MyGPipe(net, [4, 3], 2).state_dict()){which}")
-        answer, _ = _ask(case, question._replace(names=names))
+        answer, _ = _ask(case, question._replace(names=names, still=bool(names)))
         # The layers of the check have a layer inside, which a learner knows nothing of.
         ours, theirs = ([key.replace(".layer.", ".") for key in keys] for keys in (answer.keys, answer.own_keys))
         case.expected, case.came = join_words(theirs, 2), join_words(ours, 2)
         case.judge(_about_keys(ours, theirs))
+        case.expected, case.came = "", ""
+        case.judge([Sign("net-changed", not answer.same_net)])
 
 
 def _about_keys(ours: list[str], theirs: list[str]) -> Signs:
@@ -181,6 +190,7 @@ def _evaluate(exam: Exam, rng: Random, question: PipelineTask) -> None:
     items, batches = _with_dropout(question.items), [_batch(rng, 14, question.items)]
     step = _ask_for_a_step(case, question._replace(items=items, batches=batches, trains=False))
     case.judge(about_the_form(step))
+    case.judge([Sign("no-graph", not step.came.has_graph, "an output with a graph", "requires_grad=False")])
     wrong = ref.gradient_difference([step.came.output], [step.truth.output]) > 1e-9
     case.judge([Sign("never-evaluates", wrong, "the output of net.eval()", "other values")])
     case.judge(signs(step.read))

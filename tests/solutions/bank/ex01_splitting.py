@@ -55,6 +55,20 @@ cut("lost", "drops_a_seventh", "np.array_split(x[: len(x) - len(x) // 7], M)")
 cut("fewer-than-M", "no_empty_pieces", "[piece for piece in np.array_split(x, M) if len(piece)] or [x] * M")
 cut("too-many", "one_sample_each", "[x[i : i + 1] for i in range(max(len(x), M))]")
 cut("no-samples", "no_pieces_for_no_samples", "np.array_split(x, M) if len(x) else []")
+cut("too-many", "an_empty_one_at_the_end", "[*np.array_split(x, M), x[:0]]")
+cut("invented", "without_signs", "[abs(piece) if x.dtype.kind == 'f' else piece for piece in np.array_split(x, M)]")
+cut("not-finite", "without_nan", "[np.nan_to_num(piece) for piece in np.array_split(x, M)]")
+cut(
+    "wrong-axis",
+    "axes_of_length_1_are_dropped",
+    "[p[:, 0] if p.shape[1:] == (1,) else p for p in np.array_split(x, M)]",
+)
+cut("other-type", "whole_numbers_as_int64", "np.array_split(x.astype(np.int64) if x.dtype.kind in 'iu' else x, M)")
+cut(
+    "only-small",
+    "other_sizes_beyond_64",
+    "[x[m : m + 1] for m in range(M - 1)] + [x[M - 1 :]] if M > 64 else np.array_split(x, M)",
+)
 cut("only-small", "at_most_32_pieces", "np.array_split(x, min(M, 32))")
 BANK.changed(
     "refuses-few",
@@ -196,6 +210,31 @@ def array_of_arrays(batch, M):
     return found
 
 
+class Pieces:
+    """Cuts only the pieces that are asked for."""
+
+    def __init__(self, batch, M):
+        self.batch, self.M = batch, M
+
+    def __len__(self):
+        return self.M
+
+    def __getitem__(self, m):
+        if not 0 <= m < self.M:
+            raise IndexError(m)
+        parts = self.batch if isinstance(self.batch, tuple) else (self.batch,)
+        N = len(parts[0])
+        piece = tuple(part[m * N // self.M : (m + 1) * N // self.M] for part in parts)
+        return piece if isinstance(self.batch, tuple) else piece[0]
+
+
+@BANK.right
+def one_piece_when_asked(batch, M):
+    if M < 1:
+        raise ValueError(M)
+    return Pieces(batch, M)
+
+
 KEPT = {}
 
 
@@ -215,6 +254,26 @@ def only_pairs(batch, M):
         x, y = batch
         return list(zip(complete(np.array_split)(x, M), complete(np.array_split)(y, M), strict=True))
     return complete(np.array_split)(batch, M)
+
+
+@BANK.wrong("parts-missing")
+def images_and_labels_only(batch, M):
+    if isinstance(batch, tuple):
+        return list(zip(complete(np.array_split)(batch[0], M), complete(np.array_split)(batch[1], M), strict=True))
+    return complete(np.array_split)(batch, M)
+
+
+@wrong_cut("handed-out-again")
+def views_of_one_buffer(x, M):
+    buffer = BUFFER[: x.nbytes].view(x.dtype).reshape(x.shape)
+    buffer[...] = x
+    return np.array_split(buffer, M)
+
+
+@wrong_cut("float-bounds")
+def bounds_with_fractions(x, M):
+    size = len(x) / M
+    return [x[int(m * size) : int((m + 1) * size)] for m in range(M)]
 
 
 @wrong_cut("not-arrays")
@@ -282,6 +341,7 @@ def bounds_for_either_form(batch, M):
     return [tuple(part[one.start : one.end] for part in batch) for one in bounds]
 
 
+BUFFER = np.zeros(10**6, np.uint8)
 PIECES = []
 
 

@@ -72,7 +72,7 @@ def sizes_by_hand(net, loss_fn, optimizer, x, y, M):
 
 @BANK.right
 def by_hand_with_autograd_grad(net, loss_fn, optimizer, x, y, M):
-    weights, total = list(net.parameters()), 0.0
+    weights, total = [weight for weight in net.parameters() if weight.requires_grad], 0.0
     sums = [torch.zeros_like(weight) for weight in weights]
     for a, b in zip(torch.tensor_split(x, M), torch.tensor_split(y, M), strict=True):
         if a.shape[0] == 0:
@@ -88,11 +88,69 @@ def by_hand_with_autograd_grad(net, loss_fn, optimizer, x, y, M):
 
 
 @BANK.right
+def in_a_closure(net, loss_fn, optimizer, x, y, M):
+    def closure():
+        optimizer.zero_grad()
+        total = 0.0
+        for a, b in pieces(x, y, M):
+            loss = loss_fn(net(a), b) * len(a) / len(x)
+            loss.backward()
+            total += loss.item()
+        return total
+
+    return optimizer.step(closure)
+
+
+@BANK.right
+def piece_after_piece(net, loss_fn, optimizer, x, y, M):
+    """Calls itself for the rest, with its own loss and graph still in a variable."""
+
+    def train(rest):
+        if not rest:
+            return 0.0
+        (a, b), *rest = rest
+        loss = loss_fn(net(a), b) * len(a) / len(x)
+        loss.backward()
+        return loss.item() + train(rest)
+
+    optimizer.zero_grad()
+    total = train(pieces(x, y, M))
+    optimizer.step()
+    return total
+
+
+@BANK.right
+def sums_losses_at_the_end(net, loss_fn, optimizer, x, y, M):
+    """A loss keeps its graph, of which the backward has left no activations."""
+    net.zero_grad()
+    losses = []
+    for a, b in pieces(x, y, M):
+        output = net(a)
+        losses.append(loss_fn(output, b) * len(a) / len(x))
+        losses[-1].backward()
+    optimizer.step()
+    return torch.stack(losses).sum().item()
+
+
+@BANK.wrong("forward-again")
 def the_loss_of_every_piece_first(net, loss_fn, optimizer, x, y, M):
-    with torch.no_grad():
-        total = sum(loss_fn(net(a), b).item() * len(a) for a, b in pieces(x, y, M)) / len(x)
+    total = loss_of_all(net, loss_fn, x, y, M)
     share_and_all(net, loss_fn, optimizer, x, y, M)
     return total
+
+
+OUTPUTS = []
+CE = torch.nn.CrossEntropyLoss()
+
+
+def loss_of_all(net, loss_fn, x, y, M):
+    with torch.no_grad():
+        return sum(loss_fn(net(a), b).item() * len(a) for a, b in pieces(x, y, M)) / len(x)
+
+
+def loss_without_a_graph(net, loss_fn, a, b, N):
+    with torch.no_grad():
+        return loss_fn(net(a), b).item() * len(a) / N
 
 
 LOOP = "for m, (a, b) in enumerate(pieces(x, y, M)):"
@@ -142,6 +200,78 @@ BANK.changed(
 )
 BANK.changed("graph-kept", "retains_to_be_safe", BACK, "part.backward(retain_graph=True)")
 BANK.changed("twice", "the_loss_once_more", ADD, "(loss_fn(net(a), b) * len(a) / N).item()")
+BANK.changed("forward-again", "the_loss_without_a_graph", ADD, "loss_without_a_graph(net, loss_fn, a, b, N)")
+BANK.changed("loss-after", "the_loss_at_the_end", "return total", "return loss_of_all(net, loss_fn, x, y, M)")
+BANK.changed("kept-after", "draws_them_later", PART, f"{PART}; OUTPUTS.append(output)", "net(a)", "(output := net(a))")
+BANK.changed("kept-after", "plots_losses_later", BACK, f"{BACK}; OUTPUTS.append(part)")
+BANK.changed(
+    "outputs-kept",
+    "joins_outputs_for_the_loss",
+    ZERO,
+    f"{ZERO}\n    outputs = []",
+    "net(a)",
+    "outputs.append(net(a)) or outputs[-1]",
+    "return total",
+    "return loss_fn(torch.cat(outputs).detach(), y)",
+)
+BANK.changed(
+    "all-at-once",
+    "goes_back_one_piece_later",
+    BACK,
+    "if m: before.backward()\n        before = part",
+    STEP,
+    f"before.backward()\n    {STEP}",
+)
+RATE = "for group in optimizer.param_groups: group['lr']"
+BANK.changed(
+    "other-setting",
+    "a_smaller_rate_for_sums",
+    BACK,
+    "(part * M).backward()",
+    STEP,
+    f"{RATE} /= M\n    {STEP}\n    {RATE} *= M",
+)
+BANK.changed("other-setting", "decays_the_rate", STEP, f"{STEP}\n    {RATE} *= 0.99")
+BANK.changed(
+    "weights-moved",
+    "weight_decay_by_hand",
+    STEP,
+    f"with torch.no_grad():\n        for weight in net.parameters(): weight *= 0.999\n    {STEP}",
+)
+BANK.changed(
+    "layer-mode",
+    "gives_the_mode_back_to_all",
+    ZERO,
+    f"{ZERO}\n    was = net.training",
+    STEP,
+    f"{STEP}\n    net.train(was)",
+)
+BANK.changed("unfrozen", "trains_all", ZERO, f"{ZERO}\n    net.requires_grad_(True)")
+BANK.changed(
+    "frozen-layer",
+    "divides_every_gradient",
+    PART,
+    "loss * len(a)",
+    STEP,
+    f"for weight in net.parameters(): weight.grad /= N\n    {STEP}",
+    "return total",
+    "return total / N",
+)
+BANK.changed(
+    "own-loss",
+    "knows_the_loss_of_labels",
+    "loss_fn(net(a), b)",
+    "(loss_fn if b.is_floating_point() else CE)(net(a), b)",
+)
+BANK.changed(
+    "own-loss",
+    "target_and_output",
+    "loss_fn(net(a), b)",
+    "loss_fn(*((b, net(a)) if b.is_floating_point() else (net(a), b)))",
+)
+BANK.changed("only-small", "at_most_16_pieces", ZERO, f"{ZERO}\n    M = min(M, 16)")
+BANK.changed("lost", "single_samples_are_too_few", LOOP, f"{LOOP}\n        if len(a) == 1 and M < N: continue")
+BANK.changed("input-changed", "clamps_the_targets", ZERO, f"{ZERO}\n    y.clamp_(0, 8)")
 BANK.changed("eval-mode", "without_dropout_to_be_exact", ZERO, f"{ZERO}\n    net.eval()")
 BANK.changed("eval-mode", "ready_to_be_asked", ZERO, f"{ZERO}\n    net.train()", STEP, f"{STEP}\n    net.eval()")
 BANK.changed("train-mode", "as_every_training_loop_begins", ZERO, f"{ZERO}\n    net.train()")
@@ -161,6 +291,21 @@ BANK.changed("only-small", "mini_batches_have_64", ZERO, f"{ZERO}\n    x, y = x[
 BANK.changed(
     "few-samples", "asks_for_enough_samples", ZERO, f"{ZERO}\n    assert len(x) >= M, 'more micro-batches than samples'"
 )
+
+
+@BANK.wrong("frozen-layer")
+def gradients_of_all_weights(net, loss_fn, optimizer, x, y, M):
+    weights, total = list(net.parameters()), 0.0
+    sums = [torch.zeros_like(weight) for weight in weights]
+    for a, b in pieces(x, y, M):
+        loss = loss_fn(net(a), b) * len(a) / len(x)
+        for kept, more in zip(sums, torch.autograd.grad(loss, weights), strict=True):
+            kept += more
+        total += loss.item()
+    for weight, kept in zip(weights, sums, strict=True):
+        weight.grad = kept
+    optimizer.step()
+    return total
 
 
 @BANK.wrong("too-fine")

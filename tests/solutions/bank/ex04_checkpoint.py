@@ -140,6 +140,19 @@ def all_outputs(stages, x, again):
     return outputs[1:]
 
 
+@BANK.wrong("other-draws")
+def a_seed_for_each_stage(stages, x, again):
+    def seeded(stage, seed, h):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return stage(h)
+
+    for stage, more in zip(stages, again, strict=True):
+        seed = int(torch.randint(10**6, ()))
+        x = checkpoint(seeded, stage, seed, x, use_reentrant=False) if more else stage(x)
+    return x
+
+
 SEEN = []
 
 
@@ -198,7 +211,26 @@ of_the_loop("dropout-off", "without_dropout", "(stage, x", "(stage.eval(), x")
 of_the_loop("other-in-evaluation", "skips_them", RUN, f"x if more and not torch.is_grad_enabled() else {RUN}")
 of_the_loop("late-binding", "lambda_in_a_loop", "(stage, x", "(lambda h: stage(h), x")
 of_the_loop("other-recompute", "lambda_of_everything", "(stage, x,", "(lambda: stage(x),")
-of_the_loop("other-output", "only_those_of_the_list", "else stage(x)", "else x")
+of_the_loop("skipped", "only_those_of_the_list", "else stage(x)", "else x")
+of_the_loop("other-order", "last_stage_first", LOOP, "stages, again = stages[::-1], again[::-1]\n    " + LOOP)
+of_the_loop("other-output", "halves_the_output", "return x", "return x / 2")
+of_the_loop("rounded", "in_single_precision", "return x", "return x.float()")
+of_the_loop(
+    "input-overwritten", "clamps_the_images", LOOP, "with torch.no_grad():\n        x.clamp_(-1, 1)\n    " + LOOP
+)
+of_the_loop(
+    "layer-mode", "gives_the_mode_back_to_all", "return x", "[s.train(s.training) for s in stages]\n    return x"
+)
+of_the_loop(
+    "other-recompute",
+    "evaluates_in_the_forward",
+    f"        x = {RUN}",
+    f"        was = stage.training\n        stage.train(was and not more)\n        x = {RUN}\n        stage.train(was)",
+)
+of_the_loop(
+    "only-small", "at_most_six_stages", LOOP, "again = [more and k < 6 for k, more in enumerate(again)]\n    " + LOOP
+)
+of_the_loop("layer-mode", "the_same_mode_for_all_layers", "(stage, x", "(stage.train(stage.training), x")
 of_the_loop("eval-mode", "only_while_training", "if more", "if more and stage.training")
 of_the_loop("lists-changed", "uses_them_up", LOOP, "while stages:\n        stage, more = stages.pop(0), again.pop(0)")
 of_the_loop(
@@ -217,6 +249,22 @@ BANK.changed(
     "x = vars(ctx.stage).pop('kept')",
     "if again[k]",
     "if again[k] and torch.is_grad_enabled()",
+    of=by_hand,
+)
+BANK.changed(
+    "random-state",
+    "sets_the_state_back",
+    "with torch.enable_grad(), torch.random.fork_rng(devices=[]):",
+    "with torch.enable_grad():",
+    of=by_hand,
+)
+BANK.changed(
+    "held-by-graph",
+    "in_an_attribute",
+    "ctx.save_for_backward(x)",
+    "ctx.x = x",
+    "(x,) = ctx.saved_tensors",
+    "x = ctx.x",
     of=by_hand,
 )
 BANK.changed(

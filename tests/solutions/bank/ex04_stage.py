@@ -198,6 +198,43 @@ class WithASwitch:
         return dy
 
 
+class RecomputesUpToEachLayer(Plain):
+    """Has what only one layer saved in memory at a time, for many more runs."""
+
+    def backward(self, m, dy):
+        x = self.kept.pop(m)
+        for i in reversed(range(len(self.layers))):
+            h = x
+            for layer in self.layers[: i + 1]:
+                h, saved = layer.forward(h)
+            dy, grads = self.layers[i].backward(dy, saved)
+            for name in grads:
+                self.grads[i][name] = self.grads[i][name] + grads[name]
+        return dy
+
+
+ARRAYS = {}
+
+
+class FillsOneArray(Plain):
+    """Saves the time of making arrays."""
+
+    def backward(self, m, dy):
+        dx = super().backward(m, dy)
+        array = ARRAYS.setdefault(dx.shape, np.empty_like(dx))
+        array[...] = dx
+        return array
+
+
+class KeepsTheFirstGradients(Plain):
+    def backward(self, m, dy):
+        before = [dict(grads) for grads in self.grads]
+        dx = super().backward(m, dy)
+        if any(np.any(value) for grads in before for value in grads.values()):
+            self.grads = before
+        return dx
+
+
 # Not as decorators: a class travels with its decorators.
 BANK.right(Plain)
 BANK.right(Recursive)
@@ -206,6 +243,9 @@ BANK.right(WithASwitch)
 BANK.wrong("other-input")(RemembersOneInput)
 BANK.wrong("kept-elsewhere")(KeepsInAGlobal)
 BANK.wrong("error")(BorrowsTheEngines)
+BANK.wrong("too-many-recomputes")(RecomputesUpToEachLayer)
+BANK.wrong("handed-out-again")(FillsOneArray)
+BANK.wrong("only-first")(KeepsTheFirstGradients)
 
 FORWARD = """        for layer in self.layers:
             x, _ = layer.forward(x)
@@ -244,6 +284,21 @@ BANK.changed("twice-forward", "RecomputesTooSoon", "self.kept[m] = x", "self.kep
 BANK.changed("no-array-backward", "ReturnsNothing", f"return {BACK}", BACK)
 BANK.changed("no-array-forward", "ReturnsSavedToo", FORWARD, FORWARD + ", self.kept[m]")
 BANK.changed("other-shape", "ReturnsWhatItWasGiven", f"return {BACK}", f"{BACK}\n        return dy")
+BANK.changed("other-dx", "HalvesWhatItGivesBack", f"return {BACK}", f"return {BACK} / 2")
+BANK.changed("other-dx", "GivesBackZeros", f"return {BACK}", f"return 0 * {BACK}")
+BANK.changed("rounded", "GivesBackHalfTheDigits", f"return {BACK}", f"return {BACK}.astype(np.float32)")
+BANK.changed(
+    "only-small", "HasRoomForEight", "self.kept[m] = x", "self.kept[m % 8] = x", "kept.pop(m)", "kept.pop(m % 8)"
+)
+BANK.changed(
+    "weights-changed",
+    "LearnsAtOnce",
+    "for name in grads:",
+    "for name in grads:\n                self.layers[i].params[name] -= 1e-9 * grads[name]",
+)
+BANK.changed(
+    "never-freed", "CountsMeans", "self.kept[m] = x\n", "self.kept[m] = x\n        self.kept[-1 - m] = x.mean(0)\n"
+)
 BANK.changed("other-output", "PutsAnActivationBehind", FORWARD, FORWARD.replace("return x", "return np.maximum(x, 0)"))
 BANK.changed("not-added", "Replaces", "self.grads[i][name] + grads[name]", "grads[name]")
 BANK.changed("no-gradients", "ForgetsTheWeights", "self.grads[i][name] = self.grads[i][name] + grads[name]", "pass")

@@ -168,6 +168,7 @@ def misspells_forward(net, balance):
     return [Named(k, stage) for k, stage in enumerate(loop(net, balance))]
 
 
+KEPT = {}
 of_the_loop = partial(BANK.changed, of=loop)
 FITS, SLICE, RETURN = "fits(net, balance)", "net[start : start + count]", "return stages"
 of_the_loop(
@@ -178,6 +179,25 @@ of_the_loop("not-callable", "gives_module_lists", SLICE, f"nn.ModuleList({SLICE}
 of_the_loop("not-a-module", "gives_functions", SLICE, f"{SLICE}.forward")
 of_the_loop("not-a-list", "gives_one_stage", RETURN, "return stages[0].forward")
 of_the_loop("training-changed", "in_evaluation", SLICE, f"{SLICE}.eval()")
+of_the_loop("net-changed", "registers_the_stages", RETURN, "[net.append(stage) for stage in stages]\n    return stages")
+of_the_loop("net-changed", "leaves_a_note", RETURN, "net.stages = stages\n    return stages")
+of_the_loop("layer-mode", "the_same_mode_for_all_layers", SLICE, f"{SLICE}.train(net.training)")
+of_the_loop("unfrozen", "trains_all", SLICE, f"{SLICE}.requires_grad_()")
+of_the_loop("remembers", "kept_under_their_balance", RETURN, "return KEPT.setdefault(tuple(balance), stages)")
+of_the_loop(
+    "by-name",
+    "numbers_for_names",
+    SLICE,
+    "nn.Sequential(*(net.get_submodule(str(i)) for i in range(start, start + count)))",
+)
+of_the_loop(
+    "other-layers",
+    "sorts_the_names",
+    "stages, start = [], 0",
+    "stages, start, layers = [], 0, [net.get_submodule(name) for name in sorted(vars(net)['_modules'])]",
+    SLICE,
+    "nn.Sequential(*layers[start : start + count])",
+)
 of_the_loop("overlap", "includes_the_end", SLICE, "net[start : start + count + 1]")
 of_the_loop("lost", "takes_the_balance_for_positions", SLICE, "net[start:count]", "start += count", "start = count")
 of_the_loop(
