@@ -184,7 +184,9 @@ def free_name(path: Path, word: str) -> Path:
 def digest_of_work(path: Path) -> str:
     """Equal for files in which the same is written: what running a notebook, or only saving it, changes is no work."""
     try:
-        return _digest(json.loads(path.read_text(encoding="utf-8"))["cells"])
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        # Whoever runs the last cell gets an empty one below it.
+        return _digest([cell for cell in cells if "".join(cell["source"]).strip()])
     except (ValueError, KeyError, TypeError):  # no notebook
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
