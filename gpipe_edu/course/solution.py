@@ -46,7 +46,7 @@ def reset(key: str) -> None:
         return
     print(f"{notebook.name} is as new." + (f" Your work is in {copy.name}, beside it." if copy else ""))
     for script in {Path(f"{exercise.notebook}.py").resolve(), notebook.with_suffix(".py").resolve()}:
-        if script.is_file():
+        if script.is_file() and script.parent != places.ROOT / "solutions":  # where masters are
             print(f"{script.name} is {build.set_aside(script).name} now.")
     if trouble := attempts.forget(exercise.notebook):
         print(trouble)

@@ -60,7 +60,7 @@ def read(data: bytes, what: str = "this file") -> list[Cell]:
         raise Refused(f"{what} has {len(data) / 1e6:.0f} MB, and no more than {LARGEST / 1e6:.0f} are read")
     text = _text(data, what)
     if what.lower().endswith(".py"):
-        return _enough([cell("code", piece, what) for piece in _percent_cells(text)], what)
+        return _enough([cell("code", piece, what) for piece in _percent_cells("".join(lines_of(text)))], what)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -171,6 +171,11 @@ def test_reset_of_a_task_forgets_its_tries_and_tells(root, monkeypatch, capsys):
     assert Path(told[1]).read_text() == "my work"
     assert told[1].startswith("exercise_01_splitting.20")
     assert not Path("exercise_01_splitting.py").exists()
+    monkeypatch.setattr("gpipe_edu.course.building.places.ROOT", root)
+    monkeypatch.chdir(root / "solutions")
+    Path("exercise_01_splitting.py").write_text("the master")
+    reset("ex01/splitting")
+    assert Path("exercise_01_splitting.py").read_text() == "the master"
     assert progress().solved == 0
 
 
