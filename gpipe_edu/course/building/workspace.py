@@ -1,7 +1,7 @@
 """A copy of the course to work in: updates reach unchanged files, and never a learner's work.
 
-The course's own files stay as they were, so `git pull` finds no local changes. Each copied file is remembered by a digest
-of what is written in it: one that still matches may be replaced, even if it was run or saved, any other is the
+The course's own files stay as they were, so `git pull` finds no local changes. Each copied file is remembered by a
+digest of what is written in it: one that still matches may be replaced, even if it was run or saved, any other is the
 learner's. A new version of such a file is put beside it, once.
 """
 
