@@ -126,6 +126,7 @@ WRONG_BESIDES = {
     "NeverFreesWhatLayersSave": "activations are kept, which is what the stage is there to save",
     "KeepsInTheLayers": "the same",
     "adds_into_dy": "its own W computes with what dy has become",
+    "clamps_the_targets": "the loss is that of other targets",
 }
 """Answers of the bank that break a promise, and whose algorithm is wrong, too."""
 

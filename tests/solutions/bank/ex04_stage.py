@@ -297,7 +297,10 @@ BANK.changed(
     "for name in grads:\n                self.layers[i].params[name] -= 1e-9 * grads[name]",
 )
 BANK.changed(
-    "never-freed", "CountsMeans", "self.kept[m] = x\n", "self.kept[m] = x\n        self.kept[-1 - m] = x.mean(0)\n"
+    "never-freed",
+    "CountsMeans",
+    "self.kept.pop(m)",
+    "self.kept.setdefault(-1 - m, self.kept[m].mean(0)) is None or self.kept.pop(m)",
 )
 BANK.changed("other-output", "PutsAnActivationBehind", FORWARD, FORWARD.replace("return x", "return np.maximum(x, 0)"))
 BANK.changed("not-added", "Replaces", "self.grads[i][name] + grads[name]", "grads[name]")

@@ -91,13 +91,7 @@ BANK.changed("standard-deviation", "takes_the_root", VAR, "np.sqrt((within + bet
 BANK.changed("swapped", "variance_first", "return mean, var", "return var, mean")
 BANK.changed("adds-up", "adds_to_the_old", MIXED, "running_mean + momentum * mean, running_var + momentum * var")
 BANK.changed("input-changed", "in_place", "    mean, var = (1", "    running_mean[:], running_var[:] = mean, var = (1")
-BANK.changed(
-    "input-changed",
-    "adds_into_the_first_mean",
-    f"    mean = {MEAN}",
-    "    mean = means[0]\n    mean *= counts[0] / N\n"
-    "    for n, m in list(zip(counts, means, strict=True))[1:]:\n        mean += n * m / N",
-)
+BANK.changed("input-changed", "writes_over_a_mean", "return mean, var", "means[0][:] = mean\n    return mean, var")
 BANK.changed("lists", "gives_lists", "return mean, var", "return mean.tolist(), var.tolist()")
 BANK.changed(
     "handed-out-again",
