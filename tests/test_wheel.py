@@ -125,6 +125,13 @@ def test_an_exercise_is_found_checked_shown_and_begun_anew_where_one_stands(inst
     found = "from gpipe_edu.course.building import build; print(build.exercise('exercise_02_clock').resolve())"
     for at in (".", "gpipe-course", "gpipe-course/exercises"):
         assert installed("-c", found, at=at).stdout.strip() == str(notebook)
+    own = installed.site / "carried/exercises" / notebook.name
+    notebook.unlink()
+    own.write_text(own.read_text() + "\n")
+    before = own.read_bytes()
+    installed("-m", "gpipe_edu", "reset", "ex02", at="gpipe-course")
+    assert notebook.is_file(), "what was deleted in the copy comes back into it"
+    assert own.read_bytes() == before
     text = json.loads(notebook.read_text())
     text["cells"][0]["source"] = ["my own words"]
     notebook.write_text(json.dumps(text))

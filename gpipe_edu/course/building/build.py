@@ -71,12 +71,8 @@ def build_one(master: Path, folder: Path, beside: bool = False, marked: bool = F
 
 
 def exercise(stem: str, root: Path = ROOT) -> Path:
-    """The notebook of an exercise that a learner works in: in the copy of the course, or in a clone without one.
-
-    Raises FileNotFoundError where the course is installed, and no copy of it is here.
-    """
-    copied = workplace(root) / "exercises" / f"{stem}.ipynb"
-    return copied if copied.is_file() else root / "exercises" / f"{stem}.ipynb"
+    """The notebook of an exercise that a learner works in, which may have been deleted there. Raises as `workplace`."""
+    return workplace(root) / "exercises" / f"{stem}.ipynb"
 
 
 def reset(stem: str, root: Path = ROOT) -> tuple[Path, Path | None]:
