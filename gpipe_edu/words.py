@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 
 
 def plural(count: float, noun: str, many: str = "") -> str:
@@ -32,6 +33,11 @@ def join_words(items: Iterable[object], most: int = 12, last: str = ", ") -> str
 def shorten(text: str, most: int) -> str:
     """The text, cut to `most` characters with "..." at the end if it is longer."""
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def off_by(share: float, otherwise: str = "no numbers") -> str:
+    """ "off by 12.3%"; of what has no such share, as what has no numbers, `otherwise`."""
+    return f"off by {percent(share)}" if isfinite(share) else otherwise
 
 
 def percent(share: float) -> str:

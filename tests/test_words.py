@@ -1,6 +1,6 @@
 """Words of many sentences."""
 
-from gpipe_edu.words import join_words, percent, plural, shorten, with_article
+from gpipe_edu.words import join_words, off_by, percent, plural, shorten, with_article
 
 
 def test_a_number_and_its_noun_agree():
@@ -29,3 +29,10 @@ def test_a_shortened_text_keeps_to_its_length():
 def test_small_shares_keep_a_digit():
     assert percent(0.1234) == "12.3%"
     assert percent(3e-7) == "3e-07"
+
+
+def test_what_has_no_numbers_is_off_by_no_share():
+    assert off_by(0.123) == "off by 12.3%"
+    for nothing in (float("inf"), float("nan")):
+        assert off_by(nothing) == "no numbers"
+        assert off_by(nothing, "none of that form") == "none of that form"

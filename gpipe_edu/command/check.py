@@ -16,7 +16,7 @@ from gpipe_edu.course import asking, attempts
 from gpipe_edu.course import solution as show_solution
 from gpipe_edu.course.building import build, places
 from gpipe_edu.course.check import NotYet, judge_and_show
-from gpipe_edu.exercises import Exercise, all_exercises
+from gpipe_edu.exercises import Exercise, all_exercises, parts_of
 from gpipe_edu.grading.cut import cut
 from gpipe_edu.grading.submitted_notebook import Refused, of
 
@@ -85,7 +85,7 @@ def solution(
 
 def find(key: str) -> list[Exercise]:
     """The exercises of "ex07", or the one of "ex07/1f1b". Raises ValueError for others."""
-    found = [one for one in all_exercises().values() if one.key == key or one.key.partition("/")[0] == key]
+    found = parts_of(key) or [one for one in all_exercises().values() if one.key == key]
     if not found:
         raise ValueError(f"there is no exercise {key!r}; there are {', '.join(all_exercises())}")
     return found

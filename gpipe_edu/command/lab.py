@@ -34,13 +34,12 @@ def run(
     port: Port = 8888,
 ) -> int:
     """Open the course in JupyterLab, on a copy that is yours; further options are JupyterLab's."""
-    folder = folder or copy_here() or WORK
     with bad_arguments():
         _refuse_a_folder(context.args)
         with needing("notebooks", "lab"):
             lab: Any = import_module("jupyterlab.labapp").LabApp
         _refuse_without_a_home()
-        _copy(folder)
+        folder = _copy(folder)
     prepare(os.environ)
     print("JupyterLab starts; the address to open is printed below. Stop it with Ctrl-C, twice.")
     with tempfile.TemporaryDirectory(prefix="gpipe_edu_") as kernels:
@@ -59,9 +58,8 @@ def run(
 
 def copy(folder: Folder = None) -> int:
     """Bring the course into a folder, or up to date there, as `lab` does too. What you have changed is left alone."""
-    folder = folder or copy_here() or WORK
     with bad_arguments():
-        _copy(folder)
+        folder = _copy(folder)
     print(f"Begin with {folder / FIRST.removeprefix('/lab/tree/')}.")
     return 0
 
@@ -86,11 +84,14 @@ def _refuse_without_a_home() -> None:
             raise ValueError(f"Jupyter cannot write to {folder}; set HOME to a folder that you can write to")
 
 
-def _copy(folder: Path) -> None:
+def _copy(folder: Path | None) -> Path:
+    """Bring the course up to date in the folder, or in the usual one, which is returned."""
+    folder = folder or copy_here() or WORK
     if folder.is_file():
         raise ValueError(f"{folder} is a file; --folder names the folder for the copy")
     for line in report_copies(workspace.copy(folder), folder):
         print(line)
+    return folder
 
 
 def report_copies(copied: list[workspace.Copied], folder: Path) -> list[str]:

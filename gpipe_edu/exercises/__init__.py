@@ -121,14 +121,18 @@ def find_exercise(key: str) -> Exercise:
     if not isinstance(key, str):
         raise TypeError(f'the exercise is {key!r}; it must be a key such as "{next(iter(all_exercises()))}"')
     if key not in all_exercises():
-        if parts := [one for one in all_exercises() if one.partition("/")[0] == key]:
-            raise ValueError(
-                f"{key} has {join_words(parts, last=' and ')}: name {'one of them' if parts[1:] else 'that'}"
-            )
+        if parts := parts_of(key):
+            keys = join_words((one.key for one in parts), last=" and ")
+            raise ValueError(f"{key} has {keys}: name {'one of them' if parts[1:] else 'that'}")
         near = difflib.get_close_matches(key, all_exercises(), n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""
         raise ValueError(f"there is no exercise {key!r}; there are {', '.join(all_exercises())}{hint}")
     return all_exercises()[key]
+
+
+def parts_of(number: str) -> list[Exercise]:
+    """The exercises of a number, such as "ex02"; none if there is no such number."""
+    return [one for key, one in all_exercises().items() if key.partition("/")[0] == number]
 
 
 def _exercise(key: str) -> Exercise:

@@ -18,7 +18,7 @@ from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.sandbox.asking import ask_judge
 
 from .garbage import ignore_other_objects
-from .networks import Array, Item
+from .networks import Array, Item, asks_of, modes_of
 
 MOMENTUM: Final = 0.5
 
@@ -87,7 +87,7 @@ class _StepWatch:
 
     def __init__(self, net: Any, optimizer: Any) -> None:
         self.net, self._optimizer = net, optimizer
-        self._modes, self._asks = _modes_of(net), _asks_of(net)
+        self._modes, self._asks = modes_of(net), asks_of(net)
         self._settings = _settings_of(optimizer)
         self.begin()
         net[0].register_forward_pre_hook(self._arrives)  # of the layers, so that a loop over them is seen, too
@@ -109,7 +109,7 @@ class _StepWatch:
 
     def look(self) -> None:
         """Note the modes and settings, and whether activations are in memory that no backward needs any more."""
-        self.modes_kept &= _modes_of(self.net) == self._modes
+        self.modes_kept &= modes_of(self.net) == self._modes
         self.graph_kept |= any(box.forward in self._backwards for box in self._boxes)
         changed = (
             [name, str(was), str(now)]
@@ -121,7 +121,7 @@ class _StepWatch:
     @property
     def asks_kept(self) -> bool:
         """Whether the same weights ask for gradients as at first."""
-        return _asks_of(self.net) == self._asks
+        return asks_of(self.net) == self._asks
 
     @property
     def left(self) -> bool:
@@ -166,14 +166,6 @@ class _StepWatch:
 def _stays(there: Callable[[], bool]) -> bool:
     """Whether it is there even when what only refers to itself has been collected."""
     return there() and (gc.collect(), there())[1]
-
-
-def _modes_of(net: Any) -> list[bool]:
-    return [module.training for module in net.modules()]
-
-
-def _asks_of(net: Any) -> list[bool]:
-    return [weight.requires_grad for weight in net.parameters()]
 
 
 def _settings_of(optimizer: Any) -> list[tuple[str, Any]]:

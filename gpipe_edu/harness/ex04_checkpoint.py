@@ -14,7 +14,7 @@ from gpipe_edu.sandbox.asking import ask_judge
 from gpipe_edu.words import with_article
 
 from .garbage import ignore_other_objects
-from .networks import Array, Item, build_network
+from .networks import Array, Item, build_network, modes_of
 
 Stages: TypeAlias = list[list[Item]]
 """The layers of each stage."""
@@ -108,7 +108,7 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
         net.train(asked.trains)
     if asked.still is not None:
         nets[asked.still[0]][asked.still[1]].eval()
-    modes = [module.training for net in nets for module in net.modules()]
+    modes = modes_of(*nets)
     plain_masks = _draw_masks(asked) if asked.trains else {}
     torch.manual_seed(asked.seed)
     x = torch.from_numpy(asked.x.copy()).requires_grad_(asked.follow)
@@ -142,7 +142,7 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
     found |= {"masks": masks, "dx": None if x.grad is None else x.grad[..., :-1].numpy()}
     ask_judge(("over",))
     found["same_random_state"] = torch.equal(torch.get_rng_state(), state)
-    found["same_modes"] = [module.training for net in nets for module in net.modules()] == modes
+    found["same_modes"] = modes_of(*nets) == modes
     if first is not None and first.requires_grad:
         torch.autograd.backward(first, dy)
     found["grads"] = as_arrays(weight.grad for net in nets for weight in net.parameters())

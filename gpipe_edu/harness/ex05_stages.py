@@ -12,7 +12,7 @@ from gpipe_edu.reference.twin import as_arrays
 from gpipe_edu.words import plural, with_article
 
 from .forms import gather
-from .networks import Array, Item, build_network
+from .networks import Array, Item, asks_of, build_network, modes_of
 
 Rows: TypeAlias = list[list[str]]
 """The layers that each stage runs."""
@@ -75,7 +75,7 @@ def perform(cut: Any, **given: Any) -> CutAnswer | dict[str, str] | list[Array |
     net, balance = nn.Sequential(OrderedDict(zip(names, places, strict=True))), list(asked.balance)
     for letter in asked.frozen:
         layers[letter].eval().requires_grad_(False)
-    before, attributes = _state_of(net), set(vars(net))
+    modes, asks, attributes = modes_of(net), asks_of(net), set(vars(net))
     stages, rows = gather(cut(net, balance)), []
     if not isinstance(stages, list):
         expected = f"a list of {plural(len(asked.balance), 'stage')}"
@@ -87,21 +87,15 @@ def perform(cut: Any, **given: Any) -> CutAnswer | dict[str, str] | list[Array |
         calls.clear()
         stage(torch.ones(2, 3))
         rows.append([letter.lower() for letter in calls])
-    now = _state_of(net)
     same_layers = len(net) == len(places) and all(a is b for a, b in zip(net, places, strict=True))
     return CutAnswer(
         rows=rows,
         modules=all(isinstance(stage, nn.Module) for stage in stages),
         whole=same_layers and set(vars(net)) == attributes,
-        same_modes=now[0] == before[0],
-        same_asks=now[1] == before[1],
+        same_modes=modes_of(net) == modes,
+        same_asks=asks_of(net) == asks,
         balance=balance,
     )
-
-
-def _state_of(net: Any) -> tuple[list[bool], list[bool]]:
-    """The mode of each layer, and which weights ask for gradients."""
-    return [module.training for module in net.modules()], [weight.requires_grad for weight in net.parameters()]
 
 
 def _runs(stage: Any) -> bool:

@@ -23,7 +23,7 @@ from gpipe_edu.words import with_article
 
 from .ex05_wrapper import DEFAULT, PipelineAnswer, PipelineQuestion, StepAnswer
 from .garbage import ignore_other_objects
-from .networks import Item, build_network
+from .networks import Item, asks_of, build_network, modes_of
 from .stamps import Stamped
 
 
@@ -93,14 +93,14 @@ def perform(MyGPipe: Any, **given: Any) -> PipelineAnswer | dict[str, str]:
     own, balance = list(net.parameters()), list(asked.balance)
     if asked.still:
         net.eval()[0].requires_grad_(False)
-    before = _state_of(net)
+    before = modes_of(net), asks_of(net)
     how = {} if asked.checkpoint == DEFAULT else {"checkpoint": asked.checkpoint}
     pipe = MyGPipe(net, balance, asked.M, **how)
     if not isinstance(pipe, nn.Module):
         return {"slip": "not-a-module", "expected": "an nn.Module", "came": with_article(type(pipe).__name__)}
     place = {id(weight): index for index, weight in enumerate(own)}
     weights = [place.get(id(weight), -1) for weight in pipe.parameters()]
-    same, keys = _state_of(net) == before, (list(pipe.state_dict()), list(net.state_dict()))
+    same, keys = (modes_of(net), asks_of(net)) == before, (list(pipe.state_dict()), list(net.state_dict()))
     answer = PipelineAnswer(weights, *keys, balance, same, steps=[])
     if not asked.trains:
         pipe.eval()
@@ -113,11 +113,6 @@ def perform(MyGPipe: Any, **given: Any) -> PipelineAnswer | dict[str, str]:
             optimizer.step()
             optimizer.zero_grad()
     return answer
-
-
-def _state_of(net: nn.Module) -> tuple[list[bool], list[bool]]:
-    """The mode of each layer, and which weights ask for gradients."""
-    return [module.training for module in net.modules()], [weight.requires_grad for weight in net.parameters()]
 
 
 def _step(pipe: nn.Module, memory: Memory, x: Tensor, y: Tensor, graph: bool) -> dict[str, Any]:

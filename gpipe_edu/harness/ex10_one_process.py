@@ -17,7 +17,7 @@ from gpipe_edu.words import with_article
 from .asked import build_asked
 from .ex10_processes import ProcessAnswer, RunQuestion, cuts_of
 from .garbage import ignore_other_objects
-from .networks import Item
+from .networks import Item, modes_of
 
 
 @ignore_other_objects()
@@ -63,7 +63,7 @@ class _Seen:
         self.training = self.evaluating = True
         self.came_back: list[bool] = []
         self.left = self.hooks = 0
-        self._stage, self._modes = stage, [module.training for module in stage.modules()]
+        self._stage, self._modes = stage, modes_of(stage)
         self._results: list[Any] = []
         self._ours: int | None = None
         stage[-1].register_forward_hook(self._leaves)
@@ -82,9 +82,9 @@ class _Seen:
             output.register_hook(lambda gradient: self.came_back.__setitem__(index, bool(gradient.any())))
 
     def _look_at_modes(self) -> None:
-        for module, given in zip(self._stage.modules(), self._modes, strict=True):
-            self.training &= module.training or not given
-            self.evaluating &= given or not module.training
+        for now, given in zip(modes_of(self._stage), self._modes, strict=True):
+            self.training &= now or not given
+            self.evaluating &= given or not now
 
     def _count_hooks(self) -> int:
         kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")

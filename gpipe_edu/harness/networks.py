@@ -45,6 +45,16 @@ def layer_of(item: Item, mask: Array | None = None) -> ref.Layer:
     return layer
 
 
+def modes_of(*nets: Any) -> list[bool]:
+    """Whether each module of the networks is in training mode."""
+    return [module.training for net in nets for module in net.modules()]
+
+
+def asks_of(net: Any) -> list[bool]:
+    """Whether each weight asks for a gradient."""
+    return [weight.requires_grad for weight in net.parameters()]
+
+
 def build_network(items: Iterable[Item]) -> Any:
     """In the learner's process: the layers as nn.Sequential, in double precision and on one thread."""
     import torch

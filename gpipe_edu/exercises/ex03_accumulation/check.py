@@ -34,7 +34,7 @@ from gpipe_edu.harness.ex03_accumulation import MOMENTUM, StepsQuestion, Watched
 from gpipe_edu.harness.networks import Array, layer_of
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import percent, plural, with_article
+from gpipe_edu.words import off_by, plural, with_article
 
 from .losses import LOSSES, TOLD
 
@@ -67,7 +67,7 @@ class JudgedStep:
     def off(self) -> str:
         """How far the weights are from the true ones, in words."""
         off = ref.gradient_difference(self.step.weights, self.weights)
-        return f"off by {percent(off)}" if np.isfinite(off) else "no numbers"
+        return off_by(off)
 
 
 def examine(exam: Exam, rng: Random) -> Success:

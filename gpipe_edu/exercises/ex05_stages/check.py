@@ -6,7 +6,6 @@ Layers only note who calls them; then the pipeline engine trains with the learne
 from __future__ import annotations
 
 from itertools import accumulate, chain, pairwise
-from math import isfinite
 from random import Random
 
 from gpipe_edu import gpipe
@@ -15,7 +14,7 @@ from gpipe_edu.exercises.case import Exam, Sign, Signs
 from gpipe_edu.exercises.networks import draw_digit_batches, gradients, items_of
 from gpipe_edu.harness.ex05_stages import CutAnswer, CutQuestion, Rows
 from gpipe_edu.sandbox.findings import Chart, Success
-from gpipe_edu.words import percent
+from gpipe_edu.words import off_by
 
 
 class CutTask(CutQuestion):
@@ -110,6 +109,6 @@ def _digits(exam: Exam, rng: Random) -> Success:
     case = exam.case("GPipe with your stages, 50 digits", "the gradients of one device")
     found = case.ask(balance=balance, training=(items_of(layers), 4, x, y))
     error = ref.gradient_difference(found, gradients(layers, x, y))
-    came = f"off by {percent(error)}" if isfinite(error) else "none for some weights, or no numbers"
+    came = off_by(error, "none for some weights, or no numbers")
     case.judge([Sign("other-gradient", not error < 1e-9, came=came)])
     return exam.success(Chart("three stages, four micro-batches", str(gpipe(3, 4))), error=error)

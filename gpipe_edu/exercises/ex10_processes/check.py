@@ -23,7 +23,7 @@ from gpipe_edu.harness.ex10_processes import ProcessAnswer, RunAnswer, RunQuesti
 from gpipe_edu.harness.processes import Diaries, Failure
 from gpipe_edu.sandbox.findings import Chart, Success, Trouble
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.words import percent, plural
+from gpipe_edu.words import off_by, plural
 
 from .diaries import about_buffers, about_habits, about_messages, about_ops, last_step
 from .failed import about_failure
@@ -101,7 +101,7 @@ def _judge(
     case.judge(about_loss(run))
     for k in reversed(range(K)):  # the last stage first, because errors travel with the gradients
         case.expected = f"process {k}: the gradients of one device"
-        case.came = f"off by {percent(run.errors[k])}" if np.isfinite(run.errors[k]) else "none of that form"
+        case.came = off_by(run.errors[k], "none of that form")
         case.judge(about_gradients(run, k))
     case.expected = case.came = ""
     case.judge(about_messages(run))

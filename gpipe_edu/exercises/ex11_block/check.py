@@ -17,7 +17,7 @@ from gpipe_edu.exercises.case import Belief, Exam, Sign, Signs, try_beliefs
 from gpipe_edu.harness.ex11_block import MATRICES, BlockAnswer, BlockQuestion
 from gpipe_edu.harness.networks import Array
 from gpipe_edu.sandbox.findings import Success
-from gpipe_edu.words import percent, plural
+from gpipe_edu.words import off_by, plural
 
 _APART: Final = (3, 64, 128)
 """Samples, features of x and of the layer between."""
@@ -293,8 +293,7 @@ def _shape(value: Any) -> str:
 
 
 def _off(ours: Any, theirs: Array) -> str:
-    off = ref.gradient_difference([ours], [theirs])
-    return f"off by {percent(off)}" if np.isfinite(off) else "no numbers"
+    return off_by(ref.gradient_difference([ours], [theirs]))
 
 
 def _near(ours: Any, theirs: Array, off: float = 1e-9) -> bool:

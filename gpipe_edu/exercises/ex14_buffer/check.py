@@ -23,7 +23,7 @@ from gpipe_edu.exercises.weighting import Parts, beliefs_about_gradients, parts_
 from gpipe_edu.harness.ex14_buffer import FEW, BufferAnswer, BufferQuestion
 from gpipe_edu.harness.networks import Array, Item, layer_of
 from gpipe_edu.sandbox.findings import Success
-from gpipe_edu.words import join_words, percent, plural
+from gpipe_edu.words import join_words, off_by, percent, plural
 
 _OF_BF16: Final = 0.04
 """How far small gradients of bf16 layers are from those of float64; those of the beliefs are further."""
@@ -75,7 +75,7 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
     parts = parts_of(layers, asked.x, y, M)
     right = parts.total(parts.shares)
     off = _off(answer.gradients, right)
-    expected, came = "the gradient of the mini-batch", f"off by {percent(off)}" if np.isfinite(off) else "no numbers"
+    expected, came = "the gradient of the mini-batch", off_by(off)
     for sign in _about_the_sum(answer, parts, off, _arrived(ran, N)):
         case.judge([sign._replace(expected=sign.expected or expected, came=sign.came or came)])
     case.judge(_about_what_is_left(answer, others))
@@ -149,7 +149,7 @@ def _off(ours: Sequence[Any], theirs: Sequence[Array]) -> float:
 def _about_the_way(asked: BufferQuestion, answer: BufferAnswer, ran: PieceRuns) -> Signs:
     """What went through the network, before any number is looked at."""
     N, M, forwards = len(asked.x), asked.M, [run for run in ran.runs.values() if run.kind == "F"]
-    samples = [sum(len(run.x) for run in ran.forwards(place).values()) for place in ran.places]
+    samples = ran.passed
     yield Sign("other-net", not answer.forwards)
     types = {kind for run in forwards for kind in run.seen[1:]} - {"bfloat16"}
     types |= set() if all(_is_short(run.x) for run in forwards) else {"more digits"}
