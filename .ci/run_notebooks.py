@@ -19,7 +19,7 @@ UNWRITTEN = {"NotImplementedError", "Unwritten"}
 def run(notebook, folder, may_fail=()):
     """Raises what a cell raises, but for errors of these names; some must be raised where some may be."""
     where = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, timeout=300, resources=where, allow_error_names=list(may_fail)).execute()
+    NotebookClient(notebook, timeout=600, resources=where, allow_error_names=list(may_fail)).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     failed = {output.ename for output in outputs if output.output_type == "error"}
     if bool(failed) != bool(may_fail):

@@ -13,7 +13,7 @@ from subprocess import Popen
 import psutil
 
 ROOT = str(Path(__file__).resolve().parents[1])
-PATIENCE = 60
+PATIENCE = 600
 """Seconds after which something hangs; no test asserts that anything is faster than this."""
 
 
@@ -42,6 +42,14 @@ def running(mark):
         if os.fsencode(mark) in environment and stat.rpartition(b")")[2].split()[0] != b"Z":
             found.append(int(name))
     return found
+
+
+def runs(pid):
+    """Whether there is such a process that has not ended: one that has, but was not waited for, does not run."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def end_all_since(moment):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu.sizing import Ways
+from tests.processes import PATIENCE
 
 from . import ports, preloaded
 from .cluster import starting
@@ -23,7 +24,7 @@ def test_the_program_runs_as_it_stands(tmp_path):
     lines = [line.removeprefix("    ") for line in block.splitlines()]
     program.write_text("\n".join([*lines, "    if ranks.rank == 0:", "        print(len(timeline.spans), 'spans')"]))
     with starting.torchrun(str(program)) as process:
-        told = process.communicate(timeout=100)[0]
+        told = process.communicate(timeout=PATIENCE)[0]
         assert process.returncode == 0, told
     assert "32 spans" in told
 
@@ -52,7 +53,7 @@ def test_layers_that_ranks_build_train_and_are_saved_as_it_says(tmp_path):
     for steps in (2, 3):
         program.write_text(text.replace('"run"', repr(str(tmp_path / "run"))).replace("1000", str(steps)))
         with starting.torchrun(str(program)) as process:
-            told = process.communicate(timeout=100)[0]
+            told = process.communicate(timeout=PATIENCE)[0]
             assert process.returncode == 0, told
         assert f"step {steps - 1} {{'batch': {steps}}}" in told
 
@@ -85,7 +86,7 @@ def test_the_loop_of_a_shell_trains():
         capture_output=True,
         text=True,
         env=starting.environment(),
-        timeout=100,
+        timeout=PATIENCE,
     )
     assert "2 on 1 host: 1 replica of 2 devices" in done.stdout, done.stderr
     assert done.stderr == ""
@@ -105,7 +106,7 @@ def test_the_plans_are_the_planner_s(command, best, step, bubble, memory):
         capture_output=True,
         text=True,
         env=starting.environment(),
-        timeout=100,
+        timeout=PATIENCE,
         check=True,
     ).stdout
     assert f"Best: {best};" in " ".join(said.split())

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import PATIENCE
+
 from . import ports
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,7 +92,7 @@ def test_the_package_without_the_course_says_where_lessons_come_from(tmp_path):
     shutil.copytree(ROOT / "gpipe_edu", tmp_path / "gpipe_edu", ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-m", "gpipe_edu", "lab"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TERMINAL_WIDTH": "1000"}
-    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=START_LIMIT)
+    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert said.returncode == 2
     assert said.stdout == ""
     sentence = "lessons come with the course's repository, not with the package; clone it and run there: make lab"

@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from . import preloaded
-from .processes import printed, until
+from .processes import PATIENCE, printed, until
 
 pytestmark = pytest.mark.skipif(not preloaded.has_pidfds(), reason="without pidfds no process is forked for another")
-LONG = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+LONG = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 
 
 def start(*arguments, **how):
@@ -36,7 +36,7 @@ def start(*arguments, **how):
 def test_it_ends_as_a_fresh_one_does(program, status, said):
     environment = {**os.environ, "MARK": "here", "PYTHONPATH": preloaded.ROOT}
     with start("-P", "-c", program, "a", "b", env=environment, cwd="/") as process:
-        printed, errors = process.communicate(timeout=60)
+        printed, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status
     assert said in printed + errors
 
@@ -45,7 +45,7 @@ def test_a_signal_reaches_it_and_who_ends_the_one_ends_the_other():
     with start("-c", LONG) as process:
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert "KeyboardInterrupt" in process.communicate(timeout=60)[1]
+        assert "KeyboardInterrupt" in process.communicate(timeout=PATIENCE)[1]
         assert process.returncode == -signal.SIGINT
     with start("-c", LONG) as process:
         pid = int(process.stdout.readline())
@@ -67,17 +67,17 @@ def test_a_kernel_ends_with_who_has_started_it():
 
 def test_when_a_failed_test_has_ended_all_it_starts_anew():
     with start("-c", "import os; print(os.getppid())") as process:
-        first = int(process.communicate(timeout=60)[0])
+        first = int(process.communicate(timeout=PATIENCE)[0])
     os.kill(first, signal.SIGKILL)
     until(lambda: preloaded._server(os.getpid())[1].poll() is not None)
     with start("-c", "import os; print(os.getppid())") as process:
-        assert int(process.communicate(timeout=60)[0]) != first
+        assert int(process.communicate(timeout=PATIENCE)[0]) != first
 
 
 def test_the_same_arguments_run_a_module_and_a_file(tmp_path):
     (tmp_path / "named.py").write_text("import sys; print(__name__, sys.argv[1:], sys.path[0])")
     for python in (sys.executable, preloaded.python()):
         for what in (("-m", "named"), (tmp_path / "named.py",)):
-            told = subprocess.run([python, *what, "x"], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+            told = subprocess.run([python, *what, "x"], capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE)
             assert told.stdout.split()[:2] == ["__main__", "['x']"], told.stderr
             assert told.stdout.split()[2:] in ([], [str(tmp_path)])

@@ -8,7 +8,7 @@ import psutil
 
 from .processes import end_all_since
 
-SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
+SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 STARTS_ANOTHER = [sys.executable, "-c", f"import subprocess; subprocess.run({SLEEPS})"]
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[1]
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def installed(wheel, tmp_path):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
 

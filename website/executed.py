@@ -23,7 +23,7 @@ from .fetched import CACHE
 from .lab import needs_pytorch
 from .without_pytorch import cells_that_fail
 
-SECONDS = 300
+SECONDS = 600
 """For one cell."""
 
 _BEGIN = "begin-live"

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.processes import PATIENCE
+
 PARTS = (
     "gpipe_edu",
     "solutions",
@@ -82,7 +84,7 @@ class Clone:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=100,
+            timeout=PATIENCE,
         )
         assert done.returncode == ends, done.stdout
         return done.stdout

@@ -16,7 +16,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 30_000
+PATIENCE = 600_000
 """Milliseconds until a wait for the page fails."""
 
 

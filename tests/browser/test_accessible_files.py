@@ -8,6 +8,7 @@ import pytest
 from gpipe_edu.grading.handouts import personal
 from gpipe_edu.lecture.outline import read
 from gpipe_edu.lecture.slides import html
+from tests.processes import PATIENCE
 from tests.website.test_accessibility import RUN
 from website.bundle import LIBRARIES
 
@@ -23,7 +24,7 @@ def files(tmp_path_factory):
         (place / "handins" / name).mkdir(parents=True)
         (place / "handins" / name / "exercise_02_clock.py").write_text(text)
     line = ["grade", place / "handins", "--tasks", "02", "--out", place / "marks", "--trust"]
-    subprocess.run([sys.executable, "-m", "gpipe_edu", *line], check=True, capture_output=True, timeout=100)
+    subprocess.run([sys.executable, "-m", "gpipe_edu", *line], check=True, capture_output=True, timeout=PATIENCE)
     (place / "slides.html").write_text(html(read("03")), encoding="utf-8")
     sheet = personal.sheet("ada", personal.puzzles("secret", "ada", 1))
     (place / "sheet.html").write_text(sheet, encoding="utf-8")

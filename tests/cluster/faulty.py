@@ -11,11 +11,32 @@ from torch import nn
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline, watch
 from gpipe_edu.cluster.ranks import Ranks
+from tests.processes import PATIENCE, until
 
-BEAT, SILENCE = 0.2, 3.0
-"""A user's heartbeats, but sooner; a busy machine makes some of them late."""
-SEEN = 5 * BEAT
-"""Seconds after which a sign of life has said where a rank is."""
+
+def wait_until_seen(folder, size):
+    """Until the last of `size` ranks is in its trap, the others wait for it, and rank 0 has heard and told so."""
+    until((folder / "there").exists)
+    seen = [folder / f"seen {rank}" for rank in range(size)]
+    for file in seen:
+        file.unlink(missing_ok=True)
+    *others, last = seen
+    until(lambda: all(_text(file).endswith("waits") for file in others) and " at F1 of " in _text(last))
+
+
+def _text(file):
+    return file.read_text() if file.exists() else ""
+
+
+def write_what_rank_0_hears(folder):
+    """A rank's "seen" has what its last sign of life told; rank 0's own is written when the others were told of it."""
+    note = watch.First._note
+
+    def noted(self, rank, doing):
+        note(self, rank, doing)
+        (folder / f"seen {rank}").write_text(f"{doing.where} {'waits' if doing.waits else 'works'}")
+
+    watch.First._note = noted
 
 
 class Trap(nn.Module):
@@ -36,7 +57,7 @@ class Trap(nn.Module):
                 os._exit(0)
             if self.what.startswith("sys.exit"):
                 sys.exit(int(self.what[-2]))
-            sleep(300)
+            sleep(3 * PATIENCE)
         return x
 
 
@@ -54,8 +75,10 @@ def main(folder, what):
     net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2), Trap(what, folder))
     x, y = torch.randn(8, 4), torch.randint(0, 2, (8,))
     schedule = ge.gpipe(size, 4) if what == "other schedule" and rank == 1 else ge.one_f_one_b(size, 4)
-    watch.BEAT, watch.SILENCE, watch._STUCK = BEAT, SILENCE, SILENCE
-    with Ranks(patience=float(os.environ.get("PATIENCE", "60"))) as joined:
+    write_what_rank_0_hears(folder)
+    for other in os.environ.get("BESIDE", "").split():
+        until((folder / f"rank {other}").exists)
+    with Ranks(patience=float(os.environ.get("PATIENCE", PATIENCE))) as joined:
         joined.agree({"schedule": schedule})
         pipeline = Pipeline(net, schedule, loss, x)
         joined.now = lambda: pipeline.now

@@ -5,9 +5,9 @@ import signal
 import subprocess
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from time import monotonic, sleep
 
 from tests import ports, preloaded
+from tests.processes import until
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = ("-m", "gpipe_edu", "train", "--partitions", "2", "--micro-batches", "4", "--layers", "4", "--epochs", "1")
@@ -72,10 +72,6 @@ def torchrun(*arguments, size=2):
         process.communicate()
 
 
-def wait_for(file, seconds=60):
+def wait_for(file):
     """Until `file` exists: a process has come so far."""
-    end = monotonic() + seconds
-    while not Path(file).exists():
-        if monotonic() > end:
-            raise TimeoutError(f"{file} did not appear within {seconds} s")
-        sleep(0.05)
+    until(Path(file).exists)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from . import starting
+from tests.processes import PATIENCE
 
-pytestmark = pytest.mark.timeout(120)
+from . import starting
 
 
 def told(gpus, wish):
     """What each of two ranks says, and its exit code; `gpus`: how many the machine of each seems to have."""
     with starting.ranks(2, ("-m", "tests.cluster.with_gpus", gpus, wish)) as processes:
-        texts = [process.communicate(timeout=90)[0] for process in processes.values()]
+        texts = [process.communicate(timeout=PATIENCE)[0] for process in processes.values()]
         return texts, [process.returncode for process in processes.values()]
 
 

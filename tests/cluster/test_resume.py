@@ -16,8 +16,6 @@ from gpipe_edu.distributed import ProcessError
 
 from . import jobs, resume_jobs
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def run(crew, K, function, *arguments, **named):
     return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=90).values

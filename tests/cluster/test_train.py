@@ -7,15 +7,14 @@ import pytest
 
 from gpipe_edu.cluster.saving import saved_steps
 from gpipe_edu.timeline import Timeline
+from tests.processes import PATIENCE
 
 from . import starting
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def trained(*arguments, size=2):
     with starting.torchrun(*starting.JOB, *arguments, size=size) as process:
-        told = process.communicate(timeout=150)[0]
+        told = process.communicate(timeout=PATIENCE)[0]
         assert process.returncode == 0, told
     return told
 
@@ -53,7 +52,7 @@ def test_ranks_that_torchrun_starts_again_go_on_by_themselves(tmp_path):
     job = starting.JOB[2:]
     again = ("--max-restarts=1", "-m", "tests.cluster.restarted", *job, "--epochs", "2", "--save", str(tmp_path))
     with starting.torchrun(*again) as process:
-        told = process.communicate(timeout=150)[0]
+        told = process.communicate(timeout=PATIENCE)[0]
         assert process.returncode == 0, told
     assert "Goes on behind step 4, which is saved" in told
     whole = trained("--epochs", "2")
@@ -70,7 +69,7 @@ def test_ranks_that_torchrun_starts_again_go_on_by_themselves(tmp_path):
 )
 def test_what_does_not_fit_is_one_sentence(arguments, told):
     with starting.torchrun(*starting.JOB, *arguments) as process:
-        said = process.communicate(timeout=100)[0]
+        said = process.communicate(timeout=PATIENCE)[0]
         assert process.returncode != 0
     assert told in said
     assert "Traceback" not in said.split(told)[0]

@@ -9,18 +9,17 @@ import subprocess
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, sleep
 
 import pytest
 
+from gpipe_edu.cluster import watch
 from gpipe_edu.cluster.interface import towards
 from tests import preloaded
 from tests.amount import third
+from tests.processes import PATIENCE, runs, until
 
 from . import starting
-from .faulty import SEEN, SILENCE
-
-pytestmark = pytest.mark.timeout(180)
+from .faulty import wait_until_seen
 
 HOSTS = tuple(f"gpipe{os.getpid()}{letter}" for letter in "ab")
 CABLE = tuple(f"v{os.getpid()}{letter}" for letter in "ab")
@@ -28,7 +27,7 @@ ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
 
 def ip(*arguments):
-    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=10).stdout
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def hosts():
     finally:
         for name in HOSTS:  # the cable goes with them
             with suppress(OSError):
-                subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=10)
+                subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=PATIENCE)
 
 
 @contextmanager
@@ -86,7 +85,7 @@ def end(host):
 
 def test_the_lines_of_the_page_train_on_both(hosts):
     with torchruns(*starting.JOB) as processes:
-        told = [process.communicate(timeout=150)[0] for process in processes]
+        told = [process.communicate(timeout=PATIENCE)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], told
     assert "2 on 2 hosts: 1 replica of 2 devices" in told[0]
     assert "epoch 1" not in told[1]
@@ -95,12 +94,9 @@ def test_the_lines_of_the_page_train_on_both(hosts):
 @pytest.mark.parametrize("victim", third([1, 0]))
 def test_one_is_killed_and_the_other_says_so(hosts, tmp_path, victim):
     with torchruns("-m", "tests.cluster.faulty", str(tmp_path), "sleep") as processes:
-        starting.wait_for(tmp_path / "there", 120)
-        sleep(SEEN)
-        killed = monotonic()
+        wait_until_seen(tmp_path, 2)
         end(HOSTS[victim])
-        told = processes[1 - victim].communicate(timeout=60)[0]
-        assert monotonic() - killed < 20, told
+        told = processes[1 - victim].communicate(timeout=PATIENCE)[0]
         assert processes[1 - victim].returncode != 0
     assert f"rank {victim} ({HOSTS[victim]}, process " in told
     assert "frame #" not in told.partition("Traceback")[0], "what torchrun prints comes after"
@@ -109,30 +105,19 @@ def test_one_is_killed_and_the_other_says_so(hosts, tmp_path, victim):
 def test_the_cable_is_pulled_and_both_say_so(hosts, tmp_path):
     """No connection is closed then: a question to the other machine just stays without an answer."""
     with torchruns("-m", "tests.cluster.faulty", str(tmp_path), "sleep") as processes:
-        starting.wait_for(tmp_path / "there", 120)
-        sleep(SEEN)
+        wait_until_seen(tmp_path, 2)
         ranks = [int((tmp_path / f"rank {k}").read_text()) for k in range(2)]
-        pulled = monotonic()
         ip("-n", HOSTS[0], "link", "set", CABLE[0], "down")
         try:
-            while any(alive(rank) for rank in ranks) and monotonic() - pulled < 40:
-                sleep(0.1)
-            took = monotonic() - pulled
+            until(lambda: not any(runs(rank) for rank in ranks))
         finally:
             ip("-n", HOSTS[0], "link", "set", CABLE[0], "up")
         for name in HOSTS:
             end(name)
-        told = [process.communicate(timeout=60)[0] for process in processes]
-    assert took < 20, told
+        told = [process.communicate(timeout=PATIENCE)[0] for process in processes]
     assert f"rank 1 ({HOSTS[1]}, process " in told[0]
     assert f"rank 0 ({HOSTS[0]}, process " in told[1]
-    assert all(f"has given no sign of life for {SILENCE:g} s" in text for text in told)
-
-
-def alive(pid):
-    """Whether it runs: one that has ended but was not waited for does not."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, timeout=10).stdout
-    return bool(state) and not state.startswith("Z")
+    assert all(f"has given no sign of life for {watch.SILENCE:g} s" in text for text in told)
 
 
 def test_the_way_to_this_machine_itself_names_no_interface():

@@ -9,10 +9,7 @@ import pytest
 from gpipe_edu.cluster import watch
 from gpipe_edu.cluster.watch import Doing, First, Verdict
 from gpipe_edu.cluster.wire import Wire
-
-pytestmark = pytest.mark.timeout(60)
-
-LIMIT = 20
+from tests.processes import PATIENCE, until
 
 
 def hello(rank):
@@ -36,14 +33,14 @@ def first(ended, monkeypatch):
 
 
 def connected(first, rank, token=None):
-    wire = Wire(socket.create_connection(("127.0.0.1", first.port)), LIMIT)
+    wire = Wire(socket.create_connection(("127.0.0.1", first.port)), PATIENCE)
     wire.send("hello", token or first.token, rank, hello(rank))
     return wire
 
 
 def next_of(wire, what):
     """The first message of this kind; None at the end of the connection."""
-    while wait([wire], LIMIT):
+    while wait([wire], PATIENCE):
         messages = wire.receive()
         if messages is None:
             return None
@@ -65,9 +62,7 @@ def test_all_hear_the_same_and_rank_0_leaves_last(first, ended):
     sleep(0.5)
     assert not ended, "rank 2 is still there"
     other.close()
-    for _ in range(LIMIT * 10):
-        if not ended:
-            sleep(0.1)
+    until(lambda: ended)
     assert ended[0] == Verdict(1, why)
 
 
@@ -84,7 +79,7 @@ def test_strangers_are_sent_away(first):
     stranger = connected(first, 1, token="guessed")
     assert next_of(stranger, "all") is None
     stranger.close()
-    other = Wire(socket.create_connection(("127.0.0.1", first.port)), LIMIT)
+    other = Wire(socket.create_connection(("127.0.0.1", first.port)), PATIENCE)
     with socket.create_connection(("127.0.0.1", first.port)) as noise:
         noise.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert noise.recv(1) == b""

@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.processes import PATIENCE
+
 
 def test_train_learns_and_shows_what_happened(run):
     code, out, _ = run("train", "--partitions", "3", "--micro-batches", "5", "--epochs", "4", "--schedule", "1f1b")
@@ -189,7 +191,7 @@ def test_python_m_runs_it_in_a_process_of_its_own(options):
         [sys.executable, *options, "-m", "gpipe_edu", "schedule", "naive", "--partitions", "2", "--micro-batches", "1"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert "50.0%" in done.stdout

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from gpipe_edu.distributed import Crew, ProcessError, crew, run_processes
 from gpipe_edu.process import child
 from gpipe_edu.process.packing import Forwarded, pack
+from tests.processes import PATIENCE, runs, until
 
 pytestmark = pytest.mark.usefixtures("preloaded_python")
 
@@ -43,10 +44,8 @@ def call(function):
 
 
 def fails(function, K=2, seconds=20, error=ProcessError):
-    started = time.monotonic()
     with pytest.raises(error) as caught:
         run_processes(function, K, seconds)
-    assert time.monotonic() - started < seconds + 40
     return caught.value
 
 
@@ -179,11 +178,11 @@ def test_a_deadlock_is_seen_at_once_and_told(first, expected):
         getattr(dist, first)(torch.zeros(2), 1 - k)
 
     started = time.monotonic()
-    error = fails(both, seconds=300)
+    error = fails(both, seconds=PATIENCE)
     assert error.reason == expected
     assert "process 0 waits for" in str(error)
     assert "getattr(dist, first)" in str(error), "the line"
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < PATIENCE / 2
 
 
 def test_large_messages_wait_as_small_ones_do():
@@ -286,7 +285,7 @@ INTERRUPTED = textwrap.dedent("""
             time.sleep(0.01)
 
     try:
-        run_processes(endless, 2, 100)
+        run_processes(endless, 2, 600)
     except KeyboardInterrupt:
         print("interrupted")
 """)
@@ -302,25 +301,10 @@ def test_an_interrupt_leaves_no_process(tmp_path, number, expected):
     with subprocess.Popen(
         [PYTHON, script], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
     ) as process:
-        until(lambda: all(file.exists() and file.read_text().strip() for file in files), 60)
+        until(lambda: all(file.exists() and file.read_text().strip() for file in files))
         if number == signal.SIGINT:  # a terminal and Jupyter interrupt all that belongs to a process
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-        assert process.communicate(timeout=30)[0] == expected
-    until(lambda: not any(alive(int(file.read_text())) for file in files), 30)
-
-
-def until(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+        assert process.communicate(timeout=PATIENCE)[0] == expected
+    until(lambda: not any(runs(int(file.read_text())) for file in files))

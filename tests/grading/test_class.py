@@ -19,7 +19,7 @@ import pytest
 
 from gpipe_edu.exercises import all_exercises, find_exercise
 from tests import preloaded
-from tests.processes import ROOT, running, until
+from tests.processes import PATIENCE, ROOT, running, until
 from tests.solutions.bank import everything
 
 from .classroom import WRONG_BESIDES, digests, hand_in, needs_sandbox, of_the_bank, table
@@ -38,14 +38,14 @@ class Size(NamedTuple):
     keys: tuple[str, ...]
     kills: int
     soon: int
-    """Seconds after a kill in which all ends: 2 on a quiet machine, and on however busy a one."""
+    """Seconds after a kill in which all ends: 2 on a quiet machine, and many times that on a busy one."""
 
 
 @pytest.fixture(scope="module")
 def size(pytestconfig):
     if pytestconfig.getoption("whole_class"):
         return Size(40, tuple(all_exercises()), 10, 2)
-    return Size(8, keys_of(("01", "02")), 3, 20)
+    return Size(8, keys_of(("01", "02")), 3, 120)
 
 
 class Graded(NamedTuple):
@@ -138,7 +138,7 @@ def test_killed_at_random_moments_and_in_another_order_it_is_the_same_report(gra
         )
         time.sleep(1 + rng.random() * graded.seconds / size.kills)
         grader.send_signal(signal.SIGINT if number == 1 else signal.SIGKILL)
-        grader.wait(60)
+        grader.wait(PATIENCE)
         until(lambda: running(temporary) == [], size.soon)
     if journal.exists():
         journal.write_bytes(journal.read_bytes()[:-20])  # as if the last line had been cut off

@@ -137,7 +137,6 @@ def has_its_marks(out):
     assert {student: state for student, state in found.items() if state != ("wrong", "0")} == {}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.skipif(not _may_stand_in(), reason="only root can stand in for podman, where namespaces are allowed")
 def test_a_class_is_judged_in_a_stand_in(stand_in, tmp_path):
     environment, kept = stand_in

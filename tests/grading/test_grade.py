@@ -42,7 +42,6 @@ from .hostile import HOSTILE
 
 pytestmark = [
     needs_sandbox,
-    pytest.mark.timeout(300),
 ]
 
 BOOK = "exercise_02_clock.ipynb"

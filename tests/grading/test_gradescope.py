@@ -15,13 +15,11 @@ import pytest
 
 from gpipe_edu.grading.skins import gradescope_run
 from gpipe_edu.process.probes import Held
-from tests.processes import ROOT
+from tests.processes import PATIENCE, ROOT
 
 from .classroom import CLOCK, SEVEN, answered, code, for_all, hand_in, needs_sandbox, notebook, solved
 
 CLOCK_BOOK, STAGES_BOOK = "exercise_02_clock", "exercise_04_rematerialization"
-
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +50,7 @@ def run(place, ends=0):
         [str(place / "source" / "run_autograder")],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=PATIENCE,
         cwd="/",
         env={**os.environ, "AUTOGRADER": str(place)},
     )

@@ -7,13 +7,12 @@ import sys
 from contextlib import suppress
 
 import psutil
-import pytest
 
 from tests.processes import PATIENCE, ROOT, running, until
 
 from .classroom import answered, hand_in, needs_sandbox
 
-pytestmark = [needs_sandbox, pytest.mark.timeout(300)]
+pytestmark = needs_sandbox
 
 NAME = f"hides-{os.getpid()}"
 """What a process of this answer calls itself."""

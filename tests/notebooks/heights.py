@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ..browser import chrome, kernel
-from ..processes import ROOT
+from ..processes import PATIENCE, ROOT
 
 WIDTH, VISIBLE = 930, 647
 """What a laptop of 1366 x 768 leaves a notebook in JupyterLab, in pixels."""
@@ -92,7 +92,7 @@ def states(running, path):
     """By model, what a page needs in order to show each widget of a running kernel."""
     source = STATES.replace("PATH", repr(str(path))).replace("ROOT", repr(ROOT))
     asked = running.execute_cell_input(source, allow_stdin=False)
-    running.await_reply(asked, timeout=60)
+    running.await_reply(asked, timeout=PATIENCE)
     return json.loads(path.read_text())
 
 

@@ -11,6 +11,7 @@ import pytest
 from gpipe_edu.process import stack_on_timeout
 from gpipe_edu.process.child import Child
 from gpipe_edu.process.lines import Line
+from tests.processes import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,8 +40,8 @@ def test_it_answers(monkeypatch, tmp_path):
     with started(monkeypatch, tmp_path, ECHO) as (child, heard):
         for message in (b"", b"one", b"x" * 1_000_000):
             child.send(message)
-            assert heard.get(timeout=30) == message + b"!"
-    assert heard.get(timeout=10) is None
+            assert heard.get(timeout=PATIENCE) == message + b"!"
+    assert heard.get(timeout=PATIENCE) is None
 
 
 @pytest.mark.parametrize(("size", "heard_of"), [(4_000, 2), (1, 10)])
@@ -48,34 +49,33 @@ def test_one_that_says_too_much_is_killed(monkeypatch, tmp_path, size, heard_of)
     """However small its messages are: each takes the time to be read."""
     body = f"while True:\n    parent.say(b'x' * {size})"
     with started(monkeypatch, tmp_path, body, most=10_000) as (child, heard):
-        assert [len(heard.get(timeout=30)) for _ in range(heard_of)] == [size] * heard_of
-        assert heard.get(timeout=30) is None
+        assert [len(heard.get(timeout=PATIENCE)) for _ in range(heard_of)] == [size] * heard_of
+        assert heard.get(timeout=PATIENCE) is None
         assert child.talked
         assert child.ended
 
 
 def test_its_end_and_its_status_are_told(monkeypatch, tmp_path):
     with started(monkeypatch, tmp_path, "print('so long')\nos._exit(3)") as (child, heard):
-        assert heard.get(timeout=30) is None
+        assert heard.get(timeout=PATIENCE) is None
         assert child.status() == 3
         assert child.last_line() == "so long"
         child.send(b"x" * 1_000_000)
 
 
-@pytest.mark.timeout(60)
 def test_one_that_reads_nothing_keeps_nobody_waiting(monkeypatch, tmp_path):
     body = "import signal\nparent.say(b'there')\nos.kill(os.getpid(), signal.SIGSTOP)"
     with started(monkeypatch, tmp_path, body) as (child, heard):
-        assert heard.get(timeout=30) == b"there"
+        assert heard.get(timeout=PATIENCE) == b"there"
         child.send(b"x" * 1_000_000)
         with pytest.raises(queue.Empty):
             heard.get(timeout=0.5)
-    assert heard.get(timeout=10) is None
+    assert heard.get(timeout=PATIENCE) is None
 
 
 def test_one_that_has_hung_up_but_lives_is_ended(monkeypatch, tmp_path):
     with started(monkeypatch, tmp_path, "parent._answers.close()\ntime.sleep(600)") as (child, heard):
-        assert heard.get(timeout=30) is None
+        assert heard.get(timeout=PATIENCE) is None
         assert child.status() == -9
 
 
@@ -83,7 +83,7 @@ def test_half_a_message_keeps_nobody_waiting(monkeypatch, tmp_path):
     body = "parent._answers.write(b'\\0' * 7)\nparent._answers.flush()\ntime.sleep(600)"
     with started(monkeypatch, tmp_path, body) as (_, heard), pytest.raises(queue.Empty):
         heard.get(timeout=2)
-    assert heard.get(timeout=10) is None
+    assert heard.get(timeout=PATIENCE) is None
 
 
 def test_a_module_beside_the_notebook_takes_no_other_s_place(monkeypatch, tmp_path):
@@ -92,18 +92,19 @@ def test_a_module_beside_the_notebook_takes_no_other_s_place(monkeypatch, tmp_pa
     (beside / "random.py").write_text("raise SystemExit('mine')")
     monkeypatch.chdir(beside)
     with started(monkeypatch, tmp_path, "import random\nparent.say(b'there')") as (_, heard):
-        assert heard.get(timeout=30) == b"there"
+        assert heard.get(timeout=PATIENCE) == b"there"
 
 
 def test_it_has_one_thread_and_what_it_is_told(monkeypatch, tmp_path):
     body = "parent.say((os.environ['OMP_NUM_THREADS'] + os.environ['GLOO_SOCKET_IFNAME']).encode())"
     with started(monkeypatch, tmp_path, body, GLOO_SOCKET_IFNAME="lo") as (_, heard):
-        assert heard.get(timeout=30) == b"1lo"
+        assert heard.get(timeout=PATIENCE) == b"1lo"
 
 
 LAST_WORDS = """
 import os, signal
 from gpipe_edu.process import stack_on_timeout
+from tests.processes import PATIENCE
 
 def inner():
     os.kill(os.getpid(), signal.SIGUSR1)

@@ -71,7 +71,6 @@ def test_writing_to_nobody_is_an_error():
         frames.write(target, b"anybody?")
 
 
-@pytest.mark.timeout(30)
 def test_a_sender_waits_for_no_reader_and_keeps_the_order():
     reading, writing = os.pipe()
     messages = [os.urandom(1_000_000), b"", b"short"]

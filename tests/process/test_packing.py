@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from gpipe_edu.process import packing
+from tests.processes import PATIENCE
 
 ROOT = str(Path(__file__).resolve().parents[2])
 CONSTANT = 5
@@ -33,7 +34,7 @@ def elsewhere(function, *arguments):
         f"import sys; sys.path.append({ROOT!r}); from gpipe_edu.process import packing; "
         f"print(repr(packing.unpack(sys.stdin.buffer.read())(*{arguments!r})))"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code], input=packed.body, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-P", "-c", code], input=packed.body, capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode().strip()
 

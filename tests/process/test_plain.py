@@ -69,7 +69,6 @@ def test_bytes_that_nobody_encoded_are_refused(data):
         plain.decode(data)
 
 
-@pytest.mark.timeout(60)
 def test_a_dict_of_very_many_keys_is_not_built():
     with pytest.raises(ValueError, match="a dict of 120000 keys"):
         plain.decode(plain.encode(dict.fromkeys(range(120_000))))

@@ -3,7 +3,6 @@
 import copy
 import re
 import threading
-import time
 from collections import namedtuple
 
 import pytest
@@ -362,12 +361,13 @@ class Fails(nn.Module):
 
 @pytest.mark.parametrize("way", ["step", "transparent"])
 def test_a_failure_is_heard_before_the_next_op(way):
-    net = nn.Sequential(bench.Sleep(0.05), Fails())
+    net, forwards = nn.Sequential(bench.Sleep(0.05), Fails()), []
+    net[0].register_forward_hook(lambda *_: forwards.append(1))
     net[1].error = KeyError("mine")
-    pipe, began = GPipe(net, 2, 40, checkpoint="never"), time.perf_counter()
+    pipe = GPipe(net, 2, 400, checkpoint="never")
     with pytest.raises(KeyError):
-        bench.train(pipe, *bench.data(40), bench.mse, way)
-    assert time.perf_counter() - began < 1, "all 40 forwards of stage 0 take 2 s"
+        bench.train(pipe, *bench.data(400), bench.mse, way)
+    assert len(forwards) < 400
 
 
 class Stubborn(Exception):

@@ -11,63 +11,58 @@ from torch import nn
 
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.workers import Workers
-from tests.processes import printed
+from tests.processes import printed, until
 
 from . import bench
 
 
+@pytest.fixture
 def workers():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("stage worker")]
+    """The workers that were started since the test began."""
+    others = set(threading.enumerate())
+
+    def started():
+        now = set(threading.enumerate()) - others
+        return [thread for thread in now if thread.name.startswith("stage worker")]
+
+    return started
 
 
-def settled(count):
-    """Whether the number of workers falls to `count`."""
+def end(workers):
     gc.collect()
-    end = time.perf_counter() + bench.PATIENCE
-    while len(workers()) > count and time.perf_counter() < end:
-        time.sleep(0.01)
-    return len(workers()) <= count
+    until(lambda: not workers())
 
 
-@pytest.fixture(autouse=True)
-def no_others():
-    gc.collect()
-    time.sleep(0.02)
-
-
-def test_they_end_with_the_pipe():
-    before = len(workers())
+def test_they_end_with_the_pipe(workers):
     pipe = GPipe(bench.mlp(), 3, 2)
     pipe.step(*bench.data(4), bench.mse)
-    assert len(workers()) == before + 3
+    assert len(workers()) == 3
     pipe.step(*bench.data(4), bench.mse)
-    assert len(workers()) == before + 3, "started once, kept for all steps"
+    assert len(workers()) == 3, "started once, kept for all steps"
     del pipe
-    assert settled(before)
+    end(workers)
 
 
-def test_twenty_pipes_leave_none():
-    before = len(workers())
+def test_twenty_pipes_leave_none(workers):
     for index in range(20):
         pipe = GPipe(bench.mlp(), 1 + index % 4, 2)
         pipe.step(*bench.data(4), bench.mse)
         loss = bench.mse(pipe(bench.data(4)[0]), bench.data(4)[1])
         loss.backward()
         del pipe, loss
-    assert settled(before)
+    end(workers)
 
 
-def test_a_pipe_that_failed_leaves_none_either():
+def test_a_pipe_that_failed_leaves_none_either(workers):
     class Fails(nn.Module):
         def forward(self, x):
             raise KeyError
 
-    before = len(workers())
     pipe = GPipe(nn.Sequential(nn.Linear(4, 4), Fails(), nn.Linear(4, 4)), 3, 2)
     with pytest.raises(KeyError):
         pipe.step(*bench.data(4), bench.mse)
     del pipe
-    assert settled(before)
+    end(workers)
 
 
 def test_a_program_with_a_pipe_ends():
@@ -81,7 +76,7 @@ def test_a_program_with_a_pipe_ends():
             if child := os.fork():  # each end is a program of its own that need not load PyTorch again
                 print(os.waitpid(child, 0)[1], flush=True)
                 continue
-            signal.alarm(40)
+            signal.alarm(300)
             pipe, x = GPipe(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), 2, 2), torch.randn(4, 4)
             pipe.step(x, x, nn.functional.mse_loss)
             exec(end)

@@ -41,7 +41,6 @@ def test_bank_and_sentences_are_whole(key):
     assert list(texts.bank(material, bank(key))) == []
 
 
-@pytest.mark.timeout(900)  # alone it judges the whole bank
 @pytest.mark.parametrize("key", all_exercises())
 def test_each_misconception_has_a_sentence_of_its_own(key, start):
     findings = [verdict(entry, start).finding for entry in bank(key) if entry.slip]

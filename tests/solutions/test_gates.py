@@ -9,12 +9,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from gpipe_edu.course.building import build, percent_format
 from gpipe_edu.course.predictions import question
 from gpipe_edu.exercises import all_exercises, find_exercise
-from tests import preloaded
+from tests import kernels, preloaded
+from tests.processes import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 MASTERS = build.masters(ROOT)
@@ -70,7 +70,7 @@ def test_unsolved_it_fails_with_not_implemented_and_nothing_else(master, home, t
     monkeypatch.setenv("JUPYTER_PATH", preloaded.kernels())
     notebook = nbformat.read(released(master), as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell("print('the end was reached')"))
-    NotebookClient(notebook, timeout=60, allow_errors=True, resources={"metadata": {"path": tmp_path}}).execute()
+    kernels.client(notebook, allow_errors=True, resources={"metadata": {"path": tmp_path}}).execute()
     errors = [
         (output.ename, cell.source)
         for cell in notebook.cells
@@ -88,7 +88,9 @@ def test_unsolved_it_fails_with_not_implemented_and_nothing_else(master, home, t
 @each
 def test_solved_it_passes_from_its_first_line_to_its_last(master, home):
     environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([preloaded.python(), master], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(
+        [preloaded.python(), master], capture_output=True, text=True, env=environment, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "nbgrader takes all points for a cell that writes to stderr"
     assert all(f"{key}: passed" in done.stdout for key in calls(master, "check"))

@@ -11,6 +11,7 @@ import pytest
 from gpipe_edu.view.gantt.assets import script, style, widget_module
 from gpipe_edu.view.palette import PAINTS
 from tests.each import each
+from tests.processes import PATIENCE
 
 NODE = shutil.which("node")
 HERE = Path(__file__).parent
@@ -24,7 +25,7 @@ needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so 
 def test_the_javascript_tests_pass():
     tests = sorted(map(str, (HERE / "js").glob("*.test.mjs")))
     assert tests
-    done = subprocess.run([NODE, "--test", *tests], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([NODE, "--test", *tests], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout
 
 
@@ -33,7 +34,7 @@ def test_the_javascript_tests_pass():
 def test_the_modules_become_one_that_can_be_read(text, tmp_path):
     file = tmp_path / "one.mjs"
     file.write_text(text, encoding="utf-8")
-    done = subprocess.run([NODE, "--check", str(file)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([NODE, "--check", str(file)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
 
 
@@ -69,7 +70,7 @@ def test_the_docs_list_the_keys_that_there_are():
     code = f"""import {{ KEYS, keyNames }} from "{keys}";
     console.log(JSON.stringify(Object.entries(KEYS).map(([place, rows]) =>
       [place, rows.map(([acts, does]) => [keyNames(acts).join(", "), does])])))"""
-    done = subprocess.run([NODE, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([NODE, "--input-type=module", "-e", code], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     listed = (HERE.parents[1] / "docs/keys.md").read_text(encoding="utf-8").split("\n## ")[1:]
     for (place, rows), part in zip(json.loads(done.stdout), listed, strict=True):

@@ -106,7 +106,6 @@ def open_page(profile):
 
         def opened(*size):
             page = open_one(*size)
-            page.set_default_timeout(60_000)
             page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
             return page
 

@@ -92,7 +92,6 @@ def pages_of_a_reader(new_context, address, answer):
 
         def opened(name, mark="", up=True):
             page = first.context.new_page()
-            page.set_default_timeout(20_000)
             page.goto(f"{address}{name}{mark}")
             if up:
                 page.evaluate("startPython()")

@@ -14,12 +14,11 @@ from pathlib import Path
 import nbformat
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
-from nbclient import NotebookClient
 
+from tests import kernels
 from tests.website.conftest import ROOT
 from website import hosted, markdown, pages
 
-pytestmark = pytest.mark.timeout(300)
 PAGES = {at: pages._page_of(at) for at in pages._sources(ROOT)}
 NOTEBOOKS = [at for at in PAGES if at.endswith(".ipynb")]
 SITE = "https://somebody.github.io/pipelines"
@@ -58,12 +57,12 @@ def bare(tmp_path):
     return python, spec.parent.parent
 
 
-def run(path, kernels, folder):
+def run(path, specs, folder):
     """The notebook, run in an empty folder by the bare kernel."""
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=120, kernel_name="bare", resources={"metadata": {"path": str(folder)}})
+    client = kernels.client(notebook, kernel_name="bare", resources={"metadata": {"path": str(folder)}})
     client.km = client.create_kernel_manager()
-    client.km.kernel_spec_manager = KernelSpecManager(kernel_dirs=[str(kernels)])
+    client.km.kernel_spec_manager = KernelSpecManager(kernel_dirs=[str(specs)])
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MPLBACKEND")}
     client.execute(env=inherited | {"OMP_NUM_THREADS": "1"}, reset_kc=True)
     return notebook
@@ -71,13 +70,13 @@ def run(path, kernels, folder):
 
 def test_a_lesson_installs_the_course_quietly_and_runs_alone_and_a_second_time_installs_nothing(site, bare, tmp_path):
     _, folder = site
-    python, kernels = bare
+    python, specs = bare
     found = [python, "-c", "import gpipe_edu; print(gpipe_edu.__file__)"]
     assert subprocess.run(found, cwd=tmp_path, capture_output=True, check=False).returncode, "nothing of it is there"
     (tmp_path / "empty").mkdir()
     [wheel] = folder.glob("*.whl")
     for there in (True, False):
-        notebook = run(folder / "notebooks" / "00_start_here.ipynb", kernels, tmp_path / "empty")
+        notebook = run(folder / "notebooks" / "00_start_here.ipynb", specs, tmp_path / "empty")
         first = next(cell for cell in notebook.cells if cell.cell_type == "code")
         assert first.id == hosted.CELL
         assert first.outputs == [], "quiet"

@@ -73,7 +73,6 @@ class Tab:
 
     def __init__(self, page, host, home):
         self.page, self._host, self._home = page, host, home
-        page.set_default_timeout(20_000)
         page.expose_function("askPython", host.answer)
 
     def open(self, address, level):  # noqa: F811

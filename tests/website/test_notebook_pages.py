@@ -38,7 +38,7 @@ RUN = """async ([limit]) => {
 
 KEPT = """([cell, code]) =>
   Object.keys(localStorage).some((key) => key.endsWith(` ${cell}`) && localStorage[key] === code)"""
-LIMIT = 240
+LIMIT = 600
 """Seconds that a cell may take on a busy machine."""
 
 

@@ -8,7 +8,7 @@ import gpipe_edu as ge
 from tests.website.conftest import TIMES
 from tests.website.visit import Visit
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("with_lab")]
+pytestmark = pytest.mark.usefixtures("with_lab")
 
 
 def says(page, words):
@@ -27,12 +27,10 @@ def test_the_puzzle_is_played_trained_and_kept(address, open_page):
     page.press(".gp-text", "Enter")
     says(page, "Solved with makespan 6, at par")
     page.click('[data-do="run"]')
-    page.wait_for_selector(".gp-run .ge-panel", timeout=60_000)
+    page.wait_for_selector(".gp-run .ge-panel")
     assert "the gradients are those of one device" in page.inner_text(".gp-run")
     page.reload()
-    page.wait_for_selector(
-        "text=2. Pipelining", timeout=60_000
-    )  # which Python opens: the page had shown the solved one
+    page.wait_for_selector("text=2. Pipelining")  # which Python opens: the page had shown the solved one
     assert "solved with makespan 6" in page.get_attribute('[data-level="first-dependency"]', "aria-label")
     assert page.problems == []
 
@@ -72,7 +70,7 @@ def test_a_first_result_costs_at_most_11_megabytes(address, new_context):
     cell.locator("[data-do=edit]").click()
     cell.locator(".cm-content").fill("1 + 1")
     cell.locator("[data-do=run]").click()
-    cell.locator(".outputs .value:text-is('2')").wait_for(timeout=60_000)
+    cell.locator(".outputs .value:text-is('2')").wait_for()
     TIMES["lesson: MB until the first cell's result"] = f"{visit.megabytes():.2f}"
     assert 8 < visit.megabytes() < 11  # Pyodide and NumPy alone are 8.4
     context.close()

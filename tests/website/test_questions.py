@@ -20,8 +20,6 @@ from website import cells, in_page, pages, without_kernel
 
 from .asked import entries, misjudged, on_page
 
-pytestmark = pytest.mark.timeout(600)
-
 ENTRIES = entries()
 ORDERS = ["", "one learner", "another", "a third"]
 """Seeds, each with options in another order."""

@@ -10,8 +10,6 @@ from tests.amount import third
 from . import table
 from .ways import run
 
-pytestmark = pytest.mark.timeout(180)
-
 AS_PLAIN = [
     table.relu_in_place,
     table.layer_norm,

@@ -4,10 +4,10 @@ import sys
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from gpipe_edu.course.notebook.first_errors import NO_PYTORCH, RUN_ABOVE
+from tests import kernels
 
 STUB = "from gpipe_edu.course import check\ndef split(batch, M):\n    raise NotImplementedError"
 
@@ -15,7 +15,7 @@ STUB = "from gpipe_edu.course import check\ndef split(batch, M):\n    raise NotI
 def error_of(*cells):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     with pytest.raises(CellExecutionError):
-        NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+        kernels.client(notebook).execute()
     [error] = [output for output in notebook.cells[-1].outputs if output.output_type == "error"]
     return error.ename, "\n".join(error.traceback)
 

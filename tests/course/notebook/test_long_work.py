@@ -1,15 +1,17 @@
 """Work that is tracked is done once, in order, and a notebook shows one line that ends with all of it."""
 
+import re
+
 import nbformat
-from nbclient import NotebookClient
 
 from gpipe_edu.course import counting, track
+from tests import kernels
 
 
 def in_a_notebook(source):
     """What a cell shows in the end."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    kernels.client(notebook).execute()
     return notebook.cells[0].outputs
 
 
@@ -31,7 +33,7 @@ def test_a_notebook_counts_the_seconds_and_stops_when_the_work_ends_or_fails():
         "except OSError as error:\n    print(error, sum('count' in thread.name for thread in threading.enumerate()))"
     )
     line, printed = in_a_notebook(source)
-    assert line.data["text/plain"] == "sleeping: 1 s"
+    assert re.fullmatch(r"sleeping: \d+ s", line.data["text/plain"])
     assert printed.text == "broken 0\n"
 
 
@@ -41,5 +43,5 @@ def test_a_notebook_shows_one_line_that_is_written_over():
         "for item in track([3, 1, 2], 'steps'):\n    seen.append(item)\n    time.sleep(0.3)\nprint(seen)"
     )
     line, printed = in_a_notebook(source)
-    assert line.data["text/plain"] == "steps: 3 of 3, 1 s"
+    assert re.fullmatch(r"steps: 3 of 3, \d+ s", line.data["text/plain"])
     assert printed.text == "[3, 1, 2]\n"

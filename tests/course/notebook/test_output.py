@@ -1,10 +1,10 @@
 """Words reach whoever runs us: rendered in a notebook, plain elsewhere, and code is never touched."""
 
 import nbformat
-from nbclient import NotebookClient
 
 from gpipe_edu import store
 from gpipe_edu.course.notebook import output
+from tests import kernels
 
 WORDS = "**Once** `x` came.\n\n```python\ny = x ** 2  # **not** bold\n```\n\nThat was `all`."
 
@@ -24,7 +24,7 @@ def test_in_a_notebook_hints_and_solutions_are_rendered(tmp_path, monkeypatch):
         f"output.show({WORDS!r})",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    kernels.client(notebook).execute()
     hinted, solved, words = (cell.outputs[0].data for cell in notebook.cells[1:])
     assert "Hint 1 of 3 comes after your own try" in hinted["text/markdown"]
     assert solved["text/markdown"].startswith("```python\ndef clock(")

@@ -2,11 +2,11 @@
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from gpipe_edu import store
 from gpipe_edu.course import progress
 from gpipe_edu.course.notebook import short_lived
+from tests import kernels
 
 COLAB, KAGGLE = "COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"
 DELETED = "answers and progress last as long as this session"
@@ -52,7 +52,7 @@ def test_it_is_told_by_the_first_cell_that_imports_the_course(monkeypatch):
     monkeypatch.setenv(KAGGLE, "x")
     code = ("from gpipe_edu.course import predict", "from gpipe_edu.course import progress")
     notebook = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, code)))
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    kernels.client(notebook).execute()
     first, second = (cell.outputs for cell in notebook.cells)
     assert DELETED in first[0].data["text/markdown"]
     assert second == []

@@ -2,6 +2,7 @@
 
 import os
 import queue
+import re
 
 import nbformat
 import pytest
@@ -10,8 +11,11 @@ from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
 from gpipe_edu.command import lab
+from tests import kernels
 from tests.processes import PATIENCE
 
+AT_LEISURE = "import time, sys, gpipe_edu.course.notebook.silent_cells as running\nrunning.PATIENCE = 3"
+"""No line for cells that are over by then, or have spoken, however long they have to wait for a CPU."""
 SOON = "import time, sys, gpipe_edu.course.notebook.silent_cells as running\nrunning.PATIENCE = 0.3"
 LOADING = """
 from pathlib import Path
@@ -46,11 +50,12 @@ time.sleep(1.2)
 speaker.join()
 """
 CELLS = {
-    "soon": SOON,
-    "silent": "time.sleep(1.7)",
+    "at leisure": AT_LEISURE,
     "quick": "time.sleep(0.1)",
     "quick with a value": "6 * 7",
-    "speaks first": "print('first')\ntime.sleep(0.6)",
+    "speaks first": "print('first')\ntime.sleep(4)",
+    "soon": SOON,
+    "silent": "time.sleep(1.7)",
     "speaks late": "time.sleep(0.6)\nprint('late')",
     "value": "time.sleep(0.6)\n6 * 7",
     "raises": "time.sleep(0.6)\nraise OSError('broken')",
@@ -81,7 +86,7 @@ class Listener(NotebookClient):
 def ran():
     """(outputs that are stored, the lines that were shown) of each cell."""
     cells = [nbformat.v4.new_code_cell(source, id=name.replace(" ", "-")) for name, source in CELLS.items()]
-    client = Listener(nbformat.v4.new_notebook(cells=cells), timeout=PATIENCE, kernel_name="python3", allow_errors=True)
+    client = kernels.client(nbformat.v4.new_notebook(cells=cells), Listener, allow_errors=True)
     client.execute()
     return {
         name: (cell.outputs, [text for kind, text in spoken(client.heard[cell.id]) if kind.endswith("display_data")])
@@ -93,8 +98,17 @@ def spoken(messages):
     return [(kind, content.get("data", {}).get("text/plain", "")) for kind, content in messages]
 
 
+def counted(lines, what="running, {} s"):
+    """Whether that is one line or more, each of a later second."""
+    seconds = [int(re.search(r"(\d+) s", line)[1]) for line in lines]
+    return lines and lines == [what.format(number) for number in sorted(set(seconds))]
+
+
 def test_a_silent_cell_counts_and_leaves_nothing(ran):
-    assert ran["silent"] == ([], ["running, 0 s", "running, 1 s"])
+    left, lines = ran["silent"]
+    assert left == []
+    assert counted(lines)
+    assert len(lines) > 1
 
 
 @pytest.mark.parametrize("name", ["quick", "quick with a value", "speaks first"])
@@ -103,8 +117,10 @@ def test_a_cell_that_is_quick_or_speaks_shows_no_line(ran, name):
 
 
 @pytest.mark.parametrize("name", ["runs a cell", "waits", "clears"])
-def test_a_line_is_shown_once_and_taken_away(ran, name):
-    assert ran[name] == ([], ["running, 0 s"])
+def test_a_line_is_shown_and_taken_away(ran, name):
+    left, lines = ran[name]
+    assert left == []
+    assert counted(lines)
 
 
 @pytest.mark.parametrize(
@@ -124,12 +140,14 @@ def test_what_a_cell_says_stands_where_the_line_was(ran, name, left):
 
 def test_a_cell_that_shows_its_own_progress_has_that_alone(ran):
     (output,) = ran["shows progress"][0]
-    assert output.data["text/plain"] == "work: 1 s"
+    assert re.fullmatch(r"work: \d+ s", output.data["text/plain"])
     assert not any(line.startswith("running") for line in ran["shows progress"][1])
 
 
 def test_the_line_says_that_pytorch_is_being_loaded(ran):
-    assert ran["loads"] == ([], ["loading PyTorch, 0 s; up to 15 s the first time"])
+    left, lines = ran["loads"]
+    assert left == []
+    assert counted(lines, "loading PyTorch, {} s; up to 15 s the first time")
 
 
 def test_what_a_fork_of_the_kernel_prints_is_not_cleared_away(ran):
@@ -170,8 +188,8 @@ def until(client, asked, wanted):
 
 def test_in_the_lab_the_first_cell_is_covered_before_it_imports_anything_of_ours(kernel):
     _, client = kernel
-    asked = client.execute("import sys\nassert 'gpipe_edu' in sys.modules\nimport time\ntime.sleep(3.2)")
-    assert spoken(until(client, asked, "display_data"))[-1] == ("display_data", "running, 3 s"), "2.5, rounded"
+    asked = client.execute("import sys\nassert 'gpipe_edu' in sys.modules\nimport time\ntime.sleep(6)")
+    assert re.fullmatch(r"running, [3-6] s", spoken(until(client, asked, "display_data"))[-1][1])
     kinds = [kind for kind, _ in until(client, asked, "idle")]
     assert "clear_output" in kinds
     assert "error" not in kinds
@@ -197,7 +215,7 @@ def test_a_question_stands_where_the_line_was_and_an_interrupt_ends_it(kernel):
     assert [content["text"] for kind, content in heard if kind == "stream"] == ["Ada\n"]
     assert not any(kind.endswith("display_data") for kind, _ in heard)
 
-    asked = client.execute("time.sleep(60)")
+    asked = client.execute("time.sleep(600)")
     until(client, asked, "display_data")
     manager.interrupt_kernel()
     heard = until(client, asked, "idle")

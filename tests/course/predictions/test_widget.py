@@ -5,13 +5,13 @@ import re
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from gpipe_edu import store
 from gpipe_edu.course.predictions.choice import Choice
 from gpipe_edu.course.predictions.commit import Outcome, recall
 from gpipe_edu.course.predictions.question import find
 from gpipe_edu.course.predictions.widget import Prediction
+from tests import kernels
 
 ASKED = Choice(
     "03/loop",
@@ -70,7 +70,7 @@ def test_a_new_widget_shows_what_was_committed():
 def run(*cells):
     """The outputs of a notebook with these cells, in a kernel of its own."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    client = NotebookClient(notebook, timeout=60, kernel_name="python3", store_widget_state=True)
+    client = kernels.client(notebook, store_widget_state=True)
     client.execute()
     return notebook
 

@@ -12,6 +12,7 @@ import pytest
 from gpipe_edu.cli import main
 from gpipe_edu.course.building import build, percent_format
 from gpipe_edu.grading.handouts import kit
+from tests.processes import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_solution_says_so_and_reset_brings_a_fresh_notebook(unpacked, tmp_path):
     program = "from gpipe_edu.course import reset, solution; solution('ex02/clock', give_up=True); reset('ex02/clock')"
     environment = {**os.environ, "PYTHONPATH": str(unpacked), "GPIPE_EDU_HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     assert "not in this copy of the course" in done.stdout

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from tests.each import each
+from tests.processes import PATIENCE
 from tests.pytorch.bench import Apply
 from tests.pytorch.habits.ways import CALLS, TRAINS, as_plain, as_plain_calls, batch, data, do, held, mlp, same, seeded
 
@@ -258,7 +259,7 @@ def test_two_models_trained_by_two_threads(way):
     nets = mlp(), mlp(6, 4, 3)
     models = [way.wrap(net) for net in nets]
     with ThreadPoolExecutor(2) as pool:
-        losses = list(pool.map(lambda model: [way.learn(model, *data()) for _ in range(5)], models, timeout=60))
+        losses = list(pool.map(lambda model: [way.learn(model, *data()) for _ in range(5)], models, timeout=PATIENCE))
     return losses, [held(net) for net in nets]
 
 
@@ -271,7 +272,7 @@ def test_one_model_asked_by_several_threads(way):
             return model(batch(6, seed=seed))
 
     with ThreadPoolExecutor(3) as pool:
-        return list(pool.map(answer, range(6), timeout=60))
+        return list(pool.map(answer, range(6), timeout=PATIENCE))
 
 
 @as_plain

@@ -1,13 +1,13 @@
 """Memory of a GPU: nothing of a failed step stays, and the peak is that of the step."""
 
 import gc
-from time import monotonic, sleep
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from gpipe_edu.pytorch import GPipe
+from tests.processes import until
 
 from . import cuda, scenes
 
@@ -30,10 +30,8 @@ def test_out_of_memory_and_again(schedule, way):
         assert "stage 1" in caught.value.__notes__[0]
         assert cuda.allocated(0) <= before[0] + BLOCK, "the error holds a value that was sent there, and no more"
         del caught
-        patience = monotonic() + 2  # autograd's own thread lets go of what it ran a moment after the error is there
-        while [cuda.allocated(device) for device in range(3)] != before:
-            assert monotonic() < patience, f"with {more} bytes more, memory of the failed step stays"
-            sleep(0.01)
+        # Autograd's own thread lets go of what it ran a moment after the error is there.
+        until(lambda: [cuda.allocated(device) for device in range(3)] == before)
     cuda.limit(1, 2**30)
     scenes.same(scenes.in_pipe(pipe, x, y, way), expected)
 
