@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -51,28 +52,39 @@ def run(
                 raise ValueError("--trust means unconfined, and --in in a container; give one of them")
             if points:
                 marks.set_points(by_hand.read_points(points, keys))
-            where = containers.workplace(container, say) if container else HERE
             deadlines = late.read_deadlines(points) if points else {}
-            wish = grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where, deadlines)
+
+            def wish() -> grade.Wish:
+                """To be asked for last: building an image takes minutes, and what is mistyped is told before."""
+                where = containers.workplace(container, say) if container else HERE
+                return grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where, deadlines)
+
             if one:
                 return _one(place, wish)
             if column and not roster:
                 raise ValueError("--column is one of the roster's; give --roster, too")
-            return _class(submissions.find(place, student, out), out, wish, roster, column)
+            return _class(submissions.find(place, student, out), out, wish, deadlines, roster, column)
     finally:
         orphans.end()
 
 
-def _class(handed_in: submissions.HandedIn, out: Path, wish: grade.Wish, roster: Path | None, column: str) -> int:
+def _class(
+    handed_in: submissions.HandedIn,
+    out: Path,
+    wish: Callable[[], grade.Wish],
+    deadlines: Mapping[str, late.Deadline],
+    roster: Path | None,
+    column: str,
+) -> int:
     who = read_roster(roster, list(handed_in.students), handed_in.numbers) if roster else None
     target = gradebook.find_target(who, column) if who else None
     handed_in = gradebook.with_times(handed_in, who) if who else handed_in
     say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
-    if wish.deadlines:
+    if deadlines:
         say(late.clocks(handed_in))
     for note in handed_in.notes:
         say(f"  {note}")
-    graded, told = _grade_all(handed_in, out, wish, who, target)
+    graded, told = _grade_all(handed_in, out, wish(), who, target)
     say(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json, passed_over.txt.")
     for sentence in told:
         say(sentence)
@@ -104,10 +116,11 @@ def _grade_all(
     return graded, told
 
 
-def _one(path: Path, wish: grade.Wish) -> int:
+def _one(path: Path, wish: Callable[[], grade.Wish]) -> int:
     if not path.is_file():
         raise ValueError(f"--one takes one notebook; {path} is none")
-    found = grade.grade_one(path, wish, range(1, wish.seeds + 1))
+    wished = wish()
+    found = grade.grade_one(path, wished, range(1, wished.seeds + 1))
     if not found:
         say(f"There is no answer to a task in {path.name}.")
     for mark in found.values():

@@ -7,10 +7,14 @@ out.
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from importlib.resources import files
@@ -27,15 +31,20 @@ from .judges import Workplace
 
 ENGINES: Final = ("podman", "docker")
 
-_RIGHTS: Final = ("CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID")
-"""The capabilities that the worker needs to run an answer as another user and to kill it. The answer has none."""
+_RIGHTS: Final = ("CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID", "SYS_PTRACE")
+"""The capabilities that the worker needs: to run an answer as another user, kill it, and see what it waits for. The
+answer has none.
+"""
+
+_MEMORY: Final = 8 * 2**30
+_PROCESSES: Final = 512
 
 _SHUT: Final = (
     "--network=none",
     "--ipc=none",
     "--read-only",
     *(f"--tmpfs={folder}:rw,mode=0755,size=1g" for folder in ("/tmp", "/var/tmp", "/run")),
-    *(f"--tmpfs={folder}:ro,mode=0555,size=4k" for folder in ("/dev/mqueue", "/sys/fs/cgroup")),
+    "--tmpfs=/dev/mqueue:ro,mode=0555,size=4k",
     "--sysctl=fs.mqueue.queues_max=0",
     "--sysctl=kernel.shmmni=0",
     "--sysctl=kernel.msgmni=0",
@@ -43,10 +52,23 @@ _SHUT: Final = (
     "--cap-drop=ALL",
     *(f"--cap-add={right}" for right in _RIGHTS),
     "--security-opt=no-new-privileges",
-    "--pids-limit=512",
-    "--memory=8g",
+    f"--pids-limit={_PROCESSES}",
+    f"--memory={_MEMORY}",
 )
 """Without the folders, queues and shared memory in which an answer could leave something for a classmate's."""
+
+_HIDDEN: Final = ("--tmpfs=/sys/fs/cgroup:ro,mode=0555,size=4k",)
+"""Where a container can see how its own processes are limited."""
+
+_LIMITS: Final = """
+from pathlib import Path
+for names in (("memory.max", "memory/memory.limit_in_bytes"), ("pids.max", "pids/pids.max")):
+    found = [path.read_text().strip() for path in map(Path("/sys/fs/cgroup").joinpath, names) if path.exists()]
+    print(*found or ["max"])
+"""
+
+_UNKNOWN_CERTIFICATE: Final = re.compile(r"certificate.verify.failed|x509: certificate", re.IGNORECASE)
+"""What pip and the engines say of a network that shows a certificate of its own."""
 
 _ASKED: Final = 60
 _BUILT: Final = 3600
@@ -56,16 +78,20 @@ _BUILT: Final = 3600
 def workplace(engine: str, tell: Callable[[str], None]) -> Workplace:
     """A container; its image is built if it does not exist.
 
-    Raises ValueError where there is no such engine, it does not run, or it can't build.
+    Raises ValueError where there is no such engine, it does not run, or can't build, or does not hold the limits.
     """
     if engine not in ENGINES:
         raise ValueError(f"--in is {engine!r}; it must be {' or '.join(ENGINES)}")
     if shutil.which(engine) is None:
-        raise ValueError(f"{engine} is not installed here; install it, or give --in {_other(engine)}")
+        other = next(one for one in ENGINES if one != engine)
+        instead = f": give --in {other}, which is" if shutil.which(other) else f", nor is {other}: install one of them"
+        raise ValueError(f"{engine} is not installed here{instead}")
     info = _ask(engine, "info")
     if info.returncode:
-        why = (info.stderr.strip().splitlines() or ["it does not say why"])[-1]
-        raise ValueError(f"{engine} is installed, but does not run: {why} Start it, and give the same command again")
+        raise ValueError(
+            f"{engine} is installed, but does not run: {_last_line(info.stderr)} "
+            "Start it, and give the same command again"
+        )
     with tempfile.TemporaryDirectory(prefix="gpipe_edu_image_") as name:
         context = Path(name)
         _lay_out(context)
@@ -73,7 +99,8 @@ def workplace(engine: str, tell: Callable[[str], None]) -> Workplace:
         if _ask(engine, "image", "inspect", tag).returncode:
             tell(f"Building the image {tag} with {engine}, once for this version of the course; minutes ...")
             _build(engine, tag, context)
-    command = (engine, "run", "--rm", "--interactive", *_SHUT, tag)
+    _try_out(engine, tag)
+    command = (engine, "run", "--rm", "--interactive", *_SHUT, *_HIDDEN, tag)
     return Workplace(CONTAINER, command, f"in a container of {engine}")
 
 
@@ -100,12 +127,42 @@ def _build(engine: str, tag: str, context: Path) -> None:
     python = f"PYTHON={sys.version_info.major}.{sys.version_info.minor}"
     recipe = str(context / "Containerfile")
     command = [engine, "build", "--tag", tag, "--build-arg", python, "--file", recipe, str(context)]
-    try:
-        status = subprocess.run(command, stdout=sys.stderr, timeout=_BUILT).returncode
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"{engine} has not built the image in {_BUILT // 60} minutes; is there a network?") from None
-    if status:
-        raise ValueError(f"{engine} can't build the image; what it has said stands above. It needs a network, once")
+    known = os.environ.get("SSL_CERT_FILE")
+    (context / "certificates.pem").write_bytes(Path(known).read_bytes() if known else b"")
+    said: deque[str] = deque(maxlen=100)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        end = threading.Timer(_BUILT, process.kill)
+        end.start()
+        for line in process.stdout or ():
+            sys.stderr.write(line)
+            said.append(line)
+        late = not end.is_alive()
+        end.cancel()
+    if late:
+        raise ValueError(f"{engine} has not built the image in {_BUILT // 60} minutes; is there a network?")
+    if process.returncode:
+        why = f"{engine} can't build the image: {_last_line(''.join(said))}"
+        if _UNKNOWN_CERTIFICATE.search("".join(said)):
+            raise ValueError(
+                f"{why} The network here has a certificate of its own: give the same command with SSL_CERT_FILE=FILE "
+                "before it, a file of all certificates that are to be trusted, and the image gets them"
+            )
+        raise ValueError(f"{why} Building takes a network, once")
+
+
+def _try_out(engine: str, tag: str) -> None:
+    """Start a container. Raises ValueError where that fails, or where it has not the limits that were asked for."""
+    tried = _ask(engine, "run", "--rm", *_SHUT, "--entrypoint", "python", tag, "-c", _LIMITS)
+    if tried.returncode:
+        raise ValueError(f"{engine} can't start a container: {_last_line(tried.stderr)}")
+    limits = zip(("memory", "processes"), (_MEMORY, _PROCESSES), tried.stdout.split(), strict=True)
+    open_ones = [what for what, most, found in limits if not found.isdigit() or int(found) > most]
+    if open_ones:
+        raise ValueError(
+            f"{engine} does not limit the {' and '.join(open_ones)} of a container here, so an answer could stop this "
+            "machine. Where users have no cgroups of their own, as with version 1, only root's containers are limited: "
+            "give the same command as root, or on a system with cgroups version 2"
+        )
 
 
 def _ask(engine: str, *question: str) -> subprocess.CompletedProcess[str]:
@@ -127,5 +184,7 @@ def _names(context: Path) -> Iterator[str]:
     yield from sorted(path.relative_to(context).as_posix() for path in context.rglob("*") if path.is_file())
 
 
-def _other(engine: str) -> str:
-    return next(one for one in ENGINES if one != engine)
+def _last_line(text: str) -> str:
+    """What a program has said last, with a full stop."""
+    last = (text.strip().splitlines() or ["it does not say why"])[-1].strip()
+    return last if last.endswith(".") else f"{last}."

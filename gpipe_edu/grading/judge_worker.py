@@ -1,6 +1,7 @@
 """A process that judges one answer after another, each in a process forked from it, so that imports are done once.
 
-It reads a message and answers with the report, or with the reason why there is none. Answers run in a sandbox of which
+It reads a message and answers with the report, or with the reason why there is none, and whether it is to be asked
+again. Answers run in a sandbox of which
 this process holds the other end, a new one for each student. Every process that an answer has started is killed before
 the next message is read, and also if the grader goes away in between.
 """
@@ -11,6 +12,7 @@ import importlib
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import cache, partial
@@ -20,12 +22,12 @@ from gpipe_edu.exercises import PYTORCH, all_exercises, find_exercise
 from gpipe_edu.exercises.judging import NotJudged, judge
 from gpipe_edu.process import bubblewrap, forked, frames, orphans, plain
 from gpipe_edu.process.child import Start
-from gpipe_edu.process.enclosure import SANDBOX, Enclosure
+from gpipe_edu.process.enclosure import CONTAINER, SANDBOX, Enclosure
 from gpipe_edu.process.fork_server import ForkServer
 from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.time_limit import wall
-from gpipe_edu.sandbox.outside import START, Crowded, probe
+from gpipe_edu.sandbox.outside import FOLDERS, START, Crowded, probe
 
 _LARGEST: Final = 20_000_000
 """Bytes of a report."""
@@ -43,7 +45,8 @@ def main(enclosure: Enclosure = SANDBOX) -> None:
     with suppress(EOFError, OSError), closing(_OwnSandbox()) as sandbox:
         while True:
             message = plain.decode(frames.read(questions))
-            frames.write(answers, plain.encode(_answer(message, questions, enclosure, sandbox)))
+            answer = _answer(message, questions, enclosure, sandbox)
+            frames.write(answers, plain.encode(answer | {"last": _something_is_left(enclosure)}))
             orphans.die_with_parent()  # what follows may take seconds, and there is nothing to kill now
             # Only now, so that the first answer waits only for what it needs.
             _load(_needed(message))
@@ -78,6 +81,11 @@ class _OwnSandbox:
         if self._server is not None:
             self._server.close()
         self._server = None
+
+
+def _something_is_left(enclosure: Enclosure) -> bool:
+    """Whether an answer has left in a container what can't be deleted, so that it has to be the last one there."""
+    return enclosure is CONTAINER and any(name.startswith(FOLDERS) for name in os.listdir(tempfile.gettempdir()))
 
 
 def _needed(message: dict[str, Any]) -> tuple[str, ...]:

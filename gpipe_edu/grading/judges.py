@@ -19,7 +19,7 @@ from gpipe_edu.exercises import Exercise
 from gpipe_edu.exercises.judging import unpack_report
 from gpipe_edu.process import frames, plain
 from gpipe_edu.process.child import command
-from gpipe_edu.process.enclosure import SANDBOX, Enclosure
+from gpipe_edu.process.enclosure import CONTAINER, SANDBOX, Enclosure
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.probes import Held
 from gpipe_edu.process.time_limit import wall
@@ -170,16 +170,24 @@ class _Worker:
     def __init__(self, folder: str, place: Workplace) -> None:
         self._folder, self._place, self._over = folder, place, False
         self._running: _Running | None = None
+        self._whose: Any = None
         self._lock = threading.Lock()
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The answer of `judge_worker.main`; {"why": ...} if none comes in time."""
+        """The answer of `judge_worker.main`; {"why": ...} if none comes in time. In a container none asks for another
+        student than the first who was asked for there.
+        """
+        if self._place.enclosure is CONTAINER and message["student"] != self._whose:
+            self.close()
+        self._whose = message["student"]
         with suppress(OSError, EOFError, ValueError):
             running = self._process()
             if running is not None:  # another thread may close it meanwhile
                 running.questions.send(plain.encode(message))
                 answer = plain.decode(_read(running.process, time.monotonic() + seconds))
                 if isinstance(answer, dict):
+                    if answer.pop("last"):
+                        self.close()
                     return answer
         self.close()
         return {"why": "the judge's process has ended", "busy": True}

@@ -25,8 +25,8 @@ from .lines import Line
 KEPT, _TAIL = 2_000, 20_000
 """Characters kept of what it prints, at its beginning and at its end."""
 
-_FAREWELL: Final = 0.5
-"""Seconds for writing down where it is."""
+_FAREWELL: Final = 3.0
+"""Seconds for writing down where it is; a moment, where the machine is not busy."""
 
 FLOOD: Final = 50_000_000
 """Bytes: a process that prints more is killed."""

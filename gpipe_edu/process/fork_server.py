@@ -13,7 +13,6 @@ import importlib
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from . import forked, orphans, task_limit
+from . import forked, orphans, scratch_folder, task_limit
 
 _PATIENCE: Final = 60.0
 """Seconds for the server to load libraries, or to delete what an answer has left."""
@@ -175,13 +174,10 @@ def _end_all() -> None:
     with suppress(ChildProcessError):
         while True:
             os.wait()
-    for path in Path.cwd().iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
-    if any(Path.cwd().iterdir()):
-        sys.exit("what an answer has written can't be deleted")
+    try:
+        scratch_folder.empty(os.getcwd())
+    except OSError as error:
+        sys.exit(f"what an answer has written can't be deleted: {error}")
 
 
 def _let_others_look(may: bool) -> None:

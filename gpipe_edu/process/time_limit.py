@@ -36,6 +36,9 @@ _QUEUES_ARE_TOLD: Final = Path("/proc/self/schedstat").exists()
 """Whether the system tells how long a process has waited for a CPU."""
 
 
+_NOT_TOLD: Final = b"0"
+
+
 def family(of: Sequence[int]) -> list[int]:
     """Those `of` these that still run, all that they have started, and all in their sessions."""
     heads, found = set(of), set[int]()
@@ -196,7 +199,14 @@ def _is_awake(pid: int) -> bool:
 
 
 def _waits_for_vfork(pid: int, thread: str) -> bool:
-    """Whether it waits for a child that shares its memory, which looks like waiting for a disk."""
-    with suppress(OSError), open(f"/proc/{pid}/task/{thread}/wchan", "rb") as file:
-        return file.read() in (b"kernel_clone", b"wait_for_vfork_done")
+    """Whether it waits for a child that shares its memory, which looks like waiting for a disk.
+
+    In a container the system may not tell what it waits for; then one that has a child is taken to wait for that.
+    """
+    with suppress(OSError):
+        about = Path(f"/proc/{pid}/task/{thread}")
+        waits_for = (about / "wchan").read_bytes()
+        if waits_for == _NOT_TOLD:
+            return bool((about / "children").read_bytes())
+        return waits_for in (b"kernel_clone", b"wait_for_vfork_done")
     return False

@@ -22,6 +22,7 @@ from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.probes import Held
+from gpipe_edu.process.scratch_folder import delete, holds_more
 from gpipe_edu.process.time_limit import LOOK, TimeLimit, wall
 
 from . import inside
@@ -36,7 +37,10 @@ _WRITTEN: Final = 500_000_000
 """Bytes of files in its temporary folder."""
 
 _MOST_FILES: Final = 20_000
-"""In a sandbox of its own, where each takes memory of the kernel's, and the time to delete it."""
+"""Each takes the time to delete it, and in a sandbox memory of the kernel's."""
+
+FOLDERS: Final = "gpipe_edu_answer_"
+"""How the names of temporary folders begin."""
 
 _SAID: Final = 20_000_000
 """Bytes of all its replies and questions, which take the judge's time and memory: right answers have three million."""
@@ -80,9 +84,13 @@ class Sandbox:
         self._ended: Trouble | None = None
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         # What it leaves in a temporary folder goes when it goes, and so does a sandbox with its own.
-        self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_", ignore_cleanup_errors=True)
-        scratch = (enclosure and enclosure.scratch) or self._folder.name
-        self._child = Child(inside.__name__, self._replies.put, start=start, most=_SAID, TMPDIR=scratch)
+        self._folder = tempfile.mkdtemp(prefix=FOLDERS)
+        scratch = (enclosure and enclosure.scratch) or self._folder
+        try:
+            self._child = Child(inside.__name__, self._replies.put, start=start, most=_SAID, TMPDIR=scratch)
+        except OSError:
+            os.rmdir(self._folder)
+            raise
         self._limit = TimeLimit(self._pids, seconds)
         self._start = {
             "module": module,
@@ -92,7 +100,7 @@ class Sandbox:
             "missing": packed.missing,
             "enclosure": enclosure.name if enclosure else None,
             "folder": scratch,
-            "outside": self._folder.name,
+            "outside": self._folder,
             "cpu": wall(seconds),
         }
         self.held = Held()
@@ -121,9 +129,10 @@ class Sandbox:
         self.held = Held(*first.value or ())
 
     def close(self) -> None:
-        """End the process, and delete its files."""
+        """End the process, and delete its files, as far as that can be done."""
         self._child.close()
-        self._folder.cleanup()
+        with suppress(OSError):
+            delete(self._folder)
 
     def __call__(self, answer: Ask | None = None, /, **given: Any) -> Reply:
         """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake.
@@ -150,21 +159,13 @@ class Sandbox:
     def _pids(self) -> list[int]:
         return self._child.ancestors
 
-    def _written(self) -> int:
-        """Bytes in its temporary folder, where that is out here."""
-        found = 0
-        for folder, _, names in os.walk(self._folder.name):
-            for name in names:
-                with suppress(OSError):
-                    found += os.lstat(os.path.join(folder, name)).st_size
-        return found
-
-    def _has_many_files(self) -> bool:
-        """Whether a sandbox, which has a file system of its own, holds too many."""
+    def _fills_its_folder(self) -> bool:
+        """Whether its files are too many or too large. A sandbox has a file system of its own, of that size."""
+        if self._start["folder"] == self._folder:
+            return holds_more(self._folder, _MOST_FILES, _WRITTEN)
         with suppress(OSError):
-            if self._start["enclosure"] and self._start["folder"] != self._folder.name:
-                about = os.statvfs(f"/proc/{self._child.pid}/root{self._start['folder']}")
-                return about.f_files - about.f_ffree > _MOST_FILES
+            about = os.statvfs(f"/proc/{self._child.pid}/root{self._start['folder']}")
+            return about.f_files - about.f_ffree > _MOST_FILES
         return False
 
     def _receive(self, limit: TimeLimit, answer: Ask | None = None) -> Reply:
@@ -197,7 +198,7 @@ class Sandbox:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
                 return Reply(trouble=Trouble("stopped", "", where, seconds=limit.seconds))
-            if limit.memory > _MEMORY or self._written() > _WRITTEN or self._has_many_files():
+            if limit.memory > _MEMORY or self._fills_its_folder():
                 self._child.kill()
                 return Reply(trouble=Trouble("MemoryError", "more than there is for it, in memory or in files"))
             if limit.kept_waiting:

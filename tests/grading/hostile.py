@@ -4,6 +4,8 @@ from pathlib import Path
 
 from tests.processes import ROOT
 
+from .classroom import CLOCK
+
 _PIPE = """import fcntl, os
 def pipe():
     for number in range(3, 60):
@@ -197,6 +199,24 @@ def clock(K, M):
     folder = tempfile.mkdtemp()
     os.umask(0o777)
     os.mkdir(folder + "/locked")
+    return []""",
+    "leaves a solution above folders too deep to delete": f"""def clock(K, M):
+    import os, shutil, tempfile
+    os.chdir(tempfile.mkdtemp(prefix="gift"))
+    open("clock.py", "w").write({CLOCK!r})
+    for _ in range(5000):
+        os.mkdir("d")
+        os.chdir("d")
+    return []""",
+    "runs what somebody has left": """def clock(K, M):
+    import os, tempfile
+    for folder in ("/tmp", tempfile.gettempdir()):
+        for path, folders, names in os.walk(folder):
+            if "clock.py" in names:
+                space = {}
+                exec(open(path + "/clock.py").read(), space)
+                return space["clock"](K, M)
+            del folders[5:]
     return []""",
     "ends what it was forked from": """def clock(K, M):
     import os, signal

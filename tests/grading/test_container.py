@@ -19,6 +19,9 @@ from .hostile import HOSTILE
 BOOK = "exercise_02_clock.ipynb"
 
 
+CONTEXT = {"Containerfile", "certificates.pem", "requirements.txt", "gpipe_edu"}
+
+
 def program(folder, name, text):
     """A program on a PATH of its own; returns that PATH."""
     folder.mkdir(exist_ok=True)
@@ -46,12 +49,13 @@ def test_the_command_line_shuts_everything_and_mounts_nothing(stand_in, monkeypa
     assert command[:-1] == (
         *("podman", "run", "--rm", "--interactive", "--network=none", "--ipc=none", "--read-only"),
         *(f"--tmpfs={folder}:rw,mode=0755,size=1g" for folder in ("/tmp", "/var/tmp", "/run")),
-        *(f"--tmpfs={folder}:ro,mode=0555,size=4k" for folder in ("/dev/mqueue", "/sys/fs/cgroup")),
+        "--tmpfs=/dev/mqueue:ro,mode=0555,size=4k",
         *("--sysctl=fs.mqueue.queues_max=0", "--sysctl=kernel.shmmni=0", "--sysctl=kernel.msgmni=0"),
         "--sysctl=kernel.sem=0 0 0 0",
         "--cap-drop=ALL",
-        *(f"--cap-add={right}" for right in ("CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID")),
-        *("--security-opt=no-new-privileges", "--pids-limit=512", "--memory=8g"),
+        *(f"--cap-add={right}" for right in ("CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID", "SYS_PTRACE")),
+        *("--security-opt=no-new-privileges", "--pids-limit=512", f"--memory={8 * 2**30}"),
+        "--tmpfs=/sys/fs/cgroup:ro,mode=0555,size=4k",
     )
     assert "Building the image" in said[0]
     assert container.workplace("podman", said.append).command == command
@@ -60,7 +64,9 @@ def test_the_command_line_shuts_everything_and_mounts_nothing(stand_in, monkeypa
     python = f"PYTHON={sys.version_info.major}.{sys.version_info.minor}"
     assert commands[:2] == ["info", f"image inspect {tag}"]
     assert commands[2].startswith(f"build --tag {tag} --build-arg {python} --file ")
-    assert commands[3:] == ["info", f"image inspect {tag}"]
+    tried, info, inspected, tried_again = commands[3:]
+    assert tried.startswith(f"run --rm --network=none {' '.join(command[5:-2])} --entrypoint python {tag} -c ")
+    assert (info, inspected, tried_again) == ("info", f"image inspect {tag}", tried)
 
 
 def test_the_image_has_the_package_and_no_solution(stand_in, monkeypatch):
@@ -68,7 +74,7 @@ def test_the_image_has_the_package_and_no_solution(stand_in, monkeypatch):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     container.workplace("podman", print)
-    assert {path.name for path in (kept / "context").iterdir()} == {"Containerfile", "requirements.txt", "gpipe_edu"}
+    assert {path.name for path in (kept / "context").iterdir()} == CONTEXT
     assert (kept / "context" / "gpipe_edu" / "exercises" / "said.toml").exists()
     pinned = (kept / "context" / "requirements.txt").read_text().split()
     assert all("==" in line for line in pinned)
@@ -84,7 +90,20 @@ def test_the_image_has_the_package_and_no_solution(stand_in, monkeypatch):
     ("program_text", "told"),
     [
         ("#!/bin/sh\necho 'no machine is running' >&2; exit 125\n", "does not run: no machine is running"),
-        ('#!/bin/sh\n[ "$1" = info ] || exit 1\n', "can't build the image"),
+        (
+            '#!/bin/sh\n[ "$1" = info ] || { echo Step 2/9; echo "no such host" >&2; exit 1; }\n',
+            "^podman can't build the image: no such host. Building takes a network, once$",
+        ),
+        (
+            '#!/bin/sh\n[ "$1" = info ] || { echo "SSLError(CERTIFICATE_VERIFY_FAILED)"; echo done; exit 1; }\n',
+            "^podman can't build the image: done. The network here has a certificate of its own: give the same command "
+            "with SSL_CERT_FILE=FILE before it, a file of all certificates that are to be trusted, and the image gets "
+            "them$",
+        ),
+        (
+            '#!/bin/sh\n[ "$1" != run ] || { echo "Error: runc: exec failed: no memory" >&2; exit 126; }\n',
+            "^podman can't start a container: Error: runc: exec failed: no memory.$",
+        ),
     ],
 )
 def test_an_engine_that_fails_is_one_sentence(tmp_path, monkeypatch, program_text, told):
@@ -95,7 +114,11 @@ def test_an_engine_that_fails_is_one_sentence(tmp_path, monkeypatch, program_tex
 
 def test_what_is_not_there_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match="podman is not installed here; install it, or give --in docker"):
+    for engine, other in (("podman", "docker"), ("docker", "podman")):
+        with pytest.raises(ValueError, match=f"^{engine} is not installed here, nor is {other}: install one of them$"):
+            container.workplace(engine, print)
+    monkeypatch.setenv("PATH", program(tmp_path / "bin", "docker", "#!/bin/sh\n").partition(os.pathsep)[0])
+    with pytest.raises(ValueError, match=r"^podman is not installed here: give --in docker, which is$"):
         container.workplace("podman", print)
     with pytest.raises(ValueError, match="must be podman or docker"):
         container.workplace("lxc", print)
@@ -107,6 +130,52 @@ def test_docker_without_a_daemon(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     with pytest.raises(ValueError, match=r"docker is installed, but does not run: .*[Cc]annot connect"):
         container.workplace("docker", print)
+
+
+@pytest.mark.parametrize(
+    ("limits", "open_ones"),
+    [
+        ("max\nmax", "memory and processes"),
+        ("9223372036854771712\nmax", "memory and processes"),
+        ("8589934592\nmax", "processes"),
+        ("1\n513", "processes"),
+    ],
+)
+def test_limits_that_are_not_held_are_a_refusal(stand_in, monkeypatch, limits, open_ones):
+    for name, value in {**stand_in[0], "GPIPE_EDU_STAND_IN_LIMITS": limits}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=open_ones) as caught:
+        container.workplace("podman", print)
+    assert str(caught.value) == (
+        f"podman does not limit the {open_ones} of a container here, so an answer could stop this machine. Where users "
+        "have no cgroups of their own, as with version 1, only root's containers are limited: give the same command as "
+        "root, or on a system with cgroups version 2"
+    )
+
+
+def test_what_is_mistyped_is_told_before_an_image_is_built(stand_in, tmp_path):
+    environment, kept = stand_in
+    (tmp_path / "roster.csv").write_text("nothing\n1\n")
+    hand_in(tmp_path / "in" / "ada" / BOOK, notebook("exercise_02_clock"))
+    for line in (
+        (tmp_path / "inn",),
+        (tmp_path / "inn", "--one"),
+        (tmp_path / "in", "--roster", tmp_path / "roster.csv"),
+    ):
+        run(*line, "--out", tmp_path / "out", "--in", "podman", ends=2, **environment)
+    assert not (kept / "commands").exists()
+
+
+def test_certificates_of_the_network_are_in_the_image_and_change_nothing_else(stand_in, monkeypatch, tmp_path):
+    environment, kept = stand_in
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "own.pem").write_text("mine")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
+    with_them = container.workplace("podman", print).command
+    assert (kept / "context" / "certificates.pem").read_text() == "mine"
+    monkeypatch.delenv("SSL_CERT_FILE")
+    assert container.workplace("podman", print).command == with_them, "once it is built they are not asked for"
 
 
 def _may_stand_in():
@@ -142,11 +211,17 @@ def test_a_class_is_judged_in_a_stand_in(stand_in, tmp_path):
     environment, kept = stand_in
     names = ["reads the solution", "asks a classmate", "kills the judge", "calls home", "leaves something running"]
     names += ["reads the judge's memory", "disowns without end", "writes the answer itself", "stops itself"]
+    names += ["stalls in the middle of a fork"]
+    names += ["leaves a solution above folders too deep to delete", "runs what somebody has left"]
     place, temporary = of_a_class(tmp_path / "in", names), tmp_path / "temporary"
     temporary.mkdir()
     more = ("--tasks", "ex02/clock", "--jobs", "2", "--in", "podman")
     assert HOLDS in run(place, "--out", tmp_path / "out", *more, TMPDIR=str(temporary), **environment)
     has_its_marks(tmp_path / "out")
+    students = [line for line in (kept / "commands").read_text().splitlines() if line.startswith("run --rm --inter")]
+    assert len(students) == 1 + len(names) + len(["right", "loop"]), (
+        "one to look around, and one for each with an answer"
+    )
     assert running(temporary) == running(kept) == []
     assert "give one of them" in run(place, *more, "--trust", ends=2, **environment)
 

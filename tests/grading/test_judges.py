@@ -1,13 +1,16 @@
 """Judges at work: outcomes come while tasks are still being found, and what was disturbed is judged again."""
 
 import sys
+import tempfile
 import time
 
 from gpipe_edu.exercises import find_exercise
+from gpipe_edu.grading import judge_worker
 from gpipe_edu.grading import judges as pool
 from gpipe_edu.grading.judges import Judges, Outcome, Task, Workplace, _Worker
-from gpipe_edu.process.enclosure import SANDBOX
+from gpipe_edu.process.enclosure import CONTAINER, SANDBOX
 from gpipe_edu.process.packing import Packed, pack
+from gpipe_edu.sandbox.outside import FOLDERS
 from tests.processes import PATIENCE, ROOT
 
 
@@ -66,7 +69,10 @@ def test_a_worker_that_reads_nothing_is_given_up_on_in_time(tmp_path, monkeypatc
     """A pipe does not hold the question; whoever writes all of it would wait for a reader."""
     monkeypatch.setattr(pool, "_FAREWELL", 0.5)
     worker = _Worker(str(tmp_path), Workplace(SANDBOX, (sys.executable, "-c", "import time; time.sleep(600)")))
-    assert worker.ask({"packed": "x" * 1_000_000}, 1) == {"why": "the judge's process has ended", "busy": True}
+    assert worker.ask({"packed": "x" * 1_000_000, "student": 0}, 1) == {
+        "why": "the judge's process has ended",
+        "busy": True,
+    }
 
 
 def test_a_report_that_nobody_can_read_is_its_answer_s_alone(monkeypatch):
@@ -81,3 +87,38 @@ def test_a_report_that_nobody_can_read_is_its_answer_s_alone(monkeypatch):
         found = {task.name: outcome for task, outcome in judges.judge([task(n)._replace(seed=n % 2) for n in range(6)])}
     unread = "the judge's report can't be read (MemoryError: too long)"
     assert {n: outcome.why for n, outcome in found.items()} == {n: unread if n % 2 else "late" for n in range(6)}
+
+
+def test_in_a_container_each_student_has_a_new_one_and_one_that_is_not_clean_is_the_last(tmp_path):
+    started = tmp_path / "started"
+    code = (
+        f"import sys; sys.path.append({ROOT!r}); open({str(started)!r}, 'a').write('x')\n"
+        "from gpipe_edu.process import frames, plain\n"
+        "while True:\n"
+        "    asked = plain.decode(frames.read(sys.stdin.buffer))\n"
+        "    frames.write(sys.stdout.buffer, plain.encode({'why': asked['key'], 'last': asked['key'] == 'leaves'}))\n"
+    )
+    worker = _Worker(str(tmp_path), Workplace(CONTAINER, (sys.executable, "-c", code)))
+    try:
+        for student, key, containers in [
+            (None, "looks around", 1),
+            (0, "first", 2),
+            (0, "leaves", 2),
+            (0, "third", 3),
+            (1, "first", 4),
+            (1, "second", 4),
+        ]:
+            assert worker.ask({"student": student, "key": key}, PATIENCE) == {"why": key}
+            assert len(started.read_text()) == containers, key
+    finally:
+        worker.close()
+
+
+def test_what_an_answer_has_left_is_seen_in_a_container_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert not judge_worker._something_is_left(CONTAINER)
+    (tmp_path / "another's").mkdir()
+    assert not judge_worker._something_is_left(CONTAINER)
+    tempfile.mkdtemp(prefix=FOLDERS)
+    assert judge_worker._something_is_left(CONTAINER)
+    assert not judge_worker._something_is_left(SANDBOX)

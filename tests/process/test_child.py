@@ -104,7 +104,6 @@ def test_it_has_one_thread_and_what_it_is_told(monkeypatch, tmp_path):
 LAST_WORDS = """
 import os, signal
 from gpipe_edu.process import stack_on_timeout
-from tests.processes import PATIENCE
 
 def inner():
     os.kill(os.getpid(), signal.SIGUSR1)

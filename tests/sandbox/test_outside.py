@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -203,6 +204,20 @@ def test_its_children_end_with_it(tmp_path):
 
     assert trouble(function, seconds=1).kind == "stopped"
     until(lambda: not runs(int(mark.read_text())))
+
+
+def test_folders_within_folders_are_too_much_and_leave_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def function(batch, M):
+        os.chdir(os.environ["TMPDIR"])
+        for _ in range(5_000):
+            os.mkdir("d")
+            os.chdir("d")
+        time.sleep(600)
+
+    assert trouble(function).kind == "MemoryError"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_memory_without_end_becomes_an_error():
