@@ -145,8 +145,8 @@ def _judge(parent: Parent, message: dict[str, Any], **how: Any) -> dict[str, Any
 
     try:
         report = judge(find_exercise(message["key"]), packed, message["seed"], message["path"], tell=tell, **how)
-    except Crowded:
-        return {"why": "this machine is too busy. Try again when it has less to do", "busy": True}
+    except Crowded as error:
+        return {"why": f"{error or 'this machine is too busy'}. Try again when it has less to do", "busy": True}
     except NotJudged as error:
         return {"why": error.why, "busy": error.busy}
     except Exception as error:  # of the judge's own

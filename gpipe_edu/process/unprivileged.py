@@ -1,12 +1,13 @@
 """The way in inside a container, without bubblewrap: as a user who owns one folder, and no process but its own.
 
 A container isolates answers from the machine, but not from the judge, which is in it, too. So the judge runs as root
-there, and answers as the user nobody. What the container should shut off is tested here, not assumed.
+there, and answers as a user without rights. What the container should shut off is tested here, not assumed.
 """
 
 from __future__ import annotations
 
 import os
+import random
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -19,17 +20,18 @@ _NOBODY: Final = 65534
 
 
 def enter(scratch: str, cpu_seconds: float, outside: str) -> Held:
-    """Become nobody, in a container where this process is root. outside: it may see what it can't change.
+    """Become another user, in a container where this process is root. outside: it may see what it can't change.
 
-    Raises OSError where the user nobody can't even read this package, which is not the answer's fault.
+    Raises OSError where that user can't even read this package, which is not the answer's fault.
     """
-    os.chown(scratch, _NOBODY, _NOBODY)
+    user = _user()
+    os.chown(scratch, user, _NOBODY)
     os.chdir(scratch)
     limit_use(cpu_seconds)
-    task_limit.limit_user(2 * task_limit.TASKS)  # of all who are nobody here, which several students' answers may be
+    task_limit.limit_user(2 * task_limit.TASKS)  # of all who are nobody, which several students' answers may be
     os.setgroups([])
     os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    os.setresuid(user, user, user)
     Path(__file__).read_bytes()
     orphans.die_with_parent()  # again, since changing the user resets it
     with suppress(OSError):  # then `calls` stays open
@@ -40,6 +42,17 @@ def enter(scratch: str, cpu_seconds: float, outside: str) -> Held:
         network=not leads_out(),
         calls=refuses_calls(scratch),
     )
+
+
+def _user() -> int:
+    """One of the container's own users for answers, drawn at random; nobody where it has none.
+
+    The system counts a user's processes over all containers: those of one answer are not to be another's limit.
+    """
+    import pwd  # which Windows and browsers have not
+
+    own = [one.pw_uid for one in pwd.getpwall() if one.pw_name.startswith("answer-")]
+    return random.SystemRandom().choice(own or [_NOBODY])
 
 
 def _folders(scratch: str) -> list[str]:

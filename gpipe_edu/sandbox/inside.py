@@ -69,8 +69,8 @@ def _seed(seed: int | None) -> None:
     seed = secrets.randbelow(2**32) if seed is None else seed
     random.seed(seed)
     seed_numpy(seed)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(seed)
 
 
 def format_text_only(message: Warning | str, *_: Any, **__: Any) -> str:

@@ -108,9 +108,8 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         try:
             self.begin()
-            if not self._ended:
-                self._child.send(self._packed.body)
-                self._ended = self._receive(self._limit).trouble
+            self._child.send(self._packed.body)
+            self._ended = self._receive(self._limit).trouble
         except BaseException:
             self.close()
             raise
@@ -120,12 +119,12 @@ class Sandbox:
         self.close()
 
     def begin(self) -> None:
-        """Have the process load what it needs, and enter its enclosure. Raises Crowded."""
+        """Have the process load what it needs, and enter its enclosure: nothing of the answer's yet. Raises Crowded."""
         self._child.send(plain.encode(self._start))
         first = self._receive(TimeLimit(self._pids, START))
-        self._ended = first.trouble
-        if self._ended and self._ended.kind == "stopped":
-            raise Crowded
+        if first.trouble:
+            why = "it took too long" if first.trouble.kind == "stopped" else self._child.last_line()
+            raise Crowded(f"the process for the answer could not begin: {why}")
         self.held = Held(*first.value or ())
 
     def close(self) -> None:

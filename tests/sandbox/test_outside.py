@@ -15,7 +15,7 @@ import pytest
 from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.time_limit import is_stopped
-from gpipe_edu.sandbox.outside import Sandbox
+from gpipe_edu.sandbox.outside import Crowded, Sandbox
 from tests.processes import runs, until
 
 MODULE = "gpipe_edu.harness.ex01_splitting"
@@ -218,6 +218,12 @@ def test_folders_within_folders_are_too_much_and_leave_nothing(tmp_path, monkeyp
 
     assert trouble(function).kind == "MemoryError"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_cannot_begin_is_no_verdict_on_the_answer(tmp_path):
+    (tmp_path / "broken.py").write_text("raise SystemExit('no room for it')")
+    with pytest.raises(Crowded, match=r"^the process for the answer could not begin: no room for it$"):
+        Sandbox("broken", pack(lambda batch, M: [M]), 30, [str(tmp_path)]).__enter__()
 
 
 def test_memory_without_end_becomes_an_error():
