@@ -20,7 +20,6 @@ from tests.processes import PATIENCE
 from . import ports
 
 ROOT = Path(__file__).resolve().parents[1]
-START_LIMIT = 60
 
 
 def command_of_make_lab(port, folder):
@@ -49,7 +48,7 @@ def server(tmp_path):
         stderr=log,
     )
     try:
-        deadline = time.monotonic() + START_LIMIT
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and process.poll() is None:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/api/status?token={token}", timeout=5)

@@ -16,9 +16,11 @@ import nbformat
 
 from gpipe_edu.command.lab import prepare
 from tests import ports, preloaded
+from tests.processes import PATIENCE
 
 TOKEN = "classroom"
-START_SECONDS, STOP_SECONDS = 60, 20
+ASKED_TO_STOP = 5
+"""Seconds before a server that is asked to stop is killed."""
 
 NEWS = "@jupyterlab/apputils-extension/notification.jupyterlab-settings"
 FOLDERS = [
@@ -105,7 +107,7 @@ def _server(folder, command, port_option, probe, environment):
 
 
 def _wait(process, address, log):
-    end = time.monotonic() + START_SECONDS
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if process.poll() is not None:
             raise RuntimeError(f"the server ended with {process.returncode}:\n{log.read_text()[-3000:]}")
@@ -116,7 +118,7 @@ def _wait(process, address, log):
             return  # it answers; that this address has nothing to show does not matter
         except OSError:
             time.sleep(0.1)
-    raise TimeoutError(f"no answer in {START_SECONDS} s:\n{log.read_text()[-3000:]}")
+    raise TimeoutError(f"no answer in {PATIENCE} s:\n{log.read_text()[-3000:]}")
 
 
 def _stop(process):
@@ -125,7 +127,7 @@ def _stop(process):
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_SECONDS / 4)
+                process.wait(ASKED_TO_STOP)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(STOP_SECONDS)
+    process.wait(PATIENCE)
