@@ -16,6 +16,7 @@ from torch.func import functional_call
 
 from gpipe_edu.pytorch.skip import Way, shelf
 from gpipe_edu.pytorch.stage import IN_PLACE, MAIN
+from gpipe_edu.pytorch.time_first import samples_are_first
 from gpipe_edu.pytorch.values import check, differentiable
 
 Held = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
@@ -154,7 +155,8 @@ def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
     arrived = boundary.empty(_ROWS, device)
     versions, held = [one._version for one in arrived], boundary.unpack(arrived)
     try:
-        values = {**functional_call(stage, state, (held,)), **stage.passing(held)}
+        with samples_are_first(stage.layers, [_ROWS], f" of stage {k}"):
+            values = {**functional_call(stage, state, (held,)), **stage.passing(held)}
     except (TypeError, ValueError):
         raise
     except Exception as error:

@@ -50,6 +50,7 @@ from .schedule_choice import build
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
 from .step_clock import StepClock
+from .time_first import samples_are_first
 from .uncompiled import outside_of_graphs
 from .values import Value, check, sizes_of, tensors
 from .weights import move_layers
@@ -178,7 +179,8 @@ class GPipe(nn.Module):
         with self._running():
             run = self._start(x, True, return_outputs, loss_fn=loss_fn, y=y, reduction=reduction)
             try:
-                run.go(lambda op: True)
+                with samples_are_first(self, run.sizes):
+                    run.go(lambda op: True)
                 outputs = join_outputs(run.outputs_beside_losses()) if return_outputs else None
             except BaseException:
                 self._forget()
@@ -347,7 +349,8 @@ class GPipe(nn.Module):
     def _forward(self, run: MiniBatchRun) -> Value:
         """All forwards; returns the joined output."""
         try:
-            run.go(lambda op: op.kind == "F")
+            with samples_are_first(self, run.sizes):
+                run.go(lambda op: op.kind == "F")
         except BaseException:
             self._forget()
             raise

@@ -175,3 +175,46 @@ def shared_buffer(write):
     pipeline.step(x, x)
     off = apart(pipeline, single)
     return said_by(lambda: pipeline.step(x, x)), said_by(lambda: pipeline.predict(x)), off
+
+
+def time_first(make, transpose):
+    """What a pipeline says when it is made of recurrent layers or attention that take time first; how far off it is."""
+    torch.manual_seed(0)
+    (x, y), layers = (torch.randn(7, 6, 8).double() for _ in range(2)), [make() for _ in range(4)]
+    if transpose:
+        layers = [nn.Sequential(Transposed(), layer, Transposed()) for layer in layers]
+    net = nn.Sequential(*layers).double()
+    single = copy.deepcopy(net)
+    squares(single(x), y).backward()
+
+    def train():
+        pipeline = Pipeline(net, ge.one_f_one_b(2, 4), squares, x)
+        pipeline.step(x, y)
+        return apart(pipeline, single)
+
+    off = []
+    return said_by(lambda: off.append(train())), off
+
+
+class Transposed(nn.Module):
+    def forward(self, x):
+        return x.transpose(0, 1)
+
+
+class First(nn.Module):
+    """The outputs of a recurrent layer."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+def lstm():
+    return First(nn.LSTM(8, 8))
+
+
+def encoder():
+    return nn.TransformerEncoderLayer(8, 2, 16, 0.0)
