@@ -89,6 +89,23 @@ def compiled():
     return apart(pipeline, single)
 
 
+def compiled_layers():
+    """How far zero bubble is off after a whole backward of the same compiled layers."""
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5)) for _ in range(4)]
+    (x, _), single = data(12), nn.Sequential(*copy.deepcopy(blocks)).double()
+    squares(single(x), x).backward()
+    net = nn.Sequential(*(torch.compile(block, backend="aot_eager") for block in blocks)).double()
+    squares(net(x), x).backward()
+    net.zero_grad()
+    pipeline, apart = Pipeline(net, ge.zero_bubble(2, 4), squares, x), []
+    pipeline.step(x, x)
+    expected = {name.replace("_orig_mod.", ""): weight.grad for name, weight in single.named_parameters()}
+    for name, weight in pipeline.named_parameters():
+        apart.append(float((weight.grad - expected[name.replace("_orig_mod.", "")]).abs().max()))
+    return max(apart)
+
+
 class Stored(nn.Module):
     """A checkpoint that stores its products."""
 

@@ -73,6 +73,10 @@ def test_a_compiled_function_may_call_a_pipeline(crew):
     assert max(run(crew, refused.compiled)) < 1e-10
 
 
+def test_compiled_layers_that_ran_a_whole_backward_are_right_under_zero_bubble(crew):
+    assert max(run(crew, refused.compiled_layers)) < 1e-10
+
+
 def test_a_selective_checkpoint_under_zero_bubble_is_explained(crew):
     (_, first), (said, last) = run(crew, refused.selective)
     assert said.startswith("create_selective_checkpoint_contexts stores what serves one backward")
