@@ -136,6 +136,32 @@ def selective():
     return "" if failed is None else " ".join(failed.__notes__), apart(right, single)
 
 
+class Rotated(nn.Module):
+    """A block that asks a layer which all blocks have, as a rotary embedding is."""
+
+    def __init__(self, common):
+        super().__init__()
+        self.common, self.linear = common, nn.Linear(5, 5)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(self.common(x)))
+
+
+def one_layer_for_all(write, ranks):
+    """What the second step says where all stages have one layer with a buffer; how far gradients are off."""
+    (x, _), common = data(12), Masked(torch.tensor([1.0, 0, 2, 1, 1]).double(), write)
+    torch.manual_seed(0)
+    net = nn.Sequential(*(Rotated(common) for _ in range(2))).double()
+    schedule = ge.one_f_one_b(2, 4) if ranks == 2 else ge.interleaved(1, 4, 2)
+    single = copy.deepcopy(net)
+    group = [dist.new_group([rank]) for rank in range(2)][dist.get_rank()] if ranks == 1 else None
+    pipeline = Pipeline(net, schedule, squares, x, group=group)
+    squares(single(x), x).backward()
+    pipeline.step(x, x)
+    off = apart(pipeline, single)
+    return said_by(lambda: pipeline.step(x, x)), off
+
+
 def of_one_rank():
     """What this rank is told when it clips for itself, when all clip together, and of LBFGS."""
     (x, _), said = data(12), {}

@@ -89,11 +89,21 @@ def test_a_buffer_that_two_ranks_share_may_be_read(crew):
         assert off < 1e-10
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_layer_of_all_blocks_may_be_read_by_all_ranks_and_written_to_by_none(crew, ranks):
+    """Also where one rank has all stages that share it: in which order they write depends on the schedule."""
+    for said, off in run(crew, refused.one_layer_for_all, None, ranks):
+        assert said == ""
+        assert off < 1e-10
+    for said, _ in run(crew, refused.one_layer_for_all, refused.add_in_place, ranks):
+        assert said.startswith("ValueError: a layer has written to a buffer that several stages share (Masked.mask in")
+
+
 @pytest.mark.parametrize("write", [refused.add_in_place, refused.hold_another])
 def test_but_not_written_to(crew, write):
     for again, predicted, _ in run(crew, refused.shared_buffer, write):
         assert again == predicted
-        assert again.startswith("ValueError: a layer has written to a buffer that layers on several ranks share (")
+        assert again.startswith("ValueError: a layer has written to a buffer that several stages share (")
         assert "Masked.mask in stage 0, Masked.mask in stage 1" in again
 
 
