@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from .compiled import is_compiled
 
+_KINDS = (nn.RNNBase, nn.MultiheadAttention)
+
 
 @contextmanager
 def samples_are_first(net: nn.Module, sizes: Collection[int], where: str = "") -> Iterator[None]:
@@ -29,12 +31,14 @@ def samples_are_first(net: nn.Module, sizes: Collection[int], where: str = "") -
     """
     with ExitStack() as around:
         for index, layer in net._modules.items():
-            if layer is None or is_compiled(layer):
+            if layer is None:
                 continue
-            for name, module in layer.named_modules(prefix=index):
-                if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
-                    look = partial(_look, f"the {type(module).__name__} {name!r}{where}", sizes)
-                    around.callback(module.register_forward_pre_hook(look, with_kwargs=True).remove)
+            found = [(name, one) for name, one in layer.named_modules(prefix=index) if isinstance(one, _KINDS)]
+            if not found or is_compiled(layer):  # the second takes longer
+                continue
+            for name, module in found:
+                look = partial(_look, f"the {type(module).__name__} {name!r}{where}", sizes)
+                around.callback(module.register_forward_pre_hook(look, with_kwargs=True).remove)
         yield
 
 
