@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+
+from . import torch_private
 
 
 class BufferState(NamedTuple):
@@ -55,7 +56,7 @@ class BatchNorms:
                 (module, name): _copy(buffer, self._latest.get((module, name)))
                 for module in self._writing()
                 # In training, a batch normalization does not look at its running statistics.
-                if not (isinstance(module, _BatchNorm) and module.training)
+                if not (isinstance(module, torch_private.BatchNorm) and module.training)
                 for name, buffer in module._buffers.items()
                 if buffer is not None and not buffer.requires_grad
             }
@@ -67,7 +68,7 @@ class BatchNorms:
 
         seen: the buffers as they were before the forward that this one repeats.
         """
-        norms = [module for module in self._layers.modules() if isinstance(module, _BatchNorm)]
+        norms = [module for module in self._layers.modules() if isinstance(module, torch_private.BatchNorm)]
         norms = [norm for norm in norms if norm.training and norm.track_running_stats]
         hooks = []
         if first and self._deferred:

@@ -52,7 +52,7 @@ from .shared_buffers import SharedBuffers, modules_of_several
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
 from .step_clock import StepClock
-from .step_loss import StepLoss
+from .step_loss import as_step_loss
 from .time_first import samples_are_first
 from .uncompiled import outside_of_graphs
 from .values import Value, check, sizes_of, tensors
@@ -190,9 +190,9 @@ class GPipe(nn.Module):
                 self._forget()
                 raise
             loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
-            loss = loss.as_subclass(StepLoss) if type(loss) is Tensor else loss  # one of the user's stays as it is
             self._finish_forward(run)
         run.hand_over(tensors(x))
+        loss = as_step_loss(loss)
         return loss if outputs is None else (loss, outputs)
 
     @property

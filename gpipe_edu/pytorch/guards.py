@@ -15,15 +15,13 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 from torch.fx import Proxy
-from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
-from torch.nn.utils import parametrize
 from torch.torch_version import TorchVersion
 
 from gpipe_edu.words import join_words
 
+from . import torch_private
 from .values import Value, check, shown, tensors
 
 _P = ParamSpec("_P")
@@ -109,7 +107,9 @@ def buffers_stay_in_one_stage(stages: Sequence[Sequence[nn.Module]]) -> None:
     homes: dict[int, int] = {}
     for k, layers in enumerate(stages):
         for module in (module for layer in layers for module in layer.modules()):
-            keeps = isinstance(module, _NormBase) and any(buffer is not None for buffer in module._buffers.values())
+            keeps = isinstance(module, torch_private.NormWithMeans) and any(
+                buffer is not None for buffer in module._buffers.values()
+            )
             if keeps and homes.setdefault(id(module), k) != k:
                 raise ValueError(
                     f"the module {type(module).__name__!r} is used in stage {homes[id(module)]} and in stage {k}, and "
@@ -351,13 +351,13 @@ def runs_for_real(x: object) -> None:
     """Raises RuntimeError inside what records or transforms a model instead of running it: threads are not seen."""
     transforming = {
         "torch.fx.symbolic_trace": isinstance(x, Proxy),
-        "a FakeTensorMode": torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None,
-        "torch.jit.trace": torch._C._get_tracing_state() is not None,
+        "a FakeTensorMode": torch_private.fakes(),
+        "torch.jit.trace": torch_private.traces(),
         "torch.export": torch.compiler.is_exporting(),
-        "a transform of torch.func (grad, vmap, jvp)": torch._C._functorch.peek_interpreter_stack() is not None,
-        "forward-mode differentiation (dual_level)": forward_ad._current_level >= 0,
+        "a transform of torch.func (grad, vmap, jvp)": torch_private.transforms(),
+        "forward-mode differentiation (dual_level)": torch_private.differentiates_forward(),
     }
-    if parametrize._cache_enabled:
+    if torch_private.caches_parametrizations():
         raise RuntimeError(
             "a pipe was called inside torch.nn.utils.parametrize.cached(), which computes a weight once, and every "
             "micro-batch and recompute needs it in a graph of its own; call the pipe outside"
@@ -421,7 +421,7 @@ def grad_is_enabled(instead: str = "pipe(x)") -> None:
 def first_derivative(gradients: Iterable[Tensor | None]) -> None:
     """Raises RuntimeError in a backward that is to be differentiated again, for a pipe's backward leaves no graph, or
     that brings many gradients at once."""
-    if any(gradient is not None and torch._C._functorch.is_legacy_batchedtensor(gradient) for gradient in gradients):
+    if any(gradient is not None and torch_private.is_batched(gradient) for gradient in gradients):
         raise RuntimeError(
             "a backward with is_grads_batched=True came to a pipe, which takes one gradient at a time; use the layers "
             "without the pipe: nn.Sequential(*pipe.children())"

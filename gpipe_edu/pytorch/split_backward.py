@@ -17,7 +17,9 @@ from typing import cast
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge, Node, _engine_run_backward
+from torch.autograd.graph import GradientEdge, Node
+
+from . import torch_private
 
 
 @dataclass
@@ -49,7 +51,9 @@ def backward(
     gradients: one for each root, None for a scalar loss.
     """
     given = _given(roots, gradients)
-    _engine_run_backward(tuple(roots), given, False, False, tuple(into), allow_unreachable=True, accumulate_grad=True)
+    torch_private.run_backward(
+        tuple(roots), given, False, False, tuple(into), allow_unreachable=True, accumulate_grad=True
+    )
 
 
 def _given(roots: Sequence[Tensor | GradientEdge], gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
@@ -100,7 +104,7 @@ def input_gradient(
             forks.append(_Fork(node, list(below.values())))
     wanted = (*used.values(), *(edge for fork in forks for edge in fork.edges()))
     found = iter(
-        _engine_run_backward(
+        torch_private.run_backward(
             tuple(roots), _given(roots, gradients), True, False, wanted, allow_unreachable=True, accumulate_grad=False
         )
     )
@@ -126,7 +130,7 @@ def input_gradient(
 
 def _is_python(node: Node) -> bool:
     """Whether `node` belongs to an autograd.Function in Python: a reference keeps only a shell of these alive."""
-    return isinstance(node, torch._C._FunctionBase)
+    return isinstance(node, torch_private.FunctionNode)
 
 
 def _owners(roots: Sequence[Tensor]) -> list[Node | None]:

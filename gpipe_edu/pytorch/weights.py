@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from . import torch_private
 from .guards import same_parameters, unchanged
 from .ledger import bytes_of
 
@@ -149,7 +150,7 @@ def _detach(weight: Tensor, device: torch.device | None) -> Tensor:
         ours = ours.to(device)
     # Layers may check the class of a parameter, and read attributes that were set on it.
     if type(weight) is not type(ours):
-        ours = torch.Tensor._make_subclass(type(weight), ours, weight.requires_grad)
+        ours = torch_private.make_subclass(type(weight), ours, weight.requires_grad)
     ours.__dict__.update(weight.__dict__)
     return ours.requires_grad_(weight.requires_grad)
 
