@@ -1,5 +1,5 @@
-"""Whether all ranks of a pipeline are about to do the same, asked at each step: one that goes another way than the
-others would leave them waiting for messages that never come.
+"""Whether all ranks of a pipeline, or all replicas, are about to do the same, asked at each step: one that goes another
+way than the others would leave them waiting for messages that never come.
 
 Each rank tells rank 0, which answers all: two small messages a rank. Every rank is woken once in each step, so an
 all-gather, with more messages and a thread of gloo's for each rank, would be a part of the step's time that one can
@@ -19,11 +19,11 @@ from .messages import receive, send, wait
 from .ranks import gather
 
 
-def agree(call: Sequence[str], complaint: Exception | None, note: bool, group: Any) -> bool:
+def agree(call: Sequence[str], complaint: Exception | None, note: bool, group: Any, rule: str) -> bool:
     """All ranks of `group` call this with what they are about to do, in words, and what speaks against it on this rank.
 
     Returns whether any rank has a `note`. Raises what speaks against it on some rank, or ValueError that names the
-    first rank that is about to do something else.
+    first rank that is about to do something else, and the `rule` that it breaks.
     """
     digest = hashlib.blake2b(repr((call, repr(complaint))).encode(), digest_size=7).digest()
     same, noted = _compare(int.from_bytes(digest, "big"), note, group)
@@ -38,10 +38,7 @@ def agree(call: Sequence[str], complaint: Exception | None, note: bool, group: A
         for one, other in zip(expected, others, strict=True):
             if one != other:
                 hint = ": draw its order by a generator that nothing else uses" if one.startswith("digest=") else ""
-                raise ValueError(
-                    f"rank {rank} was given {other}, and rank {first} {one}; every rank of a pipeline must be given "
-                    f"the same mini-batch, also those that read nothing of it{hint}"
-                )
+                raise ValueError(f"rank {rank} was given {other}, and rank {first} {one}; {rule}{hint}")
     raise AssertionError("the digests differ")
 
 

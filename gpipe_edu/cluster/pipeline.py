@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from math import inf
+from types import MappingProxyType
 from typing import Any, Final
 from weakref import ref
 
@@ -50,6 +51,7 @@ from .lowering import lower
 from .newest import Newest
 from .optimizer_checks import OptimizerChecks
 from .ranks import gather
+from .replica_buffers import take_from_first
 from .shared_buffers import SharedBuffers
 from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import PackedStage, Stage
@@ -67,6 +69,11 @@ _ENGINES: Final = 8
 _SHAPES: Final = 64
 """For how many it is kept what travels between the stages."""
 
+_ONE_MINI_BATCH: Final = (
+    "every rank of a pipeline must be given the same mini-batch, also those that read nothing of it"
+)
+_ONE_CALL: Final = "every replica must make the same calls, each with samples of its own and the same of= and reduce="
+
 
 class Pipeline:
     """`Pipeline(net, schedule, loss_fn, example)`: on rank k, the stages that row k of `schedule` runs.
@@ -77,9 +84,10 @@ class Pipeline:
     mini-batch of the usual form: a tensor, a tuple or a dictionary of tensors; only types and the shapes behind the
     first dimension count. reduction: "mean" if loss_fn averages over samples, "sum" if it sums. balance: layers per
     stage, as even as possible by default. group: the ranks of this pipeline, one per row of the schedule, all of them
-    unless given. replicas: the ranks that hold the same stages as this one; each trains on samples of its own.
-    accumulate_in_fp32: gradients of 16-bit weights are added up over micro-batches, stages and replicas in fp32, and
-    rounded once, for `.grad`. What a pipeline refuses, and why: `pytorch/guards.py`, as `GPipe` does.
+    unless given. replicas: the ranks that hold the same stages as this one; each trains on samples of its own, and
+    begins each call with the buffers of the first of them. accumulate_in_fp32: gradients of 16-bit weights are added up
+    over micro-batches, stages and replicas in fp32, and rounded once, for `.grad`. What a pipeline refuses, and why:
+    `pytorch/guards.py`, as `GPipe` does.
 
     Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
     check the whole network: one that raised alone would leave the others waiting.
@@ -229,33 +237,33 @@ class Pipeline:
         ones, but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step
         to step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
         several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
-        elsewhere; the shares of the replicas, which all make as many steps, add up.
+        elsewhere; the shares of the replicas, which all make the same calls, add up.
         reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
         reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
         gradients are added up at each step all the same.
 
         Raises, on every rank, ValueError, in the first step, for ranks that have built different networks; for ranks
-        that were given different mini-batches, for samples that a stage can't take, x and y of different length, a y
-        that requires a gradient; RuntimeError under no_grad or autocast.
+        that were given different mini-batches, replicas another `of` or `reduce`, for samples that a stage can't take,
+        x and y of different length, a y that requires a gradient; RuntimeError under no_grad or autocast.
         """
         self._compare()
         hooked = not reduce and any(map(has_hooks, self.parameters()))
         self._looks = (self._steps + 1) & self._steps == 0
         looked = {"digest": self._digest(x, y)} if self._looks else {}
-        first, hooked = self._agree(
-            "step", x, lambda: self._check_fit(x, y, of), hooked, of=of, reduce=reduce, **looked
-        )
+        alike = {"of": of, "reduce": reduce}
+        first, hooked = self._agree("step", x, lambda: self._check_fit(x, y, of), hooked, alike, looked)
         self._steps += 1  # not of a step that was refused, perhaps since another rank did something else
         samples = len(parts_of(x)[0])
         M = min(self.schedule.micro_batches, samples)
         sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), M))
         self._boundaries = self._along(first)
+        self._take_buffers()
         engine = self._engine(first, sizes)
         heads = self._heads(y, sizes, of) if self.last else ()
         parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
         pieces = split_batch(parts, len(sizes)) if parts else [() for _ in sizes]
         self._clock.begin()
-        with self._shared_buffers.of_step(), self._gradients.of_step(reduce or self._on_any_replica(hooked)):
+        with self._shared_buffers.of_step(), self._gradients.of_step(reduce or hooked):
             loss = engine.run(pieces, heads)
             self._ran = self._clock.op_times()
         self._optimizer_checks.note(self._looks)
@@ -265,11 +273,12 @@ class Pipeline:
     def predict(self, x: Held) -> Any:
         """The network's outputs for x, of shape (N, ...), where the last stage is; None elsewhere. No gradients.
 
-        Raises as `step` does.
+        All replicas call this, each with an x of its own. Raises as `step` does.
         """
         self._compare()
-        first, _ = self._agree("predict", x, lambda: self._check_samples(x), False)
+        first, _ = self._agree("predict", x, lambda: self._check_samples(x))
         between, samples = self._along(first), len(parts_of(x)[0])
+        self._take_buffers()
         rows = [[op for op in row if op.kind == "F" and op.micro_batch == 0] for row in self.schedule.rows]
         skips = self._far_skips(between, rows, (samples,))
         parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
@@ -371,9 +380,22 @@ class Pipeline:
         if (net := self._net()) is not None:
             as_built(net, self._built_of)
 
-    def _agree(self, call: str, x: Held, check: Callable[[], None], note: bool, **more: Any) -> tuple[Boundary, bool]:
-        """What goes into stage 0, and whether any rank has a `note`, if all ranks may go on; see `agree`."""
-        complaint, first = None, self._boundaries[0]
+    def _agree(
+        self,
+        call: str,
+        x: Held,
+        check: Callable[[], None],
+        note: bool = False,
+        alike: Mapping[str, object] = MappingProxyType({}),
+        looked: Mapping[str, object] = MappingProxyType({}),
+    ) -> tuple[Boundary, bool]:
+        """What goes into stage 0, and whether any rank has a `note`, if all ranks may go on; see `agree`.
+
+        alike: what must be the same on all replicas, too. looked: what must be the same on all ranks of this one. What
+        a stage says to samples of a new form, as `_along` raises it, all replicas are told.
+        """
+        complaint: Exception | None = None
+        first, noted = self._boundaries[0], note
         try:
             if torch.is_autocast_enabled(self.device.type):
                 raise RuntimeError(
@@ -386,9 +408,24 @@ class Pipeline:
             first = Boundary.of({MAIN: x})
         except (RuntimeError, TypeError, ValueError) as error:
             complaint = error
-        described = [f"a call of {call}()", *([] if complaint else [f"{len(parts_of(x)[0])} samples of {first}"])]
-        described += [f"{name}={value}" for name, value in more.items()]
-        return first, agree(described, complaint, note, self.group)
+        common = [f"a call of {call}()", *(f"{name}={value}" for name, value in alike.items())]
+        mine = [] if complaint else [f"{len(parts_of(x)[0])} samples of {first}"]
+        mine += [f"{name}={value}" for name, value in looked.items()]
+        try:
+            noted = agree([*common, *mine], complaint, note, self.group, _ONE_MINI_BATCH)
+            self._along(first)
+        except (RuntimeError, TypeError, ValueError) as error:
+            if self.replicas is None:
+                raise
+            complaint = error
+        if self.replicas is None:
+            return first, noted
+        size = sum(buffer.nbytes for buffer in self._mine.buffers())
+        return first, agree([*common, f"buffers of {size} bytes"], complaint, noted, self.replicas, _ONE_CALL)
+
+    def _take_buffers(self) -> None:
+        if self.replicas is not None:
+            take_from_first(self._mine.buffers(), self.replicas)
 
     def _digest(self, x: Held, y: Value) -> str:
         """Of the mini-batch's numbers: ranks that draw other ones, of a shuffle that dropout has moved on, would train
@@ -399,12 +436,6 @@ class Pipeline:
             return " ".join(digest(part)[:8] for part in (*parts_of(x), *tensors(y)))
         except (AttributeError, RuntimeError, TypeError, ValueError):
             return "none"  # what is wrong with them is about to be said
-
-    def _on_any_replica(self, here: bool) -> bool:
-        anywhere = torch.tensor(float(here), device=self.device)
-        if self.replicas is not None:
-            dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=self.replicas)
-        return bool(anywhere)
 
     def _check_fit(self, x: Held, y: Value, of: int | None) -> None:
         grad_is_enabled("predict(x)")
