@@ -210,8 +210,13 @@ class Pipeline:
         return self._mine.named_buffers()
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """This rank's weights, for its optimizer."""
+        """This rank's weights; none where its layers have none."""
         return self._mine.parameters()
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """This rank's weights as one group for an optimizer, `Adam(pipeline.parameter_groups())`: PyTorch's optimizers
+        refuse no weights, which a rank of activations alone has, but take a group without any."""
+        return [{"params": list(self.parameters())}]
 
     def train(self, mode: bool = True) -> Pipeline:
         """Put all layers into training mode, or out of it."""

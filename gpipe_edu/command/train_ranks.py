@@ -160,14 +160,14 @@ class RanksTrainer:
 
     def _optimizer(self, rate: float, zero: bool) -> torch.optim.Optimizer:
         settings: dict[str, Any] = {"lr": rate, "momentum": 0.9}
-        if not zero:
-            return torch.optim.SGD(self.pipeline.parameters(), **settings)
-        if self._replicas == 1:
+        if zero and self._replicas == 1:
             raise ValueError("--zero shares the optimizer among replicas, but there is one: start more processes")
+        weights = self.pipeline.parameter_groups()
+        if not zero or not weights[0]["params"]:  # ZeRO's optimizer takes no group without weights
+            return torch.optim.SGD(weights, **settings)
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
         group = self._groups[1]
-        weights = self.pipeline.parameters()
         return ZeroRedundancyOptimizer(weights, torch.optim.SGD, process_group=group, **settings)
 
     def _mine(self, values: Tensor) -> Tensor:

@@ -438,9 +438,9 @@ def optimizer_of(pipeline, zero):
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
         return ZeroRedundancyOptimizer(
-            pipeline.parameters(), torch.optim.Adam, process_group=pipeline.replicas, lr=0.01
+            pipeline.parameter_groups(), torch.optim.Adam, process_group=pipeline.replicas, lr=0.01
         )
-    return torch.optim.Adam(pipeline.parameters(), lr=0.01)
+    return torch.optim.Adam(pipeline.parameter_groups(), lr=0.01)
 
 
 def groups_of(pipeline):
