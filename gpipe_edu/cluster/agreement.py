@@ -19,14 +19,14 @@ from .messages import receive, send, wait
 from .ranks import gather
 
 
-def agree(call: Sequence[str], complaint: Exception | None, note: bool, group: Any, rule: str) -> bool:
+def agree(call: Sequence[str], complaint: Exception | None, notes: Sequence[bool], group: Any, rule: str) -> list[bool]:
     """All ranks of `group` call this with what they are about to do, in words, and what speaks against it on this rank.
 
-    Returns whether any rank has a `note`. Raises what speaks against it on some rank, or ValueError that names the
-    first rank that is about to do something else, and the `rule` that it breaks.
+    Returns for each of the `notes` whether any rank has it. Raises what speaks against it on some rank, or ValueError
+    that names the first rank that is about to do something else, and the `rule` that it breaks.
     """
     digest = hashlib.blake2b(repr((call, repr(complaint))).encode(), digest_size=7).digest()
-    same, noted = _compare(int.from_bytes(digest, "big"), note, group)
+    same, noted = _compare(int.from_bytes(digest, "big"), notes, group)
     if same and complaint is None:  # then no rank has one
         return noted
     told = gather((dist.get_rank(), list(call), complaint), group)
@@ -42,20 +42,19 @@ def agree(call: Sequence[str], complaint: Exception | None, note: bool, group: A
     raise AssertionError("the digests differ")
 
 
-def _compare(digest: int, note: bool, group: Any) -> tuple[bool, bool]:
-    """Whether all ranks have the same digest, and whether any has a note."""
+def _compare(digest: int, notes: Sequence[bool], group: Any) -> tuple[bool, list[bool]]:
+    """Whether all ranks have the same digest, and for each of the notes whether any has it."""
     # On the CPU where that is possible, so that no GPU is waited for.
     device = torch.device("cpu" if "cpu" in str(dist.get_backend_config(group)) else "cuda")
-    mine, others = torch.tensor([digest, int(note)], device=device), range(1, dist.get_world_size(group))
+    mine, others = torch.tensor([digest, *map(int, notes)], device=device), range(1, dist.get_world_size(group))
     if dist.get_rank(group) > 0:
         answer = torch.empty_like(mine)
         wait([send(mine, 0, group), receive(answer, 0, group)])
     else:
         told = {rank: torch.empty_like(mine) for rank in others}
         wait([receive(theirs, rank, group) for rank, theirs in told.items()])
-        found = [mine.tolist(), *(theirs.tolist() for theirs in told.values())]
-        same, noted = all(one[0] == digest for one in found), any(one[1] for one in found)
-        answer = torch.tensor([int(same), int(noted)], device=device)
+        digests, *noted = zip(mine.tolist(), *(theirs.tolist() for theirs in told.values()), strict=True)
+        answer = torch.tensor([int(len(set(digests)) == 1), *map(max, noted)], device=device)
         wait([send(answer, rank, group) for rank in others])
-    same, noted = map(bool, answer.tolist())
-    return same, noted
+    same, *found = map(bool, answer.tolist())
+    return same, found

@@ -1,8 +1,9 @@
 """What crosses each boundary between stages, found on PyTorch's device "meta", whose tensors hold no numbers.
 
-Each layer is called once that way, with hooks and all, but its weights, buffers and random numbers stay as they are.
-PyTorch's engine sends tensors from each stage to the next one, in one order; so a value of several tensors is taken
-apart there, and a skip to the next stage goes with it. What goes further is in `far_skips.py`.
+Each layer is called that way when a pipeline is made, and once for each new form of mini-batch, with hooks and all, but
+its weights, buffers and random numbers stay as they are. PyTorch's engine sends tensors from each stage to the next
+one, in one order; so a value of several tensors is taken apart there, and a skip to the next stage goes with it. What
+goes further is in `far_skips.py`.
 """
 
 from __future__ import annotations

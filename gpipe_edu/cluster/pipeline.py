@@ -7,7 +7,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from math import inf
 from types import MappingProxyType
 from typing import Any, Final
@@ -45,7 +45,7 @@ from .engine import Engine
 from .far_skips import FarSkips, far, own_groups
 from .fingerprint import BuiltNetwork, compare, describe, digest, fingerprint
 from .gradients import Gradients
-from .layer_building import Builders, build_layer, check_numbers, outline
+from .layer_building import Builders, build_layer, check_numbers, outline, tensors_of
 from .links import Link, measure
 from .lowering import lower
 from .newest import Newest
@@ -142,8 +142,9 @@ class Pipeline:
         self._example = first = Boundary.of({MAIN: travelling(example, "the example")})
         self._boundaries = boundaries(pieces, first)
         """Those of the mini-batch that came last."""
+        # Nothing is known yet: a layer may give a dictionary whose keys another process has in another order, as it has
+        # those of a set, and the one that counts is that of the rank which runs the stage.
         self._known = Newest[Boundary, list[Boundary]](_SHAPES)
-        self._known.keep(first, self._boundaries)
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
         arguments = {
@@ -163,10 +164,11 @@ class Pipeline:
         self._mine = nn.Sequential(mine)
         check_numbers(self._mine)
         found = first_names(entry for stage in named for entry in stage)
-        self._names = {name: found[weight] for name, weight in self._mine.named_parameters()}
-        held = holders(stages, schedule.device_of_stage)
-        self._ties = Ties({weight: held[weight] for weight in self._mine.parameters()}, self.group)
+        known = {name: found[tensor] for name, tensor in tensors_of(self._mine)}
+        self._ties = Ties(holders(stages, schedule.device_of_stage), found, self.group)
         self._mine.to(self.device)
+        self._names = {tensor: known[name] for name, tensor in tensors_of(self._mine) if known.get(name, name) != name}
+        """Of what has another name in the whole network than among this rank's layers."""
         self._gradients = Gradients(self._mine, replicas, self._ties, accumulate_in_fp32=accumulate_in_fp32)
         self._clock = SharedClock(self.device)
         self._engines = Newest[tuple[Boundary, Sizes], Engine](_ENGINES)
@@ -203,11 +205,12 @@ class Pipeline:
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """This rank's weights, each once, under the names that they have in the whole network. One that several layers
         hold has its name in the first of them, whichever rank that is on."""
-        return ((self._names.get(name, name), weight) for name, weight in self._mine.named_parameters())
+        return ((self._names.get(weight, name), weight) for name, weight in self._mine.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """This rank's buffers, such as running means, under the names that they have in the whole network."""
-        return self._mine.named_buffers()
+        """This rank's buffers, such as running means, each once, under the names that they have in the whole network.
+        One that several layers hold has its name in the first of them."""
+        return ((self._names.get(buffer, name), buffer) for name, buffer in self._mine.named_buffers())
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """This rank's weights; none where its layers have none."""
@@ -382,6 +385,11 @@ class Pipeline:
     def _runs_what_was_built(self) -> None:
         not_sharded(self._mine.modules())
         self._shared_buffers.check()
+        built, stages = iter(self._built_of), []
+        for k, number in enumerate(self.balance):
+            left = [layer for one in islice(built, number) if (layer := one()) is not None]
+            stages.append([self._pieces[k]] if k in self._pieces else left)
+        self._ties.check(holders(stages, self.schedule.device_of_stage))
         if (net := self._net()) is not None:
             as_built(net, self._built_of)
 
@@ -400,7 +408,7 @@ class Pipeline:
         a stage says to samples of a new form, as `_along` raises it, all replicas are told.
         """
         complaint: Exception | None = None
-        first, noted = self._boundaries[0], note
+        first = self._boundaries[0]
         try:
             if torch.is_autocast_enabled(self.device.type):
                 raise RuntimeError(
@@ -416,17 +424,20 @@ class Pipeline:
         common = [f"a call of {call}()", *(f"{name}={value}" for name, value in alike.items())]
         mine = [] if complaint else [f"{len(parts_of(x)[0])} samples of {first}"]
         mine += [f"{name}={value}" for name, value in looked.items()]
+        noted, notes = note, (note, self._ties.changed)
         try:
-            noted = agree([*common, *mine], complaint, note, self.group, _ONE_MINI_BATCH)
+            noted, changed = agree([*common, *mine], complaint, notes, self.group, _ONE_MINI_BATCH)
+            if changed:
+                self._ties.compare()
             self._along(first)
         except (RuntimeError, TypeError, ValueError) as error:
             if self.replicas is None:
                 raise
             complaint = error
-        if self.replicas is None:
-            return first, noted
-        size = sum(buffer.nbytes for buffer in self._mine.buffers())
-        return first, agree([*common, f"buffers of {size} bytes"], complaint, noted, self.replicas, _ONE_CALL)
+        if self.replicas is not None:
+            size = sum(buffer.nbytes for buffer in self._mine.buffers())
+            [noted] = agree([*common, f"buffers of {size} bytes"], complaint, [noted], self.replicas, _ONE_CALL)
+        return first, noted
 
     def _take_buffers(self) -> None:
         if self.replicas is not None:

@@ -40,8 +40,16 @@ class PackedStage(nn.Module):
         self._all_given = behind.only([*self.gives.names(), *given])
 
     def forward(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """What leaves, of what arrived."""
-        return self._all_given.pack(self.stage(self._all_taken.unpack(parts)))
+        """What leaves, of what arrived. Raises ValueError for something else than the next stage expects."""
+        values, expected = self.stage(self._all_taken.unpack(parts)), self._all_given
+        found = Boundary.of({name: values[name] for name in expected.names()})
+        if found != expected:
+            raise ValueError(
+                f"stage {self.stage.index} gives {found} now, and gave {expected} when it was tried without numbers, "
+                "on PyTorch's device 'meta'; a layer must always give tensors of the same number, types, order and "
+                "shapes, in training as in evaluation, or a pipeline for each"
+            )
+        return expected.pack(values)
 
 
 class Stage(PipelineStage):
