@@ -6,7 +6,7 @@ hands them to the weights once, with `ties.py` for weights that several ranks ho
 takes one rank's weights for all, `shared_buffers.py` who writes to a buffer of several ranks; `replica_buffers.py`
 gives replicas one set of buffers. `names.py` alone has PyTorch's private names. What a pipeline refuses, how it is cut
 and what a loss counts is asked of `gpipe_edu.pytorch`: one gate for both engines. `layer_building.py` lets each rank
-build only its own layers.
+build only its own layers. `other_words.py` has the sentences for calls as one process, or another library, has them.
 
 `boundaries.py` knows what travels between stages, and takes it apart into tensors; `far_skips.py` sends what PyTorch's
 engine does not, skips to a stage further on. `agreement.py` makes sure, at each step, that all ranks are about to do

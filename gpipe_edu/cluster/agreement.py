@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
 
 from .messages import receive, send, wait
 from .ranks import gather
+
+_NOTES: Final = 2
+"""So many travel in each message: where ranks make different calls, theirs must be of one length, too."""
 
 
 def agree(call: Sequence[str], complaint: Exception | None, notes: Sequence[bool], group: Any, rule: str) -> list[bool]:
@@ -26,9 +29,9 @@ def agree(call: Sequence[str], complaint: Exception | None, notes: Sequence[bool
     that names the first rank that is about to do something else, and the `rule` that it breaks.
     """
     digest = hashlib.blake2b(repr((call, repr(complaint))).encode(), digest_size=7).digest()
-    same, noted = _compare(int.from_bytes(digest, "big"), notes, group)
+    same, noted = _compare(int.from_bytes(digest, "big"), [*notes, *[False] * (_NOTES - len(notes))], group)
     if same and complaint is None:  # then no rank has one
-        return noted
+        return noted[: len(notes)]
     told = gather((dist.get_rank(), list(call), complaint), group)
     for _, _, theirs in told:
         if theirs is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice
 from math import inf
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from weakref import ref
 
 import torch
@@ -50,6 +51,7 @@ from .links import Link, measure
 from .lowering import lower
 from .newest import Newest
 from .optimizer_checks import OptimizerChecks
+from .other_words import is_a_schedule, no_other_arguments, no_such_name
 from .ranks import gather
 from .replica_buffers import take_from_first
 from .shared_buffers import SharedBuffers
@@ -72,7 +74,7 @@ _SHAPES: Final = 64
 _ONE_MINI_BATCH: Final = (
     "every rank of a pipeline must be given the same mini-batch, also those that read nothing of it"
 )
-_ONE_CALL: Final = "every replica must make the same calls, each with samples of its own and the same of= and reduce="
+_ONE_CALL: Final = "all ranks must make the same calls with the same arguments; replicas have samples of their own"
 
 
 class Pipeline:
@@ -106,10 +108,13 @@ class Pipeline:
         group: Any = None,
         replicas: Any = None,
         accumulate_in_fp32: bool = True,
+        **other: Any,
     ) -> None:
-        lower(schedule)
+        no_other_arguments(other, "Pipeline")
         self.schedule, self.group, self.replicas = schedule, group or dist.group.WORLD, replicas
         self.rank, ranks = dist.get_rank(self.group), dist.get_world_size(self.group)
+        is_a_schedule(schedule, ranks)
+        lower(schedule)
         if ranks != schedule.devices:
             raise ValueError(
                 f"the schedule has {schedule.devices} devices, but this pipeline has {ranks} ranks; start "
@@ -174,6 +179,8 @@ class Pipeline:
         self._engines = Newest[tuple[Boundary, Sizes], Engine](_ENGINES)
         self._ran: list[OpTime] = []
         self._optimizer_checks = OptimizerChecks(self._mine.parameters() if ranks > 1 else ())
+        self._failed = ""
+        """What ended a call on this rank in its middle."""
         self._steps, self._looks = 0, False
         """How many there were; whether the last one's number is 1, 2, 4, 8, ...: those are looked at more closely."""
 
@@ -226,6 +233,10 @@ class Pipeline:
         self._mine.train(mode)
         return self
 
+    def eval(self) -> Pipeline:
+        """As `train(False)`."""
+        return self.train(False)
+
     def zero_grad(self) -> None:
         """Clear the gradients."""
         self._mine.zero_grad()
@@ -238,22 +249,32 @@ class Pipeline:
             self._built = self._built._replace(tensors={}, arguments=arguments)
 
     @outside_of_graphs
-    def step(self, x: Held, y: Value, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
+    def step(
+        self,
+        x: Held,
+        y: Value = None,  # type: ignore[assignment]  # which is refused in words
+        *,
+        of: int | None = None,
+        reduce: bool = True,
+        **other: Any,
+    ) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
         x, y: tensors of shape (N, ...) or tuples of them, x also a dictionary; every rank of a pipeline gets the same
         ones, but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step
         to step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
         several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
-        elsewhere; the shares of the replicas, which all make the same calls, add up.
+        elsewhere; the shares of the replicas, which all make the same calls, add up: `sum_over_ranks` does it.
         reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
         reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
         gradients are added up at each step all the same.
 
         Raises, on every rank, ValueError, in the first step, for ranks that have built different networks; for ranks
         that were given different mini-batches, replicas another `of` or `reduce`, for samples that a stage can't take,
-        x and y of different length, a y that requires a gradient; RuntimeError under no_grad or autocast.
+        x and y of different length, a y that requires a gradient; RuntimeError under no_grad or autocast, and on a
+        rank where an earlier step has failed.
         """
+        no_other_arguments(other, "step")
         self._compare()
         hooked = not reduce and any(map(has_hooks, self.parameters()))
         self._looks = (self._steps + 1) & self._steps == 0
@@ -264,16 +285,17 @@ class Pipeline:
         samples = len(parts_of(x)[0])
         M = min(self.schedule.micro_batches, samples)
         sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), M))
-        self._boundaries = self._along(first)
-        self._take_buffers()
-        engine = self._engine(first, sizes)
-        heads = self._heads(y, sizes, of) if self.last else ()
-        parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
-        pieces = split_batch(parts, len(sizes)) if parts else [() for _ in sizes]
-        self._clock.begin()
-        with self._shared_buffers.of_step(), self._gradients.of_step(reduce or hooked):
-            loss = engine.run(pieces, heads)
-            self._ran = self._clock.op_times()
+        with self._together():
+            self._boundaries = self._along(first)
+            self._take_buffers()
+            engine = self._engine(first, sizes)
+            heads = self._heads(y, sizes, of) if self.last else ()
+            parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
+            pieces = split_batch(parts, len(sizes)) if parts else [() for _ in sizes]
+            self._clock.begin()
+            with self._shared_buffers.of_step(), self._gradients.of_step(reduce or hooked):
+                loss = engine.run(pieces, heads)
+                self._ran = self._clock.op_times()
         self._optimizer_checks.note(self._looks)
         return loss
 
@@ -290,7 +312,7 @@ class Pipeline:
         rows = [[op for op in row if op.kind == "F" and op.micro_batch == 0] for row in self.schedule.rows]
         skips = self._far_skips(between, rows, (samples,))
         parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
-        with torch.no_grad(), skips.of_step():
+        with self._together(), torch.no_grad(), skips.of_step():
             for k in range(self.schedule.stages):
                 here, before = self.schedule.device_of_stage[k], self.schedule.device_of_stage.get(k - 1)
                 if here == self.rank:
@@ -307,23 +329,48 @@ class Pipeline:
                         dist.send(part, group=self.group, group_dst=here)
         return between[-1].unpack(parts)[MAIN] if self.last else None
 
-    def clip_grad_norm(self, most: float) -> Tensor:
+    def clip_grad_norm(self, most: float, norm_type: float = 2.0, **other: Any) -> Tensor:
         """Scale the gradients of all stages so that their common norm is at most `most`; returns the norm it was.
 
-        A rank alone knows only its own share of the norm: all of them must call this.
+        norm_type: 2, another number above 0, or infinity, as `nn.utils.clip_grad_norm_` has it. A rank alone knows only
+        its own share of the norm: all of them, of all replicas, must call this. Raises ValueError for another
+        norm_type, and, on every rank, if they are given different numbers or do something else.
         """
+        no_other_arguments(other, "clip_grad_norm")
+        power = float(norm_type)
+        if not power > 0:
+            raise ValueError(f"norm_type is {norm_type!r}; it must be a number above 0, such as 2, or infinity")
+        self._meet([f"a call of clip_grad_norm({float(most):g}, norm_type={power:g})"])
         trained = [(weight, weight.grad) for weight in self.parameters() if weight.grad is not None]
-        squares = torch.zeros((), dtype=torch.float64, device=self.device)
-        for weight, grad in trained:
-            if self._ties.counts_here(weight):
-                squares += grad.abs().double().square().sum()
-        dist.all_reduce(squares, group=self.group)
-        norm = squares.sqrt()
+        counted = [grad.abs().double() for weight, grad in trained if self._ties.counts_here(weight)]
+        if power == inf:
+            largest = max((float(grad.max()) for grad in counted if grad.numel()), default=0.0)
+            norm = torch.tensor(largest, dtype=torch.float64, device=self.device)
+            dist.all_reduce(norm, dist.ReduceOp.MAX, group=self.group)
+        else:
+            norm = torch.zeros((), dtype=torch.float64, device=self.device)
+            for grad in counted:
+                norm += grad.pow(power).sum()
+            dist.all_reduce(norm, group=self.group)
+            norm = norm.pow(1 / power)
         scale = (most / (norm + 1e-6)).clamp(max=1.0)
         for _, grad in trained:
             grad.mul_(scale.to(grad.dtype))
         self._optimizer_checks.note(self._looks)
         return norm
+
+    def sum_over_ranks(self, value: Tensor | float | None) -> float:
+        """The sum of what all ranks of all replicas give, the same on each; None counts nothing. So a loss, or how many
+        samples were read right, is known everywhere: `loss = pipeline.sum_over_ranks(pipeline.step(x, y))`.
+
+        All ranks call this. value: a number, or a tensor with one.
+        """
+        self._meet(["a call of sum_over_ranks()"])
+        total = torch.tensor(0.0 if value is None else float(value), dtype=torch.float64, device=self.device)
+        for group in (self.group, self.replicas):
+            if group is not None:
+                dist.all_reduce(total, group=group)
+        return float(total)
 
     def timeline(self) -> Timeline:
         """When the ops of the last step ran on all ranks, on rank 0's clock. All ranks must call this."""
@@ -378,6 +425,7 @@ class Pipeline:
 
     def _compare(self) -> None:
         """With the first mini-batch, whether all ranks have built the same."""
+        self._goes_on()
         if self._built is not None:
             compare(self._built, self.group, self.replicas)
             self._built = None
@@ -439,6 +487,58 @@ class Pipeline:
             [noted] = agree([*common, f"buffers of {size} bytes"], complaint, [noted], self.replicas, _ONE_CALL)
         return first, noted
 
+    def _meet(self, call: list[str]) -> None:
+        """Raises ValueError, on every rank, if one is about to do something else than this `call`."""
+        self._goes_on()
+        complaint: Exception | None = None
+        for group in (self.group, self.replicas):
+            if group is not None:
+                try:
+                    agree(call, complaint, [], group, _ONE_CALL)
+                except (RuntimeError, TypeError, ValueError) as error:
+                    complaint = error
+        if complaint is not None:
+            raise complaint
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Around what ranks do together: one where it fails can't go on, since the others are in the middle of it."""
+        try:
+            yield
+        except BaseException as error:
+            words = str(error).strip().splitlines()[:1]
+            self._failed = ": ".join([type(error).__name__, *words])
+            raise
+
+    def _goes_on(self) -> None:
+        """Raises RuntimeError if an earlier call has failed on this rank alone."""
+        if self._failed:
+            raise RuntimeError(
+                f"rank {dist.get_rank()} can't go on after an error in an earlier call, {self._failed}; the others "
+                "wait in the middle of it. Don't catch that error: with Ranks it ends all of them, with its sentence. "
+                "Then go on from the last step that was saved"
+            )
+
+    def __call__(self, *given: Any, **named: Any) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError(
+            "a pipeline of processes is not called as a net is, since a backward behind its output would not reach the "
+            "other ranks; pipeline.step(x, y) trains, pipeline.predict(x) gives the output alone, and all ranks call it"
+        )
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Raises TypeError for copy, deepcopy, pickle and torch.save."""
+        raise TypeError(
+            "a pipeline of processes can't be copied or pickled, since it talks to the other ranks; make another one, "
+            "Pipeline(copy.deepcopy(net), schedule, ...), before or after, or save the training with "
+            "gpipe_edu.cluster.saving.save(folder, pipeline, optimizer, step)"
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(no_such_name(name), name=name, obj=self)
+
     def _take_buffers(self) -> None:
         if self.replicas is not None:
             take_from_first(self._mine.buffers(), self.replicas)
@@ -456,6 +556,7 @@ class Pipeline:
     def _check_fit(self, x: Held, y: Value, of: int | None) -> None:
         grad_is_enabled("predict(x)")
         self._check_samples(x)
+        _is_given("y", y)
         is_a_target(y)
         samples = len(parts_of(x)[0])
         for part in tensors(y):
@@ -468,6 +569,7 @@ class Pipeline:
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
 
     def _check_samples(self, x: Held) -> None:
+        _is_given("x", x)
         parts = parts_of(travelling(x, "x"))
         can_be_cut(parts)
         sizes = [len(part) if part.ndim else 0 for part in parts]
@@ -554,6 +656,11 @@ class Pipeline:
         """Made when the ranks have compared their networks: all or none of them ask for it."""
         homes = self.schedule.device_of_stage
         return own_groups(self.group) if any(homes[way.source] != homes[way.target] for way in far(self._ways)) else []
+
+
+def _is_given(name: str, value: object) -> None:
+    if value is None:
+        raise TypeError(f"rank {dist.get_rank()} was given {name}=None; {_ONE_MINI_BATCH}")
 
 
 def _described(schedule: Schedule) -> str:

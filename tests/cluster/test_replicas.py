@@ -35,12 +35,12 @@ def test_replicas_that_are_called_unlike_are_told_and_may_go_on(crew):
         for words, sentence in said.items():
             assert words in sentence
         assert re.fullmatch(
-            r"rank (2 was given of=26, and rank 0|3 was given of=26, and rank 1) of=None; every replica must make the "
-            "same calls, each with samples of its own and the same of= and reduce=",
+            r"rank (2 was given of=26, and rank 0|3 was given of=26, and rank 1) of=None; all ranks must make the same "
+            "calls with the same arguments; replicas have samples of their own",
             said["of=26"],
         )
         assert "reduce=False, and rank" in said["reduce=False"]
-        assert "a call of step(); every replica must make the same calls" in said["a call of predict()"]
+        assert "a call of step(); all ranks must make the same calls" in said["a call of predict()"]
         assert apart < 1e-12, "a step behind all that is right"
 
 
