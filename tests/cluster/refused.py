@@ -164,6 +164,74 @@ def hold_another(layer):
     layer.mask = layer.mask + 1
 
 
+def hold_it_in_another_type(layer):
+    layer.mask = layer.mask.to(torch.float64 if layer.mask.dtype == torch.float32 else torch.float32)
+
+
+class Rotary(nn.Module):
+    """Turns pairs of numbers by angles that it holds; may count its calls, or take the mean of what it gets along."""
+
+    def __init__(self, counts=False):
+        super().__init__()
+        angles = torch.arange(1.0, 4.0).double()
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin(), persistent=False)
+        self.register_buffer("calls", torch.zeros(()) if counts else None)
+
+    def forward(self, x):
+        if self.calls is not None and self.training:
+            self.calls += 1
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat([a * self.cos - b * self.sin, a * self.sin + b * self.cos], dim=-1)
+
+
+class Turned(nn.Module):
+    """A block; all blocks have one `rotary`. meddles: it writes to that one's buffer by itself."""
+
+    def __init__(self, rotary, meddles=False):
+        super().__init__()
+        self.linear, self.rotary, self._meddles = nn.Linear(6, 6).double(), rotary, meddles
+
+    def forward(self, x):
+        if self._meddles:
+            self.rotary.cos.mul_(0.5)
+        return x + self.rotary(self.linear(x)).tanh()
+
+
+def turned(rotary, **how):
+    torch.manual_seed(0)
+    return nn.Sequential(*(Turned(rotary) for _ in range(3)), Turned(rotary, **how))
+
+
+def one_rotary(schedule, folder):
+    """How far gradients of two steps are from one device's where all blocks share a module that is only read, and the
+    names of this rank's buffers. Saved, or loaded if something is saved."""
+    from gpipe_edu.cluster import saving
+
+    x, net = torch.randn(12, 6, generator=torch.Generator().manual_seed(1)).double(), turned(Rotary())
+    single, pipeline = copy.deepcopy(net), Pipeline(net, schedule, squares, x)
+    optimizer = torch.optim.SGD(pipeline.parameter_groups(), lr=0.0)
+    done = saving.load(folder, pipeline, optimizer)
+    for _ in range(2):
+        squares(single(x), x).backward()
+        pipeline.step(x, x)
+    saving.save(folder, pipeline, optimizer, done + 1)
+    return apart(pipeline, single), [name for name, _ in pipeline.named_buffers()], done
+
+
+def a_rotary_that_is_written(counts, meddles, evaluating):
+    """What a pipeline says, and then its second step; and whether the modes of all modules are as they were."""
+    x, net = torch.ones(12, 6).double(), turned(Rotary(counts), meddles=meddles)
+    net.train(not evaluating)
+    modes = [module.training for module in net.modules()]
+    made = []
+    said = [said_by(lambda: made.append(Pipeline(net, ge.gpipe(2, 4), squares, x)))]
+    for pipeline in made:
+        pipeline.step(x, x)
+        said.append(said_by(lambda pipeline=pipeline: pipeline.step(x, x)))
+    return said, modes == [module.training for module in net.modules()], len(net[0].rotary._forward_hooks)
+
+
 def shared_buffer(write):
     """What the second step, and then a prediction, say where two ranks have one mask; how far gradients are off."""
     (x, _), mask = data(12), torch.tensor([1.0, 0, 2, 1, 1]).double()
