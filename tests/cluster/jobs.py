@@ -1,15 +1,19 @@
 """What the processes of the tests do."""
 
 import copy
+import random
 from collections import OrderedDict
 from itertools import pairwise
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
+from gpipe_edu.cluster.fingerprint import digest
 from gpipe_edu.split import split_batch
 
 LOSS = nn.CrossEntropyLoss()
@@ -241,13 +245,34 @@ def refusal(schedule):
     return ""
 
 
+def state_of(net, *tensors):
+    """All that a refusal must leave as it is: what modules hold, tensors and their numbers, random numbers."""
+    modules = [
+        (name, id(module), {key: list(value) if type(value) in (dict, list, set) else value for key, value in known})
+        for name, module in net.named_modules(remove_duplicate=False)
+        for known in [vars(module).items()]
+    ]
+    everything = [*net.named_parameters(remove_duplicate=False), *net.named_buffers(remove_duplicate=False)]
+    told = [
+        (name, id(one), str(one.device), one.requires_grad, one.grad is None, one._version, digest(whole))
+        for name, one in [*everything, *enumerate(tensors)]
+        for whole in [one.to_local() if hasattr(one, "to_local") else one]
+        if not is_lazy(one)
+    ]
+    numbers = torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()
+    return repr((modules, told, numbers))
+
+
 def refused(make):
-    """What the pipeline says to a net, a loss and options, on this rank, and what GPipe says to that net."""
+    """What the pipeline says to a net, a loss and options, on this rank, which must leave them as they are, and what
+    GPipe says to that net."""
     from gpipe_edu.pytorch import GPipe
 
     (x, y), (net, loss, options), said = data(), make(), []
+    known = {"schedule": ge.one_f_one_b(2, 4), "example": x, **options}
+    before = state_of(net, x)
     for build in (
-        lambda: Pipeline(net, ge.one_f_one_b(2, 4), loss, x, **options),
+        lambda: Pipeline(net, loss_fn=loss, **known),
         lambda: GPipe(net, 2, 4).step(x, y, loss, **options),
     ):
         try:
@@ -255,6 +280,8 @@ def refused(make):
             said.append("")
         except (TypeError, ValueError) as error:
             said.append(f"{type(error).__name__}: {error}")
+        if len(said) == 1:
+            assert state_of(net, x) == before, said
     return said
 
 
@@ -295,6 +322,31 @@ def tied(loss):
     net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 3)).double()
     net[2].weight = net[0].weight
     return net, loss
+
+
+def used_twice(loss):
+    """One layer for the first two, and one table for the four behind, two by two with cuts into two and four stages."""
+
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("angles", torch.rand(5))
+
+        def forward(self, x):
+            return x * self.angles.cos()
+
+    class Turned(nn.Module):
+        def __init__(self, table):
+            super().__init__()
+            self.linear, self.table = nn.Linear(5, 5), table
+
+        def forward(self, x):
+            return self.table(self.linear(x)).tanh()
+
+    torch.manual_seed(0)
+    tables = [Table(), Table()]
+    blocks = [Turned(table) for table in tables for _ in range(2)]
+    return nn.Sequential(*[nn.Linear(5, 5)] * 2, *blocks, *[nn.Linear(5, 5)] * 2).double(), loss
 
 
 def names_of_parameters():
