@@ -349,6 +349,64 @@ def used_twice(loss):
     return nn.Sequential(*[nn.Linear(5, 5)] * 2, *blocks, *[nn.Linear(5, 5)] * 2).double(), loss
 
 
+class Scored(nn.Module):
+    """A loss with a weight of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.linspace(0.5, 2, 5).double())
+
+    def forward(self, output, target):
+        return nn.functional.mse_loss(output * self.scale, target) + self.scale.square().sum()
+
+
+class OfInput(nn.Module):
+    """`function` of a layer and of what comes in."""
+
+    def __init__(self, layer, function):
+        super().__init__()
+        self.layer, self.function = layer, function
+
+    def forward(self, x):
+        return self.function(self.layer, x)
+
+
+ENDS = {
+    "one layer": lambda: nn.Linear(5, 5),
+    "one layer twice": lambda: OfInput(nn.Linear(5, 5), lambda f, x: f(f(x))),
+    "an LSTM": lambda: OfInput(nn.LSTM(5, 5), lambda f, x: f(torch.stack([x, 2 * x]))[0].sum(0)),
+    "a GRU": lambda: OfInput(nn.GRU(5, 5), lambda f, x: f(torch.stack([x, 2 * x]))[0].sum(0)),
+    "a detached input": lambda: OfInput(nn.Linear(5, 5), lambda f, x: f(x.detach())),
+    "an input that is detached in part": lambda: OfInput(nn.Linear(5, 5), lambda f, x: x * f(x.detach())),
+    "its input": nn.Identity,
+    "a part": lambda: OfInput(nn.Linear(5, 9), lambda f, x: f(x)[:, ::2]),
+    "no gradient before": lambda: nn.Linear(5, 5),
+}
+"""Last layers, by what is special in them."""
+
+
+def ends(name, loss, schedule):
+    """How far gradients of two steps are from one device's, those of a weight of the loss, too, where they are."""
+    x, y = data()[0], data()[0].roll(1)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), ENDS[name]()).double()
+    net[:-1].requires_grad_(name != "no gradient before")
+    single, of_single = copy.deepcopy(net), copy.deepcopy(loss)
+    pipeline, off = Pipeline(net, schedule, loss, x), 0.0
+    for _ in range(2):
+        expected = of_single(single(x), y)
+        expected.backward()
+        mine = pipeline.step(x, y)
+        off = max(off, 0.0 if mine is None else abs(float(mine - expected)))
+    weights = dict(single.named_parameters())
+    pairs = [(weight, weights[of]) for of, weight in pipeline.named_parameters()]
+    pairs += zip(loss.parameters(), of_single.parameters(), strict=True) if pipeline.last else []
+    for one, other in pairs:  # zeros where a stage makes nothing of what it receives
+        grads = [torch.zeros_like(one) if weight.grad is None else weight.grad for weight in (one, other)]
+        off = max(off, float((grads[0] - grads[1]).abs().max()))
+    return off
+
+
 def names_of_parameters():
     layers = {"in": nn.Linear(5, 4), "between": nn.Tanh(), "out": nn.Linear(4, 3)}
     net = nn.Sequential(OrderedDict(layers)).double()
