@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from gpipe_edu.pytorch.skip import Way, shelf
 from gpipe_edu.pytorch.stage import IN_PLACE, MAIN
 from gpipe_edu.pytorch.values import check, differentiable
+
+from .without_numbers import without_numbers
 
 Held = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 """A value between two layers."""
@@ -150,12 +151,11 @@ def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
     Raises ValueError or TypeError for a stage that changes the number of samples, changes its input in place, gives
     back anything but tensors, or can't be run without numbers.
     """
-    k, device = stage.index, torch.device("meta")
-    state = {name: tensor.to(device) for name, tensor in [*stage.named_parameters(), *stage.named_buffers()]}
-    arrived = boundary.empty(_ROWS, device)
+    k, arrived = stage.index, boundary.empty(_ROWS, torch.device("meta"))
     versions, held = [one._version for one in arrived], boundary.unpack(arrived)
     try:
-        values = {**functional_call(stage, state, (held,)), **stage.passing(held)}
+        with without_numbers(stage):
+            values = {**stage(held), **stage.passing(held)}
     except (TypeError, ValueError):
         raise
     except Exception as error:

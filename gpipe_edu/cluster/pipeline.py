@@ -127,11 +127,15 @@ class Pipeline:
         is_a_loss(loss_fn, reduction, "Pipeline()")
         self._loss_fn, self._reduction = loss_fn, reduction
         self.device = torch.device(device)
+        if self.device.type == "meta":
+            raise ValueError("device is 'meta', where weights would lose their numbers; give 'cpu', or this rank's GPU")
         builders: Builders | None = None
         if isinstance(net, (list, tuple)):
             builders, net = net, outline(net)
         stages = cut(net, schedule.stages, balance)
         weights_are_there(net)
+        if builders is None:
+            check_numbers(net)
         # Weak, since only this rank's layers are to be kept.
         self._net, self._built_of = ref(net), [ref(layer) for layers in stages for layer in layers]
         one_parameter_for_one_memory(stages, schedule.device_of_stage)
@@ -171,7 +175,6 @@ class Pipeline:
         self.layers: dict[str, nn.Module] = mine
         """This rank's layers, by the names that they have in the whole network."""
         self._mine = nn.Sequential(mine)
-        check_numbers(self._mine)
         found = first_names(entry for stage in named for entry in stage)
         known = {name: found[tensor] for name, tensor in tensors_of(self._mine)}
         self._ties = Ties(holders(stages, schedule.device_of_stage), found, self.group)

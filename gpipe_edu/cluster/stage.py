@@ -129,8 +129,9 @@ class Stage(PipelineStage):
 
             return checkpoint(self.submod, *args, use_reentrant=False, context_fn=around)  # type: ignore[no-any-return]
         given: tuple[Tensor, ...] = self.submod(*args)
-        if self.is_last and not any(part.requires_grad for part in args):
-            # W begins at the loss then, and so needs the output, which PyTorch detaches after I unless it is a view.
+        if self.is_last:
+            # PyTorch detaches the output after I, in place, unless it is a view; and W may begin at the loss, which
+            # needs it: where a weight has two ways to the loss, the loss has a weight, or no input requires a gradient.
             given = tuple(part.view_as(part) for part in given)
         return given
 

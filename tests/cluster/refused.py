@@ -169,17 +169,18 @@ def hold_it_in_another_type(layer):
 
 
 class Rotary(nn.Module):
-    """Turns pairs of numbers by angles that it holds; may count its calls, or take the mean of what it gets along."""
+    """Turns pairs of numbers by angles that it holds; may count its calls."""
 
     def __init__(self, counts=False):
         super().__init__()
         angles = torch.arange(1.0, 4.0).double()
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin(), persistent=False)
-        self.register_buffer("calls", torch.zeros(()) if counts else None)
+        self.register_buffer("calls", torch.zeros(()))
+        self._counts = counts
 
     def forward(self, x):
-        if self.calls is not None and self.training:
+        if self._counts and self.training:
             self.calls += 1
         a, b = x.chunk(2, dim=-1)
         return torch.cat([a * self.cos - b * self.sin, a * self.sin + b * self.cos], dim=-1)
@@ -194,7 +195,7 @@ class Turned(nn.Module):
 
     def forward(self, x):
         if self._meddles:
-            self.rotary.cos.mul_(0.5)
+            self.rotary.calls += 1
         return x + self.rotary(self.linear(x)).tanh()
 
 

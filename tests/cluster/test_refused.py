@@ -102,7 +102,7 @@ def test_a_module_of_all_blocks_may_have_buffers_that_are_read(crew, tmp_path):
     for done, schedule in enumerate(schedules):
         for off, names, found in run(crew, refused.one_rotary, schedule, str(tmp_path)):
             assert off < 1e-12
-            assert names == ["0.rotary.cos", "0.rotary.sin"]
+            assert names == ["0.rotary.cos", "0.rotary.sin", "0.rotary.calls"]
             assert found == done
     [[off, _, found]] = crew.run([partial(refused.one_rotary, ge.gpipe(1, 4), str(tmp_path))], seconds=60).values
     assert off < 1e-12
@@ -125,7 +125,7 @@ def test_one_whose_buffer_another_layer_writes_to_is_refused_behind_the_step(cre
     for said, unchanged, hooks in run(crew, refused.a_rotary_that_is_written, False, True, False):
         assert said[0] == ""
         assert said[1].startswith("ValueError: a layer has written to a buffer that layers on several ranks share (")
-        assert "Rotary.cos in stage 0" in said[1]
+        assert "Rotary.calls in stage 0" in said[1]
         assert unchanged
         assert hooks == 0
 
