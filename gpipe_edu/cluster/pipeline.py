@@ -21,14 +21,12 @@ from torch import Tensor, nn
 from gpipe_edu.pytorch.cut import cut
 from gpipe_edu.pytorch.guards import (
     as_built,
-    buffers_stay_in_one_stage,
     can_be_cut,
     grad_is_enabled,
     is_a_loss,
     is_a_target,
     not_sharded,
     one_parameter_for_one_memory,
-    shared_with_buffers,
     weights_are_there,
 )
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
@@ -56,7 +54,7 @@ from .optimizer_checks import OptimizerChecks
 from .other_words import is_a_schedule, no_other_arguments, no_such_name
 from .ranks import gather
 from .replica_buffers import take_from_first
-from .shared_buffers import SharedBuffers, modules_that_write
+from .shared_buffers import SharedBuffers
 from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import PackedStage, Stage
 from .ties import Ties, first_names, holders
@@ -151,10 +149,8 @@ class Pipeline:
             net = nn.Sequential(*chain.from_iterable(stages))
         pieces = [StageLayers(k, nn.Sequential(*layers), ways) for k, layers in enumerate(stages)]
         self._example = first = Boundary.of({MAIN: travelling(example, "the example")})
-        with modules_that_write(shared_with_buffers(stages)) as writing:
-            self._boundaries = boundaries(pieces, first)
-            """Those of the mini-batch that came last."""
-        buffers_stay_in_one_stage(stages, writing)
+        self._boundaries = boundaries(pieces, first)
+        """Those of the mini-batch that came last."""
         # Nothing is known yet: a layer may give a dictionary whose keys another process has in another order, as it has
         # those of a set, and the one that counts is that of the rank which runs the stage.
         self._known = Newest[Boundary, list[Boundary]](_SHAPES)

@@ -1,48 +1,14 @@
-"""Buffers that layers on several ranks share, such as one mask for all blocks, or the angles of one module of rotary
-embeddings: each rank gets a copy.
+"""Buffers that layers on several ranks share, such as one mask for all blocks: each rank gets a copy.
 
-That is right while they are only read. A layer that writes to them, in a step, would leave the others with the old
-values. What a module does with its own is seen when layers run without numbers; what others do with them, in a step.
+That is right while nobody writes to them. A layer that does, in a step, would leave the others with the old values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-import torch
-from torch import Tensor, nn
-
-State = tuple[Tensor | None, int]
-"""A buffer, and how often it was written to."""
-
-
-@contextmanager
-def modules_that_write(modules: Iterable[nn.Module]) -> Iterator[set[nn.Module]]:
-    """Around a run of layers: which of `modules` write to buffers of their own. They run as in training, where running
-    means are written."""
-    writing: set[nn.Module] = set()
-    before: dict[nn.Module, dict[str, State]] = {}
-
-    def begin(module: nn.Module, _given: object) -> None:
-        before[module] = {name: _state(module, name) for name in module._buffers}
-
-    def end(module: nn.Module, _given: object, _output: object) -> None:
-        if any(_is_written(_state(module, name), was) for name, was in before.pop(module).items()):
-            writing.add(module)
-
-    noted = [(module, module.training) for module in modules]
-    handles = [module.register_forward_pre_hook(begin) for module, _ in noted]
-    handles += [module.register_forward_hook(end) for module, _ in noted]
-    try:
-        for module, _ in noted:
-            module.training = True
-        yield writing
-    finally:
-        for handle in handles:
-            handle.remove()
-        for module, mode in noted:
-            module.training = mode
+from torch import nn
 
 
 class SharedBuffers:
@@ -65,10 +31,10 @@ class SharedBuffers:
     @contextmanager
     def of_step(self) -> Iterator[None]:
         """Around all that runs layers."""
-        before = [_state(module, name) for module, name, _ in self._here]
+        before = [self._state(module, name) for module, name, _ in self._here]
         yield
         for (module, name, where), was in zip(self._here, before, strict=True):
-            if _is_written(_state(module, name), was):
+            if self._state(module, name) != was:
                 self._written = where
 
     def check(self) -> None:
@@ -79,17 +45,7 @@ class SharedBuffers:
                 "has a copy, which the others do not see; give each layer its own: buffer.clone()"
             )
 
-
-def _state(module: nn.Module, name: str) -> State:
-    buffer = module._buffers.get(name)
-    return buffer, -1 if buffer is None else buffer._version
-
-
-def _is_written(now: State, before: State) -> bool:
-    """Whether it has other numbers; in the type of its input, say, a layer may hold the same ones again."""
-    (buffer, _), (held, version) = now, before
-    if buffer is None or held is None:
-        return buffer is not held
-    if held._version != version or buffer is held:
-        return held._version != version
-    return buffer.is_meta or buffer.shape != held.shape or not torch.equal(buffer, held.to(buffer))
+    @staticmethod
+    def _state(module: nn.Module, name: str) -> tuple[int, int]:
+        buffer = module._buffers[name]
+        return id(buffer), -1 if buffer is None else buffer._version

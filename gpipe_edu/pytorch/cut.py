@@ -9,13 +9,14 @@ from torch import nn
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.validate import whole
 
-from .guards import not_sharded, plain_sequential
+from .guards import buffers_stay_in_one_stage, not_sharded, plain_sequential
 
 
 def cut(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
     """The layers of each of K stages, as even as possible unless `balance` has their numbers.
 
-    Raises TypeError or ValueError for a net that does more than run its layers, and for counts that don't fit it.
+    Raises TypeError or ValueError for a net that does more than run its layers, for counts that don't fit it, and for
+    buffers that two stages would share.
     """
     if isinstance(net, nn.Module):
         not_sharded(net.modules())
@@ -42,6 +43,8 @@ def layers_of(net: nn.Module) -> list[nn.Module]:
 
 
 def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Module]]:
-    """The layers in groups of `counts`."""
+    """The layers in groups of `counts`. Raises ValueError for buffers that two groups would share."""
     ends = [sum(counts[: k + 1]) for k in range(len(counts))]
-    return [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
+    groups = [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
+    buffers_stay_in_one_stage(groups)
+    return groups

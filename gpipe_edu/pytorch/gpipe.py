@@ -25,7 +25,6 @@ from .compiled import forms, is_compiled
 from .cut import cut, group, layer_counts, layers_of
 from .guards import (
     Turn,
-    buffers_stay_in_one_stage,
     can_be_compiled,
     can_be_cut,
     can_be_deferred,
@@ -268,7 +267,6 @@ class GPipe(nn.Module):
         self._layers = layers_of(self)
         same_number(sum(self._balance), len(self._layers))
         groups = group(self._layers, self._balance)
-        buffers_stay_in_one_stage(groups)
         skips = skip_ways(groups)
         self._ways = [*(Way(MAIN, k - 1, k) for k in range(len(groups) + 1)), *skips]
         self._compiles, self._compiled_for = any(map(is_compiled, self._layers)), set[Hashable]()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -96,29 +96,17 @@ def plain_sequential(net: object) -> nn.Sequential:
     return net
 
 
-def buffers_stay_in_one_stage(
-    stages: Sequence[Sequence[nn.Module]], writing: Collection[nn.Module] | None = None
-) -> None:
+def buffers_stay_in_one_stage(stages: Sequence[Sequence[nn.Module]]) -> None:
     """Raises ValueError for a module with buffers, such as running means, in two stages. Weights two stages may share:
-    gradients add up, but what a forward writes does not. writing: the modules that write to theirs, if that is known.
-    """
-    for module, (first, second) in shared_with_buffers(stages).items():
-        if writing is None or module in writing:
-            raise ValueError(
-                f"the module {type(module).__name__!r} is used in stage {first} and in stage {second}, and has "
-                "buffers, which live on one device; move the cut or give each stage its own"
-            )
-
-
-def shared_with_buffers(stages: Sequence[Sequence[nn.Module]]) -> dict[nn.Module, tuple[int, int]]:
-    """The modules with buffers that several stages have, each with the first two of those."""
-    homes: dict[nn.Module, int] = {}
-    shared: dict[nn.Module, tuple[int, int]] = {}
+    gradients add up, but what a forward writes does not."""
+    homes: dict[int, int] = {}
     for k, layers in enumerate(stages):
         for module in (module for layer in layers for module in layer.modules()):
-            if any(buffer is not None for buffer in module._buffers.values()) and homes.setdefault(module, k) != k:
-                shared.setdefault(module, (homes[module], k))
-    return shared
+            if any(buffer is not None for buffer in module._buffers.values()) and homes.setdefault(id(module), k) != k:
+                raise ValueError(
+                    f"the module {type(module).__name__!r} is used in stage {homes[id(module)]} and in stage {k}, and "
+                    "has buffers, which live on one device; move the cut or give each stage its own"
+                )
 
 
 def one_parameter_for_one_memory(stages: Sequence[Sequence[nn.Module]], homes: Mapping[int, int]) -> None:

@@ -124,7 +124,7 @@ def plain(*more):
 
 def one_norm_in_two_stages():
     norm = nn.BatchNorm1d(5).double()
-    return nn.Sequential(nn.Linear(5, 5), norm, nn.Linear(5, 5), norm).double(), jobs.LOSS, {}
+    return nn.Sequential(nn.Linear(5, 5), norm, nn.Linear(5, 3), norm).double(), jobs.LOSS, {}
 
 
 def net_with_a_hook():
