@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from gpipe_edu.pytorch.skip import Way, shelf
 from gpipe_edu.pytorch.stage import IN_PLACE, MAIN
+from gpipe_edu.pytorch.time_first import samples_are_first
 from gpipe_edu.pytorch.values import check, differentiable
 
 from .without_numbers import without_numbers
@@ -154,7 +155,7 @@ def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
     k, arrived = stage.index, boundary.empty(_ROWS, torch.device("meta"))
     versions, held = [one._version for one in arrived], boundary.unpack(arrived)
     try:
-        with without_numbers(stage):
+        with samples_are_first(stage.layers, [_ROWS], f" of stage {k}"), without_numbers(stage):
             values = {**stage(held), **stage.passing(held)}
     except (TypeError, ValueError):
         raise

@@ -30,6 +30,7 @@ from gpipe_edu.pytorch.guards import (
     weights_are_there,
 )
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
+from gpipe_edu.pytorch.shared_buffers import SharedBuffers
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import MAIN, Head
 from gpipe_edu.pytorch.uncompiled import outside_of_graphs
@@ -54,7 +55,6 @@ from .optimizer_checks import OptimizerChecks
 from .other_words import is_a_schedule, no_other_arguments, no_such_name
 from .ranks import gather
 from .replica_buffers import take_from_first
-from .shared_buffers import SharedBuffers
 from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import PackedStage, Stage
 from .ties import Ties, first_names, holders
@@ -137,7 +137,7 @@ class Pipeline:
         # Weak, since only this rank's layers are to be kept.
         self._net, self._built_of = ref(net), [ref(layer) for layers in stages for layer in layers]
         one_parameter_for_one_memory(stages, schedule.device_of_stage)
-        self._shared_buffers = SharedBuffers(stages, schedule.device_of_stage, self.rank)
+        self._shared_buffers = SharedBuffers(stages, {op.stage for op in schedule.rows[self.rank]})
         self._ways = ways = skip_ways(stages)
         self.balance = tuple(map(len, stages))
         here = sorted({op.stage for op in schedule.rows[self.rank]})

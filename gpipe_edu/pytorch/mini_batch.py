@@ -87,7 +87,7 @@ class MiniBatchRun:
             ledgers={k: meter for k, meter in of_stage.items() if isinstance(meter, Ledger)},
         )
         self._begin()
-        self.interpreter = Interpreter(stages, ways, places, homes, step)
+        self.interpreter = Interpreter(stages, ways, places, homes, step, self.sizes)
         # A tensor made in inference mode has no version counter, by which a stage notices a change in place.
         with torch.inference_mode(False):
             for m, piece in enumerate(pieces):

@@ -142,7 +142,9 @@ def _must_run_whole(node: Node) -> bool:
         # PyTorch 2.13 crashes if it is to give the gradients of a channels-last GroupNorm's weights, and no input's.
         saved: Tensor = node._saved_input  # type: ignore[attr-defined]
         return saved.is_cpu and not saved.is_contiguous()
-    return name == "CheckpointFunctionBackward"  # a reentrant checkpoint allows nothing else
+    # A reentrant checkpoint allows nothing else. Of what torch.compile has made, each half would compute all gradients,
+    # and where it may reuse the memory of what it has saved, it allows nothing else either.
+    return name in ("CheckpointFunctionBackward", "CompiledFunctionBackward")
 
 
 def _graph(roots: Sequence[Tensor]) -> dict[Node, list[Node]]:
