@@ -99,9 +99,9 @@ class GPipe(nn.Module):
             balance = layer_counts(balance)
             partitions = len(balance) if partitions is None else partitions
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
+        self._balance = tuple(map(len, cut(net, K, balance)))  # first, since a schedule for a mistyped K takes long
         self._schedule = build(schedule, K, M, checkpoint)
         self._asked = schedule, checkpoint
-        self._balance = tuple(map(len, cut(net, K, balance)))
         self._deferred = deferred_batch_norm
         self.training = net.training
         self._places = make_places(devices, self._schedule.devices)

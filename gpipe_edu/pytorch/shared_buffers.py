@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+
+State = tuple[Tensor | None, int]
+"""A buffer, and how often it was written to."""
 
 
 class SharedBuffers:
@@ -35,7 +39,7 @@ class SharedBuffers:
         before = [_state(module, name) for module, name, _ in self._here]
         yield
         for (module, name, where), was in zip(self._here, before, strict=True):
-            if _state(module, name) != was:
+            if _is_written(_state(module, name), was):
                 self._written = where
 
     def check(self) -> None:
@@ -66,6 +70,19 @@ def _memory(buffer: Tensor) -> int:
         return id(buffer)
 
 
-def _state(module: nn.Module, name: str) -> tuple[int, int]:
+def _state(module: nn.Module, name: str) -> State:
     buffer = module._buffers[name]
-    return id(buffer), -1 if buffer is None or buffer.is_inference() else buffer._version
+    return buffer, _version(buffer)
+
+
+def _is_written(now: State, before: State) -> bool:
+    """Whether it has other numbers: a layer may hold the same ones in the type of its input, say."""
+    (buffer, version), (held, earlier) = now, before
+    if buffer is held or buffer is None or held is None:
+        return buffer is not held or version != earlier
+    comparable = buffer.layout == held.layout == torch.strided and buffer.shape == held.shape
+    return _version(held) != earlier or not comparable or not torch.equal(buffer, held.to(buffer))
+
+
+def _version(buffer: Tensor | None) -> int:
+    return -1 if buffer is None or buffer.is_inference() else buffer._version

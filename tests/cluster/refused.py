@@ -207,6 +207,53 @@ def hold_another(layer):
     layer.mask = layer.mask + 1
 
 
+def hold_it_in_another_type(layer):
+    layer.mask = layer.mask.to(torch.float64 if layer.mask.dtype == torch.float32 else torch.float32)
+
+
+class Rotary(nn.Module):
+    """Turns pairs of numbers by angles that it holds."""
+
+    def __init__(self):
+        super().__init__()
+        angles = torch.arange(1.0, 4.0).double()
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, x):
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat([a * self.cos - b * self.sin, a * self.sin + b * self.cos], dim=-1)
+
+
+class Turned(nn.Module):
+    """A block; all blocks have one `rotary`."""
+
+    def __init__(self, rotary):
+        super().__init__()
+        self.linear, self.rotary = nn.Linear(6, 6).double(), rotary
+
+    def forward(self, x):
+        return x + self.rotary(self.linear(x)).tanh()
+
+
+def one_rotary(schedule, folder):
+    """How far gradients of two steps are from one device's where all blocks share a module that is only read, and the
+    names of this rank's buffers. Saved, or loaded if something is saved."""
+    from gpipe_edu.cluster import saving
+
+    x, rotary = torch.randn(12, 6, generator=torch.Generator().manual_seed(1)).double(), Rotary()
+    torch.manual_seed(0)
+    net = nn.Sequential(*(Turned(rotary) for _ in range(4)))
+    single, pipeline = copy.deepcopy(net), Pipeline(net, schedule, squares, x)
+    optimizer = torch.optim.SGD(pipeline.parameter_groups(), lr=0.0)
+    done = saving.load(folder, pipeline, optimizer)
+    for _ in range(2):
+        squares(single(x), x).backward()
+        pipeline.step(x, x)
+    saving.save(folder, pipeline, optimizer, done + 1)
+    return apart(pipeline, single), [name for name, _ in pipeline.named_buffers()], done
+
+
 def shared_buffer(write):
     """What the second step, and then a prediction, say where two ranks have one mask; how far gradients are off."""
     (x, _), mask = data(12), torch.tensor([1.0, 0, 2, 1, 1]).double()

@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 from torch import nn
 
+import gpipe_edu as ge
+
 from . import jobs, refused
 
 
@@ -83,8 +85,9 @@ def test_a_selective_checkpoint_under_zero_bubble_is_explained(crew):
     assert max(first, last) < 1e-10, "under 1F1B it is right"
 
 
-def test_a_buffer_that_two_ranks_share_may_be_read(crew):
-    for again, predicted, off in run(crew, refused.shared_buffer, None):
+@pytest.mark.parametrize("write", [None, refused.hold_it_in_another_type])
+def test_a_buffer_that_two_ranks_share_may_be_read(crew, write):
+    for again, predicted, off in run(crew, refused.shared_buffer, write):
         assert again == predicted == ""
         assert off < 1e-10
 
@@ -105,6 +108,19 @@ def test_but_not_written_to(crew, write):
         assert again == predicted
         assert again.startswith("ValueError: a layer has written to a buffer that several stages share (")
         assert "Masked.mask in stage 0, Masked.mask in stage 1" in again
+
+
+def test_a_module_of_all_blocks_may_have_buffers_that_are_read(crew, tmp_path):
+    """Also with several stages a rank; and what one number of stages has saved, another one loads."""
+    schedules = (ge.one_f_one_b(2, 4), ge.interleaved(2, 4, 2), ge.gpipe(2, 4, recompute="late"))
+    for done, schedule in enumerate(schedules):
+        for off, names, found in run(crew, refused.one_rotary, schedule, str(tmp_path)):
+            assert off < 1e-12
+            assert names == ["0.rotary.cos", "0.rotary.sin"]
+            assert found == done
+    [[off, _, found]] = crew.run([partial(refused.one_rotary, ge.gpipe(1, 4), str(tmp_path))], seconds=60).values
+    assert off < 1e-12
+    assert found == 3
 
 
 def test_ranks_are_told_of_a_clip_of_their_own_and_of_lbfgs(crew):
