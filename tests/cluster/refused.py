@@ -151,7 +151,7 @@ def one_layer_for_all(write, ranks):
     """What the second step says where all stages have one layer with a buffer; how far gradients are off."""
     (x, _), common = data(12), Masked(torch.tensor([1.0, 0, 2, 1, 1]).double(), write)
     torch.manual_seed(0)
-    net = nn.Sequential(*(Rotated(common) for _ in range(2))).double()
+    net = nn.Sequential(*(Rotated(common) for _ in range(4))).double()
     schedule = ge.one_f_one_b(2, 4) if ranks == 2 else ge.interleaved(1, 4, 2)
     single = copy.deepcopy(net)
     group = [dist.new_group([rank]) for rank in range(2)][dist.get_rank()] if ranks == 1 else None
