@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-releases test-nbgrader wheel test-wheel test-wheel-whole lint site site-serve site-test clean
+.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-newest test-releases test-nbgrader wheel test-wheel test-wheel-whole lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -78,8 +78,11 @@ test-wheel: $(BIN)/python  ## the wheel alone in an empty environment and an emp
 test-wheel-whole: $(BIN)/python  ## as `make test-wheel`, and every lesson and exercise, with PyTorch
 	PYTHON=$(PYTHON) .ci/wheel --whole
 
-test-floors:  ## the quick tests with the oldest releases that pyproject.toml allows, in .venv-floors
-	PYTHON=$(PYTHON) .ci/floors
+test-floors:  ## the quick tests with the oldest releases that pyproject.toml allows, in .venv-oldest
+	PYTHON=$(PYTHON) .ci/other_releases oldest
+
+test-newest:  ## the quick tests with the newest releases of all that we use, also beyond pyproject.toml, in .venv-newest
+	PYTHON=$(PYTHON) .ci/other_releases newest
 
 # The lists in names.py, read without importing torch. Each environment stands on .venv, but has a PyTorch of its own.
 RELEASES = $(shell sed -n 's/^TESTED: Final = (\(.*\))$$/\1/p' gpipe_edu/cluster/names.py | tr -d '",')

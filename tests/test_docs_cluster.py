@@ -46,7 +46,7 @@ def test_layers_that_ranks_build_train_and_are_saved_as_it_says(tmp_path):
         "with Ranks() as ranks:",
         "    schedule = ge.one_f_one_b(ranks.size, 8)",
     ]
-    middle = "    optimizer = torch.optim.Adam(pipeline.parameters())"
+    middle = "    optimizer = torch.optim.Adam(pipeline.parameter_groups())"
     after = "    if ranks.rank == 0:\n        print('step', step, place)"
     program = tmp_path / "program.py"
     text = "\n".join([*before, blocks("import build_layers"), middle, blocks("import load, save"), after])

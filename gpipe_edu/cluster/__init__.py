@@ -3,9 +3,11 @@
 `pipeline.py` is what a rank uses. PyTorch's `torch.distributed.pipelining` is the engine: `lowering.py` writes our rows
 as its actions, `engine.py` gives each micro-batch its share of the loss, `gradients.py` adds up those of replicas and
 hands them to the weights once, with `ties.py` for weights that several ranks hold; `optimizer_checks.py` notices what
-takes one rank's weights for all, `shared_buffers.py` who writes to a buffer of several ranks. `names.py` alone has
-PyTorch's private names. What a pipeline refuses, how it is cut and what a loss counts is asked of `gpipe_edu.pytorch`:
-one gate for both engines. `layer_building.py` lets each rank build only its own layers.
+takes one rank's weights for all, and `pytorch/shared_buffers.py` who writes to a buffer of several ranks;
+`replica_buffers.py` gives replicas one set of buffers. `names.py` alone has the private names of PyTorch's pipelining.
+What a pipeline refuses, how it is cut and what a loss counts is asked of `gpipe_edu.pytorch`: one gate for both
+engines. `layer_building.py` lets each rank build only its own layers. `other_words.py` has the sentences for calls as
+one process, or another library, has them.
 
 `boundaries.py` knows what travels between stages, and takes it apart into tensors; `far_skips.py` sends what PyTorch's
 engine does not, skips to a stage further on. `agreement.py` makes sure, at each step, that all ranks are about to do

@@ -1,8 +1,9 @@
 """What crosses each boundary between stages, found on PyTorch's device "meta", whose tensors hold no numbers.
 
-Each layer is called once that way, with hooks and all, but its weights, buffers and random numbers stay as they are.
-PyTorch's engine sends tensors from each stage to the next one, in one order; so a value of several tensors is taken
-apart there, and a skip to the next stage goes with it. What goes further is in `far_skips.py`.
+Each layer is called that way when a pipeline is made, and once for each new form of mini-batch, with hooks and all, but
+its weights, buffers and random numbers stay as they are. PyTorch's engine sends tensors from each stage to the next
+one, in one order; so a value of several tensors is taken apart there, and a skip to the next stage goes with it. What
+goes further is in `far_skips.py`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from gpipe_edu.pytorch.skip import Way, shelf
 from gpipe_edu.pytorch.stage import IN_PLACE, MAIN
+from gpipe_edu.pytorch.time_first import samples_are_first
 from gpipe_edu.pytorch.values import check, differentiable
+
+from .without_numbers import without_numbers
 
 Held = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 """A value between two layers."""
@@ -149,12 +152,11 @@ def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
     Raises ValueError or TypeError for a stage that changes the number of samples, changes its input in place, gives
     back anything but tensors, or can't be run without numbers.
     """
-    k, device = stage.index, torch.device("meta")
-    state = {name: tensor.to(device) for name, tensor in [*stage.named_parameters(), *stage.named_buffers()]}
-    arrived = boundary.empty(_ROWS, device)
+    k, arrived = stage.index, boundary.empty(_ROWS, torch.device("meta"))
     versions, held = [one._version for one in arrived], boundary.unpack(arrived)
     try:
-        values = {**functional_call(stage, state, (held,)), **stage.passing(held)}
+        with samples_are_first(stage.layers, [_ROWS], f" of stage {k}"), without_numbers(stage):
+            values = {**stage(held), **stage.passing(held)}
     except (TypeError, ValueError):
         raise
     except Exception as error:

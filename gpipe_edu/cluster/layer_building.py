@@ -38,7 +38,7 @@ def build_layer(builder: Builder, index: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int.from_bytes(digest, "big"))
         layer = builder()
-    for name, tensor in _tensors(layer):
+    for name, tensor in tensors_of(layer):
         if tensor.is_meta:
             raise ValueError(
                 f"the function for layer {index} gave back a {type(layer).__name__} whose {name} it had built before; "
@@ -69,7 +69,7 @@ def outline(builders: Sequence[Any]) -> nn.Sequential:
             ) from error
         if not isinstance(layer, nn.Module):
             raise TypeError(f"the function for layer {index} gave back a {type(layer).__name__}; it must build a layer")
-        for name, tensor in _tensors(layer):
+        for name, tensor in tensors_of(layer):
             if not tensor.is_meta:
                 raise ValueError(
                     f"{name} of layer {index} is on {tensor.device} although the layer was built under "
@@ -81,7 +81,7 @@ def outline(builders: Sequence[Any]) -> nn.Sequential:
 
 def check_numbers(layers: nn.Module) -> None:
     """Raises ValueError for layers on the device "meta", which can't be trained."""
-    for name, tensor in _tensors(layers):
+    for name, tensor in tensors_of(layers):
         if tensor.is_meta:
             raise ValueError(
                 f"{name} is on the device meta, where it has no numbers: give a list of functions that build the "
@@ -89,5 +89,6 @@ def check_numbers(layers: nn.Module) -> None:
             )
 
 
-def _tensors(layer: nn.Module) -> Iterable[tuple[str, Tensor]]:
+def tensors_of(layer: nn.Module) -> Iterable[tuple[str, Tensor]]:
+    """The weights and buffers, by name."""
     return chain(layer.named_parameters(), layer.named_buffers())

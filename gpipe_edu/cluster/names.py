@@ -10,8 +10,9 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
-import torch
 from torch.distributed.pipelining import PipelineStage, schedules
+
+from gpipe_edu.pytorch.torch_private import changed
 
 TESTED: Final = ("2.12", "2.13")
 """Releases of PyTorch on which this ran with gradients equal to those of one device."""
@@ -71,10 +72,7 @@ def missing(found: Any = schedules) -> list[str]:
 def check() -> None:
     """Raises ImportError, naming what is gone, if this PyTorch can't run schedules of ours."""
     if lacking := missing():
-        raise ImportError(
-            f"PyTorch {torch.__version__} has changed what our schedules need of torch.distributed.pipelining: "
-            f"{', '.join(lacking)}. Tested are {', '.join(TESTED)}; take one of these, or run on one machine."
-        )
+        raise changed("our schedules need of torch.distributed.pipelining", lacking, TESTED, "run on one machine")
 
 
 check()

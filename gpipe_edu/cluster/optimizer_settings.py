@@ -127,7 +127,7 @@ def _lost(pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | Non
     """What a resume would lose, as a sentence; "" if nothing."""
     weights = set(pipeline.parameters())
     if any(weight not in weights for group in optimizer.param_groups for weight in group["params"]):
-        return "the optimizer has a weight that this rank's pipeline does not: give it pipeline.parameters()"
+        return "the optimizer has a weight that this rank's pipeline does not: give it pipeline.parameter_groups()"
     if any(key not in weights for key in slots_of(optimizer)):
         return "the optimizer keeps state that belongs to no weight, and would lose it: give it in extra, too"
     if scheduler is None and _has_scheduler(optimizer, others):

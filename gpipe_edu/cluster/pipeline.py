@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from math import inf
-from typing import Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from weakref import ref
 
 import torch
@@ -28,6 +30,7 @@ from gpipe_edu.pytorch.guards import (
     weights_are_there,
 )
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
+from gpipe_edu.pytorch.shared_buffers import SharedBuffers
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import MAIN, Head
 from gpipe_edu.pytorch.uncompiled import outside_of_graphs
@@ -44,13 +47,14 @@ from .engine import Engine
 from .far_skips import FarSkips, far, own_groups
 from .fingerprint import BuiltNetwork, compare, describe, digest, fingerprint
 from .gradients import Gradients
-from .layer_building import Builders, build_layer, check_numbers, outline
+from .layer_building import Builders, build_layer, check_numbers, outline, tensors_of
 from .links import Link, measure
 from .lowering import lower
 from .newest import Newest
 from .optimizer_checks import OptimizerChecks
+from .other_words import is_a_schedule, no_other_arguments, no_such_name
 from .ranks import gather
-from .shared_buffers import SharedBuffers
+from .replica_buffers import take_from_first
 from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import PackedStage, Stage
 from .ties import Ties, first_names, holders
@@ -67,6 +71,11 @@ _ENGINES: Final = 8
 _SHAPES: Final = 64
 """For how many it is kept what travels between the stages."""
 
+_ONE_MINI_BATCH: Final = (
+    "every rank of a pipeline must be given the same mini-batch, also those that read nothing of it"
+)
+_ONE_CALL: Final = "all ranks must make the same calls with the same arguments; replicas have samples of their own"
+
 
 class Pipeline:
     """`Pipeline(net, schedule, loss_fn, example)`: on rank k, the stages that row k of `schedule` runs.
@@ -77,9 +86,10 @@ class Pipeline:
     mini-batch of the usual form: a tensor, a tuple or a dictionary of tensors; only types and the shapes behind the
     first dimension count. reduction: "mean" if loss_fn averages over samples, "sum" if it sums. balance: layers per
     stage, as even as possible by default. group: the ranks of this pipeline, one per row of the schedule, all of them
-    unless given. replicas: the ranks that hold the same stages as this one; each trains on samples of its own.
-    accumulate_in_fp32: gradients of 16-bit weights are added up over micro-batches, stages and replicas in fp32, and
-    rounded once, for `.grad`. What a pipeline refuses, and why: `pytorch/guards.py`, as `GPipe` does.
+    unless given. replicas: the ranks that hold the same stages as this one; each trains on samples of its own, and
+    begins each call with the buffers of the first of them. accumulate_in_fp32: gradients of 16-bit weights are added up
+    over micro-batches, stages and replicas in fp32, and rounded once, for `.grad`. What a pipeline refuses, and why:
+    `pytorch/guards.py`, as `GPipe` does.
 
     Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
     check the whole network: one that raised alone would leave the others waiting.
@@ -98,10 +108,13 @@ class Pipeline:
         group: Any = None,
         replicas: Any = None,
         accumulate_in_fp32: bool = True,
+        **other: Any,
     ) -> None:
-        lower(schedule)
+        no_other_arguments(other, "Pipeline")
         self.schedule, self.group, self.replicas = schedule, group or dist.group.WORLD, replicas
         self.rank, ranks = dist.get_rank(self.group), dist.get_world_size(self.group)
+        is_a_schedule(schedule, ranks)
+        lower(schedule)
         if ranks != schedule.devices:
             raise ValueError(
                 f"the schedule has {schedule.devices} devices, but this pipeline has {ranks} ranks; start "
@@ -112,15 +125,19 @@ class Pipeline:
         is_a_loss(loss_fn, reduction, "Pipeline()")
         self._loss_fn, self._reduction = loss_fn, reduction
         self.device = torch.device(device)
+        if self.device.type == "meta":
+            raise ValueError("device is 'meta', where weights would lose their numbers; give 'cpu', or this rank's GPU")
         builders: Builders | None = None
         if isinstance(net, (list, tuple)):
             builders, net = net, outline(net)
         stages = cut(net, schedule.stages, balance)
         weights_are_there(net)
+        if builders is None:
+            check_numbers(net)
         # Weak, since only this rank's layers are to be kept.
         self._net, self._built_of = ref(net), [ref(layer) for layers in stages for layer in layers]
         one_parameter_for_one_memory(stages, schedule.device_of_stage)
-        self._shared_buffers = SharedBuffers(stages, schedule.device_of_stage, self.rank)
+        self._shared_buffers = SharedBuffers(stages, {op.stage for op in schedule.rows[self.rank]})
         self._ways = ways = skip_ways(stages)
         self.balance = tuple(map(len, stages))
         here = sorted({op.stage for op in schedule.rows[self.rank]})
@@ -134,8 +151,9 @@ class Pipeline:
         self._example = first = Boundary.of({MAIN: travelling(example, "the example")})
         self._boundaries = boundaries(pieces, first)
         """Those of the mini-batch that came last."""
+        # Nothing is known yet: a layer may give a dictionary whose keys another process has in another order, as it has
+        # those of a set, and the one that counts is that of the rank which runs the stage.
         self._known = Newest[Boundary, list[Boundary]](_SHAPES)
-        self._known.keep(first, self._boundaries)
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
         arguments = {
@@ -153,17 +171,19 @@ class Pipeline:
         self.layers: dict[str, nn.Module] = mine
         """This rank's layers, by the names that they have in the whole network."""
         self._mine = nn.Sequential(mine)
-        check_numbers(self._mine)
         found = first_names(entry for stage in named for entry in stage)
-        self._names = {name: found[weight] for name, weight in self._mine.named_parameters()}
-        held = holders(stages, schedule.device_of_stage)
-        self._ties = Ties({weight: held[weight] for weight in self._mine.parameters()}, self.group)
+        known = {name: found[tensor] for name, tensor in tensors_of(self._mine)}
+        self._ties = Ties(holders(stages, schedule.device_of_stage), found, self.group)
         self._mine.to(self.device)
+        self._names = {tensor: known[name] for name, tensor in tensors_of(self._mine) if known.get(name, name) != name}
+        """Of what has another name in the whole network than among this rank's layers."""
         self._gradients = Gradients(self._mine, replicas, self._ties, accumulate_in_fp32=accumulate_in_fp32)
         self._clock = SharedClock(self.device)
         self._engines = Newest[tuple[Boundary, Sizes], Engine](_ENGINES)
         self._ran: list[OpTime] = []
         self._optimizer_checks = OptimizerChecks(self._mine.parameters() if ranks > 1 else ())
+        self._failed = ""
+        """What ended a call on this rank in its middle."""
         self._steps, self._looks = 0, False
         """How many there were; whether the last one's number is 1, 2, 4, 8, ...: those are looked at more closely."""
 
@@ -195,20 +215,30 @@ class Pipeline:
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """This rank's weights, each once, under the names that they have in the whole network. One that several layers
         hold has its name in the first of them, whichever rank that is on."""
-        return ((self._names.get(name, name), weight) for name, weight in self._mine.named_parameters())
+        return ((self._names.get(weight, name), weight) for name, weight in self._mine.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """This rank's buffers, such as running means, under the names that they have in the whole network."""
-        return self._mine.named_buffers()
+        """This rank's buffers, such as running means, each once, under the names that they have in the whole network.
+        One that several layers hold has its name in the first of them."""
+        return ((self._names.get(buffer, name), buffer) for name, buffer in self._mine.named_buffers())
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """This rank's weights, for its optimizer."""
+        """This rank's weights; none where its layers have none."""
         return self._mine.parameters()
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """This rank's weights as one group for an optimizer, `Adam(pipeline.parameter_groups())`: PyTorch's optimizers
+        refuse no weights, which a rank of activations alone has, but take a group without any."""
+        return [{"params": list(self.parameters())}]
 
     def train(self, mode: bool = True) -> Pipeline:
         """Put all layers into training mode, or out of it."""
         self._mine.train(mode)
         return self
+
+    def eval(self) -> Pipeline:
+        """As `train(False)`."""
+        return self.train(False)
 
     def zero_grad(self) -> None:
         """Clear the gradients."""
@@ -222,42 +252,53 @@ class Pipeline:
             self._built = self._built._replace(tensors={}, arguments=arguments)
 
     @outside_of_graphs
-    def step(self, x: Held, y: Value, *, of: int | None = None, reduce: bool = True) -> Tensor | None:
+    def step(
+        self,
+        x: Held,
+        y: Value = None,  # type: ignore[assignment]  # which is refused in words
+        *,
+        of: int | None = None,
+        reduce: bool = True,
+        **other: Any,
+    ) -> Tensor | None:
         """Run the whole schedule for one mini-batch and add the gradients of its loss to `.grad`.
 
         x, y: tensors of shape (N, ...) or tuples of them, x also a dictionary; every rank of a pipeline gets the same
         ones, but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step
         to step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
         several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
-        elsewhere; the shares of the replicas, which all make as many steps, add up.
+        elsewhere; the shares of the replicas, which all make the same calls, add up: `sum_over_ranks` does it.
         reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
         reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
         gradients are added up at each step all the same.
 
         Raises, on every rank, ValueError, in the first step, for ranks that have built different networks; for ranks
-        that were given different mini-batches, for samples that a stage can't take, x and y of different length, a y
-        that requires a gradient; RuntimeError under no_grad or autocast.
+        that were given different mini-batches, replicas another `of` or `reduce`, for samples that a stage can't take,
+        x and y of different length, a y that requires a gradient; RuntimeError under no_grad or autocast, and on a
+        rank where an earlier step has failed.
         """
+        no_other_arguments(other, "step")
         self._compare()
         hooked = not reduce and any(map(has_hooks, self.parameters()))
         self._looks = (self._steps + 1) & self._steps == 0
         looked = {"digest": self._digest(x, y)} if self._looks else {}
-        first, hooked = self._agree(
-            "step", x, lambda: self._check_fit(x, y, of), hooked, of=of, reduce=reduce, **looked
-        )
+        alike = {"of": of, "reduce": reduce}
+        first, hooked = self._agree("step", x, lambda: self._check_fit(x, y, of), hooked, alike, looked)
         self._steps += 1  # not of a step that was refused, perhaps since another rank did something else
         samples = len(parts_of(x)[0])
         M = min(self.schedule.micro_batches, samples)
         sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), M))
-        self._boundaries = self._along(first)
-        engine = self._engine(first, sizes)
-        heads = self._heads(y, sizes, of) if self.last else ()
-        parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
-        pieces = split_batch(parts, len(sizes)) if parts else [() for _ in sizes]
-        self._clock.begin()
-        with self._shared_buffers.of_step(), self._gradients.of_step(reduce or self._on_any_replica(hooked)):
-            loss = engine.run(pieces, heads)
-            self._ran = self._clock.op_times()
+        with self._together():
+            self._boundaries = self._along(first)
+            self._take_buffers()
+            engine = self._engine(first, sizes)
+            heads = self._heads(y, sizes, of) if self.last else ()
+            parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
+            pieces = split_batch(parts, len(sizes)) if parts else [() for _ in sizes]
+            self._clock.begin()
+            with self._shared_buffers.of_step(), self._gradients.of_step(reduce or hooked):
+                loss = engine.run(pieces, heads)
+                self._ran = self._clock.op_times()
         self._optimizer_checks.note(self._looks)
         return loss
 
@@ -265,15 +306,16 @@ class Pipeline:
     def predict(self, x: Held) -> Any:
         """The network's outputs for x, of shape (N, ...), where the last stage is; None elsewhere. No gradients.
 
-        Raises as `step` does.
+        All replicas call this, each with an x of its own. Raises as `step` does.
         """
         self._compare()
-        first, _ = self._agree("predict", x, lambda: self._check_samples(x), False)
+        first, _ = self._agree("predict", x, lambda: self._check_samples(x))
         between, samples = self._along(first), len(parts_of(x)[0])
+        self._take_buffers()
         rows = [[op for op in row if op.kind == "F" and op.micro_batch == 0] for row in self.schedule.rows]
         skips = self._far_skips(between, rows, (samples,))
         parts = tuple(part.to(self.device) for part in parts_of(x)) if self.first else ()
-        with torch.no_grad(), skips.of_step():
+        with self._together(), torch.no_grad(), skips.of_step():
             for k in range(self.schedule.stages):
                 here, before = self.schedule.device_of_stage[k], self.schedule.device_of_stage.get(k - 1)
                 if here == self.rank:
@@ -290,23 +332,48 @@ class Pipeline:
                         dist.send(part, group=self.group, group_dst=here)
         return between[-1].unpack(parts)[MAIN] if self.last else None
 
-    def clip_grad_norm(self, most: float) -> Tensor:
+    def clip_grad_norm(self, most: float, norm_type: float = 2.0, **other: Any) -> Tensor:
         """Scale the gradients of all stages so that their common norm is at most `most`; returns the norm it was.
 
-        A rank alone knows only its own share of the norm: all of them must call this.
+        norm_type: 2, another number above 0, or infinity, as `nn.utils.clip_grad_norm_` has it. A rank alone knows only
+        its own share of the norm: all of them, of all replicas, must call this. Raises ValueError for another
+        norm_type, and, on every rank, if they are given different numbers or do something else.
         """
+        no_other_arguments(other, "clip_grad_norm")
+        power = float(norm_type)
+        if not power > 0:
+            raise ValueError(f"norm_type is {norm_type!r}; it must be a number above 0, such as 2, or infinity")
+        self._meet([f"a call of clip_grad_norm({float(most):g}, norm_type={power:g})"])
         trained = [(weight, weight.grad) for weight in self.parameters() if weight.grad is not None]
-        squares = torch.zeros((), dtype=torch.float64, device=self.device)
-        for weight, grad in trained:
-            if self._ties.counts_here(weight):
-                squares += grad.abs().double().square().sum()
-        dist.all_reduce(squares, group=self.group)
-        norm = squares.sqrt()
+        counted = [grad.abs().double() for weight, grad in trained if self._ties.counts_here(weight)]
+        if power == inf:
+            largest = max((float(grad.max()) for grad in counted if grad.numel()), default=0.0)
+            norm = torch.tensor(largest, dtype=torch.float64, device=self.device)
+            dist.all_reduce(norm, dist.ReduceOp.MAX, group=self.group)
+        else:
+            norm = torch.zeros((), dtype=torch.float64, device=self.device)
+            for grad in counted:
+                norm += grad.pow(power).sum()
+            dist.all_reduce(norm, group=self.group)
+            norm = norm.pow(1 / power)
         scale = (most / (norm + 1e-6)).clamp(max=1.0)
         for _, grad in trained:
             grad.mul_(scale.to(grad.dtype))
         self._optimizer_checks.note(self._looks)
         return norm
+
+    def sum_over_ranks(self, value: Tensor | float | None) -> float:
+        """The sum of what all ranks of all replicas give, the same on each; None counts nothing. So a loss, or how many
+        samples were read right, is known everywhere: `loss = pipeline.sum_over_ranks(pipeline.step(x, y))`.
+
+        All ranks call this. value: a number, or a tensor with one.
+        """
+        self._meet(["a call of sum_over_ranks()"])
+        total = torch.tensor(0.0 if value is None else float(value), dtype=torch.float64, device=self.device)
+        for group in (self.group, self.replicas):
+            if group is not None:
+                dist.all_reduce(total, group=group)
+        return float(total)
 
     def timeline(self) -> Timeline:
         """When the ops of the last step ran on all ranks, on rank 0's clock. All ranks must call this."""
@@ -361,6 +428,7 @@ class Pipeline:
 
     def _compare(self) -> None:
         """With the first mini-batch, whether all ranks have built the same."""
+        self._goes_on()
         if self._built is not None:
             compare(self._built, self.group, self.replicas)
             self._built = None
@@ -368,12 +436,30 @@ class Pipeline:
     def _runs_what_was_built(self) -> None:
         not_sharded(self._mine.modules())
         self._shared_buffers.check()
+        built, stages = iter(self._built_of), []
+        for k, number in enumerate(self.balance):
+            left = [layer for one in islice(built, number) if (layer := one()) is not None]
+            stages.append([self._pieces[k]] if k in self._pieces else left)
+        self._ties.check(holders(stages, self.schedule.device_of_stage))
         if (net := self._net()) is not None:
             as_built(net, self._built_of)
 
-    def _agree(self, call: str, x: Held, check: Callable[[], None], note: bool, **more: Any) -> tuple[Boundary, bool]:
-        """What goes into stage 0, and whether any rank has a `note`, if all ranks may go on; see `agree`."""
-        complaint, first = None, self._boundaries[0]
+    def _agree(
+        self,
+        call: str,
+        x: Held,
+        check: Callable[[], None],
+        note: bool = False,
+        alike: Mapping[str, object] = MappingProxyType({}),
+        looked: Mapping[str, object] = MappingProxyType({}),
+    ) -> tuple[Boundary, bool]:
+        """What goes into stage 0, and whether any rank has a `note`, if all ranks may go on; see `agree`.
+
+        alike: what must be the same on all replicas, too. looked: what must be the same on all ranks of this one. What
+        a stage says to samples of a new form, as `_along` raises it, all replicas are told.
+        """
+        complaint: Exception | None = None
+        first = self._boundaries[0]
         try:
             if torch.is_autocast_enabled(self.device.type):
                 raise RuntimeError(
@@ -386,9 +472,79 @@ class Pipeline:
             first = Boundary.of({MAIN: x})
         except (RuntimeError, TypeError, ValueError) as error:
             complaint = error
-        described = [f"a call of {call}()", *([] if complaint else [f"{len(parts_of(x)[0])} samples of {first}"])]
-        described += [f"{name}={value}" for name, value in more.items()]
-        return first, agree(described, complaint, note, self.group)
+        common = [f"a call of {call}()", *(f"{name}={value}" for name, value in alike.items())]
+        mine = [] if complaint else [f"{len(parts_of(x)[0])} samples of {first}"]
+        mine += [f"{name}={value}" for name, value in looked.items()]
+        noted, notes = note, (note, self._ties.changed)
+        try:
+            noted, changed = agree([*common, *mine], complaint, notes, self.group, _ONE_MINI_BATCH)
+            if changed:
+                self._ties.compare()
+            self._along(first)
+        except (RuntimeError, TypeError, ValueError) as error:
+            if self.replicas is None:
+                raise
+            complaint = error
+        if self.replicas is not None:
+            size = sum(buffer.nbytes for buffer in self._mine.buffers())
+            [noted] = agree([*common, f"buffers of {size} bytes"], complaint, [noted], self.replicas, _ONE_CALL)
+        return first, noted
+
+    def _meet(self, call: list[str]) -> None:
+        """Raises ValueError, on every rank, if one is about to do something else than this `call`."""
+        self._goes_on()
+        complaint: Exception | None = None
+        for group in (self.group, self.replicas):
+            if group is not None:
+                try:
+                    agree(call, complaint, [], group, _ONE_CALL)
+                except (RuntimeError, TypeError, ValueError) as error:
+                    complaint = error
+        if complaint is not None:
+            raise complaint
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Around what ranks do together: one where it fails can't go on, since the others are in the middle of it."""
+        try:
+            yield
+        except BaseException as error:
+            words = str(error).strip().splitlines()[:1]
+            self._failed = ": ".join([type(error).__name__, *words])
+            raise
+
+    def _goes_on(self) -> None:
+        """Raises RuntimeError if an earlier call has failed on this rank alone."""
+        if self._failed:
+            raise RuntimeError(
+                f"rank {dist.get_rank()} can't go on after an error in an earlier call, {self._failed}; the others "
+                "wait in the middle of it. Don't catch that error: with Ranks it ends all of them, with its sentence. "
+                "Then go on from the last step that was saved"
+            )
+
+    def __call__(self, *given: Any, **named: Any) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError(
+            "a pipeline of processes is not called as a net is, since a backward behind its output would not reach the "
+            "other ranks; pipeline.step(x, y) trains, pipeline.predict(x) gives the output alone, and all ranks call it"
+        )
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Raises TypeError for copy, deepcopy, pickle and torch.save."""
+        raise TypeError(
+            "a pipeline of processes can't be copied or pickled, since it talks to the other ranks; make another one, "
+            "Pipeline(copy.deepcopy(net), schedule, ...), before or after, or save the training with "
+            "gpipe_edu.cluster.saving.save(folder, pipeline, optimizer, step)"
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(no_such_name(name), name=name, obj=self)
+
+    def _take_buffers(self) -> None:
+        if self.replicas is not None:
+            take_from_first(self._mine.buffers(), self.replicas)
 
     def _digest(self, x: Held, y: Value) -> str:
         """Of the mini-batch's numbers: ranks that draw other ones, of a shuffle that dropout has moved on, would train
@@ -400,15 +556,10 @@ class Pipeline:
         except (AttributeError, RuntimeError, TypeError, ValueError):
             return "none"  # what is wrong with them is about to be said
 
-    def _on_any_replica(self, here: bool) -> bool:
-        anywhere = torch.tensor(float(here), device=self.device)
-        if self.replicas is not None:
-            dist.all_reduce(anywhere, dist.ReduceOp.MAX, group=self.replicas)
-        return bool(anywhere)
-
     def _check_fit(self, x: Held, y: Value, of: int | None) -> None:
         grad_is_enabled("predict(x)")
         self._check_samples(x)
+        _is_given("y", y)
         is_a_target(y)
         samples = len(parts_of(x)[0])
         for part in tensors(y):
@@ -421,6 +572,7 @@ class Pipeline:
             raise ValueError(f'of={of} is what a mean is over, and this pipeline has reduction="sum"; leave it out')
 
     def _check_samples(self, x: Held) -> None:
+        _is_given("x", x)
         parts = parts_of(travelling(x, "x"))
         can_be_cut(parts)
         sizes = [len(part) if part.ndim else 0 for part in parts]
@@ -507,6 +659,11 @@ class Pipeline:
         """Made when the ranks have compared their networks: all or none of them ask for it."""
         homes = self.schedule.device_of_stage
         return own_groups(self.group) if any(homes[way.source] != homes[way.target] for way in far(self._ways)) else []
+
+
+def _is_given(name: str, value: object) -> None:
+    if value is None:
+        raise TypeError(f"rank {dist.get_rank()} was given {name}=None; {_ONE_MINI_BATCH}")
 
 
 def _described(schedule: Schedule) -> str:

@@ -64,10 +64,17 @@ class Ranks:
     MASTER_PORT. patience: seconds to wait for the others to start. device: "cpu", "cuda", or "auto", a GPU for each
     rank if all can have one. now: the op that is running, for reports; .device: this rank's.
 
-    Raises RanksError for missing variables, ranks that do not come, a port that is taken, or GPUs that are not there.
+    Raises RanksError for missing variables, a process group that is there already, ranks that do not come, a port that
+    is taken, or GPUs that are not there.
     """
 
     def __init__(self, patience: float = 20, device: str = "auto") -> None:
+        if dist.is_initialized():
+            raise RanksError(
+                "this process has a process group already; leave torch.distributed.init_process_group() out, since "
+                "Ranks() calls it, or leave Ranks() out: Pipeline(...) works in any group, but without Ranks a rank "
+                "that ends leaves the others waiting"
+            )
         names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
         if lacking := [name for name in names if name not in os.environ]:
             raise RanksError(

@@ -35,7 +35,7 @@ from .checkpoint_folder import (
 )
 from .optimizer_settings import OptimizerSettings, slots_of
 from .pipeline import Pipeline
-from .rank_state import Extra, RankState
+from .rank_state import Extra, Place, RankState
 from .ranks import gather, refuse_together
 
 __all__ = ["load", "save", "saved_steps"]
@@ -66,7 +66,9 @@ def save(
         raise ValueError("ranks have given extras of other names; give the same on every rank")
     final = step_folder(Path(folder), step)
     partial = partial_folder(final)
-    rank, state = dist.get_rank(), _network(pipeline) | _slots(pipeline, optimizer)
+    # Of the buffers only those that count: the next step gives them to the other replicas.
+    network = _network(pipeline, buffers=Place.of(pipeline).replica == 0)
+    rank, state = dist.get_rank(), network | _slots(pipeline, optimizer)
 
     def begin() -> None:
         if rank == 0:
@@ -139,8 +141,8 @@ def load(
     return step_of(there)
 
 
-def _network(pipeline: Pipeline) -> dict[str, Tensor]:
-    tensors = [*pipeline.named_parameters(), *pipeline.named_buffers()]
+def _network(pipeline: Pipeline, *, buffers: bool = True) -> dict[str, Tensor]:
+    tensors = [*pipeline.named_parameters(), *(pipeline.named_buffers() if buffers else ())]
     return {f"network.{name}": tensor.detach() for name, tensor in tensors}
 
 

@@ -40,8 +40,16 @@ class PackedStage(nn.Module):
         self._all_given = behind.only([*self.gives.names(), *given])
 
     def forward(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """What leaves, of what arrived."""
-        return self._all_given.pack(self.stage(self._all_taken.unpack(parts)))
+        """What leaves, of what arrived. Raises ValueError for something else than the next stage expects."""
+        values, expected = self.stage(self._all_taken.unpack(parts)), self._all_given
+        found = Boundary.of({name: values[name] for name in expected.names()})
+        if found != expected:
+            raise ValueError(
+                f"stage {self.stage.index} gives {found} now, and gave {expected} when it was tried without numbers, "
+                "on PyTorch's device 'meta'; a layer must always give tensors of the same number, types, order and "
+                "shapes, in training as in evaluation, or a pipeline for each"
+            )
+        return expected.pack(values)
 
 
 class Stage(PipelineStage):
@@ -121,8 +129,9 @@ class Stage(PipelineStage):
 
             return checkpoint(self.submod, *args, use_reentrant=False, context_fn=around)  # type: ignore[no-any-return]
         given: tuple[Tensor, ...] = self.submod(*args)
-        if self.is_last and not any(part.requires_grad for part in args):
-            # W begins at the loss then, and so needs the output, which PyTorch detaches after I unless it is a view.
+        if self.is_last:
+            # PyTorch detaches the output after I, in place, unless it is a view; and W may begin at the loss, which
+            # needs it: where a weight has two ways to the loss, the loss has a weight, or no input requires a gradient.
             given = tuple(part.view_as(part) for part in given)
         return given
 

@@ -8,6 +8,7 @@ apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -17,14 +18,16 @@ from torch import Tensor, nn
 from gpipe_edu.pytorch.weights import add
 
 from .gradient_message import pack, unpack
+from .ranks import gather
 
 
 def first_names(layers: Iterable[tuple[str, nn.Module]]) -> dict[Tensor, str]:
-    """The name of each weight in the whole network; one that several layers hold has the name in the first of them."""
+    """The name of each weight and each buffer in the whole network; one that several layers hold has the name in the
+    first of them."""
     names: dict[Tensor, str] = {}
     for name, layer in layers:
-        for inner, weight in layer.named_parameters(name):
-            names.setdefault(weight, inner)
+        for inner, tensor in chain(layer.named_parameters(name), layer.named_buffers(name)):
+            names.setdefault(tensor, inner)
     return names
 
 
@@ -40,14 +43,59 @@ def holders(stages: Sequence[Sequence[nn.Module]], rank_of_stage: Mapping[int, i
 
 
 class Ties:
-    """What this rank shares with other ranks of `group`. held: for each of its weights all ranks that hold it."""
+    """What this rank shares with other ranks of `group`.
 
-    def __init__(self, held: Mapping[Tensor, Sequence[int]], group: Any) -> None:
-        self._held = {weight: tuple(ranks) for weight, ranks in held.items() if len(ranks) > 1}
+    held: of the whole network, for each weight all ranks that hold it, in one order on all ranks: a message has the
+    gradients in this order, and no names. names: of the weights.
+    """
+
+    def __init__(self, held: Mapping[Tensor, Sequence[int]], names: Mapping[Tensor, str], group: Any) -> None:
         self._group, self._rank = group, dist.get_rank(group)
+        self._held = {weight: tuple(ranks) for weight, ranks in held.items() if len(ranks) > 1 and self._rank in ranks}
+        self._names = {weight: names[weight] for weight in self._held}
+        self._compared: dict[str, bool] = {}
+        """Of which weights the ranks know that all of them train them, or none."""
 
     def __bool__(self) -> bool:
         return bool(self._held)
+
+    def check(self, held: Mapping[Tensor, Sequence[int]]) -> None:
+        """Raises ValueError if ranks share other weights than when this was made. held: as they are held now."""
+        for weight, ranks in self._held.items():
+            if self._rank not in held.get(weight, ()):
+                raise ValueError(
+                    f"ranks {', '.join(map(str, ranks))} hold the weight {self._names[weight]!r}, a copy each, and "
+                    f"another was put in its place on rank {self._rank}; change its numbers, under torch.no_grad(), or "
+                    "make another Pipeline of the net"
+                )
+        for weight, now in held.items():
+            if self._rank in now and not set(now) <= {self._rank, *self._held.get(weight, ())}:
+                raise ValueError(
+                    f"layers of the ranks {', '.join(map(str, now))} hold one weight now, and did not when the "
+                    "Pipeline was made, so each rank would train a copy of its own; tie layers before Pipeline(...)"
+                )
+
+    @property
+    def changed(self) -> bool:
+        """Whether shared weights were frozen, or are trained again, since `compare`."""
+        return self._trained() != self._compared
+
+    def compare(self) -> None:
+        """All ranks call this. Raises ValueError, on all, for a weight that some train and others do not."""
+        first: dict[str, tuple[int, bool]] = {}
+        for rank, trained in enumerate(gather(self._trained(), self._group)):
+            for name, trains in trained.items():
+                other, before = first.setdefault(name, (rank, trains))
+                if trains != before:
+                    frozen, training = (other, rank) if trains else (rank, other)
+                    raise ValueError(
+                        f"the weight {name!r} is frozen on rank {frozen} and trains on rank {training}, and each has a "
+                        "copy of it; do the same on both, by its name in pipeline.named_parameters()"
+                    )
+        self._compared = self._trained()
+
+    def _trained(self) -> dict[str, bool]:
+        return {name: weight.requires_grad for weight, name in self._names.items()}
 
     def copies(self, weight: Tensor) -> int:
         """How many ranks of the pipeline hold `weight`."""
@@ -85,10 +133,10 @@ class Ties:
         In the same order everywhere: of all pairs that are left, the first one has both ends free.
         """
         pairs: dict[tuple[int, int], list[Tensor]] = {}
-        for weight in weights:
-            first, *others = self._held.get(weight, (self._rank,))
+        given = set(weights)
+        for weight, (first, *others) in self._held.items():
             for other in others:
-                if self._rank in (first, other):
+                if weight in given and self._rank in (first, other):
                     pairs.setdefault((first, other), []).append(weight)
         return [(*pair, tied) for pair, tied in sorted(pairs.items(), key=lambda entry: entry[0])]
 

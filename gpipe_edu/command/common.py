@@ -14,7 +14,8 @@ from typing import Annotated
 import typer
 
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.recipes import RECIPES, by_name, recipe_name
+from gpipe_edu.schedule.recipes import RECIPES, by_name, form_of, recipe_name
+from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline
 
 PICTURES = (".svg", ".png")
@@ -64,13 +65,16 @@ def put_first(environment: MutableMapping[str, str], name: str, place: str) -> N
     environment[name] = os.pathsep.join(filter(None, [place, environment.get(name, "")]))
 
 
-def find_schedule(what: str, partitions: int, micro_batches: int) -> Schedule:
+def find_schedule(what: str, partitions: int, micro_batches: int, layers: int | None = None) -> Schedule:
     """The recipe called `what`, or else the schedule written in the file `what`.
 
-    Raises ValueError if it is neither, ScheduleError if the file cannot be read as a schedule.
+    layers: of the model that is to run by it, if there is one. Raises ValueError if it is neither, or, before a recipe
+    is built, for fewer layers than stages; ScheduleError if the file cannot be read as a schedule.
     """
-    if recipe_name(what):
-        return by_name(what, partitions, micro_batches)
+    if found := recipe_name(what):
+        if layers is not None:
+            balance_uniform(layers, partitions * form_of(found).stages)
+        return by_name(found, partitions, micro_batches)
     path = Path(what)
     if not path.is_file():
         raise ValueError(f"schedule is {what!r}; it must be one of {', '.join(RECIPES)}, or an existing file")

@@ -61,7 +61,8 @@ def run(
     started: AbstractContextManager[tuple[Trainer, int]]
     with bad_arguments():
         check_targets(trace, figure)
-        built = with_recompute(find_schedule(schedule, partitions, micro_batches).check(), checkpoint)
+        found = find_schedule(schedule, partitions, micro_batches, layers=len(sizes[1:]) * 2 - 1)  # with tanh between
+        built = with_recompute(found.check(), checkpoint)
         if "WORLD_SIZE" in os.environ:
             from .train_ranks import RanksTrainer, join_job
 

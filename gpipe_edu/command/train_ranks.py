@@ -93,14 +93,14 @@ class RanksTrainer:
                 save(self._folder, self.pipeline, self.optimizer, number + 1)
             except OSError as error:  # the same on every rank
                 raise RanksError(str(error)) from error
-        return self._of_all(loss)
+        return self.pipeline.sum_over_ranks(loss)
 
     def accuracy(self, x: Array, y: Labels) -> float:
         """The share of samples that the model reads right, the same on all ranks."""
         inputs, labels = tensors(x, y)
         outputs = self.pipeline.predict(inputs)
         right = None if outputs is None else (outputs.cpu().argmax(dim=1) == labels).double().mean()
-        return self._of_all(right) / self._replicas
+        return self.pipeline.sum_over_ranks(right) / self._replicas
 
     def measure(self, x: Array, y: Labels) -> Timeline:
         """Run the mini-batch once more, without an update; returns when the ops of this rank's pipeline ran."""
@@ -160,14 +160,14 @@ class RanksTrainer:
 
     def _optimizer(self, rate: float, zero: bool) -> torch.optim.Optimizer:
         settings: dict[str, Any] = {"lr": rate, "momentum": 0.9}
-        if not zero:
-            return torch.optim.SGD(self.pipeline.parameters(), **settings)
-        if self._replicas == 1:
+        if zero and self._replicas == 1:
             raise ValueError("--zero shares the optimizer among replicas, but there is one: start more processes")
+        weights = self.pipeline.parameter_groups()
+        if not zero or not weights[0]["params"]:  # ZeRO's optimizer takes no group without weights
+            return torch.optim.SGD(weights, **settings)
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
         group = self._groups[1]
-        weights = self.pipeline.parameters()
         return ZeroRedundancyOptimizer(weights, torch.optim.SGD, process_group=group, **settings)
 
     def _mine(self, values: Tensor) -> Tensor:
@@ -177,14 +177,6 @@ class RanksTrainer:
 
     def _step(self, x: Tensor, y: Tensor) -> Tensor | None:
         return self.pipeline.step(self._mine(x), self._mine(y), of=len(x))
-
-    def _of_all(self, share: Tensor | None) -> float:
-        """The sum of the ranks' values, some of which may be missing."""
-        total = torch.zeros((), dtype=torch.float64, device=self.device)
-        if share is not None:
-            total += share.detach().to(self.device)
-        dist.all_reduce(total)
-        return float(total)
 
     def _difference(self, x: Tensor, y: Tensor) -> float:
         """The largest difference of any gradient value from one device's, as a share of the largest; in float64."""

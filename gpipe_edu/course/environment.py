@@ -33,6 +33,9 @@ _PACKAGES: Final = [
 ]
 
 
+_TRIED_BELOW: Final = {"cloudpickle": "3.1.3", "torch": "2.14"}
+"""What we use private names of; a newer one may work, but is not what pip should take."""
+
 _NOT_IN_A_BROWSER: Final = {"rich", "typer", "filelock", "psutil", "jupyterlab", "ipykernel", "torch"}
 """What Jupyter in a browser does without: a command line, locks, servers, and PyTorch, which does not run there."""
 
@@ -60,7 +63,8 @@ def look() -> list[Requirement]:
             continue
         found = _find_version(name)
         ok = _new_enough(found, oldest)
-        cure = f'python -m pip install "{name}>={oldest}"'
+        below = f",<{_TRIED_BELOW[name]}" if name in _TRIED_BELOW else ""
+        cure = f'python -m pip install "{name}>={oldest}{below}"'
         requirements.append(Requirement(f"{name} >= {oldest}", found, ok, required, purpose, cure))
     if browser:
         return requirements

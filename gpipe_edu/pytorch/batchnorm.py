@@ -10,13 +10,14 @@ count a micro-batch twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+
+from . import torch_private
 
 
 class BufferState(NamedTuple):
@@ -32,14 +33,20 @@ Buffers = dict[tuple[nn.Module, str], BufferState]
 
 
 class BatchNorms:
-    """The running statistics of the layers of one stage, while the engine runs them."""
+    """The running statistics of the layers of one stage, while the engine runs them.
 
-    def __init__(self, layers: nn.Module, deferred: bool) -> None:
-        self._layers, self._deferred = layers, deferred
+    read: modules whose buffers are only read, also by other threads, so that they are left in their places.
+    """
+
+    def __init__(self, layers: nn.Module, deferred: bool, read: Collection[nn.Module] = ()) -> None:
+        self._layers, self._deferred, self._read = layers, deferred, read
         # Any module with buffers may update them in a forward, not only PyTorch's batch normalizations.
-        self.keeps_statistics = any(True for _ in layers.buffers())
+        self.keeps_statistics = any(module._buffers for module in self._writing())
         self._moments: dict[Any, Tensor] = {}  # per module: rows samples, mean and sum of squared deviations
         self._latest: Buffers = {}
+
+    def _writing(self) -> Iterator[nn.Module]:
+        return (module for module in self._layers.modules() if module not in self._read)
 
     @torch.no_grad()
     def snapshot(self) -> Buffers:
@@ -47,9 +54,9 @@ class BatchNorms:
         if self.keeps_statistics:
             self._latest = {
                 (module, name): _copy(buffer, self._latest.get((module, name)))
-                for module in self._layers.modules()
+                for module in self._writing()
                 # In training, a batch normalization does not look at its running statistics.
-                if not (isinstance(module, _BatchNorm) and module.training)
+                if not (isinstance(module, torch_private.BatchNorm) and module.training)
                 for name, buffer in module._buffers.items()
                 if buffer is not None and not buffer.requires_grad
             }
@@ -61,12 +68,12 @@ class BatchNorms:
 
         seen: the buffers as they were before the forward that this one repeats.
         """
-        norms = [module for module in self._layers.modules() if isinstance(module, _BatchNorm)]
+        norms = [module for module in self._layers.modules() if isinstance(module, torch_private.BatchNorm)]
         norms = [norm for norm in norms if norm.training and norm.track_running_stats]
         hooks = []
         if first and self._deferred:
             hooks = [norm.register_forward_pre_hook(self._note) for norm in norms]
-        spared: list[nn.Module] = list(self._layers.modules()) if not first else [*norms] if self._deferred else []
+        spared: list[nn.Module] = list(self._writing()) if not first else [*norms] if self._deferred else []
         # Layers update copies, which are then dropped. Undoing updates in place would disturb autograd.
         kept = [(module, dict(module._buffers)) for module in spared if module._buffers]
         for module, buffers in kept:

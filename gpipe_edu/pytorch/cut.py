@@ -16,7 +16,7 @@ def cut(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Modu
     """The layers of each of K stages, as even as possible unless `balance` has their numbers.
 
     Raises TypeError or ValueError for a net that does more than run its layers, for counts that don't fit it, and for
-    buffers that two stages would share.
+    running means that two stages would share.
     """
     if isinstance(net, nn.Module):
         not_sharded(net.modules())
@@ -43,7 +43,7 @@ def layers_of(net: nn.Module) -> list[nn.Module]:
 
 
 def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Module]]:
-    """The layers in groups of `counts`. Raises ValueError for buffers that two groups would share."""
+    """The layers in groups of `counts`. Raises ValueError for running means that two groups would share."""
     ends = [sum(counts[: k + 1]) for k in range(len(counts))]
     groups = [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
     buffers_stay_in_one_stage(groups)

@@ -8,7 +8,7 @@ loss = pipe.step(x, y, loss_fn)           # a whole schedule, forwards and backw
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from operator import is_
 from typing import Any, Literal, cast, overload
 
@@ -36,6 +36,7 @@ from .guards import (
     known_words,
     no_script,
     not_sharded,
+    one_input,
     one_layer_on_one_gpu,
     plain_sequential,
     runs_for_real,
@@ -47,9 +48,12 @@ from .losses import LossFunction, make_heads
 from .mini_batch import MiniBatchRun, in_backward
 from .place import CudaPlace, make_places
 from .schedule_choice import build
+from .shared_buffers import SharedBuffers, modules_of_several
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
 from .step_clock import StepClock
+from .step_loss import as_step_loss
+from .time_first import samples_are_first
 from .uncompiled import outside_of_graphs
 from .values import Value, check, sizes_of, tensors
 from .weights import move_layers
@@ -95,9 +99,9 @@ class GPipe(nn.Module):
             balance = layer_counts(balance)
             partitions = len(balance) if partitions is None else partitions
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
+        self._balance = tuple(map(len, cut(net, K, balance)))  # first, since a schedule for a mistyped K takes long
         self._schedule = build(schedule, K, M, checkpoint)
         self._asked = schedule, checkpoint
-        self._balance = tuple(map(len, cut(net, K, balance)))
         self._deferred = deferred_batch_norm
         self.training = net.training
         self._places = make_places(devices, self._schedule.devices)
@@ -114,6 +118,7 @@ class GPipe(nn.Module):
         self._make_stages()
 
     @outside_of_graphs
+    @one_input
     def forward(self, x: Value) -> Value:
         """The output of `net` for x, tensors of shape (N, ...); its backward runs through the pipeline, too.
 
@@ -178,7 +183,8 @@ class GPipe(nn.Module):
         with self._running():
             run = self._start(x, True, return_outputs, loss_fn=loss_fn, y=y, reduction=reduction)
             try:
-                run.go(lambda op: True)
+                with self._watched(run):
+                    run.go(lambda op: True)
                 outputs = join_outputs(run.outputs_beside_losses()) if return_outputs else None
             except BaseException:
                 self._forget()
@@ -186,6 +192,7 @@ class GPipe(nn.Module):
             loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
             self._finish_forward(run)
         run.hand_over(tensors(x))
+        loss = as_step_loss(loss)
         return loss if outputs is None else (loss, outputs)
 
     @property
@@ -276,11 +283,13 @@ class GPipe(nn.Module):
         homes = {k: self._places[device] for k, device in self._schedule.device_of_stage.items()}
         one_layer_on_one_gpu(groups, homes)
         move_layers([(layers, homes[k].device) for k, layers in enumerate(groups)])
-        self._stages = []
+        self._stages, read = [], modules_of_several(groups)
         for k, layers in enumerate(groups):
             stashes = [way.name for way in skips if way.source == k]
             last = k == len(groups) - 1
-            self._stages.append(Stage(k, layers, homes[k].device, stashes=stashes, deferred=self._deferred, last=last))
+            self._stages.append(
+                Stage(k, layers, homes[k].device, stashes=stashes, deferred=self._deferred, last=last, read=read)
+            )
 
     def _plan(self, samples: int) -> Schedule:
         """The schedule for a batch of so many samples: "all but the last" means the last micro-batch that exists."""
@@ -344,10 +353,19 @@ class GPipe(nn.Module):
         on_cuda = any(isinstance(place, CudaPlace) for place in self._places)
         return self._turn.take(() if self._workers is None else self._workers.threads, not (on_cuda and in_backward()))
 
+    @contextmanager
+    def _watched(self, run: MiniBatchRun) -> Iterator[None]:
+        """Around forwards: what layers do there shows only now. Raises ValueError for what would be wrong."""
+        shared = SharedBuffers([list(stage.layers) for stage in self._stages])
+        with samples_are_first(self, run.sizes), shared.of_step():
+            yield
+        shared.check()
+
     def _forward(self, run: MiniBatchRun) -> Value:
         """All forwards; returns the joined output."""
         try:
-            run.go(lambda op: op.kind == "F")
+            with self._watched(run):
+                run.go(lambda op: op.kind == "F")
         except BaseException:
             self._forget()
             raise

@@ -6,21 +6,26 @@ Each guard says what was given, what is allowed and what to do; docs/engine_limi
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 from torch.fx import Proxy
 from torch.nn.parameter import is_lazy
-from torch.nn.utils import parametrize
 from torch.torch_version import TorchVersion
 
-from .values import Value, check, tensors
+from gpipe_edu.words import join_words
+
+from . import torch_private
+from .values import Value, check, shown, tensors
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _OTHER_WORDS = {"chunks": "call it micro_batches", "num_microbatches": "call it micro_batches"}
 """What other libraries call an argument."""
@@ -97,15 +102,19 @@ def plain_sequential(net: object) -> nn.Sequential:
 
 
 def buffers_stay_in_one_stage(stages: Sequence[Sequence[nn.Module]]) -> None:
-    """Raises ValueError for a module with buffers, such as running means, in two stages. Weights two stages may share:
-    gradients add up, but what a forward writes does not."""
+    """Raises ValueError for a normalization that keeps running means in two stages: gradients add up, but what a
+    forward writes does not. Who else writes to buffers shows in a step, as `shared_buffers.py` tells."""
     homes: dict[int, int] = {}
     for k, layers in enumerate(stages):
         for module in (module for layer in layers for module in layer.modules()):
-            if any(buffer is not None for buffer in module._buffers.values()) and homes.setdefault(id(module), k) != k:
+            keeps = isinstance(module, torch_private.NormWithMeans) and any(
+                buffer is not None for buffer in module._buffers.values()
+            )
+            if keeps and homes.setdefault(id(module), k) != k:
                 raise ValueError(
                     f"the module {type(module).__name__!r} is used in stage {homes[id(module)]} and in stage {k}, and "
-                    "has buffers, which live on one device; move the cut or give each stage its own"
+                    "writes to its buffers in training, where the other would not see it; move the cut or give each "
+                    "stage its own"
                 )
 
 
@@ -192,20 +201,38 @@ def in_their_places(stages: Iterable[tuple[Iterable[nn.Module], torch.device]]) 
 
 
 def one_layer_on_one_gpu(stages: Sequence[Sequence[nn.Module]], homes: Mapping[int, Any]) -> None:
-    """Raises ValueError for one module with weights in two stages, if they do not run on one CPU, or one after another
-    on one GPU: it holds its weights once, for one device. homes: for each stage the place where it runs."""
+    """Raises ValueError for one module with weights or buffers in two stages, if they do not run on one CPU, or one
+    after another on one GPU: it holds them once, for one device. homes: for each stage the place where it runs."""
     first: dict[int, int] = {}
     for k, layers in enumerate(stages):
         for module in (module for layer in layers for module in layer.modules()):
-            before = first.setdefault(id(module), k) if module._parameters else k
+            before = first.setdefault(id(module), k) if module._parameters or module._buffers else k
             on_cpu = homes[before].device.type == homes[k].device.type == "cpu"
             if not on_cpu and homes[before] is not homes[k]:
                 kind = type(module).__name__
+                own = "give the second the weights of the first: other.weight = layer.weight"
                 raise ValueError(
                     f"one {kind} is used in stage {before} on {homes[before].device} and in stage {k} on "
-                    f"{homes[k].device}, and can be in one place only; make two, and give the second the "
-                    "weights of the first: other.weight = layer.weight"
+                    f"{homes[k].device}, and can be in one place only; make two"
+                    + (f", and {own}" if module._parameters else ": copy.deepcopy(layer)")
                 )
+
+
+def one_input(forward: Callable[_P, _T]) -> Callable[_P, _T]:
+    """`forward` of a pipe and x, which raises TypeError for a call with more. Tools that look through wrappers find it
+    with the arguments that it has."""
+
+    @wraps(forward)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if more := [*map(shown, args[2:]), *(name for name in kwargs if name != "x" or len(args) > 1)]:
+            raise TypeError(
+                f"a pipe is given one input, as an nn.Sequential is, and was called with {join_words(more)} besides; "
+                "give what belongs to the samples in a tuple, pipe((x, mask)), which the first layer gets as it is, "
+                "and keep what is the same for all in a layer"
+            )
+        return forward(*args, **kwargs)
+
+    return call
 
 
 def can_be_cut(parts: Iterable[Tensor]) -> None:
@@ -235,7 +262,10 @@ def is_a_loss(loss_fn: object, reduction: object, who: str = "step()") -> None:
     if isinstance(loss_fn, type):
         raise TypeError(f"loss_fn is the class {loss_fn.__name__}; give one of it: {loss_fn.__name__}()")
     if not callable(loss_fn):
-        raise TypeError(f"loss_fn is {loss_fn!r}; it must be a function: (output, target) -> a tensor with one value")
+        order = f", and {who} is given x, y, loss_fn in this order" if isinstance(loss_fn, Tensor) else ""
+        raise TypeError(
+            f"loss_fn is {shown(loss_fn)}; it must be a function: (output, target) -> a tensor with one value{order}"
+        )
     own = setting(loss_fn, "reduction")
     if (own, reduction) in (("mean", "sum"), ("sum", "mean")):
         raise ValueError(
@@ -321,13 +351,13 @@ def runs_for_real(x: object) -> None:
     """Raises RuntimeError inside what records or transforms a model instead of running it: threads are not seen."""
     transforming = {
         "torch.fx.symbolic_trace": isinstance(x, Proxy),
-        "a FakeTensorMode": torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None,
-        "torch.jit.trace": torch._C._get_tracing_state() is not None,
+        "a FakeTensorMode": torch_private.fakes(),
+        "torch.jit.trace": torch_private.traces(),
         "torch.export": torch.compiler.is_exporting(),
-        "a transform of torch.func (grad, vmap, jvp)": torch._C._functorch.peek_interpreter_stack() is not None,
-        "forward-mode differentiation (dual_level)": forward_ad._current_level >= 0,
+        "a transform of torch.func (grad, vmap, jvp)": torch_private.transforms(),
+        "forward-mode differentiation (dual_level)": torch_private.differentiates_forward(),
     }
-    if parametrize._cache_enabled:
+    if torch_private.caches_parametrizations():
         raise RuntimeError(
             "a pipe was called inside torch.nn.utils.parametrize.cached(), which computes a weight once, and every "
             "micro-batch and recompute needs it in a graph of its own; call the pipe outside"
@@ -361,9 +391,21 @@ _PYTORCH_SAYS = {
 }
 
 
-def what_it_means(error: BaseException) -> str | None:
-    """For what PyTorch says of a layer that is right on one device: why it is not in a stage, and what to do."""
-    words = str(error) if isinstance(error, RuntimeError) else ""
+def what_it_means(error: BaseException, samples: int = 0, of: int = 0) -> str | None:
+    """For what PyTorch says of a layer that is right on one device: why it is not in a stage, and what to do.
+
+    samples, of: those of the micro-batch, and of the mini-batch, where an op of a micro-batch has failed.
+    """
+    words = str(error) if isinstance(error, (RuntimeError, ValueError)) else ""
+    if (
+        samples != of
+        and re.search(rf"([\[(]|size ){of}(?!\d)", words)
+        and not re.search("singleton dimension [1-9]", words)
+    ):
+        return (
+            f"a layer or the loss gets a micro-batch, here {samples} of the mini-batch's {of} samples; where it counts "
+            f"on {of}, let it take the number from what it gets: len(x)"
+        )
     return next((meaning for part, meaning in _PYTORCH_SAYS.items() if part in words), None)
 
 
@@ -379,7 +421,7 @@ def grad_is_enabled(instead: str = "pipe(x)") -> None:
 def first_derivative(gradients: Iterable[Tensor | None]) -> None:
     """Raises RuntimeError in a backward that is to be differentiated again, for a pipe's backward leaves no graph, or
     that brings many gradients at once."""
-    if any(gradient is not None and torch._C._functorch.is_legacy_batchedtensor(gradient) for gradient in gradients):
+    if any(gradient is not None and torch_private.is_batched(gradient) for gradient in gradients):
         raise RuntimeError(
             "a backward with is_grads_batched=True came to a pipe, which takes one gradient at a time; use the layers "
             "without the pipe: nn.Sequential(*pipe.children())"

@@ -20,7 +20,8 @@ from .step_clock import StepClock
 
 
 class Interpreter:
-    """Runs the ops of one step, for all workers of the step. Stages -1 and K stand for the world outside."""
+    """Runs the ops of one step, for all workers of the step. Stages -1 and K stand for the world outside. sizes: the
+    samples of each micro-batch."""
 
     def __init__(
         self,
@@ -29,8 +30,9 @@ class Interpreter:
         places: Sequence[Place],
         device_of_stage: dict[int, int],
         step: StepState,
+        sizes: Sequence[int],
     ) -> None:
-        self.stages, self.ways, self.places, self.step = stages, ways, places, step
+        self.stages, self.ways, self.places, self.step, self.sizes = stages, ways, places, step, sizes
         self.outside = len(places)
         self.inbox_of_stage = {**device_of_stage, -1: self.outside, len(stages): self.outside}
         self.exchange = Exchange(len(places) + 1)
@@ -52,7 +54,7 @@ class Interpreter:
                     self.exchange.abort()
                     with suppress(Exception):  # the user's exception may not accept notes, and is raised all the same
                         error.add_note(f"in {op} on device {device}: stage {op.stage}, micro-batch {op.micro_batch}")
-                        if meaning := what_it_means(error):
+                        if meaning := what_it_means(error, self.sizes[op.micro_batch], sum(self.sizes)):
                             error.add_note(meaning)
                     raise
 

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from gpipe_edu.schedule.needs import Cell
 
+from . import torch_private
+
 
 class Ledger:
     """What one device holds for its unfinished micro-batches; memory shared within a micro-batch counts once."""
@@ -77,7 +79,7 @@ def hooks_in_force() -> tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]] 
     Not those of a checkpoint: a pipe inside one keeps what it needs, as its own checkpoint mode says. Those hooks would
     call the pipe again in the middle of its own backward.
     """
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    hooks = torch_private.saved_tensor_hooks(True)
     return None if hooks is None or hooks[0].__module__ == "torch.utils.checkpoint" else hooks
 
 

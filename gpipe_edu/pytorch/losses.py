@@ -21,7 +21,7 @@ from gpipe_edu.split import split_batch
 from .guards import is_a_loss, is_a_target, setting
 from .place import move
 from .stage import Head
-from .values import Value, change, sizes_of, tensors
+from .values import Value, change, shown, sizes_of, tensors
 
 LossFunction = Callable[[Any, Any], Tensor]
 
@@ -58,7 +58,9 @@ def make_heads(
     elif hasattr(reduction, "__len__") and len(reduction) == M and not any(isinstance(w, str) for w in reduction):
         weights = [float(weight) for weight in reduction]
     else:
-        raise ValueError(f'reduction is {reduction!r}; it must be "mean", "sum", or {M} weights, one per micro-batch')
+        raise ValueError(
+            f'reduction is {shown(reduction)}; it must be "mean", "sum", or {M} weights, one per micro-batch'
+        )
 
     def head(target: Any, weight: float, output: Value) -> Tensor:
         if weight == 0 and named == "mean":  # a mean over nothing is nan, and so is 0 times it

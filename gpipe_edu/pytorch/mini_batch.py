@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gpipe_edu.schedule import Op, Schedule
 
+from . import torch_private
 from .exchange import Address
 from .guards import are_alike, depends_on_something, has_memory
 from .interpreter import Interpreter
@@ -87,7 +88,7 @@ class MiniBatchRun:
             ledgers={k: meter for k, meter in of_stage.items() if isinstance(meter, Ledger)},
         )
         self._begin()
-        self.interpreter = Interpreter(stages, ways, places, homes, step)
+        self.interpreter = Interpreter(stages, ways, places, homes, step, self.sizes)
         # A tensor made in inference mode has no version counter, by which a stage notices a change in place.
         with torch.inference_mode(False):
             for m, piece in enumerate(pieces):
@@ -223,7 +224,7 @@ class MiniBatchRun:
 
 def in_backward() -> bool:
     """Whether this runs inside a backward that autograd has called."""
-    return torch._C._current_graph_task_id() != -1
+    return bool(torch_private.graph_task() != -1)
 
 
 def _autocasts() -> list[Callable[[], torch.autocast]]:

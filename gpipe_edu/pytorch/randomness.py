@@ -25,14 +25,15 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from gpipe_edu.schedule.needs import Cell
+
+from . import torch_private
 
 _lock = threading.Lock()
 
 _DRAWING = (
-    nn.modules.dropout._DropoutNd,
+    torch_private.Dropout,
     nn.RReLU,
     nn.FractionalMaxPool2d,
     nn.FractionalMaxPool3d,
@@ -117,7 +118,7 @@ class OwnGenerators:
                 generator.set_state(now)
 
 
-class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Stream(torch_private.TorchDispatchMode):  # type: ignore[misc]
     """The random numbers of one micro-batch on one stage, for the thread that enters it."""
 
     supports_higher_order_operators = True
@@ -133,7 +134,7 @@ class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __init__(self, owner: Randomness, cell: Cell, seed: int, device: torch.device, own: OwnGenerators) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._owner, self._cell, self._own = owner, cell, own
         self._generators = [torch.default_generator]
         if device.type == "cuda":
@@ -178,13 +179,13 @@ class Stream(TorchDispatchMode):  # type: ignore[no-untyped-call]
         _doors.open()
         # Not by TorchDispatchMode's own __enter__, which also tells all threads that a mode is active: torch.compile
         # then runs nothing compiled, and if threads enter and leave in turns, it never does again.
-        torch._C._push_on_torch_dispatch_stack(self)
+        torch_private.push_dispatch_mode(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        torch._C._pop_torch_dispatch_stack(None)
+        torch_private.pop_dispatch_mode(None)
         _doors.close()
 
 
@@ -200,7 +201,7 @@ class Door:
             return method
 
         def call(*args: Any) -> Any:
-            modes = _get_current_dispatch_mode_stack()
+            modes = torch_private.dispatch_modes()
             stream = next((mode for mode in reversed(modes) if isinstance(mode, Stream)), None)
             if stream is not None:
                 return stream.handle(self.generator, lambda: method(*args))

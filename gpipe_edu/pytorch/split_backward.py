@@ -17,7 +17,9 @@ from typing import cast
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge, Node, _engine_run_backward
+from torch.autograd.graph import GradientEdge, Node
+
+from . import torch_private
 
 
 @dataclass
@@ -49,7 +51,9 @@ def backward(
     gradients: one for each root, None for a scalar loss.
     """
     given = _given(roots, gradients)
-    _engine_run_backward(tuple(roots), given, False, False, tuple(into), allow_unreachable=True, accumulate_grad=True)
+    torch_private.run_backward(
+        tuple(roots), given, False, False, tuple(into), allow_unreachable=True, accumulate_grad=True
+    )
 
 
 def _given(roots: Sequence[Tensor | GradientEdge], gradients: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
@@ -100,7 +104,7 @@ def input_gradient(
             forks.append(_Fork(node, list(below.values())))
     wanted = (*used.values(), *(edge for fork in forks for edge in fork.edges()))
     found = iter(
-        _engine_run_backward(
+        torch_private.run_backward(
             tuple(roots), _given(roots, gradients), True, False, wanted, allow_unreachable=True, accumulate_grad=False
         )
     )
@@ -126,7 +130,7 @@ def input_gradient(
 
 def _is_python(node: Node) -> bool:
     """Whether `node` belongs to an autograd.Function in Python: a reference keeps only a shell of these alive."""
-    return isinstance(node, torch._C._FunctionBase)
+    return isinstance(node, torch_private.FunctionNode)
 
 
 def _owners(roots: Sequence[Tensor]) -> list[Node | None]:
@@ -142,7 +146,9 @@ def _must_run_whole(node: Node) -> bool:
         # PyTorch 2.13 crashes if it is to give the gradients of a channels-last GroupNorm's weights, and no input's.
         saved: Tensor = node._saved_input  # type: ignore[attr-defined]
         return saved.is_cpu and not saved.is_contiguous()
-    return name == "CheckpointFunctionBackward"  # a reentrant checkpoint allows nothing else
+    # A reentrant checkpoint allows nothing else. Of what torch.compile has made, each half would compute all gradients,
+    # and where it may reuse the memory of what it has saved, it allows nothing else either.
+    return name in ("CheckpointFunctionBackward", "CompiledFunctionBackward")
 
 
 def _graph(roots: Sequence[Tensor]) -> dict[Node, list[Node]]:

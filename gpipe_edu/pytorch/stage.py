@@ -7,7 +7,7 @@ its worker can make while other workers make theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -79,7 +79,8 @@ class StepState:
 class Stage:
     """Consecutive layers on one device, as `gpipe_edu.reference.Stage` is in NumPy.
 
-    `stashes`: names of the skips that leave for other stages; `last`: the loss is computed from this stage's output.
+    `stashes`: names of the skips that leave for other stages; `last`: the loss is computed from this stage's output;
+    `read`: modules that other stages have, too, and whose buffers are only read.
     """
 
     def __init__(
@@ -91,10 +92,11 @@ class Stage:
         stashes: Sequence[str],
         deferred: bool,
         last: bool,
+        read: Collection[nn.Module] = (),
     ) -> None:
         self.index, self.device, self.stashes, self.last = index, device, stashes, last
         self.layers = nn.ModuleList(layers)
-        self.batch_norms = BatchNorms(self.layers, deferred)
+        self.batch_norms = BatchNorms(self.layers, deferred, read)
         self._has_skips = any(isinstance(module, (Stash, Take)) for module in self.layers.modules())
 
     def forward(self, step: StepState, m: int, inputs: Values) -> Values:

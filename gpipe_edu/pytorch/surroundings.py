@@ -14,10 +14,9 @@ from typing import TypeVar
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
-from torch.utils._device import DeviceContext
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.overrides import TorchFunctionMode
 
+from . import torch_private
 from .ledger import hooks_in_force
 from .randomness import Stream
 
@@ -28,16 +27,15 @@ def thread_is_watched() -> bool:
     """Whether a profiler or the like watches what PyTorch does in this thread alone."""
     return (
         # False for a profiler that watches all threads anyway.
-        torch._C._autograd._profiler_enabled()
+        torch_private.profiler_enabled()
         or hooks_in_force() is not None
-        or any(not isinstance(mode, Stream) for mode in _get_current_dispatch_mode_stack())
+        or any(not isinstance(mode, Stream) for mode in torch_private.dispatch_modes())
         or bool(_function_modes())
     )
 
 
 def _function_modes() -> list[TorchFunctionMode]:
-    modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-    return [mode for mode in modes if not isinstance(mode, DeviceContext)]
+    return [mode for mode in torch_private.function_modes() if not isinstance(mode, torch_private.DeviceContext)]
 
 
 class Surroundings:
@@ -45,7 +43,7 @@ class Surroundings:
 
     def __init__(self) -> None:
         self._variables = contextvars.copy_context()
-        self._device = torch.get_default_device() if torch._C._len_torch_function_stack() else None
+        self._device = torch.get_default_device() if torch_private.count_function_modes() else None
         self._hooks = hooks_in_force()
         self._modes = _function_modes()
 
@@ -69,11 +67,11 @@ class Surroundings:
 @contextmanager
 def _push(mode: TorchFunctionMode) -> Iterator[None]:
     # Not `with mode`, which is the user's to enter and leave.
-    _push_mode(mode)  # type: ignore[no-untyped-call]
+    torch_private.push_function_mode(mode)
     try:
         yield
     finally:
-        _pop_mode()  # type: ignore[no-untyped-call]
+        torch_private.pop_function_mode()
 
 
 class Modes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+
+from gpipe_edu.words import shorten
 
 Value = Tensor | tuple[Tensor, ...]
 
@@ -41,7 +43,15 @@ def check(value: object, what: str) -> Value:
         return value  # type: ignore[return-value]
     inside = ", ".join(type(part).__name__ for part in parts)
     got = f"a tuple of ({inside})" if isinstance(value, tuple) else type(value).__name__
-    raise TypeError(f"{what} is {got}; it must be a tensor or a tuple of tensors")
+    do = ": its values as a tuple, say, which the next layer gets as it is" if isinstance(value, Mapping) else ""
+    raise TypeError(f"{what} is {got}; it must be a tensor or a tuple of tensors{do}")
+
+
+def shown(argument: object) -> str:
+    """An argument as an error quotes it: of a tensor its shape, of what is long the beginning."""
+    if isinstance(argument, Tensor):
+        return f"a tensor of shape {tuple(argument.shape)}"
+    return shorten(repr(argument), 80)
 
 
 def differentiable(tensor: Tensor) -> bool:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from . import torch_private
 from .guards import same_parameters, unchanged
 from .ledger import bytes_of
 
@@ -53,7 +54,7 @@ class Weights:
             for module, name, weight in _held(layer, seen):
                 key = id(weight), stage
                 if key not in ours:
-                    ours[key] = _detach(weight, device)
+                    ours[key] = stand_in(weight, device)
                     if weight.requires_grad:
                         if id(weight) not in places:
                             places[id(weight)] = len(self.given)
@@ -127,6 +128,18 @@ def add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
     return other + one if one.is_sparse else one + other  # PyTorch adds a sparse one to a dense one, not the reverse
 
 
+def stand_in(weight: Tensor, device: torch.device | None = None) -> Tensor:
+    """A leaf of the same class, with the same attributes, and the same memory where `device` is that of `weight`."""
+    ours = weight.detach()
+    if device is not None:
+        ours = ours.to(device)
+    # Layers may check the class of a parameter, and read attributes that were set on it.
+    if type(weight) is not type(ours):
+        ours = torch_private.make_subclass(type(weight), ours, weight.requires_grad)
+    ours.__dict__.update(weight.__dict__)
+    return ours.requires_grad_(weight.requires_grad)
+
+
 def has_hooks(weight: Tensor) -> bool:
     """Whether something is to be called when `weight` gets its gradient."""
     return bool(weight._backward_hooks or weight._post_accumulate_grad_hooks)
@@ -141,17 +154,6 @@ def _held(layer: nn.Module, seen: set[nn.Module]) -> Iterator[tuple[nn.Module, s
                 # A lazy layer's weight has no memory before its first forward.
                 if weight is not None and not is_lazy(weight):
                     yield module, name, weight
-
-
-def _detach(weight: Tensor, device: torch.device | None) -> Tensor:
-    ours = weight.detach()
-    if device is not None:
-        ours = ours.to(device)
-    # Layers may check the class of a parameter, and read attributes that were set on it.
-    if type(weight) is not type(ours):
-        ours = torch.Tensor._make_subclass(type(weight), ours, weight.requires_grad)
-    ours.__dict__.update(weight.__dict__)
-    return ours.requires_grad_(weight.requires_grad)
 
 
 def _hold(slots: Sequence[tuple[nn.Module, str, Any]]) -> None:

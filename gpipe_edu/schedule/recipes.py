@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from inspect import signature
-from itertools import islice
 from typing import Final, NamedTuple
 
 from gpipe_edu.validate import whole
@@ -83,6 +82,7 @@ def interleaved(K: int, M: int, V: int) -> Schedule:
     """
     K, M, V = _counts(K, M, V)
     full = -(-M // K) * K
+    _check_ops(f"interleaved V={V}", K, 2 * V * full * K)
     groups = [range(first, first + K) for first in range(0, full, K)]
     forwards = [(m, v) for group in groups for v in range(V) for m in group]
     backwards = [(m, v) for group in groups for v in reversed(range(V)) for m in group]
@@ -152,6 +152,7 @@ def zero_bubble_v(K: int, M: int) -> Schedule:
     """
     K, M, _ = _counts(K, M)
     full = max(M, 2 * K - 1)
+    _check_ops("zero bubble V", K, 6 * full * K)
 
     def device(k: int) -> Iterable[Op]:
         down, up = k, 2 * K - 1 - k
@@ -183,6 +184,8 @@ def dual_pipe_v(K: int, M: int) -> Schedule:
     """
     K, M, _ = _counts(K, M)
     full = max(M, 2 * K)
+    # Device k splits 2K - 1 - k of its backwards into I and W.
+    _check_ops("DualPipeV", K, 4 * full * K + K * (3 * K - 1) // 2)
 
     def device(k: int) -> Iterable[Op]:
         down, up = k, 2 * K - 1 - k
@@ -228,19 +231,16 @@ def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> I
         yield from back(m)
 
 
-def _build(name: str, K: int, device: Callable[[int], Iterable[Op]]) -> Schedule:
-    """The rule `device` for each of K devices. The name contains what tells one schedule from another.
+def _check_ops(name: str, K: int, ops: int) -> None:
+    """Raises ValueError, before anything is built, where a rule goes through more ops than a schedule may have: it
+    leaves out those of micro-batches that there are not."""
+    if ops > 5 * MOST:
+        raise ValueError(f"{name} on K = {K:,} devices has more than {5 * MOST:,} ops; choose fewer devices")
 
-    Raises ValueError for too many ops: some rules go through more micro-batches than there are, and leave these out.
-    """
-    rows: list[list[Op]] = []
-    left = 5 * MOST
-    for k in range(K):
-        rows.append(list(islice(device(k), left + 1)))
-        left -= len(rows[-1])
-        if left < 0:
-            raise ValueError(f"{name} on K = {K:,} devices has more than {5 * MOST:,} ops; choose fewer devices")
-    return Schedule(rows, name=name)
+
+def _build(name: str, K: int, device: Callable[[int], Iterable[Op]]) -> Schedule:
+    """The rule `device` for each of K devices. The name contains what tells one schedule from another."""
+    return Schedule([list(device(k)) for k in range(K)], name=name)
 
 
 RECIPES: Final[dict[str, Callable[..., Schedule]]] = {

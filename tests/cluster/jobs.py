@@ -1,15 +1,19 @@
 """What the processes of the tests do."""
 
 import copy
+import random
 from collections import OrderedDict
 from itertools import pairwise
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
+from gpipe_edu.cluster.fingerprint import digest
 from gpipe_edu.split import split_batch
 
 LOSS = nn.CrossEntropyLoss()
@@ -96,6 +100,7 @@ def recomputed():
         layer.register_forward_hook(lambda module, inputs, output: calls.__setitem__(module, calls.get(module, 0) + 1))
     schedule = ge.Schedule.parse("F0 F1 F2 B2 B1 C0\nF0 F1 F2 C2 B1 C0")
     pipeline = Pipeline(net, schedule, LOSS, x)
+    pipeline.predict(x)  # before the first mini-batch layers also run without numbers
     calls.clear()
     pipeline.step(x, y)
     return calls[next(iter(pipeline.layers.values()))]
@@ -240,13 +245,34 @@ def refusal(schedule):
     return ""
 
 
+def state_of(net, *tensors):
+    """All that a refusal must leave as it is: what modules hold, tensors and their numbers, random numbers."""
+    modules = [
+        (name, id(module), {key: list(value) if type(value) in (dict, list, set) else value for key, value in known})
+        for name, module in net.named_modules(remove_duplicate=False)
+        for known in [vars(module).items()]
+    ]
+    everything = [*net.named_parameters(remove_duplicate=False), *net.named_buffers(remove_duplicate=False)]
+    told = [
+        (name, id(one), str(one.device), one.requires_grad, one.grad is None, one._version, digest(whole))
+        for name, one in [*everything, *enumerate(tensors)]
+        for whole in [one.to_local() if hasattr(one, "to_local") else one]
+        if not is_lazy(one)
+    ]
+    numbers = torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()
+    return repr((modules, told, numbers))
+
+
 def refused(make):
-    """What the pipeline says to a net, a loss and options, on this rank, and what GPipe says to that net."""
+    """What the pipeline says to a net, a loss and options, on this rank, which must leave them as they are, and what
+    GPipe says to that net."""
     from gpipe_edu.pytorch import GPipe
 
     (x, y), (net, loss, options), said = data(), make(), []
+    known = {"schedule": ge.one_f_one_b(2, 4), "example": x, **options}
+    before = state_of(net, x)
     for build in (
-        lambda: Pipeline(net, ge.one_f_one_b(2, 4), loss, x, **options),
+        lambda: Pipeline(net, loss_fn=loss, **known),
         lambda: GPipe(net, 2, 4).step(x, y, loss, **options),
     ):
         try:
@@ -254,6 +280,8 @@ def refused(make):
             said.append("")
         except (TypeError, ValueError) as error:
             said.append(f"{type(error).__name__}: {error}")
+        if len(said) == 1:
+            assert state_of(net, x) == before, said
     return said
 
 
@@ -294,6 +322,89 @@ def tied(loss):
     net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 3)).double()
     net[2].weight = net[0].weight
     return net, loss
+
+
+def used_twice(loss):
+    """One layer for the first two, and one table for the four behind, two by two with cuts into two and four stages."""
+
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("angles", torch.rand(5))
+
+        def forward(self, x):
+            return x * self.angles.cos()
+
+    class Turned(nn.Module):
+        def __init__(self, table):
+            super().__init__()
+            self.linear, self.table = nn.Linear(5, 5), table
+
+        def forward(self, x):
+            return self.table(self.linear(x)).tanh()
+
+    torch.manual_seed(0)
+    tables = [Table(), Table()]
+    blocks = [Turned(table) for table in tables for _ in range(2)]
+    return nn.Sequential(*[nn.Linear(5, 5)] * 2, *blocks, *[nn.Linear(5, 5)] * 2).double(), loss
+
+
+class Scored(nn.Module):
+    """A loss with a weight of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.linspace(0.5, 2, 5).double())
+
+    def forward(self, output, target):
+        return nn.functional.mse_loss(output * self.scale, target) + self.scale.square().sum()
+
+
+class OfInput(nn.Module):
+    """`function` of a layer and of what comes in."""
+
+    def __init__(self, layer, function):
+        super().__init__()
+        self.layer, self.function = layer, function
+
+    def forward(self, x):
+        return self.function(self.layer, x)
+
+
+ENDS = {
+    "one layer": lambda: nn.Linear(5, 5),
+    "one layer twice": lambda: OfInput(nn.Linear(5, 5), lambda f, x: f(f(x))),
+    "an LSTM": lambda: OfInput(nn.LSTM(5, 5), lambda f, x: f(torch.stack([x, 2 * x]))[0].sum(0)),
+    "a GRU": lambda: OfInput(nn.GRU(5, 5), lambda f, x: f(torch.stack([x, 2 * x]))[0].sum(0)),
+    "a detached input": lambda: OfInput(nn.Linear(5, 5), lambda f, x: f(x.detach())),
+    "an input that is detached in part": lambda: OfInput(nn.Linear(5, 5), lambda f, x: x * f(x.detach())),
+    "its input": nn.Identity,
+    "a part": lambda: OfInput(nn.Linear(5, 9), lambda f, x: f(x)[:, ::2]),
+    "no gradient before": lambda: nn.Linear(5, 5),
+}
+"""Last layers, by what is special in them."""
+
+
+def ends(name, loss, schedule):
+    """How far gradients of two steps are from one device's, those of a weight of the loss, too, where they are."""
+    x, y = data()[0], data()[0].roll(1)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), ENDS[name]()).double()
+    net[:-1].requires_grad_(name != "no gradient before")
+    single, of_single = copy.deepcopy(net), copy.deepcopy(loss)
+    pipeline, off = Pipeline(net, schedule, loss, x), 0.0
+    for _ in range(2):
+        expected = of_single(single(x), y)
+        expected.backward()
+        mine = pipeline.step(x, y)
+        off = max(off, 0.0 if mine is None else abs(float(mine - expected)))
+    weights = dict(single.named_parameters())
+    pairs = [(weight, weights[of]) for of, weight in pipeline.named_parameters()]
+    pairs += zip(loss.parameters(), of_single.parameters(), strict=True) if pipeline.last else []
+    for one, other in pairs:  # zeros where a stage makes nothing of what it receives
+        grads = [torch.zeros_like(one) if weight.grad is None else weight.grad for weight in (one, other)]
+        off = max(off, float((grads[0] - grads[1]).abs().max()))
+    return off
 
 
 def names_of_parameters():
@@ -438,9 +549,9 @@ def optimizer_of(pipeline, zero):
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
         return ZeroRedundancyOptimizer(
-            pipeline.parameters(), torch.optim.Adam, process_group=pipeline.replicas, lr=0.01
+            pipeline.parameter_groups(), torch.optim.Adam, process_group=pipeline.replicas, lr=0.01
         )
-    return torch.optim.Adam(pipeline.parameters(), lr=0.01)
+    return torch.optim.Adam(pipeline.parameter_groups(), lr=0.01)
 
 
 def groups_of(pipeline):
@@ -450,6 +561,23 @@ def groups_of(pipeline):
     others = [weight for name, weight in named if "bias" not in name]
     groups = [{"params": others}, {"params": biases, "lr": 0.02, "weight_decay": 0.1}]
     return torch.optim.Adam(groups, lr=0.01)
+
+
+def with_one_mask(schedule, folder, load):
+    """Layers 1 and 3 have one mask: names of this rank's buffers once saved, or the steps loaded and its numbers."""
+    from gpipe_edu.cluster import saving
+
+    mask, layers = torch.arange(5).double(), []
+    for _ in range(2):
+        layers += [nn.Linear(5, 5).double(), nn.Tanh()]
+        layers[-1].register_buffer("mask", torch.zeros(5) if load else mask)
+    layers[3].mask = layers[1].mask
+    pipeline = Pipeline(nn.Sequential(*layers), schedule, LOSS, data()[0])
+    optimizer = torch.optim.SGD(pipeline.parameters())
+    if load:
+        return saving.load(folder, pipeline, optimizer), [one.tolist() for _, one in pipeline.named_buffers()]
+    saving.save(folder, pipeline, optimizer, 1)
+    return [name for name, _ in pipeline.named_buffers()]
 
 
 def scheduler_of(kind, optimizer):

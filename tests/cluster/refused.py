@@ -89,6 +89,23 @@ def compiled():
     return apart(pipeline, single)
 
 
+def compiled_layers():
+    """How far zero bubble is off after a whole backward of the same compiled layers."""
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5)) for _ in range(4)]
+    (x, _), single = data(12), nn.Sequential(*copy.deepcopy(blocks)).double()
+    squares(single(x), x).backward()
+    net = nn.Sequential(*(torch.compile(block, backend="aot_eager") for block in blocks)).double()
+    squares(net(x), x).backward()
+    net.zero_grad()
+    pipeline, apart = Pipeline(net, ge.zero_bubble(2, 4), squares, x), []
+    pipeline.step(x, x)
+    expected = {name.replace("_orig_mod.", ""): weight.grad for name, weight in single.named_parameters()}
+    for name, weight in pipeline.named_parameters():
+        apart.append(float((weight.grad - expected[name.replace("_orig_mod.", "")]).abs().max()))
+    return max(apart)
+
+
 class Stored(nn.Module):
     """A checkpoint that stores its products."""
 
@@ -117,6 +134,32 @@ def selective():
         failed = error  # and with it the messages under way: gloo drops those that nobody holds
     dist.barrier()
     return "" if failed is None else " ".join(failed.__notes__), apart(right, single)
+
+
+class Rotated(nn.Module):
+    """A block that asks a layer which all blocks have, as a rotary embedding is."""
+
+    def __init__(self, common):
+        super().__init__()
+        self.common, self.linear = common, nn.Linear(5, 5)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(self.common(x)))
+
+
+def one_layer_for_all(write, ranks):
+    """What the second step says where all stages have one layer with a buffer; how far gradients are off."""
+    (x, _), common = data(12), Masked(torch.tensor([1.0, 0, 2, 1, 1]).double(), write)
+    torch.manual_seed(0)
+    net = nn.Sequential(*(Rotated(common) for _ in range(4))).double()
+    schedule = ge.one_f_one_b(2, 4) if ranks == 2 else ge.interleaved(1, 4, 2)
+    single = copy.deepcopy(net)
+    group = [dist.new_group([rank]) for rank in range(2)][dist.get_rank()] if ranks == 1 else None
+    pipeline = Pipeline(net, schedule, squares, x, group=group)
+    squares(single(x), x).backward()
+    pipeline.step(x, x)
+    off = apart(pipeline, single)
+    return said_by(lambda: pipeline.step(x, x)), off
 
 
 def of_one_rank():
@@ -164,6 +207,53 @@ def hold_another(layer):
     layer.mask = layer.mask + 1
 
 
+def hold_it_in_another_type(layer):
+    layer.mask = layer.mask.to(torch.float64 if layer.mask.dtype == torch.float32 else torch.float32)
+
+
+class Rotary(nn.Module):
+    """Turns pairs of numbers by angles that it holds."""
+
+    def __init__(self):
+        super().__init__()
+        angles = torch.arange(1.0, 4.0).double()
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, x):
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat([a * self.cos - b * self.sin, a * self.sin + b * self.cos], dim=-1)
+
+
+class Turned(nn.Module):
+    """A block; all blocks have one `rotary`."""
+
+    def __init__(self, rotary):
+        super().__init__()
+        self.linear, self.rotary = nn.Linear(6, 6).double(), rotary
+
+    def forward(self, x):
+        return x + self.rotary(self.linear(x)).tanh()
+
+
+def one_rotary(schedule, folder):
+    """How far gradients of two steps are from one device's where all blocks share a module that is only read, and the
+    names of this rank's buffers. Saved, or loaded if something is saved."""
+    from gpipe_edu.cluster import saving
+
+    x, rotary = torch.randn(12, 6, generator=torch.Generator().manual_seed(1)).double(), Rotary()
+    torch.manual_seed(0)
+    net = nn.Sequential(*(Turned(rotary) for _ in range(4)))
+    single, pipeline = copy.deepcopy(net), Pipeline(net, schedule, squares, x)
+    optimizer = torch.optim.SGD(pipeline.parameter_groups(), lr=0.0)
+    done = saving.load(folder, pipeline, optimizer)
+    for _ in range(2):
+        squares(single(x), x).backward()
+        pipeline.step(x, x)
+    saving.save(folder, pipeline, optimizer, done + 1)
+    return apart(pipeline, single), [name for name, _ in pipeline.named_buffers()], done
+
+
 def shared_buffer(write):
     """What the second step, and then a prediction, say where two ranks have one mask; how far gradients are off."""
     (x, _), mask = data(12), torch.tensor([1.0, 0, 2, 1, 1]).double()
@@ -175,3 +265,46 @@ def shared_buffer(write):
     pipeline.step(x, x)
     off = apart(pipeline, single)
     return said_by(lambda: pipeline.step(x, x)), said_by(lambda: pipeline.predict(x)), off
+
+
+def time_first(make, transpose):
+    """What a pipeline says when it is made of recurrent layers or attention that take time first; how far off it is."""
+    torch.manual_seed(0)
+    (x, y), layers = (torch.randn(7, 6, 8).double() for _ in range(2)), [make() for _ in range(4)]
+    if transpose:
+        layers = [nn.Sequential(Transposed(), layer, Transposed()) for layer in layers]
+    net = nn.Sequential(*layers).double()
+    single = copy.deepcopy(net)
+    squares(single(x), y).backward()
+
+    def train():
+        pipeline = Pipeline(net, ge.one_f_one_b(2, 4), squares, x)
+        pipeline.step(x, y)
+        return apart(pipeline, single)
+
+    off = []
+    return said_by(lambda: off.append(train())), off
+
+
+class Transposed(nn.Module):
+    def forward(self, x):
+        return x.transpose(0, 1)
+
+
+class First(nn.Module):
+    """The outputs of a recurrent layer."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+def lstm():
+    return First(nn.LSTM(8, 8))
+
+
+def encoder():
+    return nn.TransformerEncoderLayer(8, 2, 16, 0.0)

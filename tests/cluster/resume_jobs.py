@@ -1,5 +1,6 @@
 """What the processes of test_resume.py do."""
 
+import copy
 import json
 import os
 import random
@@ -20,7 +21,7 @@ from torch.optim import lr_scheduler as rates
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline, saving
 
-from .jobs import LOSS, data, groups_of, network
+from .jobs import LOSS, data, groups_of, network, optimizer_of, weights_apart
 
 
 class Slowing(torch.optim.Optimizer):
@@ -96,6 +97,31 @@ def training(schedule, folder, steps, *, copies=1, dropout=True, zero=False, kil
     if end:
         end.join()  # and be killed, if that was quicker than the moment
     return losses, optimizer.param_groups[0]["lr"]
+
+
+def without_weights(folder, steps, zero):
+    """The first step that goes on from `folder`, how far weights are from one device's behind the last one, and how
+    many there are here: the second stage has none."""
+    x, y = data(12)
+    net = nn.Sequential(*network(), *(nn.Softsign() for _ in range(9)))
+    single, copies = copy.deepcopy(net), 2 if zero else 1
+    pipeline, mine = pipelines(ge.one_f_one_b(2, 3), copies, net)
+    part = slice(mine * 12 // copies, (mine + 1) * 12 // copies)
+    optimizer = optimizer_of(pipeline, zero and pipeline.first)  # ZeRO's takes no group without weights
+    first = saving.load(folder, pipeline, optimizer)
+    for step in range(first, steps):
+        pipeline.zero_grad()
+        pipeline.step(x[part], y[part])
+        pipeline.clip_grad_norm(0.01)
+        optimizer.step()
+        saving.save(folder, pipeline, optimizer, step + 1)
+    expected = torch.optim.Adam(single.parameters(), lr=0.01)
+    for _ in range(steps):
+        expected.zero_grad()
+        LOSS(single(x), y).backward()
+        nn.utils.clip_grad_norm_(single.parameters(), 0.01)
+        expected.step()
+    return first, weights_apart(pipeline, single), len(list(pipeline.parameters()))
 
 
 def simple(schedule, folder, steps, *, limit=None, width=None):

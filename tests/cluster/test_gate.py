@@ -1,8 +1,10 @@
 """What `GPipe` does with a net, a loss or a hook, a pipeline of processes does, too, or refuses in the same words."""
 
+import random
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,6 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn import functional
 
 import gpipe_edu as ge
+from gpipe_edu.pytorch import Stash
 
 from . import jobs
 
@@ -92,6 +95,12 @@ def test_a_weight_that_one_replica_does_not_use(crew):
 def test_a_weight_used_twice_in_one_stage_is_one(crew):
     make = partial(jobs.tied, jobs.LOSS)
     assert max(run(crew, 2, jobs.trained, make, SCHEDULES["1f1b"], balance=(3, 2))) < 1e-10
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_layer_used_twice_in_one_stage_is_one(crew, name):
+    make, targets = partial(jobs.used_twice, nn.MSELoss()), NUMBERS.repeat(1, 2)[:, :5]
+    assert max(run(crew, 2, jobs.trained, make, SCHEDULES[name], y=targets)) < 1e-10
 
 
 def test_layers_have_the_names_that_the_network_has(crew):
@@ -185,6 +194,43 @@ def giving(make):
     return lambda: (net, jobs.LOSS, {"balance": (2, 1)})
 
 
+class Busy(nn.Linear):
+    """Sets, counts, keeps, draws and changes its mode in its forward; `after` that, it does what is refused."""
+
+    def __init__(self, after=lambda x: x):
+        super().__init__(5, 5)
+        self.after, self.calls, self.table, self.seen, self.by_size = after, 0, None, [], {}
+        self.register_buffer("last", torch.zeros(5))
+        self.inner = nn.Dropout()
+
+    def forward(self, x):
+        self.calls += 1
+        self.table = torch.ones(5, dtype=x.dtype, device=x.device) if self.table is None else self.table
+        self.seen.append(x)
+        self.by_size[len(x)] = x
+        self.last = x[0].detach()
+        self.register_buffer("first", self.last)
+        self.inner.train(not self.training)
+        torch.rand(3)
+        random.random()
+        np.random.rand(3)
+        return self.after(super().forward(x) * self.table)
+
+
+def busy(after):
+    """One layer twice, in each of two stages, a list of one layer, and a recurrent one."""
+    net = nn.Sequential(Busy(), *[nn.Linear(5, 5)] * 2, nn.LSTM(5, 5), Gives(lambda x: x[0]), Busy(after)).double()
+    return lambda: (net, jobs.LOSS, {"balance": (3, 3)})
+
+
+def with_options(**options):
+    return lambda: (plain(), jobs.LOSS, options)
+
+
+def with_layers(*layers):
+    return lambda: (plain(*layers), jobs.LOSS, {})
+
+
 def changed_in_place():
     net = nn.Sequential(nn.Linear(5, 5), nn.ReLU(inplace=True), nn.Linear(5, 3)).double()
     return net, jobs.LOSS, {"balance": (1, 2)}
@@ -205,6 +251,16 @@ ONLY_HERE = {
         lambda: (plain(), jobs.LOSS, {"reduction": [1.0, 2.0]}),
         'reduction is [1.0, 2.0]; it must be "mean" or "sum"',
     ),
+    "behind layers that change themselves": (busy(lambda x: [x]), "TypeError: the output of stage 1 is list"),
+    "numbers needed there": (busy(lambda x: x[x > 0]), "stage 1 can't be run with samples of shape (5,)"),
+    "a skip that is never taken": (with_layers(Stash("a")), 'the skip "a" is stashed but never taken'),
+    "a lazy layer": (with_layers(nn.LazyLinear(5)), "the lazy layer 2 has no weights before its first forward"),
+    "a layer on meta": (with_layers(nn.Linear(5, 5, device="meta")), "2.weight is on the device meta, where it has no"),
+    "a schedule with R": (with_options(schedule=ge.gpipe(2, 4, recompute="early")), "the schedule has R"),
+    "too few ranks": (with_options(schedule=ge.gpipe(3, 4)), "has 3 devices, but this pipeline has 2 ranks"),
+    "an example in a list": (with_options(example=[1]), "TypeError: the example is list"),
+    "an example of other samples": (with_options(example=NUMBERS), "stage 0 can't be run with samples of shape (3,)"),
+    "a device without numbers": (with_options(device="meta"), "ValueError: device is 'meta', where weights would lose"),
     "a balance": (too_many_layers, "balance is (2, 2), which places 4 layers on 2 stages; net has 3 layers"),
 }
 

@@ -50,6 +50,14 @@ def test_gradients_are_clipped_by_the_norm_of_all_stages(crew, kind):
         assert told["apart"] < 1e-10
 
 
+@pytest.mark.parametrize("loss", [torch.nn.MSELoss(), jobs.Scored()], ids=["mean of squares", "with a weight"])
+@pytest.mark.parametrize("name", jobs.ENDS)
+def test_zero_bubble_where_the_loss_keeps_the_output(crew, name, loss):
+    """PyTorch detaches the last output after I, and W may begin at the loss."""
+    for K in (1, 2):
+        assert max(run(crew, K, jobs.ends, name, loss, ge.zero_bubble(K, 4))) < 1e-12
+
+
 def test_recomputed_micro_batches_run_forward_twice_and_others_once(crew):
     """The schedule says which: C recomputes, B does not."""
     assert run(crew, 2, jobs.recomputed) == [3 + 1, 3 + 2]

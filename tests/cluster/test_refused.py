@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 from torch import nn
 
+import gpipe_edu as ge
+
 from . import jobs, refused
 
 
@@ -73,24 +75,52 @@ def test_a_compiled_function_may_call_a_pipeline(crew):
     assert max(run(crew, refused.compiled)) < 1e-10
 
 
+def test_compiled_layers_that_ran_a_whole_backward_are_right_under_zero_bubble(crew):
+    assert max(run(crew, refused.compiled_layers)) < 1e-10
+
+
 def test_a_selective_checkpoint_under_zero_bubble_is_explained(crew):
     (_, first), (said, last) = run(crew, refused.selective)
     assert said.startswith("create_selective_checkpoint_contexts stores what serves one backward")
     assert max(first, last) < 1e-10, "under 1F1B it is right"
 
 
-def test_a_buffer_that_two_ranks_share_may_be_read(crew):
-    for again, predicted, off in run(crew, refused.shared_buffer, None):
+@pytest.mark.parametrize("write", [None, refused.hold_it_in_another_type])
+def test_a_buffer_that_two_ranks_share_may_be_read(crew, write):
+    for again, predicted, off in run(crew, refused.shared_buffer, write):
         assert again == predicted == ""
         assert off < 1e-10
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_layer_of_all_blocks_may_be_read_by_all_ranks_and_written_to_by_none(crew, ranks):
+    """Also where one rank has all stages that share it: in which order they write depends on the schedule."""
+    for said, off in run(crew, refused.one_layer_for_all, None, ranks):
+        assert said == ""
+        assert off < 1e-10
+    for said, _ in run(crew, refused.one_layer_for_all, refused.add_in_place, ranks):
+        assert said.startswith("ValueError: a layer has written to a buffer that several stages share (Masked.mask in")
 
 
 @pytest.mark.parametrize("write", [refused.add_in_place, refused.hold_another])
 def test_but_not_written_to(crew, write):
     for again, predicted, _ in run(crew, refused.shared_buffer, write):
         assert again == predicted
-        assert again.startswith("ValueError: a layer has written to a buffer that layers on several ranks share (")
+        assert again.startswith("ValueError: a layer has written to a buffer that several stages share (")
         assert "Masked.mask in stage 0, Masked.mask in stage 1" in again
+
+
+def test_a_module_of_all_blocks_may_have_buffers_that_are_read(crew, tmp_path):
+    """Also with several stages a rank; and what one number of stages has saved, another one loads."""
+    schedules = (ge.one_f_one_b(2, 4), ge.interleaved(2, 4, 2), ge.gpipe(2, 4, recompute="late"))
+    for done, schedule in enumerate(schedules):
+        for off, names, found in run(crew, refused.one_rotary, schedule, str(tmp_path)):
+            assert off < 1e-12
+            assert names == ["0.rotary.cos", "0.rotary.sin"]
+            assert found == done
+    [[off, _, found]] = crew.run([partial(refused.one_rotary, ge.gpipe(1, 4), str(tmp_path))], seconds=60).values
+    assert off < 1e-12
+    assert found == 3
 
 
 def test_ranks_are_told_of_a_clip_of_their_own_and_of_lbfgs(crew):
@@ -99,3 +129,13 @@ def test_ranks_are_told_of_a_clip_of_their_own_and_of_lbfgs(crew):
         assert "knows the weights of one rank only" in clip
         assert told["common"] == []
         assert told["LBFGS"].startswith("ValueError: LBFGS computes one step length from all weights")
+
+
+@pytest.mark.parametrize("make", [refused.lstm, refused.encoder])
+def test_layers_that_would_get_pieces_of_time_are_refused_and_right_where_they_transpose(crew, make):
+    for said, _ in run(crew, refused.time_first, make, False):
+        assert "of stage 0 takes time first (batch_first=False) and got shape (2, 6, 8)" in said
+        assert said.endswith("; give it batch_first=True, and x and y with the samples first: x.transpose(0, 1)")
+    for said, off in run(crew, refused.time_first, make, True):
+        assert said == ""
+        assert off[0] < 1e-10

@@ -72,6 +72,17 @@ def test_other_stages_and_replicas_go_on_with_the_same_samples(crew, tmp_path, t
     assert end == rate
 
 
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_rank_without_weights_has_an_optimizer_and_goes_on(crew, tmp_path, zero):
+    """The second of two stages has activations alone; one pipeline, and two with ZeRO-1, against one device."""
+    size = 4 if zero else 2
+    run(crew, size, resume_jobs.without_weights, str(tmp_path), 2, zero)
+    found = run(crew, size, resume_jobs.without_weights, str(tmp_path), 5, zero)
+    assert {first for first, _, _ in found} == {2}
+    assert [weights for _, _, weights in found] == [10, 0] * (size // 2)
+    assert max(apart for _, apart, _ in found) < 1e-12
+
+
 def test_every_optimizer_and_scheduler_goes_on_to_the_last_digit(crew, tmp_path):
     assert run(crew, 2, resume_jobs.kinds, str(tmp_path)) == [[], []]
 
@@ -107,7 +118,7 @@ def test_what_would_be_lost_is_refused_on_every_rank(crew, tmp_path):
         assert "was saved with an extra 'rate', which would be lost" in said["an extra not given"]
         assert "was saved without an extra 'more'; leave it out" in said["an extra too many"]
         assert "extra['seen'] is a int; give a dict" in said["a number"]
-        assert "a weight that this rank's pipeline does not: give it pipeline.parameters()" in said["a foreign weight"]
+        assert "does not: give it pipeline.parameter_groups()" in said["a foreign weight"]
         assert "state that belongs to no weight" in said["state of no weight"]
         assert "extras of other names" in said["other names"]
 

@@ -87,6 +87,18 @@ def test_other_stages_take_up_the_settings_of_their_weights(crew, tmp_path):
     assert end == last
 
 
+def test_a_buffer_of_two_ranks_has_one_name_and_is_resumed_by_other_stages(crew, tmp_path):
+    def told(K, folder, load):
+        job = partial(jobs.unwatched, jobs.with_one_mask, ge.gpipe(K, 2), str(tmp_path / folder), load)
+        return crew.run([job] * K, seconds=60).values
+
+    numbers = [0.0, 1, 2, 3, 4]
+    assert told(2, "two", False) == [["1.mask"], ["1.mask"]]
+    assert told(1, "two", True) == [(1, [numbers])]
+    assert told(1, "one", False) == [["1.mask"]]
+    assert told(2, "one", True) == [(1, [numbers]), (1, [numbers])]
+
+
 def test_what_is_loaded_need_not_have_been_built_from_one_seed(crew, tmp_path, whole):
     first = train(crew, ge.gpipe(2, 3), tmp_path, 2)
     later = train(crew, ge.gpipe(2, 3), tmp_path, 4, seed=5)

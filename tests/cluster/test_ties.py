@@ -38,6 +38,45 @@ def test_layers_and_weights_in_several_stages_add_up_and_count_once(crew, K):
             assert not {"2.weight", "4.weight", "4.bias"} & set(told["names"]), "each has the name of the first place"
 
 
+@pytest.mark.parametrize(("K", "copies"), [(2, 1), (3, 1), (2, 2)])
+def test_weights_that_each_rank_has_in_an_order_of_its_own_get_their_own_gradients(crew, K, copies):
+    schedules = {name: RECIPES[name](K, 3) for name in ("gpipe", "interleaved", "zero_bubble")}
+    told = run(crew, K * copies, ties.in_opposite_order, list(schedules.values()), copies)
+    for name, ranks in zip(schedules, zip(*told, strict=True), strict=True):
+        assert max(apart for apart, _ in ranks) < 1e-12, name
+        held = [copies for _, copies in ranks]
+        for weight in ("0.weight", "1.weight", "2.weight"):
+            assert len({copies[weight] for copies in held if weight in copies}) == 1, "equal to the last bit"
+        assert sum("0.weight" in copies for copies in held) == 2 * copies, "two ranks of each replica have it"
+
+
+CHANGES = {
+    ties.untie: "ValueError: ranks 0, 1 hold the weight '0.weight', a copy each, and another was put in its place on "
+    "rank 1; change its numbers, under torch.no_grad(), or make another Pipeline",
+    ties.hold_another: "and another was put in its place on rank 0",
+    ties.tie_another: "ValueError: layers of the ranks 0, 1 hold one weight now, and did not when the Pipeline was",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_ranks_share_stays_as_it_was_built(crew, change):
+    for said, _ in run(crew, 2, ties.after, change):
+        assert all(CHANGES[change] in one for one in said), said
+
+
+def test_a_copy_that_is_frozen_alone_is_refused_on_every_rank(crew):
+    words = "ValueError: the weight '0.weight' is frozen on rank 0 and trains on rank 1, and each has a copy of it; do"
+    for said, _ in run(crew, 2, ties.after, ties.freeze_one_copy):
+        assert all(one.startswith(words) for one in said), said
+
+
+@pytest.mark.parametrize("change", [ties.freeze, ties.fill])
+def test_a_shared_weight_may_be_frozen_on_all_ranks_or_get_other_numbers(crew, change):
+    for said, off in run(crew, 2, ties.after, change):
+        assert said == ["", ""]
+        assert off < 1e-12
+
+
 def test_hooks_on_a_shared_weight_see_the_sum_once_a_mini_batch(crew):
     for calls, apart in run(crew, 2, ties.hooks, ge.one_f_one_b(2, 4)):
         assert calls == 2

@@ -25,6 +25,20 @@ def test_what_goes_between_layers_may_be_several_tensors_and_skips(crew, name, K
         assert {recipe: apart for recipe, apart in found.items() if apart > 1e-10} == {}
 
 
+def test_each_rank_may_make_dictionaries_with_keys_in_another_order(crew):
+    for told in run(crew, 2, values.differences, "keys in another order", [RECIPES["1f1b"](2, 4)]):
+        assert max(told) < 1e-10
+
+
+def test_a_layer_that_gives_something_else_in_evaluation_is_told(crew):
+    first, last = run(crew, 2, values.another_form)
+    assert first == ""
+    assert last.startswith(
+        "ValueError: stage 1 gives shape (3,) and type torch.float64 now, and gave shape (3,) and type torch.float64 "
+        "and shape (5,) and type torch.float64 when it was tried without numbers"
+    )
+
+
 @pytest.mark.parametrize("name", ["gpipe", "1f1b", "zero_bubble"])
 def test_a_skip_goes_straight_to_the_rank_that_takes_it_and_costs_nothing_between(crew, name):
     """500 numbers of 8 bytes for each of 13 samples, beside 5 that go from layer to layer. As PyTorch counts sends."""

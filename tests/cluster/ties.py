@@ -1,6 +1,7 @@
 """What the processes of test_ties.py do: networks whose stages share weights, trained by ranks and by one device."""
 
 import copy
+from itertools import pairwise
 
 import torch
 import torch.distributed as dist
@@ -13,6 +14,7 @@ from gpipe_edu.cluster.saving import load, save
 
 from .jobs import LOSS, apart, data, of_replicas, weights_apart
 from .jobs import optimizer_of as jobs_optimizer
+from .refused import said_by
 
 WORDS, LENGTH, WIDTH = 11, 4, 8
 
@@ -115,6 +117,89 @@ def gradients(schedule, steps=3):
     norm = pipeline.clip_grad_norm(0.1)
     names = [name for name, _ in pipeline.named_parameters()]
     return {"apart": max(off, apart(pipeline, single)), "norm": abs(float(norm - expected)), "names": names}
+
+
+class Transposed(nn.Module):
+    """The weight of another layer, the way back."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.weight = layer.weight
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+def autoencoder(*widths):
+    """What the encoder's layers hold, the decoder's hold in the opposite order."""
+    torch.manual_seed(0)
+    there = [nn.Linear(one, other) for one, other in pairwise(widths)]
+    return nn.Sequential(*there, *map(Transposed, reversed(there))).double()
+
+
+def in_opposite_order(schedules, copies=1):
+    """For each schedule, of three steps of SGD: how far weights and norms are from one device's, and the copies."""
+    x, found = torch.randn(12, 6, generator=torch.Generator().manual_seed(3)).double(), []
+    single, norms = autoencoder(6, 5, 4, 3), []
+    optimizer = torch.optim.SGD(single.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        F.mse_loss(single(x), x).backward()
+        norms.append(nn.utils.clip_grad_norm_(single.parameters(), 0.2))
+        optimizer.step()
+    for schedule in schedules:
+        pipeline, mine = of_replicas(schedule, autoencoder(6, 5, 4, 3), F.mse_loss, x, copies=copies)
+        optimizer, off = torch.optim.SGD(pipeline.parameters(), lr=0.1), 0.0
+        part = slice(mine * 12 // copies, (mine + 1) * 12 // copies)
+        for norm in norms:
+            pipeline.zero_grad()
+            pipeline.step(x[part], x[part], of=12)
+            off = max(off, abs(float(pipeline.clip_grad_norm(0.2) - norm)))
+            optimizer.step()
+        held = {name: weight.detach().numpy().tobytes() for name, weight in pipeline.named_parameters()}
+        found.append((max(off, weights_apart(pipeline, single)), held))
+    return found
+
+
+def untie(net, rank):
+    net[2].weight = nn.Parameter(net[2].weight.detach().clone())
+
+
+def tie_another(net, rank):
+    net[3].weight = net[1].weight
+
+
+def hold_another(net, rank):
+    net[0].weight = net[2].weight = nn.Parameter(2 * net[0].weight.detach())
+
+
+def freeze_one_copy(net, rank):
+    net[0].weight.requires_grad_(rank > 0)
+
+
+def freeze(net, rank):
+    net[0].weight.requires_grad_(False)
+
+
+def fill(net, rank):
+    with torch.no_grad():
+        net[0].weight.mul_(2)
+
+
+def after(change):
+    """What a step says, and a prediction, after `change` to a net whose layers 0 and 2 are tied; how far it is off."""
+    torch.manual_seed(0)
+    net = nn.Sequential(*(nn.Linear(5, 5) for _ in range(4))).double()
+    net[2].weight = net[0].weight
+    (x, _), single = data(), copy.deepcopy(net)
+    pipeline, rank = Pipeline(net, ge.gpipe(2, 4), F.mse_loss, x), dist.get_rank()
+    pipeline.step(x, x)
+    F.mse_loss(single(x), x).backward()
+    change(net, rank)
+    change(single, 0)
+    said = [said_by(lambda: pipeline.step(x, x)), said_by(lambda: pipeline.predict(x))]
+    F.mse_loss(single(x), x).backward()
+    return said, None if any(said) else apart(pipeline, single)
 
 
 def hooks(schedule):

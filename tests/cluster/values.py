@@ -6,10 +6,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
 from gpipe_edu.pytorch import Stash, Take
 
 from .jobs import LOSS, apart, data, of_replicas
+from .refused import said_by
 from .ties import LENGTH, batches, next_words, transformer
 
 
@@ -61,6 +63,25 @@ def dictionaries():
         return {"mask": value["mask"], "x": torch.tanh(f(value["x"])) * value["mask"]}
 
     return of(lambda f, x: {"x": f(x), "mask": x > 0}, *[between] * 4, lambda f, value: f(value["x"])), data()[0]
+
+
+def keys_in_another_order():
+    """Each rank makes dictionaries with the keys in an order of its own, as a process has those of a set."""
+
+    class Fork(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linears = nn.ModuleDict({name: nn.Linear(5, 5) for name in "abc"})
+
+        def forward(self, x):
+            names = sorted(self.linears, reverse=dist.get_rank() % 2 == 1)
+            return {name: self.linears[name](x) for name in names}
+
+    def join(f, value):
+        return f(value["a"]).tanh() + 2 * value["b"] * value["c"]
+
+    torch.manual_seed(0)
+    return nn.Sequential(*(layer for _ in range(3) for layer in (Fork(), Do(join)))).double(), data()[0]
 
 
 def tuple_in():
@@ -118,6 +139,7 @@ NETWORKS = {
     "tuples": tuples,
     "two that learn": two_that_learn,
     "dictionaries": dictionaries,
+    "keys in another order": keys_in_another_order,
     "a tuple in": tuple_in,
     "a dictionary in": dictionary_in,
     "skips": skips,
@@ -172,6 +194,20 @@ def lengths(schedule):
     except ValueError as error:
         said = str(error)
     return {"apart": off, "kept": kept, "sizes": len(set(sizes)), "said": said}
+
+
+def another_form():
+    """What a rank says where a layer gives a tuple in training, and one tensor in evaluation."""
+
+    class Both(nn.Linear):
+        def forward(self, x):
+            return (super().forward(x), x) if self.training else super().forward(x)
+
+    net = nn.Sequential(nn.Linear(5, 5), Both(5, 3)).double()
+    pipeline = Pipeline(net, ge.gpipe(2, 4), lambda output, y: LOSS(output[0], y), data()[0])
+    pipeline.step(*data())
+    pipeline.train(False)
+    return said_by(lambda: pipeline.predict(data()[0]))
 
 
 def sent_of_skips(schedule, far):

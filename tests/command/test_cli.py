@@ -126,6 +126,15 @@ def test_bad_arguments_are_one_sentence_and_exit_code_2(run, arguments, says):
     assert re.fullmatch(rf"error: .*{says}.*\n", err)
 
 
+@pytest.mark.parametrize("schedule", ["gpipe", "dual_pipe_v"])
+def test_more_stages_than_layers_are_refused_before_a_schedule_is_built(run, monkeypatch, schedule):
+    monkeypatch.setattr("gpipe_edu.command.common.by_name", lambda *_: pytest.fail("a schedule was built"))
+    code, _, err = run("train", "--layers", "4", "--schedule", schedule, "--partitions", "100000")
+    assert code == 2
+    stages = {"gpipe": 100_000, "dual_pipe_v": 200_000}[schedule]
+    assert f"7 layers cannot fill {stages} stages, because every stage needs at least one layer; use K <= 7" in err
+
+
 def test_a_png_without_matplotlib_is_refused_before_any_training(run, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, out, err = run("train", "--figure", str(tmp_path / "step.png"))

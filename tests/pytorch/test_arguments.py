@@ -62,6 +62,13 @@ def test_what_the_constructor_refuses(kind, telling, make):
     assert "\n" not in str(caught.value)
 
 
+def test_a_mistyped_number_of_stages_is_refused_before_a_schedule_is_built(monkeypatch):
+    """One for so many stages takes seconds and hundreds of megabytes."""
+    monkeypatch.setattr("gpipe_edu.pytorch.gpipe.build", lambda *_: pytest.fail("a schedule was built"))
+    with pytest.raises(ValueError, match=r"9 layers cannot fill 100000 stages.*use K <= 9"):
+        GPipe(nn.Sequential(*bench.mlp(), nn.Tanh()), 100_000, 8)
+
+
 X, Y = torch.zeros(2, 8, 4, dtype=torch.float64)
 
 
@@ -69,7 +76,9 @@ X, Y = torch.zeros(2, 8, 4, dtype=torch.float64)
     "kind, telling, x, y, loss_fn, more",
     [
         (TypeError, "list", [1.0, 2.0], Y, bench.mse, {}),
-        (TypeError, "dict", {"x": X}, Y, bench.mse, {}),
+        (TypeError, "is dict; .*: its values as a tuple, say, which the next layer", {"x": X}, Y, bench.mse, {}),
+        (TypeError, r"shape \(8, 4\); .* step\(\) is given x, y, loss_fn in this order$", X, bench.mse, Y, {}),
+        (ValueError, r'is a tensor of shape \(8, 4\); it must be "mean"', X, Y, bench.mse, {"reduction": X}),
         (TypeError, "NoneType", None, Y, bench.mse, {}),
         (TypeError, "int", (X, 3), Y, bench.mse, {}),
         (TypeError, "tuple", (), Y, bench.mse, {}),
@@ -171,3 +180,38 @@ def test_nothing_measured_yet():
     pipe.step(X, Y, bench.mse)
     with pytest.raises(RuntimeError, match="measure_memory"):
         _ = pipe.peak_memory
+
+
+@pytest.mark.parametrize("call", [lambda pipe: pipe(X, mask=X), lambda pipe: pipe(X, X)])
+def test_a_second_input_is_refused_with_what_to_do(call):
+    with pytest.raises(TypeError, match=r"with (mask|a tensor of shape \(8, 4\)) besides; .* pipe\(\(x, mask\)\)"):
+        call(GPipe(bench.mlp(), 2, 4))
+
+
+COUNTS_ON_EIGHT = {
+    "view": lambda x: x.view(8, 2, 2).flatten(1),
+    "sum": lambda x: x + torch.ones(8, 1),
+    "cat": lambda x: torch.cat([x, torch.ones(8, 1)], 1),
+    "bmm": lambda x: torch.bmm(x.view(-1, 2, 2), torch.ones(8, 2, 2)).flatten(1),
+}
+
+
+@bench.every_way
+@pytest.mark.parametrize("name", COUNTS_ON_EIGHT)
+def test_a_layer_that_counts_on_the_samples_of_the_mini_batch_is_explained(name, way):
+    pipe = GPipe(nn.Sequential(nn.Linear(4, 4), bench.Apply(COUNTS_ON_EIGHT[name])), 2, 4)
+    with pytest.raises(RuntimeError) as caught:
+        bench.train(pipe, X, Y, bench.mse, way)
+    (note,) = (note for note in caught.value.__notes__ if "micro-batch, here" in note)
+    assert note == (
+        "a layer or the loss gets a micro-batch, here 2 of the mini-batch's 8 samples; where it counts on 8, let it "
+        "take the number from what it gets: len(x)"
+    )
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(5, 8), bench.Apply(lambda x: x.repeat(1, 2) + torch.ones(2, 9))])
+def test_other_shapes_that_do_not_fit_are_not(layer):
+    """Eight is also a width here."""
+    with pytest.raises(RuntimeError) as caught:
+        GPipe(nn.Sequential(nn.Linear(4, 4), layer), 2, 4)(X)
+    assert not any("here 2 of" in note for note in caught.value.__notes__)

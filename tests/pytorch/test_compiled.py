@@ -10,7 +10,9 @@ from tests.processes import printed
 from . import bench
 
 torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+from functorch.compile import make_boxed_compiler, make_boxed_func  # noqa: E402
 from torch import nn  # noqa: E402
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
 
 from gpipe_edu.pytorch import GPipe  # noqa: E402
@@ -108,6 +110,38 @@ def test_no_other_stage_is_told_that_something_compiles(way):
         x, y = bench.data(N)
         bench.train(pipe, x, y, bench.mse, way)
     assert net[3].said == {False}
+
+
+@pytest.mark.parametrize("before", ["nothing", "a plain backward", "gpipe", "1f1b"])
+def test_zero_bubble_is_right_whatever_the_layers_have_run_before(before):
+    """A compiled backward may reuse the memory of what it has saved, and then it allows no second half."""
+    torch.manual_seed(0)
+    layers = [nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)) for _ in range(2)]
+    plain = nn.Sequential(*copy.deepcopy(layers))
+    bench.mse(plain(X), Y).backward()
+    net = nn.Sequential(*(torch.compile(layer, backend="aot_eager") for layer in layers))
+    if before == "a plain backward":
+        for layer in net:
+            bench.mse(layer(X.clone().requires_grad_()), Y).backward()
+    elif before != "nothing":
+        GPipe(net, 2, 4, schedule=before, checkpoint="never").step(X, Y, bench.mse)
+    net.zero_grad()
+    GPipe(net, 2, 4, schedule="zero_bubble", checkpoint="never").step(X, Y, bench.mse)
+    for have, want in zip(net.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(have.grad, want.grad)
+
+
+def test_the_backward_of_a_compiled_layer_runs_once():
+    """It gives all gradients whatever is asked for: in two halves it would be run twice."""
+    backwards = []
+
+    def count(graph, example):
+        return make_boxed_func(lambda *args: backwards.append(1) or graph.forward(*args))
+
+    backend = aot_autograd(fw_compiler=make_boxed_compiler(lambda graph, _: graph.forward), bw_compiler=count)
+    net = nn.Sequential(nn.Linear(4, 4), torch.compile(nn.Linear(4, 4), backend=backend))
+    GPipe(net, 2, 4, schedule="zero_bubble", checkpoint="never").step(X, Y, bench.mse)
+    assert len(backwards) == 4
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

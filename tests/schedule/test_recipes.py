@@ -1,11 +1,13 @@
 """The recipes: legal at every size, and with the properties that make each of them worth a name."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 
 import gpipe_edu as ge
+from gpipe_edu.schedule import recipes
 from gpipe_edu.schedule.recipes import Form, form_of
 from tests.oracle import expected_code, plain
 from tests.recipes import RECIPES
@@ -290,3 +292,24 @@ test_what_no_recipe_takes = refusals(
 @pytest.mark.parametrize("recipe", PLAIN)
 def test_recipes_take_numpy_integers_as_ops_do(recipe):
     assert recipe(np.int64(2), np.int32(3)) == recipe(2, 3)
+
+
+@pytest.mark.parametrize("recipe", [ge.zero_bubble_v, ge.dual_pipe_v, partial(ge.interleaved, V=3)])
+def test_a_mistyped_count_is_refused_before_an_op_is_built(recipe, monkeypatch):
+    def built(*_):
+        raise AssertionError("an op was built")
+
+    monkeypatch.setattr(recipes, "Op", built)
+    with pytest.raises(ValueError, match=r"on K = 100,000 devices has more than 5,000,000 ops; choose fewer devices$"):
+        recipe(100_000, 1)
+
+
+@pytest.mark.parametrize("recipe", [ge.zero_bubble_v, ge.dual_pipe_v, *(partial(ge.interleaved, V=V) for V in (1, 3))])
+@pytest.mark.parametrize("K", [1, 2, 3, 5])
+def test_ops_are_counted_as_they_are_built(recipe, K, monkeypatch):
+    """Where no micro-batch is left out, the schedule has all ops that its rule goes through."""
+    counted = []
+    monkeypatch.setattr(recipes, "_check_ops", lambda name, devices, ops: counted.append((name, devices, ops)))
+    for M in (2 * K, 4 * K):
+        schedule = recipe(K, M)
+        assert counted.pop() == (schedule.name, K, sum(map(len, schedule.rows)))

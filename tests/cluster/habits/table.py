@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 from torch.nn.utils import clip_grad_value_, parametrizations, prune
 from torch.utils.checkpoint import checkpoint
 
+from tests.injected import Penalized, lines
 from tests.pytorch.bench import Apply
 
 from .ways import Way, batch, held, mlp, seeded, trained
@@ -177,6 +179,14 @@ class Square(torch.autograd.Function):
 
 def a_function_of_ones_own(way: Way) -> Any:
     return trained(way, linears(do(Square.apply)), batch(6), batch(3))
+
+
+def a_loss_injected_in_a_backward(way: Way) -> Any:
+    """With the two lines that the page of limits shows."""
+    page = Path(__file__).resolve().parents[3] / "docs" / "cluster_limits.md"
+    net = seeded(partial(Penalized, 6, lines(page)), nn.Tanh, partial(Penalized, 6, lines(page)), nn.Tanh)
+    net[0].samples = net[2].samples = len(batch(6))
+    return trained(way, net, batch(6), batch(6))
 
 
 class Checkpointed(nn.Sequential):

@@ -24,6 +24,7 @@ AS_PLAIN = [
     table.expanded_between,
     table.a_transformer,
     table.a_function_of_ones_own,
+    table.a_loss_injected_in_a_backward,
     table.a_checkpoint_inside_a_layer,
     table.one_activation_used_everywhere,
     table.a_weight_that_is_not_used,
