@@ -52,7 +52,7 @@ def save(
     """Write weights, buffers, the state of optimizer and scheduler, and each rank's random numbers after `step` steps.
 
     extra: what else goes on, by name, as `load` is to be given it: a dict, a torch.Generator, or anything that has
-    `state_dict` and `load_state_dict`, such as a GradScaler. Each rank has its own.
+    `state_dict` and `load_state_dict`, such as a ShardedGradScaler. Each rank has its own.
 
     All ranks of all replicas call this. On several machines `folder` must be the same one everywhere. Returns the
     folder of this step; the two newest are kept. If a process is killed meanwhile, the earlier ones stay intact.
