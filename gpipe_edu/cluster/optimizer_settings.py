@@ -18,6 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from .checkpoint_folder import read_object, write_object
 from .pipeline import Pipeline
+from .rank_state import same
 from .ranks import gather, refuse_together
 
 _FILE: Final = "settings.pt"
@@ -44,8 +45,8 @@ class OptimizerSettings(NamedTuple):
     ) -> OptimizerSettings:
         """The settings of all ranks, which call this together. others: what is saved besides.
 
-        Raises ValueError, on every rank, if a scheduler was not given, or differs from another rank's, and for an
-        optimizer of other weights than the pipeline's.
+        Raises ValueError, on every rank, if a scheduler was not given, or differs from another rank's, for copies of a
+        weight that have other settings, and for an optimizer of other weights than the pipeline's.
         """
         # ZeRO's optimizer, too, has groups of all weights, and passes their settings on to the one inside.
         groups, slots = optimizer.param_groups, slots_of(optimizer)
@@ -69,8 +70,16 @@ class OptimizerSettings(NamedTuple):
                         "and have the same groups in its optimizer, empty ones as well"
                     )
         weights: dict[str, OfWeight] = {}
-        for theirs, _ in found:
+        holder: dict[str, int] = {}
+        for rank, (theirs, _) in enumerate(found):
             for name, one in theirs.items():
+                before, holds = weights.get(name, one), holder.setdefault(name, rank)
+                if not same(one.settings, before.settings):
+                    raise ValueError(
+                        f"{name} has the settings {one.settings} on rank {rank} and {before.settings} on rank {holds}, "
+                        "where there are copies of it, which then differ; give both the same group, by its name in "
+                        "pipeline.named_parameters()"
+                    )
                 # With ZeRO one replica alone has a weight's state.
                 if name not in weights or one.counts:
                     weights[name] = one
