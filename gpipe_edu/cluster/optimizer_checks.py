@@ -1,24 +1,37 @@
 """What an optimizer or a clip would compute from the weights of one rank, as if they were all.
 
 Neither knows of other ranks, so nothing fails: each rank takes steps of another length. Both are noticed before an
-optimizer's step. LBFGS, which has one step length for all weights, is refused. `nn.utils.clip_grad_norm_` leaves a
-trace: all gradients of the rank are multiplied by one factor, another one each time, and then always have the same
-norm. That is a warning only, since somebody may want it.
+optimizer's step. LBFGS, which has one step length for all weights, is refused. So is a GradScaler, which leaves out a
+step that overflows, on that rank alone; PyTorch has another one, which asks the others. `nn.utils.clip_grad_norm_`
+leaves a trace: all gradients of the rank are multiplied by one factor, another one each time, and then always have the
+same norm. That is a warning only, since somebody may want it.
 """
 
 from __future__ import annotations
 
+import gc
+import sys
 import warnings
 import weakref
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.amp import GradScaler
 from torch.optim import LBFGS, Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.pytorch.uncompiled import outside_of_graphs
+
+_ONE_RANKS_SCALER: Final = (
+    "a GradScaler sees the gradients of one rank, and would leave out a step there that the other ranks make; take "
+    "ShardedGradScaler of torch.distributed.fsdp.sharded_grad_scaler, which asks all ranks, let every rank call its "
+    "scale(torch.zeros((), device=...)) once, since only the last one has a loss, and unscale_(optimizer) before step"
+)
+"""What is said of one that knows no other ranks."""
 
 _SAMPLES: Final = 16
 """Numbers of a gradient by which one sees whether it was multiplied."""
@@ -69,6 +82,9 @@ class OptimizerChecks:
                 "LBFGS computes one step length from all weights, and here has those of this rank only, so each rank "
                 "would go another way; take an optimizer that looks at each weight by itself, such as Adam or SGD"
             )
+        # A fused optimizer is given the scale, and looks for an overflow by itself, unless gradients are unscaled.
+        if (scaler := _scaler_at_work()) and (_alone(scaler) or getattr(optimizer, "grad_scale", None) is not None):
+            raise ValueError(_ONE_RANKS_SCALER)
         noted, self._noted = self._noted, []
         if (now := _scaled(noted)) is None:
             return
@@ -84,6 +100,36 @@ class OptimizerChecks:
                 f"another length. Call pipeline.clip_grad_norm({now.norm:.2g}) instead, on all ranks",
                 stacklevel=5,
             )
+
+
+def without_scaler_of_one_rank(heads: Iterable[Head]) -> list[Head]:
+    """`heads` that raise ValueError if one is the first to use a GradScaler that knows no other ranks: these would find
+    no scale in theirs."""
+    unused = [one for one in gc.get_objects() if issubclass(type(one), GradScaler) and _alone(one) and not _used(one)]
+
+    def checked(head: Head, output: Any) -> Tensor:
+        loss = head(output)
+        if any(map(_used, unused)):
+            raise ValueError(_ONE_RANKS_SCALER)
+        return loss
+
+    return [partial(checked, head) for head in heads]
+
+
+def _used(scaler: GradScaler) -> bool:
+    return scaler._scale is not None
+
+
+def _alone(scaler: GradScaler) -> bool:
+    return scaler.is_enabled() and not hasattr(scaler, "process_group")  # which PyTorch's for several ranks has
+
+
+def _scaler_at_work() -> GradScaler | None:
+    """The one by which the optimizer's step was called."""
+    frame: Any = sys._getframe()
+    while frame is not None and frame.f_code is not GradScaler.step.__code__:
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals["self"]
 
 
 def _some(gradient: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ each rank has other weights.
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from .checkpoint_folder import read_object, write_object
 from .pipeline import Pipeline
+from .rank_state import same
 from .ranks import gather, refuse_together
 
 _FILE: Final = "settings.pt"
@@ -32,10 +33,10 @@ class OfWeight(NamedTuple):
 
 
 class OptimizerSettings(NamedTuple):
-    """weights: by name. groups: how many there are. scheduler: its state, None without one."""
+    """weights: by name. groups: their settings, by their number. scheduler: its state, None without one."""
 
     weights: Mapping[str, OfWeight]
-    groups: int
+    groups: Sequence[Mapping[str, Any]]
     scheduler: dict[str, Any] | None
 
     @classmethod
@@ -44,8 +45,8 @@ class OptimizerSettings(NamedTuple):
     ) -> OptimizerSettings:
         """The settings of all ranks, which call this together. others: what is saved besides.
 
-        Raises ValueError, on every rank, if a scheduler was not given, or differs from another rank's, and for an
-        optimizer of other weights than the pipeline's.
+        Raises ValueError, on every rank, if a scheduler was not given, or differs from another rank's, for copies of a
+        weight that have other settings, and for an optimizer of other weights than the pipeline's.
         """
         # ZeRO's optimizer, too, has groups of all weights, and passes their settings on to the one inside.
         groups, slots = optimizer.param_groups, slots_of(optimizer)
@@ -58,23 +59,35 @@ class OptimizerSettings(NamedTuple):
         }
         state = None if scheduler is None else scheduler.state_dict()
         found = gather((mine, state))
+        first: dict[str, Any] = found[0][1] or {}
         for rank, (_, theirs) in enumerate(found):
-            if repr(theirs) != repr(found[0][1]):
-                raise ValueError(
-                    f"rank {rank}'s scheduler is in another state than rank 0's; every rank must step it as often and "
-                    "with the same numbers, and have the same groups in its optimizer"
-                )
+            for name in dict.fromkeys([*first, *(theirs or {})]):
+                ours, other = (repr((known or {}).get(name)) for known in (first, theirs))
+                if ours != other:
+                    raise ValueError(
+                        f"the schedulers of rank 0 and rank {rank} are in different states: {name} is {ours} on rank 0 "
+                        f"and {other} on rank {rank}; every rank must step its own as often and with the same numbers, "
+                        "and have the same groups in its optimizer, empty ones as well"
+                    )
         weights: dict[str, OfWeight] = {}
-        for theirs, _ in found:
+        holder: dict[str, int] = {}
+        for rank, (theirs, _) in enumerate(found):
             for name, one in theirs.items():
+                before, holds = weights.get(name, one), holder.setdefault(name, rank)
+                if not same(one.settings, before.settings):
+                    raise ValueError(
+                        f"{name} has the settings {one.settings} on rank {rank} and {before.settings} on rank {holds}, "
+                        "where there are copies of it, which then differ; give both the same group, by its name in "
+                        "pipeline.named_parameters()"
+                    )
                 # With ZeRO one replica alone has a weight's state.
                 if name not in weights or one.counts:
                     weights[name] = one
-        return cls(weights, len(groups), state)
+        return cls(weights, [_settings(group) for group in groups], state)
 
     def write(self, folder: Path) -> Path:
         """Write them into an existing folder; returns the file."""
-        return write_object(folder / _FILE, (dict(self.weights), self.groups, self.scheduler))
+        return write_object(folder / _FILE, (dict(self.weights), list(self.groups), self.scheduler))
 
     @classmethod
     def read(cls, folder: Path) -> OptimizerSettings:
@@ -87,9 +100,9 @@ class OptimizerSettings(NamedTuple):
             return "was saved without a scheduler; leave scheduler=... out"
         if self.scheduler is not None and scheduler is None:
             return "was saved with a scheduler; give one like it: load(..., scheduler=scheduler)"
-        if scheduler is not None and len(optimizer.param_groups) != self.groups:
+        if scheduler is not None and len(optimizer.param_groups) != len(self.groups):
             return (
-                f"was saved with a scheduler of {self.groups} groups of weights, and this optimizer has "
+                f"was saved with a scheduler of {len(self.groups)} groups of weights, and this optimizer has "
                 f"{len(optimizer.param_groups)}; make the groups as they were"
             )
         for place, group in enumerate(optimizer.param_groups):
@@ -111,9 +124,13 @@ class OptimizerSettings(NamedTuple):
 
     def put_into(self, pipeline: Pipeline, optimizer: Optimizer, scheduler: LRScheduler | None) -> None:
         """Set those of this rank's optimizer and scheduler."""
-        for group in optimizer.param_groups:
+        groups = optimizer.param_groups
+        for place, group in enumerate(groups):
             for name in _names(pipeline, group)[:1]:
                 group.update(self.weights[name].settings)
+            # Of a group none of whose weights is here, a scheduler, or a rate set by hand, still goes on from its rate.
+            if not group["params"] and len(groups) == len(self.groups):
+                group.update(self.groups[place])
         if scheduler is not None and self.scheduler is not None:
             scheduler.load_state_dict(self.scheduler)
 

@@ -51,7 +51,7 @@ from .layer_building import Builders, build_layer, check_numbers, outline, tenso
 from .links import Link, measure
 from .lowering import lower
 from .newest import Newest
-from .optimizer_checks import OptimizerChecks
+from .optimizer_checks import OptimizerChecks, without_scaler_of_one_rank
 from .other_words import is_a_schedule, no_other_arguments, no_such_name
 from .ranks import gather
 from .replica_buffers import take_from_first
@@ -275,7 +275,8 @@ class Pipeline:
         Raises, on every rank, ValueError, in the first step, for ranks that have built different networks; for ranks
         that were given different mini-batches, replicas another `of` or `reduce`, for samples that a stage can't take,
         x and y of different length, a y that requires a gradient; RuntimeError under no_grad or autocast, and on a
-        rank where an earlier step has failed.
+        rank where an earlier step has failed. On the rank of the last stage ValueError for a loss that a GradScaler
+        scales.
         """
         no_other_arguments(other, "step")
         self._compare()
@@ -615,7 +616,8 @@ class Pipeline:
             everywhere, samples = counts.tolist()
             return float(everywhere if of is None else everywhere * of / samples)
 
-        return make_heads(self._loss_fn, y, self._reduction, sizes, self.device, mean_over)
+        heads = make_heads(self._loss_fn, y, self._reduction, sizes, self.device, mean_over)
+        return heads if self._steps > 1 or self.schedule.devices == 1 else without_scaler_of_one_rank(heads)
 
     def _engine(self, first: Boundary, sizes: Sizes) -> Engine:
         """PyTorch's engine for mini-batches of this form and size: it must know shapes before it runs."""

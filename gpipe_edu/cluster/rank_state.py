@@ -1,7 +1,7 @@
 """The part of a training that each rank has for itself: its random numbers, and what only the user knows of.
 
-Where one is in the data, for example, or a GradScaler. A resume with the same stages and replicas gives each rank its
-own; with others it gives what all ranks had, or all of the same replica.
+Where one is in the data, for example, or a ShardedGradScaler. A resume with the same stages and replicas gives each
+rank its own; with others it gives what all ranks had, or all of the same replica.
 """
 
 from __future__ import annotations

@@ -52,17 +52,18 @@ def save(
     """Write weights, buffers, the state of optimizer and scheduler, and each rank's random numbers after `step` steps.
 
     extra: what else goes on, by name, as `load` is to be given it: a dict, a torch.Generator, or anything that has
-    `state_dict` and `load_state_dict`, such as a GradScaler. Each rank has its own.
+    `state_dict` and `load_state_dict`, such as a ShardedGradScaler. Each rank has its own.
 
     All ranks of all replicas call this. On several machines `folder` must be the same one everywhere. Returns the
     folder of this step; the two newest are kept. If a process is killed meanwhile, the earlier ones stay intact.
-    Raises ValueError, on every rank, for an optimizer whose scheduler is not given, or schedulers that differ;
-    TypeError for an extra of another kind; OSError, on every rank, if one can't write, as on a full disk.
+    Raises ValueError, on every rank, for an optimizer whose scheduler is not given, schedulers that differ, or settings
+    of one weight that do; TypeError for an extra of another kind; OSError, on every rank, if one can't write, as on a
+    full disk.
     """
     extra = extra or {}
     rank_state.check(extra)
     settings = OptimizerSettings.of(pipeline, optimizer, scheduler, list(extra.values()))
-    if any(list(theirs) != list(extra) for theirs in gather(list(extra))):
+    if any(theirs != set(extra) for theirs in gather(set(extra))):
         raise ValueError("ranks have given extras of other names; give the same on every rank")
     final = step_folder(Path(folder), step)
     partial = partial_folder(final)

@@ -668,6 +668,9 @@ def saved_wrongly(folder):
     few = torch.optim.SGD([weight for name, weight in pipeline.named_parameters() if name != "8.weight"])
     save(f"{folder}/few", pipeline, few, 1)
     attempt("more weights", load, f"{folder}/few", pipeline, torch.optim.SGD(pipeline.parameters()))
+    shared = Pipeline(tied(LOSS)[0], ge.gpipe(2, 3), LOSS, x, balance=(2, 3))
+    rates = torch.optim.SGD(shared.parameters(), lr=0.1 + rank)
+    attempt("another rate for a copy", save, f"{folder}/copies", shared, rates, 1)
     if rank == 1:
         scheduler.last_epoch += 1
     attempt("apart", save, f"{folder}/with", pipeline, optimizer, 2, scheduler)

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
 
-from .jobs import apart, data, network, squares
+from .jobs import apart, data, network, squares, weights_apart
 
 
 def said_by(call):
@@ -183,6 +183,47 @@ def of_one_rank():
     lbfgs = torch.optim.LBFGS(pipeline.parameters())
     said["LBFGS"] = said_by(lambda: lbfgs.step(lambda: pipeline.step(x, x[:, :3])))
     return said
+
+
+def scaled(make, *, ready=False, unscaled=False, fused=False, overflows=2):
+    """What this rank is told in five steps with a scaler by `make` that scales the loss, and how far weights and scale
+    are from one device's with PyTorch's plain one, where gradients of the first layer overflow in one of the steps.
+
+    ready: whether every rank has called its `scale`. unscaled: whether gradients are unscaled before the clip.
+    """
+
+    def trained(net, scaler, step, clip, weights):
+        counts = iter(range(5))
+        net[0].weight.register_hook(lambda grad: grad * torch.inf if next(counts) == overflows else grad)
+        optimizer = torch.optim.SGD(weights(), lr=0.1, momentum=0.9, fused=fused)
+        for _ in range(5):
+            optimizer.zero_grad()
+            step()
+            if unscaled:
+                scaler.unscale_(optimizer)
+                clip(0.1)
+            scaler.step(optimizer)
+            scaler.update()
+        return scaler.get_scale()
+
+    (x, _), net, single = data(12), network(), network()
+    known = {"init_scale": 8.0, "growth_interval": 2}
+    plain, scaler = torch.amp.GradScaler("cpu", **known), make("cpu", **known)
+    clip = partial(nn.utils.clip_grad_norm_, list(single.parameters()))
+    scale = trained(
+        single, plain, lambda: plain.scale(squares(single(x), x[:, :3])).backward(), clip, single.parameters
+    )
+    pipeline = Pipeline(net, ge.one_f_one_b(2, 4), lambda output, y: scaler.scale(squares(output, y)), x)
+    if ready:
+        scaler.scale(torch.zeros(()))
+    step = partial(pipeline.step, x, x[:, :3])
+    try:
+        mine = trained(net, scaler, step, pipeline.clip_grad_norm, pipeline.parameters)
+    except ValueError as error:
+        if not ready:
+            raise  # while the first rank waits for a gradient
+        return str(error), 0
+    return weights_apart(pipeline, single), mine - scale
 
 
 class Masked(nn.Module):

@@ -236,6 +236,50 @@ def goes_on(folder, optimizer, scheduler, saved_after):
     return found
 
 
+def groups_without_weights(schedule, folder, steps, scheduler):
+    """Weights with and without decay, of which some ranks have none: trains up to so many steps from `folder` on, and
+    saves; how far this rank's weights are from one device's, which trains without a break, and its rates beside those.
+    Without a scheduler the rate of the first group is set for all, by hand.
+    """
+
+    def build():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.LayerNorm(5), *(nn.Linear(5, 5, bias=k == 1) for k in range(3))).double()
+
+    def parts(model):
+        weights = list(model.parameters())
+        groups = [{"params": [one for one in weights if one.ndim > 1], "weight_decay": 0.1}]
+        groups.append({"params": [one for one in weights if one.ndim < 2], "lr": 0.2})
+        optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+        return optimizer, SCHEDULERS[scheduler](optimizer)
+
+    def go_on(optimizer, planned):
+        optimizer.step()
+        if planned:
+            planned.step(*[1.0] * (scheduler == "plateau"))
+        else:
+            half = 0.5 * optimizer.param_groups[0]["lr"]
+            for group in optimizer.param_groups:
+                group["lr"] = half
+
+    x, single = data(12)[0], build()
+    optimizer, planned = parts(single)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(single(x), x).backward()
+        go_on(optimizer, planned)
+    pipeline = Pipeline(build(), schedule, nn.functional.mse_loss, x)
+    mine, mine_planned = parts(pipeline)
+    for step in range(saving.load(folder, pipeline, mine, mine_planned), steps):
+        pipeline.zero_grad()
+        pipeline.step(x, x)
+        go_on(mine, mine_planned)
+        saving.save(folder, pipeline, mine, step + 1, mine_planned)
+    empty = [place for place, group in enumerate(mine.param_groups) if not group["params"]]
+    rates_of = [[group["lr"] for group in one.param_groups] for one in (mine, optimizer)]
+    return weights_apart(pipeline, single), rates_of, empty
+
+
 def own_places(folder, schedule, copies, by):
     """Save, if nothing is there, an extra that tells `by` what it is whose; else load and return it, or why not."""
     pipeline, mine = pipelines(schedule, copies, network())

@@ -219,8 +219,9 @@ class Busy(nn.Linear):
 
 def busy(after):
     """One layer twice, in each of two stages, a list of one layer, and a recurrent one."""
-    net = nn.Sequential(Busy(), *[nn.Linear(5, 5)] * 2, nn.LSTM(5, 5), Gives(lambda x: x[0]), Busy(after)).double()
-    return lambda: (net, jobs.LOSS, {"balance": (3, 3)})
+    recurrent = Gives(lambda x: x[:, None]), nn.LSTM(5, 5, batch_first=True), Gives(lambda x: x[0][:, 0])
+    net = nn.Sequential(Busy(), *[nn.Linear(5, 5)] * 2, *recurrent, Busy(after)).double()
+    return lambda: (net, jobs.LOSS, {"balance": (3, 4)})
 
 
 def with_options(**options):

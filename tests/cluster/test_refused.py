@@ -3,15 +3,18 @@
 from functools import partial
 
 import pytest
+import torch
 from torch import nn
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 import gpipe_edu as ge
+from gpipe_edu.distributed import Crew
 
 from . import jobs, refused
 
 
-def run(crew, function, *arguments):
-    return crew.run([partial(jobs.unwatched, function, *arguments)] * 2, seconds=60).values
+def run(crew, function, *arguments, **named):
+    return crew.run([partial(jobs.unwatched, function, *arguments, **named)] * 2, seconds=60).values
 
 
 def exchange(net):
@@ -139,3 +142,40 @@ def test_layers_that_would_get_pieces_of_time_are_refused_and_right_where_they_t
     for said, off in run(crew, refused.time_first, make, True):
         assert said == ""
         assert off[0] < 1e-10
+
+
+ONE_RANKS = "a GradScaler sees the gradients of one rank, and would leave out a step there that the other ranks make"
+
+
+def test_a_scaler_that_knows_one_rank_ends_the_job_where_the_loss_uses_it(preloaded_python):
+    """Before the other rank finds that its own has no scale, of which PyTorch says something else."""
+    with Crew() as crew, pytest.raises(ValueError, match=ONE_RANKS):
+        run(crew, refused.scaled, torch.amp.GradScaler)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_scaler_that_knows_one_rank_is_refused_where_each_has_used_it(crew, fused):
+    for said, _ in run(
+        crew, refused.scaled, torch.amp.GradScaler, ready=True, unscaled=True, fused=fused, overflows=-1
+    ):
+        assert said.startswith(ONE_RANKS)
+        assert "take ShardedGradScaler of torch.distributed.fsdp.sharded_grad_scaler" in said
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_scaler_that_asks_all_ranks_leaves_out_a_step_on_all(crew, fused):
+    """The first rank's gradients overflow; later the scale grows again."""
+    for apart, scales in run(crew, refused.scaled, ShardedGradScaler, ready=True, unscaled=True, fused=fused):
+        assert apart < 1e-12
+        assert scales == 0
+
+
+def test_a_fused_optimizer_needs_gradients_that_are_unscaled_or_ranks_are_not_asked(crew):
+    for said, _ in run(crew, refused.scaled, ShardedGradScaler, ready=True, fused=True):
+        assert said.startswith(ONE_RANKS)
+        assert said.endswith("unscale_(optimizer) before step")
+
+
+def test_a_scaler_that_is_off_is_none(crew):
+    for apart, _ in run(crew, refused.scaled, partial(torch.amp.GradScaler, enabled=False), ready=True, overflows=-1):
+        assert apart < 1e-12

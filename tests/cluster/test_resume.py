@@ -87,6 +87,25 @@ def test_every_optimizer_and_scheduler_goes_on_to_the_last_digit(crew, tmp_path)
     assert run(crew, 2, resume_jobs.kinds, str(tmp_path)) == [[], []]
 
 
+@pytest.mark.parametrize("scheduler", ["none", "polynomial", "one cycle", "chained", "plateau"])
+def test_a_group_without_weights_on_a_rank_goes_on_with_its_rate(crew, tmp_path, scheduler):
+    """Of four ranks the first has none with decay, two have none without; each part of the training saves again."""
+    four = [[0], [1], [], [1]]
+    for schedule, steps, expected in (
+        (ge.gpipe(4, 2), 2, four),
+        (ge.gpipe(4, 2), 4, four),
+        (ge.gpipe(2, 2), 6, [[], []]),
+        (ge.one_f_one_b(4, 2), 8, four),
+    ):
+        told = run(
+            crew, schedule.devices, resume_jobs.groups_without_weights, schedule, str(tmp_path), steps, scheduler
+        )
+        assert [empty for _, _, empty in told] == expected
+        for apart, (mine, single), _ in told:
+            assert apart < 1e-12
+            assert mine == pytest.approx(single, rel=1e-12)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("by", "then", "copies", "found"),

@@ -112,7 +112,9 @@ def test_what_would_be_lost_is_refused_on_every_rank(crew, tmp_path):
         assert "was saved without a scheduler" in said["not there"]
         assert "load(..., scheduler=scheduler)" in said["not given to load"]
         assert "an optimizer that did not have 8.weight" in said["more weights"]
-        assert "rank 1's scheduler is in another state than rank 0's" in said["apart"]
+        assert said["another rate for a copy"].startswith("0.weight has the settings {'lr': 1.1, ")
+        assert "'lr': 0.1, " in said["another rate for a copy"].partition(" on rank 1 and ")[2]
+        assert "rank 0 and rank 1 are in different states: last_epoch is 0 on rank 0 and 1 on rank 1;" in said["apart"]
 
 
 OTHERS = {
