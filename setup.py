@@ -11,7 +11,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 CARRIED = ("notebooks", "exercises", "solutions", "docs", "lectures")
-UNWANTED = shutil.ignore_patterns(".*", "__pycache__", "capstone_report.html", "real_step.json")
+UNWANTED = shutil.ignore_patterns(".*", "__pycache__", "*.html", "*.json")
 """What editors leave, and what lessons write where they are run."""
 
 

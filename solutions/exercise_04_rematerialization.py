@@ -178,8 +178,8 @@ def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
     stages: a list of nn.Sequential. x: a tensor of shape (n, ...), to be left as it is; it may require a gradient or
     not. again: one bool per stage. Where it is True, only the stage's input (and the state of the random numbers) is
     kept for the backward, which runs all layers of the stage forward once more; where it is False, all is kept and
-    nothing runs again, in training and in evaluation mode alike. Values and gradients are those of the plain stages,
-    dropout included, in this step and the next ones. Several inputs may go forward before the first comes back. After
+    nothing runs again. In evaluation mode it is the same, or no stage runs again, as you like. Values and gradients are
+    those of the plain stages, dropout included, in this step and the next ones. Several inputs may go forward before the first comes back. After
     the backward, and under `torch.no_grad()`, nothing is kept at all. The lists, and the mode of each layer, are
     afterwards what they were before.
     """

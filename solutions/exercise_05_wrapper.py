@@ -145,7 +145,8 @@ class MyGPipe(nn.Module):
     as in `cut`. M: how many micro-batches a mini-batch is cut into: runs of neighbours, in order,
     with sizes that differ by at most one; if it has N < M samples, then into N. checkpoint: which
     micro-batches are recomputed in the backward, on every stage, from the stage's input: "always"
-    all, "except_last" all but the last one there is, "never" none; in evaluation mode, too.
+    all, "except_last" all but the last one there is, "never" none. In evaluation mode the same ones
+    are, or none, as you like.
 
     Its parameters are those of net itself, and state_dict() has the keys of net's. Raises
     ValueError for any other `checkpoint`, and for a balance as `cut` does.

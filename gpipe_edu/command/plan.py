@@ -13,7 +13,7 @@ from rich.table import Table
 from gpipe_edu.sizing import STATES, Guide, Job, Model, Plan, Ways, duration, machine_file, mlp, size, transformer
 from gpipe_edu.sizing.calibration import calibrate as calibrated
 from gpipe_edu.sizing.calibration import read
-from gpipe_edu.sizing.flags import command, flags
+from gpipe_edu.sizing.flags import command, flags, lacking
 from gpipe_edu.sizing.guide import LIKELY, bar
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.sizing.presets import DEVICES, presets
@@ -135,11 +135,10 @@ def run(
     own = machine if machine.endswith(machine_file.SUFFIX) else None
     _describe(console, guide.job, factor, own)
     _table(console, guide, plans)
-    for warning in guide.warnings():
-        console.print(warning, style="yellow", markup=False)
     best = guide.best
     if best is None:
         console.print(guide.shortage(), style="bold red", markup=False)
+        _warn(console, guide)
         console.print("What alone would cure it:", *guide.cures(), sep="\n  ", markup=False)
         console.print(f"\n{guide.ways}", markup=False)
         return 1
@@ -172,7 +171,8 @@ def _answer(guide: Guide, plans: list[Plan], factor: float | None) -> dict[str, 
         "factor": factor,
         "best": best and best.as_dict(),
         "command": best and command(best).words,
-        "flags": best and {system: dict(found) for system, found in flags(best).items()},
+        "flags": best and {system: {flag.knob: flag.text for flag in found} for system, found in flags(best).items()},
+        "lacking": best and lacking(best),
         "second": second and second.as_dict(),
         "reason": guide.reason() if best else guide.shortage(),
         "cures": guide.cures(),
@@ -227,6 +227,7 @@ def _advise(console: Console, guide: Guide, best: Plan, compare: bool) -> None:
     compare = compare and guide.job.machine.bandwidth is not None
     console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if compare else ''}.", markup=False)
     console.print(guide.reason(), markup=False)
+    _warn(console, guide)
     console.print()
     usable = guide.job.machine.usable
     held = {name: (count / usable, size(count)) for name, count in best.held.items()}
@@ -239,6 +240,11 @@ def _advise(console: Console, guide: Guide, best: Plan, compare: bool) -> None:
     console.print(table)
 
 
+def _warn(console: Console, guide: Guide) -> None:
+    for warning in guide.warnings():
+        console.print(warning, style="yellow", markup=False)
+
+
 def _run(console: Console, best: Plan) -> None:
     """The command of this package, and what the knobs are called in others."""
     found = command(best)
@@ -249,8 +255,8 @@ def _run(console: Console, best: Plan) -> None:
         console.print(f"It is without {', '.join(found.differs)}.", markup=False)
     for system, rows in flags(best).items():
         console.print(f"\n{system}", style="bold", markup=False)
-        for knob, text in rows:
-            console.print(f"  {knob:<10} {text}", markup=False, soft_wrap=True)
+        for flag in rows:
+            console.print(f"  {flag.knob:<10} {flag.text}", markup=False, soft_wrap=True)
 
 
 def _bars(console: Console, title: str, values: dict[str, tuple[float, str]]) -> None:

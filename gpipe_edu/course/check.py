@@ -19,6 +19,7 @@ from gpipe_edu.sandbox.findings import Report, Unwritten
 
 from . import attempts
 from .notebook import frontend, output
+from .notebook.earlier_text import earlier_text
 from .report import as_markdown, drawings, headline
 
 
@@ -38,6 +39,7 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
     """Judge `function` as the answer to the task `key` and show what was found.
 
     The function runs in a process of its own, with inputs drawn anew each time; `seed` draws those of an earlier check.
+    Says first if the function is older than the last text of its cell, which then ended in an error.
     Raises NotYet for a wrong answer, NotImplementedError for one that is not written yet, TypeError or ValueError for
     arguments that make no sense, RuntimeError if no verdict was possible, as on a machine that is too busy.
     """
@@ -49,6 +51,8 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
         )
     if isinstance(seed, bool) or not isinstance(seed, int | None):
         raise TypeError(f"seed is {seed!r}; it must be the whole number that an earlier check has printed")
+    if older := earlier_text(function):
+        output.show(older)
     judge_and_show(exercise, pack(function), seed)
 
 

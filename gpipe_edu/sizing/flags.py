@@ -19,10 +19,11 @@ NONE: Final = "not there"
 
 
 class Flag(NamedTuple):
-    """What a knob is called in a system."""
+    """What a knob is called in a system. lacks: what of the plan the system does not have, "" if it has all."""
 
     knob: str
     text: str
+    lacks: str = ""
 
 
 class Command(NamedTuple):
@@ -39,7 +40,10 @@ _TITAN_SCHEDULES: Final = {
     "breadth_first": "LoopedBFS",
     "zero_bubble_v": "ZBVZeroBubble",
 }
-"""Names of PyTorch's schedules, which torchtitan takes; none is ZB-H1."""
+"""Names of PyTorch's schedules, which torchtitan takes."""
+
+_ZB_H1: Final = "InterleavedZeroBubble"
+"""The schedule of PyTorch's that is ZB-H1 with one stage a rank. torchtitan's flags give it two or more."""
 
 
 def command(plan: Plan) -> Command:
@@ -73,6 +77,11 @@ def flags(plan: Plan) -> dict[str, list[Flag]]:
     return {MEGATRON: _megatron(plan), TORCHTITAN: _torchtitan(plan), DEEPSPEED: _deepspeed(plan)}
 
 
+def lacking(plan: Plan) -> dict[str, list[str]]:
+    """By system, what of the plan it does not have; nothing where it can run it."""
+    return {system: [flag.lacks for flag in found if flag.lacks] for system, found in flags(plan).items()}
+
+
 def _batch(plan: Plan) -> int:
     """The samples of a mini-batch, rounded up where D x M does not divide them: no system cuts unevenly."""
     return plan.D * plan.M * plan.samples
@@ -80,6 +89,18 @@ def _batch(plan: Plan) -> int:
 
 def _rounded(plan: Plan) -> str:
     return "" if _batch(plan) == plan.job.batch else f"; {plan.job.batch} samples are not cut unevenly"
+
+
+def _beside_a_pipeline(plan: Plan) -> str:
+    """What of the plan a system lacks that has no more than ZeRO-1 beside a pipeline."""
+    return f"ZeRO-{plan.zero} beside a pipeline" if plan.K > 1 and plan.zero > 1 else ""
+
+
+def _schedule(plan: Plan, text: str | None, nearest: str = "") -> Flag:
+    """text: how a system is asked for the plan's schedule, None if it has not got it."""
+    if text is None:
+        return Flag("schedule", f"{plan.recipe} is {NONE}{nearest}", plan.recipe)
+    return Flag("schedule", text)
 
 
 def _megatron(plan: Plan) -> list[Flag]:
@@ -100,7 +121,7 @@ def _megatron(plan: Plan) -> list[Flag]:
     found = [
         Flag("D", "follows from the rest"),
         Flag("M", f"--micro-batch-size {plan.samples} --global-batch-size {_batch(plan)}{_rounded(plan)}"),
-        Flag("ZeRO", zero[plan.zero]),
+        Flag("ZeRO", zero[plan.zero], _beside_a_pipeline(plan)),
         Flag("recompute", recompute.get(plan.recompute, full)),
     ]
     group = f"--tensor-model-parallel-size {tensor}" + " --sequence-parallel" * sequence
@@ -108,7 +129,7 @@ def _megatron(plan: Plan) -> list[Flag]:
     found += [Flag("context", f"--context-parallel-size {context}")] * (context > 1)
     if plan.K > 1:
         found[1:1] = [Flag("K", f"--pipeline-model-parallel-size {plan.K}")]
-        found += [Flag("schedule", schedule.get(plan.recipe, f"{plan.recipe} is {NONE}"))]
+        found += [_schedule(plan, schedule.get(plan.recipe))]
     return found
 
 
@@ -125,18 +146,25 @@ def _torchtitan(plan: Plan) -> list[Flag]:
         batch = f"--training.local_batch_size {plan.samples} {batch}"
     recompute = {"none": "--activation_checkpoint.mode none", "full": "--activation_checkpoint.mode full"}
     found = [
-        Flag("D, ZeRO", zero),
+        Flag("D, ZeRO", zero, "ZeRO-1" * (plan.zero == 1)),
         Flag("M", batch + _rounded(plan)),
-        Flag("recompute", recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}")),
+        Flag(
+            "recompute",
+            recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}"),
+            f"recompute {plan.recompute}" * (plan.recompute not in recompute),
+        ),
     ]
     found += [Flag("tensor", f"--parallelism.tensor_parallel_degree {tensor}")] * (tensor > 1)
     found += [Flag("context", f"--parallelism.context_parallel_degree {context}")] * (context > 1)
     if plan.K > 1:
+        name = "--parallelism.pipeline_parallel_schedule"
         known = _TITAN_SCHEDULES.get(plan.recipe)
-        schedule = f"--parallelism.pipeline_parallel_schedule {known}" if known else f"{plan.recipe} is {NONE}"
-        schedule += f" --parallelism.pipeline_parallel_layers_per_stage {max(plan.balance)}" * (plan.V > 1)
+        schedule = f"{name} {known}" if known else None
+        if schedule and plan.V > 1:
+            schedule += f" --parallelism.pipeline_parallel_layers_per_stage {max(plan.balance)}"
+        nearest = f"; nearest {name} {_ZB_H1}, which is zero_bubble with one stage a rank, but here has two or more"
         found[1:1] = [Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}")]
-        found += [Flag("schedule", schedule)]
+        found += [_schedule(plan, schedule, nearest * (plan.recipe == "zero_bubble"))]
     return found
 
 
@@ -155,12 +183,12 @@ def _deepspeed(plan: Plan) -> list[Flag]:
             f'"train_batch_size": {_batch(plan)}, "train_micro_batch_size_per_gpu": {plan.samples}, '
             f'"gradient_accumulation_steps": {plan.M}{_rounded(plan)}',
         ),
-        Flag("ZeRO", zero + "; more is not to be had beside a pipeline" * barred),
+        Flag("ZeRO", zero + "; more is not to be had beside a pipeline" * barred, _beside_a_pipeline(plan)),
         Flag("recompute", recompute),
     ]
     found += [Flag("tensor", "in the model's own code")] * (tensor > 1)
-    found += [Flag("context", NONE)] * (context > 1)
+    found += [Flag("context", NONE, "cut sequences")] * (context > 1)
     if plan.K > 1:
         found[1:1] = [Flag("K", f"PipelineModule(num_stages={plan.K})")]
-        found += [Flag("schedule", "as it is" if plan.recipe == "1f1b" else f"{plan.recipe} is {NONE}")]
+        found += [_schedule(plan, "as it is" if plan.recipe == "1f1b" else None)]
     return found

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.view.measures import time_unit
-from gpipe_edu.words import plural
+from gpipe_edu.words import join_words, plural
 
+from .flags import lacking
 from .job import Job
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
 from .stages import Counter
@@ -226,14 +227,29 @@ class Guide:
         )
 
     def warnings(self) -> list[str]:
-        """What makes the model slow on these devices, whatever the plan."""
-        head = self.job.model.head
+        """What one has to know besides: what makes the model slow on these devices, whatever the plan; and that the
+        best plan of a Transformer is one that no system of `flags` runs."""
+        head, found = self.job.model.head, list[str]()
         if head and head % 8 and self.job.machine.bandwidth:
-            return [
+            found.append(
                 f"Attention heads have {head} numbers, no multiple of 8: published runs with such heads took 1.2 to "
                 "1.4 times what others would; this plan does not know that."
-            ]
-        return []
+            )
+        best = self.best
+        if best and self.job.model.tokens > 1 and all(lacking(best).values()):
+            found.append(self._runs_nowhere(best))
+        return found
+
+    def _runs_nowhere(self, best: Plan) -> str:
+        lacks = lacking(best).items()
+        words = "; ".join(f"{system} lacks {join_words(things, last=' and ')}" for system, things in lacks)
+        text = f"None of the three systems of `plan --flags` runs the best plan as it is: {words}."
+        runs = _fastest(plan for plan in self.plans if not all(lacking(plan).values()))
+        if runs is None:
+            return f"{text} They run no other that fits, either."
+        system = next(system for system, things in lacking(runs).items() if not things)
+        times = f"{runs.step / best.step:.2f} times as long"
+        return f"{text} The fastest that one of them runs: {runs.knobs}, {times}, in {system}."
 
     def shortage(self) -> str:
         """What the closest plan lacks, where, and what fills the device. Raises ValueError if something fits."""

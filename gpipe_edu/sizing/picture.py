@@ -85,7 +85,7 @@ def _cell(guide: Guide, plan: Plan | str) -> str:
     else:
         look, shown = 'class="short"', f"{size(plan.short)} short"
     look = look.replace('class="', 'class="best ') if plan is guide.best else look
-    return f'<td {look} tabindex="0" {KEPT}>{shown}<span role="note">{escape(", ".join(about))}</span></td>'
+    return f'<td {look} tabindex="0">{shown}<span role="note">{escape(", ".join(about))}</span></td>'
 
 
 def _memory(plan: Plan) -> Iterator[str]:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from gpipe_edu.sizing import Guide, Job, Machine, Plan, Ways, mlp, presets, transformer
-from gpipe_edu.sizing.flags import command, flags
+from gpipe_edu.sizing.flags import command, flags, lacking
 from gpipe_edu.sizing.guide import LIKELY, duration
 
 
@@ -134,12 +134,21 @@ def test_flags_say_what_runs_the_best_plan(run):
     out = run(*arguments, "--flags")[1]
     assert " ".join(command(best).words) in out
     for system, found in flags(best).items():
-        for knob, text in found:
-            assert re.search(rf"{re.escape(system)}\n(  .*\n)*  {re.escape(knob)} +{re.escape(text)}\n", out)
+        for flag in found:
+            row = rf"  {re.escape(flag.knob)} +{re.escape(flag.text)}\n"
+            assert re.search(rf"{re.escape(system)}\n(  .*\n)*{row}", out)
     assert "torchrun" not in run(*arguments)[1]
     answer = json.loads(run(*arguments, "--json")[1])
     assert answer["command"] == list(command(best).words)
-    assert answer["flags"] == {system: dict(found) for system, found in flags(best).items()}
+    assert answer["flags"] == {system: {knob: text for knob, text, _ in found} for system, found in flags(best).items()}
+    assert answer["lacking"] == lacking(best)
+
+
+def test_a_best_plan_that_no_system_runs_is_told_beside_it(run):
+    out = run("--model", "llama3-70b", "--machine", "h100", "--devices", "64", "--batch", "512")[1]
+    best, told = out.index("Best: D=4, K=4, M=128, tensor=4, ZeRO-2, zero_bubble"), out.index("None of the three")
+    assert best < told < out.index("memory of device")
+    assert "torchtitan 0.2 lacks zero_bubble" in " ".join(out[told:].split())
 
 
 def test_all_shows_every_plan(run):

@@ -2,12 +2,14 @@
 
 import argparse
 import re
+from types import SimpleNamespace
 
 import pytest
 
+import gpipe_edu as ge
 from gpipe_edu.cli import main
 from gpipe_edu.sizing import Job, Machine, Plan, transformer
-from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, command, flags
+from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, command, flags, lacking
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
 from tests.each import each
 
@@ -15,7 +17,7 @@ JOB = Job(transformer(14, 64, 32, 500, heads=4, fused=False), 32, Machine(16, 1e
 
 
 def said(plan):
-    return {system: " ".join(text for _, text in found) for system, found in flags(plan).items()}
+    return {system: " ".join(flag.text for flag in found) for system, found in flags(plan).items()}
 
 
 SIZES = {"1f1b": (4, 1), "gpipe": (1, 1), "zero_bubble": (2, 6)}
@@ -128,6 +130,35 @@ def test_schedules_have_pytorch_s_names():
 
     for schedule in SCHEDULES:
         text = said(Plan(JOB, 1, 2, 4, schedule=schedule))[TORCHTITAN]
-        name = re.search(r"pipeline_parallel_schedule (\S+)", text)
-        assert (name is None) == (schedule == "zero_bubble")
-        assert name is None or get_schedule_class(name[1])
+        name = re.search(r"pipeline_parallel_schedule (\w+)", text)
+        assert name
+        assert get_schedule_class(name[1])
+        assert (f"nearest --parallelism.{name[0]}, which is zero_bubble with one stage" in text) == (
+            schedule == "zero_bubble"
+        )
+
+
+@each("K, M", [(2, 2), (2, 8), (3, 5), (4, 4), (4, 7), (4, 8), (6, 6), (6, 12)])
+def test_zero_bubble_is_pytorch_s_interleaved_one_with_one_stage_a_rank(K, M):
+    torch = pytest.importorskip("torch", reason="asks PyTorch")
+    from torch.distributed.pipelining.schedules import get_schedule_class
+
+    about = {"group_size": K, "group_rank": 0, "num_stages": K, "stage_index": 0, "is_first": True, "is_last": False}
+    stage = SimpleNamespace(submod=torch.nn.Identity(), has_backward=True, **about)
+    theirs = get_schedule_class("InterleavedZeroBubble")([stage], M).pipeline_order
+    for rank, row in enumerate(ge.zero_bubble(K, M).rows):
+        assert [f"{op.stage}{op.kind}{op.micro_batch}" for op in row] == [str(one) for one in theirs[rank] if one]
+
+
+def test_what_a_system_lacks_is_told():
+    assert lacking(Plan(JOB, 2, 2, 4, schedule="zero_bubble", zero=2, tensor=2)) == {
+        MEGATRON: ["ZeRO-2 beside a pipeline", "zero_bubble"],
+        TORCHTITAN: ["zero_bubble"],
+        DEEPSPEED: ["ZeRO-2 beside a pipeline", "zero_bubble"],
+    }
+    assert lacking(Plan(JOB, 2, 2, 4, "stage", zero=1, context=2)) == {
+        MEGATRON: [],
+        TORCHTITAN: ["ZeRO-1", "recompute stage"],
+        DEEPSPEED: ["cut sequences"],
+    }
+    assert not any(map(any, lacking(Plan(JOB, 4, 1, 2, zero=3)).values()))

@@ -1,11 +1,14 @@
 """What the guide weighs and says, its cures against guides for the cured jobs, and what people do."""
 
 import re
+from html import unescape
 
 import pytest
 
-from gpipe_edu.sizing import STATES, Guide, Job, Machine, Plan, Ways, guide, presets, transformer
+from gpipe_edu.sizing import STATES, Guide, Job, Machine, Plan, Ways, guide, mlp, presets, transformer
+from gpipe_edu.sizing.flags import lacking
 from gpipe_edu.sizing.guide import LONG, TIE, bar, duration, size
+from gpipe_edu.sizing.picture import as_html
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
 
 MODEL = transformer(blocks=10, width=256, context=128, vocabulary=2000)
@@ -182,6 +185,38 @@ def test_heads_that_break_kernels_are_warned_of():
     [warning] = Guide(Job(odd, 8, machine), PLAIN).warnings()
     assert warning.startswith("Attention heads have 100 numbers, no multiple of 8")
     assert warning in " ".join(str(Guide(Job(odd, 8, machine), PLAIN)).split())
+
+
+def test_a_best_plan_that_no_system_runs_is_told():
+    guide = Guide(presets.job(presets.model("llama3-70b"), 512, "h100", 64))
+    [warning] = guide.warnings()
+    assert warning.startswith(
+        "None of the three systems of `plan --flags` runs the best plan as it is: Megatron-LM (Megatron Core 0.14) "
+        "lacks ZeRO-2 beside a pipeline and zero_bubble; torchtitan 0.2 lacks zero_bubble; DeepSpeed 0.17 lacks "
+    )
+    for shown in (str(guide), unescape(as_html(guide))):
+        assert warning in " ".join(shown.split())
+
+
+TIGHT = Job(MODEL, 48, MACHINE._replace(devices=4, memory=90e6))
+ZERO_BUBBLE = Ways(zero=(0,), tensor=(1,), schedules=("zero_bubble",), recompute=("none",))
+
+
+def test_the_fastest_that_a_system_runs_is_told_besides():
+    guide = Guide(TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble", "1f1b")))
+    [warning] = guide.warnings()
+    running = [plan for plan in guide.fitting if not all(lacking(plan).values())]
+    [told] = [plan for plan in running if f"The fastest that one of them runs: {plan.knobs}, " in warning]
+    assert guide.best.step < told.step < (1 + TIE) * min(plan.step for plan in running)
+    assert warning.endswith(f"{told.step / guide.best.step:.2f} times as long, in Megatron-LM (Megatron Core 0.14).")
+    [warning] = Guide(TIGHT, ZERO_BUBBLE).warnings()
+    assert warning.endswith("They run no other that fits, either.")
+
+
+def test_nothing_is_said_where_a_system_runs_the_best_plan_or_the_model_is_no_transformer():
+    assert Guide(TIGHT, ZERO_BUBBLE._replace(schedules=("1f1b",))).warnings() == []
+    few = Guide(Job(mlp([256] * 9), 8, TIGHT.machine), ZERO_BUBBLE)
+    assert (few.best.schedule, few.warnings()) == ("zero_bubble", [])
 
 
 def test_when_nothing_fits_it_says_what_is_short_and_each_cure_cures():

@@ -3,11 +3,13 @@
 import gzip
 import json
 from functools import partial
+from statistics import median
 
 import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.timeline import read_profiles
+from gpipe_edu.timeline.faults import step_with_fault
 
 
 def work(folder, schedule):
@@ -39,31 +41,127 @@ def test_profiles_of_two_ranks_are_one_timeline_in_the_order_of_the_schedule(tmp
     for device, row in enumerate(schedule.rows):
         assert [span.op for span in timeline.row(device)] == list(row)
     span_of = {span.op: span for span in timeline.spans}
-    for span in timeline.spans:  # the two share a machine, so a clock: nothing ends before what it waits for has ended
-        assert all(span_of[need].end < span.end for need in timeline.needs(span.op))
+    for span in timeline.spans:  # they share a machine, so a clock: nothing starts before what it waits for has ended
+        assert all(span_of[need].end < span.start for need in timeline.needs(span.op))
 
 
-def event(name, ts, **more):
-    return {"ph": "X", "name": name, "ts": ts, "dur": 5, **more}
+def event(name, ts, dur=5, cat="user_annotation", **more):
+    return {"ph": "X", "name": name, "ts": ts, "dur": dur, "cat": cat, "pid": 1, "tid": 1, **more}
 
 
-def test_the_last_step_counts_and_a_gpu_s_second_entry_does_not(tmp_path):
-    events = [
-        event("PP:0F0", 10),
-        event("PP:0F0", 100),
-        event("PP:0F0", 130, cat="gpu_user_annotation"),
-        event("PP:0B0", 110),
-        event("PP:0SEND_F0", 107),
-        event("aten::mm", 101),
-        {"ph": "M", "name": "process_name"},
-    ]
-    file = tmp_path / "one.json"
-    file.write_text(json.dumps({"traceEvents": events, "baseTimeNanoseconds": 1000}))
-    spans = read_profiles([file]).spans
+def op(name, ts, dur=5):
+    """A mark, and the operation in it, which takes all of it."""
+    return [event(name, ts, dur), event("aten::linear", ts, dur, "cpu_op")]
+
+
+def saved(path, events, **about):
+    path.write_text(json.dumps({"traceEvents": events, **about}))
+    return path
+
+
+def as_profiles(timeline, folder):
+    """What the ranks of a timeline export: each op's mark begins when the rank is free, and holds its wait."""
+    files = []
+    for k in range(timeline.devices):
+        free, events = 0.0, []
+        for span in timeline.row(k):
+            start, end = span.start * 1e6, span.end * 1e6
+            name = f"PP:{span.op.stage}{span.op.kind}{span.op.micro_batch}"
+            events += [event(name, free, end - free), event("c10d::recv_", free, 1, "cpu_op")]
+            events += [
+                event("aten::view", start, 1, "cpu_op"),
+                event("aten::linear", start + 1, end - start - 1, "cpu_op"),
+            ]
+            events.append(event("aten::randperm", free, end - free, "cpu_op", tid=2))  # of the loader's thread
+            free = end
+        files.append(saved(folder / f"rank{k}_trace.json", events, distributedInfo={"rank": k, "backend": "gloo"}))
+    return files
+
+
+@pytest.mark.parametrize(
+    "schedule", [ge.one_f_one_b(4, 8), ge.gpipe(4, 8), ge.interleaved(4, 8, V=2), ge.zero_bubble_v(4, 8)]
+)
+def test_an_op_lasts_as_long_as_its_work_and_the_bubble_is_the_step_s_own(tmp_path, schedule):
+    step = ge.simulate(schedule)
+    found = read_profiles(as_profiles(step, tmp_path))
+    assert found.bubble_fraction == pytest.approx(step.bubble_fraction)
+    for mine, true in zip(found.spans, step.spans, strict=True):
+        assert mine[:2] == true[:2]
+        assert mine[2:] == pytest.approx(true[2:])
+
+
+def test_one_f_one_b_of_4_ranks_has_its_closed_form_s_bubble(tmp_path):
+    found = read_profiles(as_profiles(ge.simulate(ge.one_f_one_b(4, 8)), tmp_path))
+    assert found.bubble_fraction == pytest.approx(3 / 11)
+
+
+def test_a_slow_rank_is_the_slowest_per_layer_in_its_profile(tmp_path):
+    for seed in range(10):
+        for slow in range(4):
+            step = step_with_fault(ge.one_f_one_b(4, 8), [4] * 4, slow_rank=slow, seed=seed)
+            found = read_profiles(as_profiles(step, tmp_path))
+            times = [median(span.end - span.start for span in found.row(k) if span.op.kind == "F") for k in range(4)]
+            assert times.index(max(times)) == slow
+            assert max(times) > 1.3 * median(times)
+
+
+def test_ranks_stand_in_the_order_of_their_stages_whatever_order_their_names_have(tmp_path):
+    files = sorted(as_profiles(ge.simulate(ge.gpipe(12, 2)), tmp_path))
+    assert files[1].name == "rank10_trace.json"
+    found = read_profiles(files)
+    assert [found.row(k)[0].op.stage for k in range(12)] == list(range(12))
+
+
+def test_only_the_last_step_counts(tmp_path):
+    """The step before it had more micro-batches."""
+    events = [*op("PP:0F0", 10), *op("PP:0F1", 20), *op("PP:0B0", 30), *op("PP:0B1", 40)]
+    events += [*op("PP:0F0", 100), event("PP:0SEND_F0", 107), *op("PP:0B0", 110), {"ph": "M", "name": "process_name"}]
+    spans = read_profiles([saved(tmp_path / "one.json", events, baseTimeNanoseconds=1000)]).spans
     assert [(str(span.op), round(span.start * 1e6), round(span.end * 1e6)) for span in spans] == [
         ("F0@0", 0, 5),
         ("B0@0", 10, 15),
     ]
+
+
+def test_an_op_in_which_nothing_is_computed_takes_no_time(tmp_path):
+    events = [*op("PP:0F0", 10), event("PP:0B0", 20, 30)]
+    spans = read_profiles([saved(tmp_path / "one.json", events)]).spans
+    assert [(str(span.op), span.end - span.start) for span in spans] == [("F0@0", pytest.approx(5e-6)), ("B0@0", 0)]
+
+
+@pytest.mark.parametrize(
+    ("events", "about", "told"),
+    [
+        (
+            [*op("PP:0F0", 1), event("sgemm", 9, 5, "kernel")],
+            {},
+            "one.json was recorded with a GPU: its ops tell when the",
+        ),
+        ([*op("PP:0F0", 1), event("cudaLaunchKernel", 1, 1, "cuda_runtime")], {}, "was recorded with a GPU"),
+        ([*op("PP:0F0", 1), event("PP:0F0", 9, 5, "gpu_user_annotation")], {}, "was recorded with a GPU"),
+        (op("PP:0F0", 1), {"distributedInfo": {"backend": "nccl"}}, "was recorded with a GPU"),
+        (
+            [*op("PP:0F0", 1), *op("PP:(0F3;7B3)OVERLAP_F_B", 9)],
+            {},
+            r"one.json has pairs of ops that run as one, such as “PP:\(0F3;7B3\)OVERLAP_F_B” \(DualPipeV\)",
+        ),
+        ([event("PP:0F0", 1)], {}, "one.json has ops such as “PP:0F0”, but no operation inside them"),
+        ([event("PP:0F0", 1), event("c10d::recv_", 1, 1, "cpu_op")], {}, "no operation inside them"),
+        (op("PP:1F0", 1), {}, "no file has stage 0: give the profiles of all ranks"),
+    ],
+)
+def test_what_a_timeline_would_show_wrong_is_refused(tmp_path, events, about, told):
+    with pytest.raises(ValueError, match=told):
+        read_profiles([saved(tmp_path / "one.json", events, **about)])
+
+
+def test_files_of_two_replicas_are_refused(tmp_path):
+    files = [saved(tmp_path / name, op(f"PP:{stage}F0", 1)) for name, stage in (("a", 0), ("b", 1), ("c", 1))]
+    with pytest.raises(ValueError, match=r"b and .*c both have stage 1, so they are of two replicas"):
+        read_profiles(files)
+    with pytest.raises(ValueError, match=r"a and .*a both have stage 0"):
+        read_profiles([files[0], files[0]])
+    assert read_profiles(files[:2]).devices == 2
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 The course's own files stay as they were, so `git pull` finds no local changes. Each copied file is remembered by a
 digest of what is written in it: one that still matches may be replaced, even if it was run or saved, any other is the
-learner's. A new version of such a file is put beside it, once.
+learner's. A new version of such a file is put beside it, once. What somebody's runs have left in the folders of the
+course is not copied.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +20,14 @@ from gpipe_edu.writing import write_whole
 from .build import digest_of_work, free_name
 from .places import RECORD, ROOT, WORK
 
-FOLDERS: Final = ("notebooks", "exercises", "docs")
+_COURSE: Final = {
+    "notebooks": re.compile(r"(\d\d\w*|schedule_puzzles)\.ipynb"),
+    "exercises": re.compile(r"exercise_\d\d\w*\.ipynb"),
+    "docs": re.compile(r".+\.(md|svg|webp)"),
+}
+"""By folder, how files of the course are called."""
+
+FOLDERS: Final = tuple(_COURSE)
 
 
 class Copied(NamedTuple):
@@ -41,7 +50,7 @@ def copy(to: Path = WORK, root: Path = ROOT) -> list[Copied]:
     to.mkdir(parents=True, exist_ok=True)
     given = _read(to / RECORD)
     try:
-        done = [_copy_one(source, name, to, given) for source, name in _files(root)]
+        done = [_copy_one(source, name, to, given) for source, name in course_files(root)]
     except OSError:  # a disk is full, and may have room for what was copied before
         with suppress(OSError):
             _remember(given, to)
@@ -63,10 +72,12 @@ def _read(record: Path) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _files(root: Path) -> Iterator[tuple[Path, str]]:
-    for folder in FOLDERS:
+def course_files(root: Path) -> Iterator[tuple[Path, str]]:
+    """The lessons, exercises and pages in `root`, and their names in it."""
+    for folder, ours in _COURSE.items():
         for path in sorted((root / folder).rglob("*")):
-            if path.is_file() and not any(part.startswith(".") for part in path.relative_to(root).parts):
+            hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+            if path.is_file() and ours.fullmatch(path.name) and not hidden:
                 yield path, path.relative_to(root).as_posix()
 
 

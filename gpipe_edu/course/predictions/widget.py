@@ -33,7 +33,8 @@ def _asset(name: str, room: str = "course/predictions") -> str:
 
 def _module() -> str:
     """The scripts as the one module that anywidget loads, so without imports and exports between them."""
-    scripts = [_asset("js/kept.js", "view"), *(_asset(f"js/{name}.js") for name in _SCRIPTS)]
+    shared = [_asset(f"js/{name}.js", "view") for name in ("kept", "pass_on")]
+    scripts = [*shared, *(_asset(f"js/{name}.js") for name in _SCRIPTS)]
     lines = "\n".join(scripts).splitlines()
     return "\n".join(line.removeprefix("export ") for line in lines if not line.startswith("import ")) + (
         "\nexport default { render };\n"

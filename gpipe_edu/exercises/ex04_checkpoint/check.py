@@ -6,7 +6,7 @@ Values and gradients are judged against NumPy, with the dropout masks that were 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from random import Random
@@ -63,6 +63,11 @@ class CheckpointedStep:
             return truth
         earlier = one_device(layers, asked.earlier, dy=self.dy)
         return truth._replace(grads=[a + b for a, b in zip(truth.grads, earlier.grads, strict=True)])
+
+    def as_if_all_were_kept(self) -> CheckpointedStep:
+        """The same step, to be judged as if no stage had been asked to run again."""
+        none = [False] * len(self.asked.again)
+        return replace(self, asked=self.asked._replace(again=none), ran=replace(self.ran, again=none))
 
     @property
     def lost(self) -> list[int]:
@@ -131,7 +136,9 @@ def _train(exam: Exam, question: CheckpointQuestion, dy: Array) -> CheckpointedS
     case.judge(_about_the_forward(step))
     if step.lost:
         _judge_lost(case, step)
-    again = reruns.Reruns(question.again, list(map(len, question.stages)), step.ran.again_run)
+    if not (question.trains or step.ran.again_run):  # in evaluation mode none need run again, as in `GPipe`
+        step = step.as_if_all_were_kept()
+    again = reruns.Reruns(step.asked.again, list(map(len, question.stages)), step.ran.again_run)
     case.expected, case.came = again.expected, again.came
     case.judge(reruns.signs(again))
     case.expected, case.came = "", ""

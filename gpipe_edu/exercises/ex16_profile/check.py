@@ -30,10 +30,11 @@ class Profile(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """What was said of a profile, in the case that asked for it."""
+    """What was said of a profile, in the case that asked for it, and what was given."""
 
     case: Case
     profile: Profile
+    given: dict[str, Any]
     fault: str
     rank: int
 
@@ -141,11 +142,12 @@ def _ask(exam: Exam, profile: Profile, messages: bool = True, second: float = 1)
     case = exam.case(call, expected=f"({fault!r}, {rank})")
     spans = [(device, op, start * second, end * second) for device, op, start, end in timeline.spans]
     sent = [(*one[:3], *(time * second for time in one[3:])) for one in timeline.messages if messages]
-    found, layers_after = case.ask(spans=spans, messages=sent, layers=layers)
+    given = {"spans": spans, "messages": sent, "layers": layers}
+    found, layers_after = case.ask(**given)
     case.came = describe(tuple(found) if isinstance(found, list) else found)
     case.judge(_about_the_form(found, K))
     case.judge([Sign("input-changed", layers_after != layers)])
-    return Diagnosis(case, profile, found[0], int(found[1]))
+    return Diagnosis(case, profile, given, found[0], int(found[1]))
 
 
 def _about_the_form(found: Any, K: int) -> Signs:
@@ -168,7 +170,9 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
     _, layers, fault, rank = one.profile
     words = {"rank": rank, "layers": layers[rank], "fault": fault}
     called_slow = [other for other in asked if other.fault == SLOW_RANK != other.profile.fault]
-    if one in called_slow and all(other.rank == _stumble(other).device for other in called_slow):
+    stumbled = all(other.rank == _stumble(other).device for other in called_slow)
+    ranks = range(len(layers))
+    if one in called_slow and stumbled and _without_stumble(one) not in [[SLOW_RANK, k] for k in ranks]:
         return Sign("one-hiccup", words=words | {"rank": one.rank, "op": _stumble(one).op})
     if one.fault == SLOW_RANK and fault == UNEVEN:
         own = all(other.rank == other.profile.rank for other in called_slow if other.profile.fault == UNEVEN)
@@ -189,7 +193,8 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
             return Sign("link-behind" if behind else "other-rank", words=words)
         words |= {"rank": one.rank, "op": _stumble(one).op}
         stumbling = [(_stumble(other).device, _longest(other.profile.timeline).device) for other in alike]
-        if fault == SLOW_RANK and all(other.rank in ranks for other, ranks in zip(alike, stumbling, strict=True)):
+        stumbled = all(other.rank in ranks for other, ranks in zip(alike, stumbling, strict=True))
+        if fault == SLOW_RANK and stumbled and _without_stumble(one) == [fault, rank]:
             return Sign("one-hiccup", words=words)
         victim = all(other.rank == _most_idle(other.profile.timeline) for other in alike)
         return Sign("blames-the-victim" if victim else "other-rank", words=words)
@@ -219,6 +224,18 @@ def _stumble(one: Diagnosis) -> Span:
     return max(
         timeline.spans, key=lambda span: (span.end - span.start) / layers[span.device] / "_FB".index(span.op.kind)
     )
+
+
+def _without_stumble(one: Diagnosis) -> Any:
+    """What is said if that op takes as long as its like: who is misled by it, and not by chance, then says another
+    thing."""
+    stumble = _stumble(one).op
+    spans = [
+        (device, op, start, start + (end - start) / 3 if op == stumble else end)
+        for device, op, start, end in one.given["spans"]
+    ]
+    found, _ = one.case.ask(**one.given | {"spans": spans})
+    return found
 
 
 def _longest(timeline: Timeline) -> Span:

@@ -13,9 +13,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from gpipe_edu.course.building.places import FRESH, ROOT, clone
+from gpipe_edu.course.building.workspace import course_files
 
 _FILES: Final = ("README.md", "LICENSE", "Makefile", "pyproject.toml", "requirements.txt")
-_FOLDERS: Final = ("gpipe_edu", "notebooks", "exercises", "docs")
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -54,12 +54,12 @@ def remove_dead_links(text: str, name: PurePosixPath, known: set[str]) -> str:
 def names(root: Path) -> Iterator[PurePosixPath]:
     """The files of the course that students get, relative to its folder."""
     yield from (PurePosixPath(name) for name in _FILES if (root / name).is_file())
-    for folder in _FOLDERS:
-        for path in (root / folder).rglob("*"):
-            short = PurePosixPath(path.relative_to(root).as_posix())
-            hidden = any(part.startswith((".", "__pycache__")) for part in short.parts)
-            if path.is_file() and not path.is_symlink() and not hidden and path.suffix != ".pyc":
-                yield short
+    yield from (PurePosixPath(name) for path, name in course_files(root) if not path.is_symlink())
+    for path in (root / "gpipe_edu").rglob("*"):
+        short = PurePosixPath(path.relative_to(root).as_posix())
+        hidden = any(part.startswith((".", "__pycache__")) for part in short.parts)
+        if path.is_file() and not path.is_symlink() and not hidden and path.suffix != ".pyc":
+            yield short
 
 
 def entry(name: str, executable: bool = False) -> zipfile.ZipInfo:

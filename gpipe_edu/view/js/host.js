@@ -3,6 +3,7 @@
 import { createApp } from "./app.js";
 import { bringIntoView } from "./in_view.js";
 import { LOST } from "./kept.js";
+import { passOn } from "./pass_on.js";
 
 /** What a notebook calls (anywidget): traits in, traits out. Returns what tidies up. */
 export function render({ model, el }) {
@@ -54,9 +55,11 @@ export function render({ model, el }) {
   for (const [name, handler] of Object.entries(handlers)) model.on(name, handler);
   app.reply(model.get("payload"));
   for (const name of ["theme", "zoom", "cursor", "selected"]) app.state(name, model.get(name));
+  const stopPassing = passOn(el);
   bringIntoView(el);
   return () => {
     for (const [name, handler] of Object.entries(handlers)) model.off(name, handler);
+    stopPassing();
     app.destroy();
   };
 }

@@ -1,5 +1,7 @@
 // Every key of the explorer and the puzzle, once: what it means where, and how that is told. docs/keys.md lists the same.
 
+import { isRun } from "./pass_on.js";
+
 const AROUND = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", Home: "first", End: "last" };
 
 /** Place by place, rows of [{key: act}, what it does]. */
@@ -37,8 +39,9 @@ export const KEYS = {
 export const around = (act) => Object.values(AROUND).includes(act);
 
 /** What a key means at a place, "" for nothing of ours. */
-export function meaning(place, { key, ctrlKey, altKey, metaKey, shiftKey }) {
-  if (altKey) return "";
+export function meaning(place, event) {
+  const { key, ctrlKey, altKey, metaKey, shiftKey } = event;
+  if (altKey || isRun(event)) return "";
   const pressed = ctrlKey || metaKey ? `Ctrl+${shiftKey ? "Shift+" : ""}${key.toUpperCase()}` : key;
   return KEYS[place].find(([acts]) => Object.hasOwn(acts, pressed))?.[0][pressed] ?? "";
 }

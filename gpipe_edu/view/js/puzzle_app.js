@@ -4,6 +4,7 @@ import { LOST, PATIENCE, SILENT } from "./kept.js";
 import { meaning } from "./keys.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
+import { isRun } from "./pass_on.js";
 import { createBoard } from "./puzzle_board.js";
 import { opLabel, sentence } from "./puzzle_moves.js";
 import { createPalette } from "./puzzle_palette.js";
@@ -230,7 +231,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
   });
   host.addEventListener("keydown", (event) => {
     // JupyterLab keeps the browser from sending a form by Enter.
-    if (event.key === "Enter" && event.target.matches("form input")) {
+    if (event.key === "Enter" && !isRun(event) && event.target.matches("form input")) {
       event.preventDefault();
       event.stopPropagation();
       return event.target.form.requestSubmit();

@@ -1,6 +1,7 @@
 // The puzzle in a notebook: moves go to Python as messages, answers come as one trait.
 
 import { bringIntoView } from "./in_view.js";
+import { passOn } from "./pass_on.js";
 import { createPuzzle } from "./puzzle_app.js";
 
 /** What a notebook calls (anywidget). Returns what tidies up. */
@@ -12,10 +13,12 @@ export function render({ model, el }) {
   model.on("change:theme", theme);
   theme();
   answer();
+  const stopPassing = passOn(el);
   bringIntoView(el);
   return () => {
     model.off("change:answer", answer);
     model.off("change:theme", theme);
+    stopPassing();
     puzzle.destroy();
   };
 }

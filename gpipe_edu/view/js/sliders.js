@@ -3,6 +3,7 @@
 
 import { KEPT, LOST, SILENT } from "./kept.js";
 import { escape } from "./lettering.js";
+import { passOn } from "./pass_on.js";
 
 const LONG = 15_000; // milliseconds: a search may take long, and is no silence
 
@@ -70,9 +71,11 @@ export function render({ model, el }) {
   });
   model.on("change:answer", show);
   show();
+  const stopPassing = passOn(host);
   el.append(host);
   return () => {
     clearTimeout(timer);
+    stopPassing();
     model.off("change:answer", show);
   };
 }

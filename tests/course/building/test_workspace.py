@@ -2,10 +2,15 @@
 
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from gpipe_edu.course.building import build, workspace
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -34,6 +39,24 @@ def test_the_first_copy_has_everything_and_the_second_changes_nothing(root):
     }
     assert set(first.values()) == {"new"}
     assert set(copy(root).values()) == {"same"}
+
+
+def test_what_a_run_has_left_in_the_course_s_folders_is_not_handed_on(root):
+    left = ("capstone_report.html", "real_step.json", "trace.json", "Untitled.ipynb", "00-Copy1.ipynb", "mine.py")
+    for name in left:
+        for folder in ("notebooks", "exercises"):
+            (root / folder / name).write_text("of a run")
+    (root / "docs/step.json").write_text("of a run")
+    assert len(copy(root)) == 4
+
+
+def test_every_file_that_git_knows_of_is_copied():
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("this test asks git, and needs a clone")
+    listed = subprocess.run([git, "ls-files", *workspace.FOLDERS], cwd=ROOT, capture_output=True, text=True, check=True)
+    copied = {name for _, name in workspace.course_files(ROOT)}
+    assert set(listed.stdout.split()) <= copied
 
 
 def test_an_update_comes_to_what_is_unchanged_and_beside_what_is_not_once(root):
@@ -67,20 +90,20 @@ def notebook(source, **metadata):
 
 
 def test_a_lesson_that_was_only_run_or_saved_is_brought_up_to_date(root):
-    for name in ("run", "edited"):
+    for name in ("01_run", "02_edited"):
         (root / f"notebooks/{name}.ipynb").write_text(notebook("first"))
     copy(root)
     ran = json.loads(notebook("first", saved=True))
     ran["cells"].append({"cell_type": "code", "source": ["\n"]})  # as an editor adds one below the last
-    (root / "work/notebooks/run.ipynb").write_text(json.dumps(ran))
-    (root / "work/notebooks/edited.ipynb").write_text(notebook("mine"))
+    (root / "work/notebooks/01_run.ipynb").write_text(json.dumps(ran))
+    (root / "work/notebooks/02_edited.ipynb").write_text(notebook("mine"))
     assert set(copy(root).values()) <= {"same", "yours"}
-    for name in ("run", "edited"):
+    for name in ("01_run", "02_edited"):
         (root / f"notebooks/{name}.ipynb").write_text(notebook("second"))
     found = copy(root)
-    assert (found["notebooks/run.ipynb"], found["notebooks/edited.new.ipynb"]) == ("updated", "beside")
-    assert (root / "work/notebooks/run.ipynb").read_text() == notebook("second")
-    assert (root / "work/notebooks/edited.ipynb").read_text() == notebook("mine")
+    assert (found["notebooks/01_run.ipynb"], found["notebooks/02_edited.new.ipynb"]) == ("updated", "beside")
+    assert (root / "work/notebooks/01_run.ipynb").read_text() == notebook("second")
+    assert (root / "work/notebooks/02_edited.ipynb").read_text() == notebook("mine")
 
 
 def test_a_copy_that_was_cut_off_is_completed_and_no_file_is_half_there(root, monkeypatch):

@@ -231,7 +231,9 @@ of_the_loop(
     "only-small", "at_most_six_stages", LOOP, "again = [more and k < 6 for k, more in enumerate(again)]\n    " + LOOP
 )
 of_the_loop("layer-mode", "the_same_mode_for_all_layers", "(stage, x", "(stage.train(stage.training), x")
-of_the_loop("eval-mode", "only_while_training", "if more", "if more and stage.training")
+of_the_loop("", "only_while_training", "if more", "if more and stage.training")  # as our engine does
+of_the_loop("eval-mode", "all_while_evaluating", "if more", "if more or not stage.training")
+of_the_loop("eval-mode", "the_first_while_evaluating", "if more", "if more and (stage.training or stage is stages[0])")
 of_the_loop("lists-changed", "uses_them_up", LOOP, "while stages:\n        stage, more = stages.pop(0), again.pop(0)")
 of_the_loop(
     "mode-changed",

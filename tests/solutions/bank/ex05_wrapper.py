@@ -491,7 +491,9 @@ for slip, name, *texts in (
     ("other-micro-batches", "EverySecond", AGAIN, AGAIN.replace("m < M - 1", "m % 2")),
     ("last-stage", "NotTheLastStage", AGAIN, AGAIN.replace("m < M - 1", "k < len(self.stages) - 1")),
     ("last-of-M", "CountsToM", AGAIN, AGAIN.replace("m < M - 1", "m < self.M - 1")),
-    ("only-training-recomputes", "OnlyInTraining", AGAIN, f"self.training and ({AGAIN})"),
+    ("", "OnlyInTraining", AGAIN, f"self.training and ({AGAIN})"),  # as our engine does
+    ("evaluation-recomputes", "AllInEvaluation", AGAIN, f"({AGAIN}) or not self.training"),
+    ("evaluation-recomputes", "TheFirstInEvaluation", AGAIN, f"({AGAIN}) and (self.training or m == 0)"),
     ("first-stage", "AsksTheInput", "if again", "if again and x.requires_grad"),
     ("not-joined", "GivesPieces", JOIN, "return pieces"),
     ("no-tensor", "GivesNumPy", JOIN, "return torch.cat(pieces).detach().numpy()"),

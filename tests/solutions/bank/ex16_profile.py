@@ -356,3 +356,24 @@ def half_as_many_layers_more(timeline, layers):
     if found == "uneven cut" and 2 * most < 3 * sorted(layers)[-2]:
         return "no overlap", 0
     return found, number
+
+
+@BANK.wrong("ops-for-messages")
+def slow_link_beside_the_median_of_both(timeline, layers):
+    """Medians everywhere; but of two links, one of them slow, the median is half of the slow one."""
+    ranks = range(len(layers))
+    if max(layers) >= sorted(layers)[-2] + 2:
+        return "uneven cut", layers.index(max(layers))
+    if timeline.messages:
+        links = [
+            median(m.there - m.start for m in timeline.messages if {m.source, m.target} == {k, k + 1})
+            for k in ranks[:-1]
+        ]
+        if max(links) > 3 * median(links):
+            return "slow link", links.index(max(links))
+        for k in ranks:
+            sent, row = [m for m in timeline.messages if m.source == k], timeline.row(k)
+            if not any(s.start < m.there and s.end > m.start for m in sent for s in row):
+                return "no overlap", k
+    usual = [median(s.end - s.start for s in timeline.row(k) if s.op.kind == "F") / layers[k] for k in ranks]
+    return "slow rank", usual.index(max(usual))

@@ -5,6 +5,7 @@ import { click } from "./click.js";
 import { curve } from "./curve.js";
 import { html, make, ours } from "./parts.js";
 import { LOST, PATIENCE, SILENT } from "../../../view/js/kept.js";
+import { passOn } from "../../../view/js/pass_on.js";
 
 const KINDS = { bar, choice, click, curve };
 
@@ -64,9 +65,11 @@ export function render({ model, el }) {
 
   model.on("change:outcome", show);
   show();
+  const stopPassing = passOn(form);
   el.append(form);
   return () => {
     clearTimeout(timer);
+    stopPassing();
     model.off("change:outcome", show);
   };
 }

@@ -1,0 +1,53 @@
+"""In JupyterLab, what has the focus in a widget of ours holds back the notebook's keys, but those that run and save."""
+
+import pytest
+
+from . import chrome
+
+CHART = "import gpipe_edu as ge\nge.gantt(ge.gpipe(3, 4))"
+PUZZLE = "import gpipe_edu as ge\nge.puzzle()"
+QUESTION = 'from gpipe_edu.course import predict\npredict("ex16/who-idles")'
+
+RUNS = """() => jupyterapp.shell.currentWidget.content.widgets[0].model.executionCount"""
+PLACES = {
+    "play": (CHART, '[data-do="play"]'),
+    "lanes": (CHART, ".ge-lanes"),
+    "slider": (CHART, '.ge-controls input[type="range"][data-name="M"]'),
+    "list": (CHART, '[data-name="schedule"]'),
+    "puzzle": (PUZZLE, ".ge-lanes"),
+    "question": (QUESTION, ".ge-prediction input"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_keys_that_run_a_cell_do_so_from_anywhere_in_a_widget(lab, place):
+    code, there = PLACES[place]
+    page = lab.run_all(f"run-{place}", code, "1", given_back=place == "question")
+    page.evaluate("() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
+    for key, then in (("Control+Enter", 0), ("Shift+Enter", 1)):
+        page.wait_for_selector(f".jp-OutputArea-output:not(.of-before) {there}", state="attached")
+        page.evaluate("() => document.querySelector('.jp-OutputArea-output').classList.add('of-before')")
+        was = page.evaluate(RUNS)
+        if place == "play":
+            page.click(there)
+            page.wait_for_selector(f'{there}[aria-label="Pause"]')
+        page.focus(there)
+        page.keyboard.press(key)
+        page.wait_for_function(f"(was) => ({RUNS})() > was", arg=was)
+        page.wait_for_function("(then) => jupyterapp.shell.currentWidget.content.activeCellIndex === then", arg=then)
+    assert chrome.our_problems(page) == []
+
+
+def test_other_keys_are_still_held_back_and_a_key_that_nobody_takes_is_ours(lab):
+    page = lab.run_all("held", CHART, "")
+    page.focus('[data-do="play"]')
+    before = chrome.cells(page)
+    for key in ("a", "b", "d", "d"):
+        page.keyboard.press(key)
+    assert chrome.cells(page) == before
+    held = "() => document.querySelector('[data-do=play]').getAttribute('data-lm-suppress-shortcuts')"
+    page.keyboard.press("Control+s")
+    assert page.evaluate(held) == "true"
+    page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('[data-do="play"][aria-label="Pause"]')
