@@ -219,9 +219,8 @@ def test_a_class_is_judged_in_a_stand_in(stand_in, tmp_path):
     assert HOLDS in run(place, "--out", tmp_path / "out", *more, TMPDIR=str(temporary), **environment)
     has_its_marks(tmp_path / "out")
     students = [line for line in (kept / "commands").read_text().splitlines() if line.startswith("run --rm --inter")]
-    assert len(students) == 1 + len(names) + len(["right", "loop"]), (
-        "one to look around, and one for each with an answer"
-    )
+    # One to look around, one for each student with an answer, and one for each who was disturbed and is judged again.
+    assert len(students) >= 1 + len(names) + len(["right", "loop"])
     assert running(temporary) == running(kept) == []
     assert "give one of them" in run(place, *more, "--trust", ends=2, **environment)
 
