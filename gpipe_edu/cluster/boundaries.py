@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gpipe_edu.pytorch.skip import Way, shelf
 from gpipe_edu.pytorch.stage import IN_PLACE, MAIN
-from gpipe_edu.pytorch.time_first import samples_are_first
+from gpipe_edu.pytorch.time_first import TimeIsCut, samples_are_first
 from gpipe_edu.pytorch.values import check, differentiable
 
 from .without_numbers import without_numbers
@@ -26,6 +26,9 @@ Held = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 
 _ROWS = 2
 """BatchNorm refuses to train on one sample."""
+
+_OTHER_ROWS = 22
+"""With so many a stage is tried again that may have as many steps in time as samples: hardly any has 2 and 22."""
 
 
 class Part(NamedTuple):
@@ -152,10 +155,21 @@ def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
     Raises ValueError or TypeError for a stage that changes the number of samples, changes its input in place, gives
     back anything but tensors, or can't be run without numbers.
     """
-    k, arrived = stage.index, boundary.empty(_ROWS, torch.device("meta"))
-    versions, held = [one._version for one in arrived], boundary.unpack(arrived)
     try:
-        with samples_are_first(stage.layers, [_ROWS], f" of stage {k}"), without_numbers(stage):
+        return _tried(stage, boundary, _ROWS)
+    except TimeIsCut:
+        return _tried(stage, boundary, _OTHER_ROWS)
+
+
+def _tried(stage: StageLayers, boundary: Boundary, rows: int) -> Boundary:
+    k, arrived = stage.index, boundary.empty(rows, torch.device("meta"))
+    versions, held = [one._version for one in arrived], boundary.unpack(arrived)
+    shapes = {tuple(one.shape) for one in arrived}
+    try:
+        with (
+            samples_are_first(stage.layers, shapes, f" of stage {k}", refuse_doubts=True),
+            without_numbers(stage),
+        ):
             values = {**stage(held), **stage.passing(held)}
     except (TypeError, ValueError):
         raise
@@ -169,9 +183,9 @@ def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
         raise ValueError(f"stage {k}: {IN_PLACE}")
     for value in values.values():
         for part in parts_of(value):
-            if part.ndim == 0 or len(part) != _ROWS:
+            if part.ndim == 0 or len(part) != rows:
                 raise ValueError(
-                    f"stage {k} makes shape {tuple(part.shape)} of {_ROWS} samples; between ranks go tensors whose "
+                    f"stage {k} makes shape {tuple(part.shape)} of {rows} samples; between ranks go tensors whose "
                     "first dimension is the samples"
                 )
     return Boundary.of(values)

@@ -34,7 +34,7 @@ from gpipe_edu.pytorch.shared_buffers import SharedBuffers
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import MAIN, Head
 from gpipe_edu.pytorch.uncompiled import outside_of_graphs
-from gpipe_edu.pytorch.values import Value, tensors
+from gpipe_edu.pytorch.values import Value, shown, tensors
 from gpipe_edu.pytorch.weights import has_hooks
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
@@ -279,7 +279,7 @@ class Pipeline:
         scales.
         """
         no_other_arguments(other, "step")
-        self._compare()
+        self._compare("step")
         hooked = not reduce and any(map(has_hooks, self.parameters()))
         self._looks = (self._steps + 1) & self._steps == 0
         looked = {"digest": self._digest(x, y)} if self._looks else {}
@@ -309,7 +309,7 @@ class Pipeline:
 
         All replicas call this, each with an x of its own. Raises as `step` does.
         """
-        self._compare()
+        self._compare("predict")
         first, _ = self._agree("predict", x, lambda: self._check_samples(x))
         between, samples = self._along(first), len(parts_of(x)[0])
         self._take_buffers()
@@ -367,10 +367,17 @@ class Pipeline:
         """The sum of what all ranks of all replicas give, the same on each; None counts nothing. So a loss, or how many
         samples were read right, is known everywhere: `loss = pipeline.sum_over_ranks(pipeline.step(x, y))`.
 
-        All ranks call this. value: a number, or a tensor with one.
+        All ranks call this. value: a number, or a tensor with one. Raises, on every rank, TypeError for anything else,
+        ValueError if one makes another call.
         """
-        self._meet(["a call of sum_over_ranks()"])
-        total = torch.tensor(0.0 if value is None else float(value), dtype=torch.float64, device=self.device)
+        complaint: Exception | None = None
+        number = 0.0
+        try:
+            number = 0.0 if value is None else float(value)
+        except (RuntimeError, TypeError, ValueError) as error:
+            complaint = TypeError(f"rank {dist.get_rank()} was given {shown(value)}; give one number: {error}")
+        self._meet(["a call of sum_over_ranks()"], complaint)
+        total = torch.tensor(number, dtype=torch.float64, device=self.device)
         for group in (self.group, self.replicas):
             if group is not None:
                 dist.all_reduce(total, group=group)
@@ -427,10 +434,12 @@ class Pipeline:
         """The clock's offset, measured once: all ranks ask for it at the same time."""
         return offset(self.group)
 
-    def _compare(self) -> None:
-        """With the first mini-batch, whether all ranks have built the same."""
+    def _compare(self, call: str) -> None:
+        """With the first mini-batch, whether all ranks have built the same. call: what this rank was called for, which
+        others may not compare for."""
         self._goes_on()
         if self._built is not None:
+            self._meet([f"a call of {call}()"])
             compare(self._built, self.group, self.replicas)
             self._built = None
 
@@ -491,10 +500,10 @@ class Pipeline:
             [noted] = agree([*common, f"buffers of {size} bytes"], complaint, [noted], self.replicas, _ONE_CALL)
         return first, noted
 
-    def _meet(self, call: list[str]) -> None:
-        """Raises ValueError, on every rank, if one is about to do something else than this `call`."""
+    def _meet(self, call: list[str], complaint: Exception | None = None) -> None:
+        """Raises ValueError, on every rank, if one is about to do something else than this `call`, or what speaks
+        against it on some rank."""
         self._goes_on()
-        complaint: Exception | None = None
         for group in (self.group, self.replicas):
             if group is not None:
                 try:

@@ -35,10 +35,12 @@ def holders(stages: Sequence[Sequence[nn.Module]], rank_of_stage: Mapping[int, i
     """For each weight the ranks that hold it, in the order of their stages."""
     found: dict[Tensor, list[int]] = {}
     for k, layers in enumerate(stages):
-        for weight in (weight for layer in layers for weight in layer.parameters()):
-            ranks = found.setdefault(weight, [])
-            if rank_of_stage[k] not in ranks:
-                ranks.append(rank_of_stage[k])
+        # Asked in each step, of a whole network where one is kept: `parameters()` takes twice as long.
+        for module in (module for layer in layers for module in layer.modules()):
+            for weight in module._parameters.values():
+                ranks = [] if weight is None else found.setdefault(weight, [])
+                if rank_of_stage[k] not in ranks:
+                    ranks.append(rank_of_stage[k])
     return found
 
 

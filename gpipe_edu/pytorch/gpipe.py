@@ -357,7 +357,7 @@ class GPipe(nn.Module):
     def _watched(self, run: MiniBatchRun) -> Iterator[None]:
         """Around forwards: what layers do there shows only now. Raises ValueError for what would be wrong."""
         shared = SharedBuffers([list(stage.layers) for stage in self._stages])
-        with samples_are_first(self, run.sizes), shared.of_step():
+        with samples_are_first(self, run.shapes), shared.of_step():
             yield
         shared.check()
 

@@ -59,6 +59,7 @@ class MiniBatchRun:
         self._last_way = len(ways) - 1
         self.schedule, self.stages, self.places, self.workers = schedule, stages, places, workers
         self.sizes = sizes_of(pieces)
+        self.shapes = {tuple(part.shape) for piece in pieces for part in tensors(piece)}
         self._output_sizes: list[list[int]] = []  # per output tensor, its rows in each micro-batch
         self.has_gradient: list[bool] = []  # per output tensor
         self.on_cuda = any(isinstance(place, CudaPlace) for place in places)

@@ -137,7 +137,7 @@ def test_ranks_are_told_of_a_clip_of_their_own_and_of_lbfgs(crew):
 @pytest.mark.parametrize("make", [refused.lstm, refused.encoder])
 def test_layers_that_would_get_pieces_of_time_are_refused_and_right_where_they_transpose(crew, make):
     for said, _ in run(crew, refused.time_first, make, False):
-        assert "of stage 0 takes time first (batch_first=False) and got shape (2, 6, 8)" in said
+        assert "of stage 0 takes time first (batch_first=False) and got shape (22, 6, 8)" in said
         assert said.endswith("; give it batch_first=True, and x and y with the samples first: x.transpose(0, 1)")
     for said, off in run(crew, refused.time_first, make, True):
         assert said == ""

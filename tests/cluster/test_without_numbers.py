@@ -55,6 +55,17 @@ def tied():
     return net
 
 
+class Turns(nn.Module):
+    """A recurrent layer that takes time first, called in a way of its own."""
+
+    def __init__(self, call):
+        super().__init__()
+        self.lstm, self.call = nn.LSTM(5, 5), call
+
+    def forward(self, x):
+        return self.call(self.lstm, x)
+
+
 def turned():
     table = Table()
     return nn.Sequential(Turned(table), Turned(table))
@@ -65,7 +76,7 @@ NETS = {
     "a list of one cell": lambda: nn.Sequential(Repeated()),
     "one table of two blocks": turned,
     "two layers with one weight": tied,
-    "a recurrent layer": lambda: nn.Sequential(nn.LSTM(5, 5), test_gate.Gives(lambda x: x[0])),
+    "a recurrent layer": lambda: nn.Sequential(Turns(lambda lstm, x: lstm(x[None])[0][0])),
     "a normed weight": lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(5, 5))),
     "all that a forward can set": lambda: nn.Sequential(test_gate.Busy(), nn.BatchNorm1d(5)),
 }
@@ -104,3 +115,36 @@ def test_meanwhile_weights_have_no_numbers_and_keep_class_attributes_and_ties():
         assert weight is net[2].weight
         assert weight.mine == 3
     assert not net[0].weight.is_meta
+
+
+def rows_of_an_image(lstm, x):
+    """Over its rows, with all columns of all samples side by side."""
+    return lstm(x.transpose(0, 1).flatten(1, 2))[0].unflatten(1, (len(x), -1)).transpose(0, 1)
+
+
+def each_sample(lstm, x):
+    return torch.stack([lstm(one)[0] for one in x])
+
+
+def turned_around(lstm, x):
+    return lstm(x.transpose(0, 1))[0].transpose(0, 1)
+
+
+STEPS = [2, 3, 22]
+"""Also as many as the samples that a stage is tried with."""
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize(("call", "shape"), [(rows_of_an_image, (3, 5)), (each_sample, (5,)), (turned_around, (5,))])
+def test_layers_that_take_time_first_and_turn_it_are_right_for_any_number_of_steps(call, shape, steps):
+    net, example = nn.Sequential(Turns(call)), Boundary.of({MAIN: torch.zeros(4, steps, *shape)})
+    assert boundaries([StageLayers(0, net, [])], example)[1] == example
+
+
+@pytest.mark.parametrize("steps", STEPS)
+def test_time_first_is_refused_for_any_number_of_samples(steps):
+    """A layer that gets, as one sample, all samples of one step."""
+    net, example = nn.Sequential(Turns(lambda lstm, x: lstm(x)[0])), Boundary.of({MAIN: torch.zeros(4, steps, 5)})
+    with pytest.raises(ValueError, match="takes time first"):
+        boundaries([StageLayers(0, net, [])], example)

@@ -20,6 +20,17 @@ KINDS = {
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
+class Own(nn.Module):
+    """A layer that calls another one in a way of its own."""
+
+    def __init__(self, layer, call):
+        super().__init__()
+        self.layer, self.call = layer, call
+
+    def forward(self, x):
+        return self.call(self.layer, x)
+
+
 def transposed():
     return bench.Apply(lambda x: x.transpose(0, 1))
 
@@ -93,5 +104,30 @@ def test_as_many_steps_as_samples_are_warned_of_since_they_cannot_be_told_apart(
 @pytest.mark.parametrize("first", [False, True])
 def test_samples_that_would_be_taken_as_one_sequence_are_refused(first):
     layers, (x, y) = net("lstm", batch_first=first), data(STEPS, WIDTH)
-    with pytest.raises(ValueError, match=r"shape \(3, 8\), which it takes as one sequence.* such as \(3, 1, 8\)"):
+    got = r"got shape \(3, 8\) in a micro-batch of 3 samples, and takes that as one sequence, so the pipeline has cut"
+    with pytest.raises(ValueError, match=rf"{got} time .* such as \(3, 1, 8\) .* or \(1, 3, 8\) for"):
         GPipe(layers, 2, 4).step(x, y, bench.mse)
+
+
+RIGHT = {
+    "rows of an image, with all columns as samples": (
+        (3, 5, WIDTH),
+        lambda lstm, x: lstm(x.transpose(0, 1).flatten(1, 2))[0].unflatten(1, (len(x), -1)).transpose(0, 1),
+    ),
+    "one sample after another": ((3, WIDTH), lambda lstm, x: torch.stack([lstm(one)[0] for one in x])),
+    "one sample after another, as a batch of one": (
+        (3, WIDTH),
+        lambda lstm, x: torch.stack([lstm(one[:, None])[0][:, 0] for one in x]),
+    ),
+}
+
+
+@pytest.mark.parametrize("samples", [12, 10])
+@pytest.mark.parametrize("way", RIGHT)
+def test_a_right_layer_with_as_many_steps_as_samples_is_warned_of_and_not_refused(way, samples):
+    """The steps are 3, and so are the samples of a micro-batch; of 10, some have 2."""
+    shape, call = RIGHT[way]
+    torch.manual_seed(0)
+    layers = nn.Sequential(*(Own(nn.LSTM(WIDTH, WIDTH), call) for _ in range(2)))
+    with pytest.warns(UserWarning, match=r"where the first 3 is time, that is right, and otherwise give it "):
+        is_as_plain(layers, *data(samples, *shape))
