@@ -18,7 +18,12 @@ from gpipe_edu.pytorch.place import usable_gpus
 
 def run(found: Findings, sizes: Sizes) -> None:
     if not usable_gpus():
-        built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
+        cuda = torch.version.cuda
+        built = (
+            f"built for CUDA {cuda}"
+            if cuda
+            else "built without CUDA (`make clean`, then `make gpu`, installs one with it)"
+        )
         print(f"not run: PyTorch {torch.__version__}, {built}, finds no GPU that it can use here")
         sys.exit(NO_GPU)
     found.figure("card", torch.cuda.get_device_name(0))

@@ -53,7 +53,7 @@ def kernel_timeline(trace: Mapping[str, Any], stages: int) -> Timeline | None:
             spans.append(Span(op.stage, op, min(event["ts"] for event in mine) / 1e6, max(ends) / 1e6))
     first = min(span.start for span in spans)
     moved = [span._replace(start=span.start - first, end=span.end - first) for span in spans]
-    return Timeline(moved, stages, name="kernels, by torch.profiler", source="measured", unit="s")
+    return Timeline(moved, stages, name="the same streams, by torch.profiler's kernels", source="measured", unit="s")
 
 
 def apart(ours: Timeline, kernels: Timeline) -> float:

@@ -72,7 +72,7 @@ def run(
             else:
                 part, printed, status = _not_reached(name, "no time was left for it"), "", 0
             if status == NO_GPU:
-                print(printed.strip())
+                print(printed.strip().splitlines()[-1])
                 return 2
             print(printed, flush=True)
             results["parts"][number] = part

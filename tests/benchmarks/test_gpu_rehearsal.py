@@ -56,7 +56,7 @@ def test_it_ends_well_without_what_it_does_not_need(written):
     assert "is forbidden" not in done.stdout + done.stderr
 
 
-def test_what_is_forbidden_would_have_been_noticed(written, tmp_path):
+def test_what_is_forbidden_would_have_been_noticed(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(FORBID)
     for name in NOT_NEEDED:
         command = [sys.executable, "-c", f"import {name}"]
@@ -109,7 +109,7 @@ def test_the_page_names_what_ran_and_has_the_picture(written):
     assert "![Measured](a-pretended-gpu_timeline.svg)" in page
     picture = (folder / "a-pretended-gpu_timeline.svg").read_text()
     assert picture.startswith("<svg")
-    assert "by CUDA events" in picture
+    assert "4 streams of one GPU, by CUDA events" in picture
     assert page.count(" hold, 0 do not, ") == 1
     assert page.split("\n")[4].rstrip(".") in done.stdout
 

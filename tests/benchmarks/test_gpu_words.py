@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks.gpu import lines, report, speed
 from benchmarks.gpu.findings import Findings, read
@@ -30,6 +31,14 @@ def test_a_bar_is_met_or_missed_by_so_much(tmp_path, value, most, unit, holds, t
     Findings(tmp_path / "found").bar("a bar", value, most, unit, timed=True)
     (found,) = read(tmp_path / "found")
     assert (found["holds"], found["text"]) == (holds, text)
+
+
+def test_what_is_no_number_is_infinitely_far():
+    from benchmarks.gpu.equality import difference
+
+    one, none = torch.ones(2), torch.tensor([1.0, float("nan")])
+    assert difference([one * 2, one], [one, one * 4]) == 0.75
+    assert difference([one, none], [one, one]) == float("inf")
 
 
 def test_times_of_a_pretended_gpu_are_not_judged_but_its_numbers_are(tmp_path):
