@@ -20,6 +20,7 @@ from tests.notebooks import heights
 SLOW = (
     "tests/authoring/",
     "tests/benchmarks/test_gpu_rehearsal.py",
+    "tests/benchmarks/test_gpu_run.py",
     "tests/browser/",
     "tests/cluster/habits/",
     "tests/cluster/test_accumulation.py",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function, supported_activities
+from torch.profiler import ProfilerActivity, _ExperimentalConfig, profile, record_function, supported_activities
 
 import gpipe_edu as ge
 from benchmarks.gpu.findings import Findings
@@ -74,7 +74,8 @@ def marked_ops() -> Iterator[None]:
 def profiled(pipe: GPipe, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
     """The trace of one step, before which each stage's stream shows its number."""
     kinds = {ProfilerActivity.CPU, ProfilerActivity.CUDA} & set(supported_activities())
-    with profile(activities=kinds) as found:
+    every = _ExperimentalConfig(profile_all_threads=True)  # else a pipe runs in this thread alone, to be seen
+    with profile(activities=kinds, experimental_config=every) as found:
         for place, stage in zip(pipe._places, range(K), strict=True):
             place.begin()
             with torch.cuda.stream(place.compute), record_function(f"{STREAM}{stage}"):

@@ -1,5 +1,6 @@
 """All of `make gpu`, on a GPU that is pretended: what it writes, what it needs, and that it notices a broken engine."""
 
+import gzip
 import json
 import os
 import re
@@ -112,6 +113,16 @@ def test_the_page_names_what_ran_and_has_the_picture(written):
     assert "4 streams of one GPU, by CUDA events" in picture
     assert page.count(" hold, 0 do not, ") == 1
     assert page.split("\n")[4].rstrip(".") in done.stdout
+
+
+def test_the_trace_that_is_kept_is_of_a_step_as_it_runs_in_workers(written):
+    _, folder, _ = written
+    events = json.loads(gzip.decompress((folder / "a-pretended-gpu_trace.json.gz").read_bytes()))["traceEvents"]
+    threads = {event["name"][:4]: set() for event in events if event["name"].startswith("PP:")}
+    for event in events:
+        threads.get(event["name"][:4], set()).add(event["tid"])
+    assert sorted(threads) == ["PP:0", "PP:1", "PP:2", "PP:3"]
+    assert len(set.union(*threads.values())) == 4
 
 
 SLEEPERS = ("benchmarks.gpu.environment", "benchmarks.gpu.sleepers")
