@@ -18,13 +18,10 @@ from gpipe_edu.pytorch.place import usable_gpus
 
 def run(found: Findings, sizes: Sizes) -> None:
     if not usable_gpus():
-        cuda = torch.version.cuda
         built = (
-            f"built for CUDA {cuda}"
-            if cuda
-            else "built without CUDA (`make clean`, then `make gpu`, installs one with it)"
+            f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA: `make clean`, then `make gpu`"
         )
-        print(f"not run: PyTorch {torch.__version__}, {built}, finds no GPU that it can use here")
+        print(f"not run: PyTorch {torch.__version__} finds no GPU that it can use here; it is built {built}")
         sys.exit(NO_GPU)
     found.figure("card", torch.cuda.get_device_name(0))
     found.figure("GPUs", str(usable_gpus()))
