@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-newest test-releases test-nbgrader wheel test-wheel test-wheel-whole lint site site-serve site-test clean
+.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-newest test-releases test-nbgrader wheel test-wheel test-wheel-whole gpu test-gpu lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -120,6 +120,15 @@ $(VENV)/npm/ready: website/package.json | $(BIN)/python
 	@mkdir -p $(@D) && cp $< $(@D)/
 	npm install --silent --no-audit --no-fund --no-package-lock --prefix $(@D)
 	@touch $@
+
+# Where PyTorch is missing, that with CUDA comes, gigabytes; of the rest of the course only what this needs.
+gpu: | $(BIN)/python  ## what only a GPU can answer, in at most 8 minutes; results in benchmarks/gpu/
+	@$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --disable-pip-version-check \
+		-r requirements-gpu.txt -c requirements.txt
+	@$(BIN)/python -m benchmarks.gpu
+
+test-gpu:  ## `make gpu` rehearsed on the pretend GPU, with the oldest PyTorch and only what it needs, in .venv-gpu
+	PYTHON=$(PYTHON) .ci/gpu_environment
 
 lint: $(VENV)/developer $(VENV)/npm/ready  ## style, formatting, types, which room may import which; CSS, JS and HTML
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 No test, and no notebook that is run as one, reads or changes the answers of the person who runs it. And all see a
 machine without a GPU, so that they mean the same everywhere: tests/pytorch/pretend_gpu stands in for one, and what only
-a real one can answer is asked by benchmarks/cuda.py.
+a real one can answer is asked by `make gpu`.
 """
 
 import os
@@ -19,6 +19,8 @@ from tests.notebooks import heights
 
 SLOW = (
     "tests/authoring/",
+    "tests/benchmarks/test_gpu_rehearsal.py",
+    "tests/benchmarks/test_gpu_run.py",
     "tests/browser/",
     "tests/cluster/habits/",
     "tests/cluster/test_accumulation.py",

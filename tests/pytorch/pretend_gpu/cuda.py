@@ -6,7 +6,7 @@ is written anew.
 
 import ctypes
 from functools import cache
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import torch
 
@@ -117,6 +117,8 @@ def install() -> None:
     cuda.synchronize = lambda device=None: torch.accelerator.synchronize(_device(device))
     cuda.memory_allocated = lambda device=None: allocated(_device(device).index)
     cuda.max_memory_allocated = lambda device=None: _library().gpu_peak(_device(device).index)
+    cuda.empty_cache, cuda.get_device_name = lambda: None, lambda device=None: "a pretended GPU"
+    cuda.get_device_properties = lambda device=None: SimpleNamespace(total_memory=2**34)
     cuda.reset_peak_memory_stats = lambda device=None: _library().gpu_reset_peak(_device(device).index)
 
 

@@ -1,4 +1,4 @@
-"""What lessons and benchmarks do with pipes on the default devices, where there are GPUs."""
+"""What lessons do with pipes on the default devices, where there are GPUs."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.cuda_checks import CHECKS, check_equality, check_several_gpus
+from benchmarks.gpu import lessons
 from gpipe_edu.pytorch.study import wait_for_gpus
 
 from . import cuda, scenes
@@ -31,14 +31,9 @@ def test_lesson_06_runs_its_pipes_on_the_gpus():
 
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_the_appendix_of_lesson_06_lays_its_stages_on_the_gpus_it_finds(gpus):
-    cells = json.loads((NOTEBOOKS / "06_pytorch_pipeline.ipynb").read_text())["cells"]
-    codes = {cell["id"]: "".join(cell["source"]) for cell in cells}
-    names = {"loss_fn": torch.nn.CrossEntropyLoss()}
-    torch.cuda.device_count, torch.cuda.get_device_name = lambda: gpus, str
-    for key in ("setup", "setup-torch", "network", "difference", "gpu-find", "gpu-same", "gpu-run"):
-        small = codes[key].replace("(2048, 8192)", "(16, 64)")  # a CPU plays the GPU
-        assert (small != codes[key]) == (key == "gpu-run")
-        exec(small.replace("cuda:", "gpu:"), names)
+    torch.cuda.device_count = lambda: gpus
+    instead = {"(2048, 8192)": "(16, 64)", "cuda:": "gpu:"}  # a CPU plays the GPU
+    names = lessons.run_cells("06_pytorch_pipeline", lessons.APPENDIX, instead)
     stages = [str(device) for device in names["pipe"].devices]
     assert stages == (["gpu:0"] * 4 if gpus == 1 else ["gpu:0", "gpu:0", "gpu:1", "gpu:1"])
     assert names["held"][0][0] == names["held"][0][1], "a figure of the whole GPU"
@@ -53,15 +48,3 @@ def test_waiting_for_gpus_waits_for_all():
     wait_for_gpus()
     for index, tensor in enumerate(here):
         assert tensor.tolist() == pytest.approx([index] * 4)
-
-
-LONG = {check_equality, check_several_gpus}
-"""They ask for nothing that test_order does not ask for here."""
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("check", [each for each in CHECKS if each not in LONG], ids=lambda check: check.__name__)
-def test_the_checks_for_a_real_gpu_hold_on_this_one(check):
-    """Whether they could fail only a real one can tell; that they run, and find nothing here, shows before."""
-    assert check()
-    scenes.no_race()
