@@ -7,6 +7,7 @@ everything that it noticed and a number does not show, such as a missing wait.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -42,3 +43,6 @@ if __name__ == "__main__":
             raise
         print("PyTorch is not installed here; `make gpu` installs it")
         sys.exit(NO_GPU)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # all is said: what threads of autograd and a device do while a program goes down is no result

@@ -243,13 +243,13 @@ class Guide:
     def _runs_nowhere(self, best: Plan) -> str:
         lacks = lacking(best).items()
         words = "; ".join(f"{system} lacks {join_words(things, last=' and ')}" for system, things in lacks)
-        text = f"None of the three systems of `plan --flags` runs the best plan as it is: {words}."
+        text = f"No system of `plan --flags` runs the best plan: {words}."
         runs = _fastest(plan for plan in self.plans if not all(lacking(plan).values()))
         if runs is None:
             return f"{text} They run no other that fits, either."
         system = next(system for system, things in lacking(runs).items() if not things)
         times = f"{runs.step / best.step:.2f} times as long"
-        return f"{text} The fastest that one of them runs: {runs.knobs}, {times}, in {system}."
+        return f"{text} The fastest that one runs: {runs.knobs}, {times}, in {system}."
 
     def shortage(self) -> str:
         """What the closest plan lacks, where, and what fills the device. Raises ValueError if something fits."""

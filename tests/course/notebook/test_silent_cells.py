@@ -30,7 +30,7 @@ WIDGET = """
 from ipywidgets import Output
 caught = Output()
 with caught:
-    time.sleep(0.6)
+    time.sleep(4)
     print("caught")
 """
 FORK = """
@@ -198,7 +198,7 @@ def test_in_the_lab_the_first_cell_is_covered_before_it_imports_anything_of_ours
 def test_a_widget_that_catches_output_catches_no_line(kernel):
     """Not by nbclient, which once in a hundred times waits in vain behind such a widget."""
     _, client = kernel
-    client.execute(SOON, reply=True, timeout=PATIENCE)
+    client.execute(f"{AT_LEISURE}\nimport ipywidgets", reply=True, timeout=PATIENCE)
     kinds = [kind for kind, _ in until(client, client.execute(WIDGET), "idle")]
     assert "stream" in kinds
     assert not {"display_data", "clear_output"} & set(kinds)
