@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psutil
 import torch
@@ -20,10 +20,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.multiprocessing import spawn  # type: ignore[attr-defined]
 
-from gpipe_edu.cluster.links import LARGE, Link, measure
 from gpipe_edu.process.loopback import talk_by_loopback
 
 from .machine_file import Product
+
+if TYPE_CHECKING:
+    from gpipe_edu.cluster.links import Link
 
 _PATIENCE: Final = timedelta(seconds=60)
 """A device that keeps the others waiting for longer has ended."""
@@ -137,6 +139,9 @@ _BLOCKS: Final = 20
 
 def _link(device: torch.device) -> Link | None:
     """The link between the first two devices, from the quickest messages of several tries; None on others."""
+    # Late, as one device is measured with releases of PyTorch, too, that several processes refuse.
+    from gpipe_edu.cluster.links import LARGE, Link, measure
+
     found = [link for _ in range(_TRIES) if (link := measure(0, 1, dist.group.WORLD, device))]
     if not found:
         return None
