@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
+from tests.pytorch.bench import First
 
 from .jobs import apart, data, network, squares, weights_apart
 
@@ -330,17 +331,6 @@ def time_first(make, transpose):
 class Transposed(nn.Module):
     def forward(self, x):
         return x.transpose(0, 1)
-
-
-class First(nn.Module):
-    """The outputs of a recurrent layer."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x):
-        return self.layer(x)[0]
 
 
 def lstm():
