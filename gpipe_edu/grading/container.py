@@ -128,16 +128,23 @@ def _build(engine: str, tag: str, context: Path) -> None:
     recipe = str(context / "Containerfile")
     command = [engine, "build", "--tag", tag, "--build-arg", python, "--file", recipe, str(context)]
     known = os.environ.get("SSL_CERT_FILE")
-    (context / "certificates.pem").write_bytes(Path(known).read_bytes() if known else b"")
+    try:
+        (context / "certificates.pem").write_bytes(Path(known).read_bytes() if known else b"")
+    except OSError as error:
+        raise ValueError(
+            f"SSL_CERT_FILE is {known!r}, which can't be read: {error.strerror}; give a file of certificates, or none"
+        ) from None
     said: deque[str] = deque(maxlen=100)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         end = threading.Timer(_BUILT, process.kill)
         end.start()
-        for line in process.stdout or ():
-            sys.stderr.write(line)
-            said.append(line)
-        late = not end.is_alive()
-        end.cancel()
+        try:
+            for line in process.stdout or ():
+                sys.stderr.write(line)
+                said.append(line)
+            late = not end.is_alive()
+        finally:  # after Ctrl-C, too: nothing waits for its hour
+            end.cancel()
     if late:
         raise ValueError(f"{engine} has not built the image in {_BUILT // 60} minutes; is there a network?")
     if process.returncode:

@@ -178,6 +178,15 @@ def test_certificates_of_the_network_are_in_the_image_and_change_nothing_else(st
     assert container.workplace("podman", print).command == with_them, "once it is built they are not asked for"
 
 
+def test_certificates_that_cannot_be_read_are_told(stand_in, monkeypatch, tmp_path):
+    for name, value in {**stand_in[0], "SSL_CERT_FILE": f"{tmp_path}/nothing.pem"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(
+        ValueError, match=r"^SSL_CERT_FILE is '.*nothing.pem', which can't be read: No such file or dir"
+    ):
+        container.workplace("podman", print)
+
+
 def _may_stand_in():
     if os.getuid() != 0 or shutil.which("unshare") is None or shutil.which("setpriv") is None:
         return False
