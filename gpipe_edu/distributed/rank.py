@@ -28,9 +28,6 @@ from gpipe_edu.sandbox.asking import asking
 _PRINTED: Final = 10_000
 """Characters passed on of what a function prints."""
 
-_MARGIN: Final = 0.9
-"""The share of the time limit after which the process writes down where it is."""
-
 
 def main() -> None:
     """Run one job after another until the parent closes the pipe."""
@@ -105,7 +102,7 @@ def _do(job: dict[str, Any], rank: int, watch: Any) -> tuple[Any, ...]:
     diary = Diary(Path(job["diary"]))
     watch.diary = diary
     try:
-        with stack_on_timeout.prepare(job["seconds"] * _MARGIN):
+        with stack_on_timeout.Prepared(job["seconds"]):
             value = unpack(job["body"])()
             return "value", value if job["judged"] else _pickled(value)
     except BaseException as error:  # sys.exit too

@@ -151,13 +151,10 @@ class Child:
 
     def last_words(self) -> list[Line]:
         """Where it is when its time is up, outermost first. To be called before it is killed."""
-        until = time.monotonic() + (_FAREWELL if stack_on_timeout.ask(self.pid) else 0)
-        found = stack_on_timeout.read(self._tail)
-        while time.monotonic() < until and not found:
+        stack_on_timeout.ask(self.pid)
+        until = time.monotonic() + _FAREWELL
+        while time.monotonic() < until and not stack_on_timeout.is_complete(self._tail):
             time.sleep(0.02)
-            found = stack_on_timeout.read(self._tail)
-        if found:
-            time.sleep(0.02)  # it may be in the middle of it
         return stack_on_timeout.read(self._tail)
 
     def _listen(self) -> None:

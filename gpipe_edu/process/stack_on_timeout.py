@@ -10,8 +10,8 @@ import faulthandler
 import os
 import re
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from contextlib import suppress
 from typing import Final
 
 from .lines import Line
@@ -19,21 +19,29 @@ from .lines import Line
 _FIRST: Final = re.compile(r"^(Timeout \(|(Current t|T)hread 0x)", re.MULTILINE)
 """What faulthandler writes first."""
 
+_LAST: Final = re.compile(r"^  (File .* in <module>|\.\.\.)\n", re.MULTILINE)
+"""What it writes last: the main thread's outermost call, or that there are too many to list."""
+
 _SIGNAL: Final[int | None] = getattr(signal, "SIGUSR1", None)
 
 
-@contextmanager
-def prepare(seconds: float) -> Iterator[None]:
-    """In the block, `ask` makes this process write its stack to standard error; without signals, it does so after
-    `seconds`.
+class Prepared:
+    """In its blocks, `ask` makes this process write its stack to standard error; without signals, it does so once they
+    have lasted `seconds` together.
     """
-    if _SIGNAL is not None:
-        faulthandler.register(_SIGNAL, file=2)
-    else:
-        faulthandler.dump_traceback_later(max(0.01, seconds), exit=False, file=2)
-    try:
-        yield
-    finally:
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+
+    def __enter__(self) -> None:
+        self._begun = time.monotonic()
+        if _SIGNAL is not None:
+            faulthandler.register(_SIGNAL, file=2)
+        else:
+            faulthandler.dump_traceback_later(max(0.01, self._left), exit=False, file=2)
+
+    def __exit__(self, *error: object) -> None:
+        self._left -= time.monotonic() - self._begun
         if _SIGNAL is None:
             faulthandler.cancel_dump_traceback_later()
         else:  # a signal that comes late must not kill us
@@ -42,14 +50,11 @@ def prepare(seconds: float) -> Iterator[None]:
                 signal.signal(_SIGNAL, signal.SIG_IGN)
 
 
-def ask(pid: int) -> bool:
-    """Ask a process for its stack; returns whether it will write it now."""
-    if _SIGNAL is None:
-        return False
-    with suppress(OSError):
-        os.kill(pid, _SIGNAL)
-        return True
-    return False
+def ask(pid: int) -> None:
+    """Ask a process for its stack. Without signals it writes it unasked, as late as it has heard of its question."""
+    if _SIGNAL is not None:
+        with suppress(OSError):
+            os.kill(pid, _SIGNAL)
 
 
 def read(text: str) -> list[Line]:
@@ -57,6 +62,12 @@ def read(text: str) -> list[Line]:
     first = _FIRST.search(text)
     found = re.findall(r'File "([^"]+)", line (\d+) in (\S+)', text[first.start() :] if first else "")
     return [Line(file, int(number), function) for file, number, function in found[::-1]]
+
+
+def is_complete(text: str) -> bool:
+    """Whether a stack has been written, and to its end."""
+    first = _FIRST.search(text)
+    return bool(first and _LAST.search(text, first.end()))
 
 
 def text_before(text: str) -> str:

@@ -39,8 +39,9 @@ def main() -> None:
     parent.listen()
     _answer(parent, held, None)  # from now on the time that passes is the learner's
     body = parent.hear()
+    stack = stack_on_timeout.Prepared(start["seconds"])
     try:
-        with stack_on_timeout.prepare(start["seconds"]):
+        with stack:
             function = getattr(exercise, "unpack", packing.unpack)(body)
     except BaseException as error:
         _answer(parent, None, describe_error(error, start["sources"], start["missing"]))
@@ -49,7 +50,7 @@ def main() -> None:
     while True:
         given = plain.decode(parent.hear())
         try:
-            with stack_on_timeout.prepare(start["seconds"]), asking(partial(_ask, parent)):
+            with stack, asking(partial(_ask, parent)):
                 value, trouble = exercise.perform(function, **given), None
         except BaseException as error:  # sys.exit and a keyboard interrupt too
             value, trouble = None, describe_error(error, start["sources"], start["missing"])

@@ -1,13 +1,16 @@
 """A process that is started is heard, ends when it is told to or when we are gone, and leaves its last words."""
 
+import faulthandler
 import queue
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from gpipe_edu.process import child as child_module
 from gpipe_edu.process import stack_on_timeout
 from gpipe_edu.process.child import Child
 from gpipe_edu.process.lines import Line
@@ -108,7 +111,7 @@ from gpipe_edu.process import stack_on_timeout
 def inner():
     os.kill(os.getpid(), signal.SIGUSR1)
 
-with stack_on_timeout.prepare(60):
+with stack_on_timeout.Prepared(60):
     inner()
 os.kill(os.getpid(), signal.SIGUSR1)  # a question that comes late
 """
@@ -120,3 +123,44 @@ def test_last_words_are_read_outermost_first():
     assert stack_on_timeout.read(dump) == [Line("<string>", 9, "<module>"), Line("<string>", 6, "inner")]
     assert stack_on_timeout.text_before("Before.\n" + dump) == "Before.\n"
     assert stack_on_timeout.read("nothing of the kind") == []
+
+
+def test_a_stack_is_complete_once_its_outermost_call_is_written():
+    dump = subprocess.run([sys.executable, "-c", LAST_WORDS], cwd=ROOT, stderr=subprocess.PIPE, text=True, check=True)
+    lines = dump.stderr.splitlines(keepends=True)
+    complete = [stack_on_timeout.is_complete("Before.\n" + "".join(lines[:count])) for count in range(len(lines) + 1)]
+    assert complete == [False] * len(lines) + [True]
+    deep = LAST_WORDS.replace("inner():\n", "inner(left=200):\n    if left: return inner(left - 1)\n")
+    dump = subprocess.run([sys.executable, "-c", deep], cwd=ROOT, stderr=subprocess.PIPE, text=True, check=True)
+    assert stack_on_timeout.is_complete(dump.stderr)
+
+
+SLOW_TO_BEGIN = """
+from gpipe_edu.process import stack_on_timeout
+stack_on_timeout._SIGNAL = None
+parent.say(b'there')
+with stack_on_timeout.Prepared(0.5):
+    while True: here = 1
+"""
+
+
+def test_without_signals_the_last_words_of_one_that_began_late_are_waited_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(stack_on_timeout, "_SIGNAL", None)
+    monkeypatch.setattr(child_module, "_FAREWELL", PATIENCE)
+    with started(monkeypatch, tmp_path, SLOW_TO_BEGIN.strip()) as (child, heard):
+        assert heard.get(timeout=PATIENCE) == b"there"
+        files = [Path(line.file).name for line in child.last_words()]
+        assert "child_program.py" in files
+
+
+def test_without_signals_a_stack_is_due_when_all_blocks_together_have_lasted_so_long(monkeypatch):
+    due = []
+    monkeypatch.setattr(stack_on_timeout, "_SIGNAL", None)
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda seconds, **_: due.append(seconds))
+    stack = stack_on_timeout.Prepared(60)
+    with stack:
+        time.sleep(0.2)
+    with stack:
+        pass
+    assert due[0] == 60
+    assert due[1] <= 59.8
