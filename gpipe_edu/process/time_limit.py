@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, process_time
 from typing import Final
 
 if sys.platform != "emscripten":  # a browser has no processes, and no psutil
@@ -83,7 +83,7 @@ class TimeLimit:
         self._cpu_before = self._cpu_now = self._cpu()
         self._others: float | None = None
         self._slept, self._answered = 0.0, False
-        self._queued, self._idle = sum(map(_queued, self._pids())), _idle()
+        self._queued, self._idle, self._ours = sum(map(_queued, self._pids())), _idle(), _own_time()
 
     def answered(self) -> None:
         """One of them has waited for us: that it slept until now is no fault of theirs, least of all if we are slow.
@@ -101,20 +101,21 @@ class TimeLimit:
         others = sum(_cpu(pid) for pid in found if pid not in pids)
         self._others = others if self._others is None else self._others
         cpu = max(self._cpu_now, self._cpu() + others - self._others)
-        queued, idle = sum(map(_queued, found)), _idle()
+        queued, idle, ours = sum(map(_queued, found)), _idle(), _own_time()
         if _QUEUES_ARE_TOLD:  # even one that has worked a little may have slept meanwhile
             slept = max(0.0, past - (cpu - self._cpu_now) - abs(queued - self._queued))
         elif cpu == self._cpu_now:  # none waits for a CPU while one is idle
             slept = max(0.0, min(past, idle - self._idle))
         else:
             slept = 0.0
+        slept = max(0.0, slept - (ours - self._ours))  # as long as this process works, or waits for a CPU, it is slow
         if self._answered:  # and so is awake just now, whatever it has done before
             excused = min(slept, self.seconds - self._excused)
             self._excused += excused
             self._slept += slept - excused
         elif not any(map(_is_awake, found)):
             self._slept += slept
-        self._cpu_now, self._queued, self._idle, self._answered = cpu, queued, idle, False
+        self._cpu_now, self._queued, self._idle, self._ours, self._answered = cpu, queued, idle, ours, False
         self.crowd, self.memory = len(found) > MOST, sum(map(_memory, found))
 
     def end(self) -> None:
@@ -168,6 +169,11 @@ def _queued(pid: int) -> float:
             for thread in os.listdir(f"/proc/{pid}/task")
         )
     return 0.0
+
+
+def _own_time() -> float:
+    """Seconds for which this process has worked, or waited for a CPU as far as the system counts that."""
+    return process_time() + _queued(os.getpid())
 
 
 def _session(pid: int) -> int | None:

@@ -147,6 +147,21 @@ def test_sleep_until_the_judge_has_answered_does_not_count():
         process.kill()
 
 
+@pytest.mark.parametrize(("waited", "over"), [(0, True), (1, False)], ids=["the judge was idle", "it waited for a CPU"])
+def test_sleep_while_the_judge_itself_waits_for_a_cpu_does_not_count(monkeypatch, waited, over):
+    """Hundreds of questions, each answered late, would add up to more than the answers have."""
+    monkeypatch.setattr(time_limit, "_own_time", lambda: waited * monotonic())
+    with subprocess.Popen(["sleep", "60"]) as process:
+        limit = TimeLimit(lambda: [process.pid], 0.3)
+        limit.begin()
+        for _ in range(10):
+            sleep(0.1)
+            limit.answered()
+            limit.look()
+        assert limit.over == over
+        process.kill()
+
+
 def test_a_question_that_the_judge_cannot_answer_ends_it():
     def nonsense(ask):
         ask("none")
