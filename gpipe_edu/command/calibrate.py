@@ -11,8 +11,7 @@ from rich.table import Table
 
 from gpipe_edu.course.asking import program
 from gpipe_edu.sizing import machine_file, size
-
-from .common import bad_arguments, needing
+from gpipe_edu.terminal import bad_arguments, needing
 
 
 def run(

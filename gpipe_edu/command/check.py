@@ -19,8 +19,7 @@ from gpipe_edu.course.check import NotYet, judge_and_show
 from gpipe_edu.exercises import Exercise, all_exercises, parts_of
 from gpipe_edu.grading.cut import cut
 from gpipe_edu.grading.submitted_notebook import Refused, of
-
-from .common import bad_arguments
+from gpipe_edu.terminal import bad_arguments
 
 _EVERY = 0.5
 """Seconds between two looks at the file."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import typer
 
-from .common import Port, bad_arguments, needing, put_first
+from gpipe_edu.terminal import Port, bad_arguments, needing, put_first
 
 _CELL: Final = """\
 import os

@@ -1,12 +1,7 @@
-"""What commands share: options, bad arguments as one sentence, schedules by name or file, pictures by file name."""
+"""What commands that run schedules share: options, schedules by name or file, pictures by file name."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +11,7 @@ import typer
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recipes import RECIPES, by_name, form_of, recipe_name
 from gpipe_edu.split import balance_uniform
+from gpipe_edu.terminal import needing
 from gpipe_edu.timeline import Timeline
 
 PICTURES = (".svg", ".png")
@@ -26,43 +22,6 @@ Partitions = Annotated[
 MicroBatches = Annotated[
     int, typer.Option(min=1, help="M: how many micro-batches a mini-batch is cut into. A schedule file says so itself.")
 ]
-Port = Annotated[int, typer.Option(min=0, max=65_535, help="Of the address that is printed.")]
-Tasks = Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all.")]
-Seeds = Annotated[int, typer.Option(min=1, max=20, help="How often each answer is judged; the worst counts.")]
-AllOrNothing = Annotated[bool, typer.Option("--all-or-nothing", help="No points for what is partly right.")]
-
-
-@contextmanager
-def bad_arguments() -> Iterator[None]:
-    """Around work on what the user typed: its ValueError, TypeError and OSError are the user's to fix."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise typer.TyperException(str(error)) from error
-    except OSError as error:
-        # An error of the system names a file; ours is a sentence already.
-        said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        raise typer.TyperException(said) from error
-
-
-@contextmanager
-def needing(extra: str, wanted: str) -> Iterator[None]:
-    """Around the imports of what `wanted` needs and the package alone does not: `extra` installs it.
-
-    Raises ValueError that names the module and the command.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        # `python` is another Python where an environment is used without having been activated.
-        found = shutil.which("python")
-        python = "python" if found and os.path.samefile(found, sys.executable) else sys.executable
-        raise ValueError(f'{wanted} needs {error.name}: {python} -m pip install "gpipe_edu[{extra}]"') from error
-
-
-def put_first(environment: MutableMapping[str, str], name: str, place: str) -> None:
-    """Search the folder `place` before those already in the environment variable `name`."""
-    environment[name] = os.pathsep.join(filter(None, [place, environment.get(name, "")]))
 
 
 def find_schedule(what: str, partitions: int, micro_batches: int, layers: int | None = None) -> Schedule:

@@ -12,9 +12,8 @@ from gpipe_edu.authoring import check as checking
 from gpipe_edu.authoring.material import relative
 from gpipe_edu.authoring.new import new as write_new
 from gpipe_edu.process import orphans
+from gpipe_edu.terminal import bad_arguments
 from gpipe_edu.words import plural
-
-from .common import bad_arguments
 
 
 def new(

@@ -15,9 +15,9 @@ from gpipe_edu.course.building.build import build as build_all
 from gpipe_edu.course.building.build import write_script
 from gpipe_edu.course.building.glossary_links import define_terms
 from gpipe_edu.course.building.places import ROOT
+from gpipe_edu.terminal import bad_arguments
 
 from .check import Key, find
-from .common import bad_arguments
 
 
 def build(

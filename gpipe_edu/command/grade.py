@@ -14,10 +14,11 @@ from gpipe_edu.grading.feedback_text import as_text, worth
 from gpipe_edu.grading.judges import HERE
 from gpipe_edu.grading.roster import Roster, read_roster
 from gpipe_edu.process import orphans
+from gpipe_edu.terminal import bad_arguments
 from gpipe_edu.words import plural
 from gpipe_edu.writing import say
 
-from .common import AllOrNothing, Seeds, Tasks, bad_arguments
+from .options import AllOrNothing, Seeds, Tasks
 
 
 def run(

@@ -16,9 +16,8 @@ import typer
 
 from gpipe_edu.course.building import workspace
 from gpipe_edu.course.building.places import WORK, copy_here
+from gpipe_edu.terminal import Port, bad_arguments, needing, put_first
 from gpipe_edu.words import plural
-
-from .common import Port, bad_arguments, needing, put_first
 
 Folder = Annotated[
     Path | None,

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from gpipe_edu.lecture import outline
-
-from .common import bad_arguments
+from gpipe_edu.terminal import bad_arguments
 
 
 def run(

@@ -15,10 +15,9 @@ from gpipe_edu.grading.handouts import kit, quiz
 from gpipe_edu.grading.handouts import personal as own
 from gpipe_edu.grading.submissions import file_name
 from gpipe_edu.grading.submitted_notebook import Refused, bytes_of, refusing
+from gpipe_edu.terminal import bad_arguments
 from gpipe_edu.words import plural
 from gpipe_edu.writing import write_whole
-
-from .common import bad_arguments
 
 
 def run(

@@ -19,9 +19,8 @@ from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.sizing.presets import DEVICES, presets
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
+from gpipe_edu.terminal import bad_arguments
 from gpipe_edu.words import plural
-
-from .common import bad_arguments
 
 SHAPE: Final = {"layers": 24, "width": 1024, "context": 1024, "vocabulary": 32_000}
 """What a model of one's own is, unless options say otherwise."""

@@ -10,9 +10,10 @@ import typer
 from gpipe_edu.grading.grade import tasks_of
 from gpipe_edu.grading.marks import points
 from gpipe_edu.grading.skins import gradescope_zip, nbgrader_course
+from gpipe_edu.terminal import bad_arguments
 from gpipe_edu.words import plural
 
-from .common import AllOrNothing, Seeds, Tasks, bad_arguments
+from .options import AllOrNothing, Seeds, Tasks
 
 
 def nbgrader(

@@ -18,12 +18,11 @@ from gpipe_edu.puzzles.levels import SANDBOX
 from gpipe_edu.puzzles.par import SECONDS
 from gpipe_edu.puzzles.real_run import engines
 from gpipe_edu.puzzles.session import Session
+from gpipe_edu.terminal import bad_arguments
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.view.stuck_text import chains
 from gpipe_edu.view.text import render_text
 from gpipe_edu.words import plural
-
-from .common import bad_arguments
 
 HELP: Final = """\
 F0@1             place an op: the forward of micro-batch 0 on stage 1; or several: F0@0 F1@0

@@ -9,12 +9,13 @@ import typer
 from rich.console import Console
 
 from gpipe_edu.schedule.recipes import RECIPES
+from gpipe_edu.terminal import bad_arguments
 from gpipe_edu.timeline import Costs, simulate
 from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.stuck_text import stuck_lanes
 from gpipe_edu.view.text import render_text
 
-from .common import MicroBatches, Partitions, bad_arguments, check_targets, find_schedule, write
+from .common import MicroBatches, Partitions, check_targets, find_schedule, write
 
 
 def run(

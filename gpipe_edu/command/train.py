@@ -18,10 +18,11 @@ from gpipe_edu.data import digits, minibatches
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.schedule.recompute import CHECKPOINTS, with_recompute
+from gpipe_edu.terminal import bad_arguments, needing
 from gpipe_edu.view.text import render_text
 from gpipe_edu.words import plural
 
-from .common import MicroBatches, Partitions, bad_arguments, check_targets, find_schedule, needing, write
+from .common import MicroBatches, Partitions, check_targets, find_schedule, write
 from .trainer import Array, Labels, Trainer
 
 ENGINES = ("numpy", "torch")

@@ -15,6 +15,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.reference.layer import Array, Layer, Params, Saved
 from gpipe_edu.sandbox.asking import ask_judge
 
+from .arrays import arrays_in
 from .forms import HandedOutAgain, gather
 
 HIDDEN: Final = {"gpipe_edu.reference.stage.Stage": "Stage"}
@@ -152,23 +153,3 @@ class LearnersStage:
 def _make_sure_it_is_as_it_was(value: Array, was: Array) -> None:
     if not np.array_equal(value, was):
         raise NotComputable("overwritten", "the array as it was", "other numbers")
-
-
-def arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:
-    """All arrays that `waiting` leads to, each once, through objects and closures, but not through layers."""
-    found, seen = [], {id(value) for value in known}
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen or isinstance(value, Layer):
-            continue
-        seen.add(id(value))
-        if isinstance(value, np.ndarray):
-            found.append(value)
-        elif isinstance(value, dict):
-            waiting += value.values()
-        elif isinstance(value, list | tuple | set):
-            waiting += value
-        elif hasattr(value, "__dict__"):
-            waiting += vars(value).values()
-            waiting += [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-    return found

@@ -9,9 +9,9 @@ import numpy as np
 
 from gpipe_edu.process.packing import Forwarded
 
-from .ex13_ring import LIMIT
 from .networks import Array
 from .processes import Diaries, run_judged
+from .told_links import LIMIT
 
 unpack = Forwarded
 
@@ -56,7 +56,7 @@ class DeviceAnswer(NamedTuple):
 
 def perform(zero1_step: Any, **given: Any) -> StepAnswer:
     """The answer to a `StepQuestion`."""
-    from .ex13_one_process import step_in_process
+    from .ex13_zero1_process import step_in_process
 
     weights, gradients, rate = StepQuestion(**given)
     calls = [partial(step_in_process, zero1_step, rank, weights, own, rate) for rank, own in enumerate(gradients)]

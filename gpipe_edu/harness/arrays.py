@@ -1,0 +1,29 @@
+"""Which arrays an answer keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpipe_edu.reference.layer import Array, Layer
+
+
+def arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:
+    """All arrays that `waiting` leads to, each once, through objects and closures, but not through layers."""
+    found, seen = [], {id(value) for value in known}
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, Layer):
+            continue
+        seen.add(id(value))
+        if isinstance(value, np.ndarray):
+            found.append(value)
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list | tuple | set):
+            waiting += value
+        elif hasattr(value, "__dict__"):
+            waiting += vars(value).values()
+            waiting += [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+    return found
