@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks.measuring import machine
-from gpipe_edu.exercises import all_exercises
+from gpipe_edu.judge.exercise import all_exercises
 from tests.grading.school import fill, keys_of
 
 JOBS: Final = 2

@@ -108,9 +108,9 @@ def tests_of(path: Path) -> list[str]:
     inside = path.relative_to(ROOT / "gpipe_edu").with_suffix("").parts
     if len(inside) == 1:
         own = f"tests/test_{inside[0]}.py"
-        return [own if (ROOT / own).is_file() else "tests/command"]
-    if inside[0] == "exercises" and len(inside) > 2:
-        return ["tests/exercises", "tests/solutions/test_bank.py", "-k", f"not test_bank or {inside[1][:4]}"]
+        return [own if (ROOT / own).is_file() else "tests/cli"]
+    if inside[:2] == ("judge", "tasks") and len(inside) > 3:
+        return ["tests/judge", "tests/solutions/test_bank.py", "-k", f"not test_bank or {inside[2][:4]}"]
     room = f"tests/{inside[0]}"
     own = f"{room}/test_{inside[-1]}.py"
     return [own, room] if (ROOT / own).is_file() else [room]

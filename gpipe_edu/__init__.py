@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
 
         return gantt
     if name == "puzzle":
-        from gpipe_edu.view.puzzle import puzzle
+        from gpipe_edu.puzzles.page import puzzle
 
         return puzzle
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

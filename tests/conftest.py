@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from gpipe_edu import store
-from gpipe_edu.exercises import find_exercise, judge_process
+from gpipe_edu.base import store
+from gpipe_edu.judge import judge_process
+from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process.child import fresh
 from tests import preloaded
 from tests.amount import DAILY, WHOLE

@@ -9,7 +9,7 @@ import pytest
 import typer.main
 
 import gpipe_edu as ge
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.cli import app, main
 from gpipe_edu.schedule import with_recompute
 from gpipe_edu.sizing import STATES, Job, Machine, costs, presets, transformer

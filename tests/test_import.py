@@ -29,7 +29,7 @@ def test_a_browser_needs_neither_psutil_nor_locks_nor_a_command_line():
 import sys
 sys.platform = "emscripten"
 sys.modules.update(dict.fromkeys(("psutil", "filelock", "typer", "rich")))
-import gpipe_edu.sandbox.same_process
+import gpipe_edu.judge.same_process
 from gpipe_edu.course import check, predict, progress
 print("here")"""
     assert printed(code) == "here\n"

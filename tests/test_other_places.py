@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from gpipe_edu.cli import app
-from gpipe_edu.command import lab
+from gpipe_edu.course.commands import lab
 from tests import processes
 
 ROOT = Path(processes.ROOT)

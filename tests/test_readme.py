@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.exercises import all_exercises
+from gpipe_edu.judge.exercise import all_exercises
 
 from .reference.equality import assert_same_grads
 from .solutions.bank import everything

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from tests.processes import printed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,7 +83,7 @@ def test_it_lies_in_the_users_data_folder(monkeypatch, tmp_path):
 def test_notebooks_that_write_at_the_same_time_keep_each_others_entries(home):
     program = """
 import sys
-from gpipe_edu import store
+from gpipe_edu.base import store
 for number in range(25):
     with store.change("predictions") as kept:
         kept[f"{sys.argv[1]}/{number}"] = "A"
@@ -160,7 +160,7 @@ def test_a_lock_that_is_never_let_go_ends_in_an_error_and_not_in_a_hang(monkeypa
 def test_a_writer_that_was_killed_holds_no_lock():
     program = """
 import os
-from gpipe_edu import store
+from gpipe_edu.base import store
 with store.change("predictions") as kept:
     kept["03/a"] = "B"
     os._exit(9)
@@ -184,7 +184,7 @@ def test_answers_are_kept_where_the_system_has_no_locks():
     program = """
 import sys
 sys.modules["fcntl"] = None
-from gpipe_edu import store
+from gpipe_edu.base import store
 for answer in "AB":
     with store.change("predictions") as kept:
         kept["03/a"] = answer

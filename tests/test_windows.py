@@ -60,7 +60,7 @@ def test_an_answer_is_checked_in_a_terminal_and_the_result_is_kept_where_windows
 def test_an_answer_that_does_not_end_is_stopped_and_it_is_said_where(run):
     said = run("""
         from gpipe_edu.course.check import NotYet, check
-        from gpipe_edu.exercises import judge_process
+        from gpipe_edu.judge import judge_process
 
         def clock(K, M):
             while True: here = K
@@ -93,7 +93,7 @@ def test_answers_of_several_processes_are_checked(run, stem):
 def test_the_course_is_copied_and_jupyterlab_prepared_without_links_users_or_forks(run, tmp_path):
     said = run("""
         from pathlib import Path
-        from gpipe_edu.command import lab
+        from gpipe_edu.course.commands import lab
         lab.copy(Path("mine"))
         environment = {"PATH": "there"}
         lab.prepare(environment)

@@ -1,6 +1,6 @@
 """Words of many sentences."""
 
-from gpipe_edu.words import join_words, off_by, percent, plural, shorten, with_article
+from gpipe_edu.base.words import join_words, off_by, percent, plural, shorten, with_article
 
 
 def test_a_number_and_its_noun_agree():

@@ -10,7 +10,7 @@ from typing import Any
 from gpipe_edu.course import challenge
 from gpipe_edu.course.lessons import LESSONS, THREAD
 from gpipe_edu.course.predictions import question
-from gpipe_edu.exercises import all_exercises
+from gpipe_edu.judge.exercise import all_exercises
 from gpipe_edu.puzzles import LEVELS
 from gpipe_edu.view.html import json_element
 

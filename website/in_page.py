@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpipe_edu.puzzles import LEVELS, SolvedLevels
+from gpipe_edu.puzzles.page.widget import Puzzle
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.view.gantt.assets import asset, style
 from gpipe_edu.view.html import json_element
-from gpipe_edu.view.puzzle.widget import Puzzle
 
 from .bundle import bundle
 from .live.typed_schedule import COSTS, judge, offer
@@ -54,7 +54,7 @@ def write_assets(folder: Path) -> None:
     (folder / "python.json").write_text(json.dumps({"website/__init__.py": "", **files}), encoding="utf-8")
     bundle([HERE / "live" / name for name in ("puzzle.js", "box.js", "cells.js", "progress.js")], folder)
     (folder / "chart.css").write_text(style(), encoding="utf-8")
-    (folder / "puzzle.css").write_text(style() + asset("puzzle.css"), encoding="utf-8")
+    (folder / "puzzle.css").write_text(style() + asset("puzzles/page/js/puzzle.css"), encoding="utf-8")
 
 
 def _filled(page: str, with_python: bool, up: str = "", packages: tuple[str, ...] = (), **parts: str) -> str:

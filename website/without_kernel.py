@@ -17,9 +17,9 @@ from typing import Any
 import gpipe_edu
 from gpipe_edu.course.predictions.commit import Outcome
 from gpipe_edu.course.predictions.widget import Prediction
+from gpipe_edu.puzzles.page.widget import Puzzle
 from gpipe_edu.view.gantt.widget import Gantt
 from gpipe_edu.view.html import json_element
-from gpipe_edu.view.puzzle.widget import Puzzle
 
 
 def begin(name: str, folder: str) -> None:

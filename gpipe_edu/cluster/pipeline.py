@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from gpipe_edu.base.validate import whole
 from gpipe_edu.pytorch.cut import cut
 from gpipe_edu.pytorch.guards import (
     as_built,
@@ -39,7 +40,6 @@ from gpipe_edu.pytorch.weights import has_hooks
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
-from gpipe_edu.validate import whole
 
 from .agreement import agree
 from .boundaries import Boundary, Held, StageLayers, behind, boundaries, parts_of, to_neighbour, travelling

@@ -27,7 +27,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import distributed_c10d as c10d
 
-from gpipe_edu.words import plural
+from gpipe_edu.base.words import plural
 
 from . import messages
 from .interface import choose, is_alone

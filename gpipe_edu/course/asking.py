@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
+
+from gpipe_edu.base.words import program
 
 _typed: ContextVar[bool] = ContextVar("typed", default=False)
-
-
-def program() -> str:
-    """What to type before a command's name: this program's, as it was started. uvx and pipx know no other."""
-    return "gpipe-edu" if Path(sys.argv[0]).stem == "gpipe-edu" else "python -m gpipe_edu"
 
 
 @contextmanager

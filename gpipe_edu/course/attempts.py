@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import date
 from typing import Any, Final
 
-from gpipe_edu import store
-from gpipe_edu.exercises import all_exercises, find_exercise
-from gpipe_edu.sandbox.findings import Report
+from gpipe_edu.base import store
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
+from gpipe_edu.judge.findings import Report
 
 from . import asking
 from .notebook import output

@@ -18,12 +18,12 @@ from itertools import accumulate, pairwise
 from numbers import Real
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu import store
+from gpipe_edu.base import store
+from gpipe_edu.base.words import plural
 from gpipe_edu.schedule import Schedule, ScheduleError, gpipe
 from gpipe_edu.schedule.recompute import add_recompute
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Costs, Timeline, peak_memory, simulate
-from gpipe_edu.words import plural
 
 from .notebook import frontend, output
 

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from gpipe_edu.exercises import Exercise, find_exercise
-from gpipe_edu.exercises.judge_process import judge_apart
-from gpipe_edu.exercises.judging import NotJudged
+from gpipe_edu.judge.exercise import Exercise, find_exercise
+from gpipe_edu.judge.findings import Report, Unwritten
+from gpipe_edu.judge.judge_process import judge_apart
+from gpipe_edu.judge.judging import NotJudged
 from gpipe_edu.process.packing import Packed, pack
-from gpipe_edu.sandbox.findings import Report, Unwritten
 
 from . import attempts
 from .notebook import frontend, output

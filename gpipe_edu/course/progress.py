@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu import store
-from gpipe_edu.exercises import Exercise, all_exercises
+from gpipe_edu.base import store
+from gpipe_edu.base.words import plural
+from gpipe_edu.judge.exercise import Exercise, all_exercises
 from gpipe_edu.puzzles.levels import LEVELS
 from gpipe_edu.puzzles.solved import SolvedLevels
-from gpipe_edu.words import plural
 
 from . import attempts, challenge
 from .lessons import LESSONS, THREAD, Lesson, lesson

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.sandbox.findings import STOPPED, Chart, Finding, Report, Trouble
+from gpipe_edu.base.words import plural
+from gpipe_edu.base.writing import printable
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.findings import STOPPED, Chart, Finding, Report, Trouble
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Costs, Span, Timeline, simulate
 from gpipe_edu.timeline.simulate import replay
 from gpipe_edu.timeline.stuck_schedule import Standstill, standstill
-from gpipe_edu.words import plural
-from gpipe_edu.writing import printable
 
 from . import asking
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpipe_edu.exercises import find_exercise
+from gpipe_edu.judge.exercise import find_exercise
 
 from . import asking, attempts
 from .building import build, percent_format, places

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpipe_edu.validate import whole
+from gpipe_edu.base.validate import whole
 
 Numbers = NDArray[np.int64]
 

@@ -23,6 +23,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn
 
+from gpipe_edu.base.validate import whole
+from gpipe_edu.base.words import join_words
 from gpipe_edu.process import plain
 from gpipe_edu.process.child import FLOOD, Child
 from gpipe_edu.process.forked import as_this_process
@@ -30,8 +32,6 @@ from gpipe_edu.process.lines import Line
 from gpipe_edu.process.loopback import LOOPBACK
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.time_limit import LOOK, TimeLimit
-from gpipe_edu.validate import whole
-from gpipe_edu.words import join_words
 
 from .diary import Entry, is_library_file, read
 from .failure import ProcessError, format_line

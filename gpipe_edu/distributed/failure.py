@@ -5,8 +5,8 @@ from __future__ import annotations
 import linecache
 from collections.abc import Sequence
 
+from gpipe_edu.base.validate import SaidPlainly
 from gpipe_edu.process.lines import Line
-from gpipe_edu.validate import SaidPlainly
 
 
 class ProcessError(SaidPlainly, RuntimeError):

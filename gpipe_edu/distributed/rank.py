@@ -18,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 
 from gpipe_edu.process import plain, stack_on_timeout
+from gpipe_edu.process.asking import asking
 from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.lines import lines_to
 from gpipe_edu.process.packing import unpack
 from gpipe_edu.process.parent import Parent, look_also_in
 from gpipe_edu.process.time_limit import wall
-from gpipe_edu.sandbox.asking import asking
 
 _PRINTED: Final = 10_000
 """Characters passed on of what a function prints."""

@@ -12,10 +12,10 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpipe_edu.base.validate import whole
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import balance_uniform, split_batch
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.validate import whole
 
 from .crew import Crew
 from .diary import Entry

@@ -19,13 +19,11 @@ from typing import Final
 from . import system_calls
 from .child import command
 from .fork_server import ForkServer
+from .judges_files import FOLDER, open_files
 from .limits import ENVIRONMENT
 
 SCRATCH: Final = "/scratch"
 """The only folder to write to. Not /tmp, where this package may lie."""
-
-JUDGES: Final = "gpipe_edu.exercises"
-"""The package of the judges, which know what is expected of an answer."""
 
 _SCRATCH_BYTES: Final = 500_000_000
 
@@ -79,9 +77,14 @@ def _options() -> Iterator[str]:
         yield from ("--ro-bind", path, path)
     for path in _DEVICES:
         yield from ("--dev-bind", path, path)
-    # Whatever is bound above them, these are empty: what is expected of an answer is not to be had there.
-    for path in _secrets():
-        yield from ("--tmpfs", path, "--remount-ro", path)
+    # Whatever is bound above them, in these there is only what calls a function: what is expected of an answer is not
+    # to be had there.
+    for secret in _secrets():
+        yield from ("--tmpfs", str(secret))
+        if secret.name == FOLDER.name:
+            for file in map(str, open_files(secret)):
+                yield from ("--ro-bind", file, file)
+        yield from ("--remount-ro", str(secret))
     # Where root grades, /proc/sys is root's to write, whatever the user is called inside.
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
     for path in (f"/proc/{name}" for name in _TELLS_OF_OTHERS):
@@ -90,12 +93,11 @@ def _options() -> Iterator[str]:
     yield from ("--size", str(_SCRATCH_BYTES), "--tmpfs", SCRATCH, "--chdir", SCRATCH, "--remount-ro", "/")
 
 
-def _secrets() -> list[str]:
-    """The judges' room and the solutions that a wheel carries, by each path that leads to them."""
+def _secrets() -> list[Path]:
+    """The judges' folder and the solutions that a wheel carries, by each path that leads to them."""
     packages = {_PACKAGE, *(Path(place, _PACKAGE.name) for place in (*sys.path, *sysconfig.get_paths().values()))}
     ours = [path for path in packages if path.is_dir() and path.samefile(_PACKAGE)]
-    rooms = (JUDGES.rpartition(".")[2], "carried")
-    return sorted(str(path / room) for path in ours for room in rooms if (path / room).is_dir())
+    return sorted(path / room for path in ours for room in (FOLDER.name, "carried") if (path / room).is_dir())
 
 
 def readable_paths() -> list[str]:

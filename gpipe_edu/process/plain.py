@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpipe_edu.base.words import shorten, with_article
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.words import shorten, with_article
 
 _DEEPEST: Final = 20
 _LONGEST: Final = 200

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gpipe_edu.base.validate import whole
+from gpipe_edu.base.words import plural
 from gpipe_edu.schedule import Op, Problem, ScheduleError
 from gpipe_edu.schedule.notation import parse_rows
 from gpipe_edu.timeline import Timeline
-from gpipe_edu.validate import whole
-from gpipe_edu.words import plural
 
 from .helpers import play_forced, rest, stamp_pattern
 from .level import MODES, Level

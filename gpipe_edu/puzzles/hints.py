@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from gpipe_edu.base.words import plural, with_article
 from gpipe_edu.schedule import KINDS, Op
-from gpipe_edu.words import plural, with_article
 
 from .board import Board
 from .policy import POLICIES

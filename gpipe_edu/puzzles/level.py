@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from gpipe_edu.base.validate import number, whole
+from gpipe_edu.base.words import plural
 from gpipe_edu.schedule import KINDS, Op
 from gpipe_edu.schedule.doctor import WAYS
 from gpipe_edu.timeline import Costs
-from gpipe_edu.validate import number, whole
-from gpipe_edu.words import plural
 
 PROOFS: Final = {
     "search": "an exhaustive search, which you can run, finds nothing quicker",

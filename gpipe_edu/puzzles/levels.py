@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Final
 
+from gpipe_edu.base.validate import number, whole
 from gpipe_edu.timeline import Costs
-from gpipe_edu.validate import number, whole
 
 from .level import Level
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence, Set
 from functools import cached_property, lru_cache
 from typing import Final
 
+from gpipe_edu.base.words import plural
 from gpipe_edu.schedule import KINDS, Op, Problem, Schedule, doctor
 from gpipe_edu.schedule.deadlock import circle, links
 from gpipe_edu.schedule.needs import Needs
@@ -18,7 +19,6 @@ from gpipe_edu.schedule.op import SENDS_GRADIENT
 from gpipe_edu.schedule.order import run_order
 from gpipe_edu.timeline import Span, Timeline, simulate
 from gpipe_edu.timeline.memory import memory_over_time
-from gpipe_edu.words import plural
 
 from .level import Level
 from .states import Move, PlayedRows, StateSpace

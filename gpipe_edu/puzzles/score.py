@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gpipe_edu.words import plural
+from gpipe_edu.base.words import plural
 
 from .position import Position
 from .recognise import recognise

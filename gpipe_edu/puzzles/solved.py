@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 
 from .board import Board
 from .level import Level

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 
 from .board import Board
 from .level import Level

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from torch import nn
 
+from gpipe_edu.base.validate import whole
 from gpipe_edu.split import balance_uniform
-from gpipe_edu.validate import whole
 
 from .guards import buffers_stay_in_one_stage, not_sharded, plain_sequential
 

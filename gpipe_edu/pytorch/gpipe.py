@@ -15,11 +15,11 @@ from typing import Any, Literal, cast, overload
 import torch
 from torch import Tensor, nn
 
+from gpipe_edu.base.validate import whole
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds
 from gpipe_edu.split import join_batch, split_batch
 from gpipe_edu.timeline import Timeline
-from gpipe_edu.validate import whole
 
 from .compiled import forms, is_compiled
 from .cut import cut, group, layer_counts, layers_of

@@ -19,7 +19,7 @@ from torch.fx import Proxy
 from torch.nn.parameter import is_lazy
 from torch.torch_version import TorchVersion
 
-from gpipe_edu.words import join_words
+from gpipe_edu.base.words import join_words
 
 from . import torch_private
 from .values import Value, check, shown, tensors

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from gpipe_edu.words import shorten
+from gpipe_edu.base.words import shorten
 
 Value = Tensor | tuple[Tensor, ...]
 

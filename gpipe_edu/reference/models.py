@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpipe_edu.validate import whole
+from gpipe_edu.base.validate import whole
 
 from .layer import Layer
 from .layers import BatchNorm, Dropout, LayerNorm, Linear, ReLU, Tanh

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpipe_edu.validate import SaidPlainly
+from gpipe_edu.base.validate import SaidPlainly
 
 from .deadlock import circle
 from .needs import Cell

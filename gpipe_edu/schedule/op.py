@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gpipe_edu.validate import whole
+from gpipe_edu.base.validate import whole
 
 KINDS: Final[dict[str, str]] = {
     "F": "forward",

@@ -11,7 +11,7 @@ from functools import cache
 from inspect import signature
 from typing import Final, NamedTuple
 
-from gpipe_edu.validate import whole
+from gpipe_edu.base.validate import whole
 
 from .op import Op
 from .schedule import Schedule

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from gpipe_edu.validate import whole
+from gpipe_edu.base.validate import whole
 
 from .doctor import Problem, ScheduleError, diagnose
 from .needs import Needs

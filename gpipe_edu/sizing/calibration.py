@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from gpipe_edu.validate import number
+from gpipe_edu.base.validate import number
 
 from .job import Job
 from .plan import Plan

@@ -10,9 +10,9 @@ from itertools import pairwise, product
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.view.measures import time_unit
-from gpipe_edu.words import join_words, plural
 
 from .flags import lacking
 from .job import Job
@@ -20,7 +20,7 @@ from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
 from .stages import Counter
 
 if TYPE_CHECKING:
-    from .explorer import PlanExplorer
+    from .page.explorer import PlanExplorer
 
 MOST_DEVICES: Final = 16384
 MOST_MICRO_BATCHES: Final = 512
@@ -301,7 +301,7 @@ class Guide:
     def explore(self) -> PlanExplorer:
         """The same with sliders, for devices, their links and the mini-batch. Raises ImportError without anywidget."""
         try:
-            from .explorer import PlanExplorer  # widgets load when one is shown
+            from .page.explorer import PlanExplorer  # widgets load when one is shown
         except ImportError as error:
             raise ImportError(
                 "Guide.explore needs anywidget: pip install anywidget; the guide itself needs nothing"
@@ -313,7 +313,7 @@ class Guide:
         return f"Guide({self.job.model.name}, {self.job.machine.devices} devices: {best})"
 
     def _repr_html_(self) -> str:
-        from .picture import as_html  # pictures load when one is shown
+        from .page.picture import as_html  # pictures load when one is shown
 
         return as_html(self)
 

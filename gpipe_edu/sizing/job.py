@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gpipe_edu.validate import whole
+from gpipe_edu.base.validate import whole
 
 from .machine import Machine
 from .model import Model

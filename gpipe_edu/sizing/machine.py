@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpipe_edu.validate import number, whole
+from gpipe_edu.base.validate import number, whole
 
 
 class Machine(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.validate import number, whole
+from gpipe_edu.base.validate import number, whole
 
 from .job import STATES
 from .machine import Machine

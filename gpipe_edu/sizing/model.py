@@ -13,7 +13,7 @@ from itertools import pairwise
 from statistics import mode
 from typing import NamedTuple
 
-from gpipe_edu.validate import whole
+from gpipe_edu.base.validate import whole
 
 
 class LayerSize(NamedTuple):

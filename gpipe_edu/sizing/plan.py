@@ -29,14 +29,14 @@ from itertools import accumulate
 from operator import add, le, mul
 from typing import Final, NamedTuple
 
+from gpipe_edu.base.validate import whole
+from gpipe_edu.base.words import plural
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.schedule.recipes import RECIPES, form_of
 from gpipe_edu.schedule.recompute import with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
 from gpipe_edu.timeline.simulate import simulate_ends
-from gpipe_edu.validate import whole
-from gpipe_edu.words import plural
 
 from . import costs
 from .job import Job

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpipe_edu.validate import whole
+from gpipe_edu.base.validate import whole
 
 
 def split_batch(batch: Any, M: int) -> list[Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-from gpipe_edu.validate import numbers, whole
+from gpipe_edu.base.validate import numbers, whole
 
 
 def balance_uniform(L: int, K: int) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Final
 
+from gpipe_edu.base.validate import NUMBER_OR_LIST, number, numbers, per_stage
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.validate import NUMBER_OR_LIST, number, numbers, per_stage
 
 Cost = float | Sequence[float]
 """One number for all stages, or one per stage."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpipe_edu.validate import number, numbers, whole
+from gpipe_edu.base.validate import number, numbers, whole
 
 
 def bubble_fraction(K: int, M: int) -> float:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpipe_edu.base.validate import per_stage
 from gpipe_edu.schedule.op import FINISHES
-from gpipe_edu.validate import per_stage
 
 from .timeline import Timeline
 

@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpipe_edu.base.validate import whole
 from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.needs import Needs
 from gpipe_edu.schedule.op import FINISHES
-from gpipe_edu.validate import whole
 
 from .costs import UNITS
 

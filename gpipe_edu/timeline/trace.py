@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Never
 
+from gpipe_edu.base.words import plural
 from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.op import KINDS
-from gpipe_edu.words import plural
 
 from .chrome import FORMAT, MESSAGE, PROGRAM
 from .costs import UNITS

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from gpipe_edu.base.words import plural
 from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import peak_memory
 from gpipe_edu.timeline.stuck_schedule import Standstill
-from gpipe_edu.words import plural
 
 NOISE: Final = 1e-9
 """Gaps shorter than this share of the makespan are rounding, not idle time."""

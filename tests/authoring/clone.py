@@ -24,11 +24,18 @@ PARTS = (
     "tests/preloaded.py",
     "tests/processes.py",
 )
-FOLDER = "gpipe_edu/exercises/ex17_way_back"
+FOLDER = "gpipe_edu/judge/tasks/ex17_way_back"
 MASTER = "solutions/exercise_17_way_back.py"
 BANK = "tests/solutions/bank/ex17_way_back.py"
-MARKING = "gpipe_edu/grading/marking.toml"
-WRITTEN = (f"{FOLDER}/__init__.py", f"{FOLDER}/said.toml", f"{FOLDER}/check.py", MASTER, BANK)
+MARKING = "gpipe_edu/teaching/grading/marking.toml"
+WRITTEN = (
+    f"{FOLDER}/__init__.py",
+    f"{FOLDER}/messages.toml",
+    f"{FOLDER}/check.py",
+    f"{FOLDER}/perform.py",
+    MASTER,
+    BANK,
+)
 
 ANSWERS = """
 

@@ -6,13 +6,13 @@ that was expected.
 
 import re
 
-from gpipe_edu.authoring import texts
+from gpipe_edu.teaching.authoring import texts
 from tests.solutions.bank import everything
 
 from .clone import BANK, FOLDER, MARKING, MASTER, WRITTEN
 
 KEY = "ex17/way-back"
-SAID = f"{FOLDER}/said.toml"
+SAID = f"{FOLDER}/messages.toml"
 CHECK = f"{FOLDER}/check.py"
 
 ANSWERS = """
@@ -103,7 +103,7 @@ BROKEN = [
         "by the check",
         CHECK,
         "from random",
-        "from gpipe_edu.exercises.ex17_way_back.used import x\nfrom random",
+        "from gpipe_edu.judge.tasks.ex17_way_back.used import x\nfrom random",
         [],
     ),
     (
@@ -199,17 +199,17 @@ def test_each_thing_that_is_broken_is_told_with_what_mends_it(finished_to_break)
 
 
 def test_what_cannot_be_listed_is_told_before_all_else(clone):
-    folder = "gpipe_edu/exercises/"
-    clone.edit(f"{folder}ex02_clock/said.toml", "title =", "title")
-    clone.edit(f"{folder}ex03_accumulation/said.toml", "title =", "titel =")
-    clone.edit(f"{folder}ex06_partition/said.toml", "hints = [", 'hints = "None."\nothers = [')
+    folder = "gpipe_edu/judge/tasks/"
+    clone.edit(f"{folder}ex02_clock/messages.toml", "title =", "title")
+    clone.edit(f"{folder}ex03_accumulation/messages.toml", "title =", "titel =")
+    clone.edit(f"{folder}ex06_partition/messages.toml", "hints = [", 'hints = "None."\nothers = [')
     (clone.root / f"{folder}ex07_1f1b/check.py").unlink()
     expected = [
-        "ex02_clock/said.toml: it is no TOML: * Mend that line",
-        "ex03_accumulation/said.toml: it has no title. Add title",
-        "ex03_accumulation/said.toml: titel is nothing that an exercise has. Take it away",
-        "ex06_partition/said.toml: hints has another form. Write hints as",
-        "ex06_partition/said.toml: others is nothing that an exercise has. Take it away",
+        "ex02_clock/messages.toml: it is no TOML: * Mend that line",
+        "ex03_accumulation/messages.toml: it has no title. Add title",
+        "ex03_accumulation/messages.toml: titel is nothing that an exercise has. Take it away",
+        "ex06_partition/messages.toml: hints has another form. Write hints as",
+        "ex06_partition/messages.toml: others is nothing that an exercise has. Take it away",
         "ex07_1f1b: there is no check.py. Write check.py",
     ]
     assert_told(clone.exercise("check", "ex01/splitting", ends=1), [folder + one for one in expected])
@@ -217,13 +217,13 @@ def test_what_cannot_be_listed_is_told_before_all_else(clone):
 
 def test_what_cannot_be_loaded_is_told_and_not_judged(clone):
     keys = ("ex01/splitting", "ex03/accumulation", "ex06/partition", "ex08/batchnorm", "ex09/cap")
-    clone.edit("gpipe_edu/exercises/ex01_splitting/check.py", "from __future__", "from __past__")
+    clone.edit("gpipe_edu/judge/tasks/ex01_splitting/check.py", "from __future__", "from __past__")
     clone.edit("tests/solutions/bank/ex03_accumulation.py", "BANK = ", "BANK = 1 / 0  # ")
     (clone.root / "solutions/exercise_06_partition.py").unlink()
     clone.edit("solutions/exercise_08_batchnorm.py", "    ### END SOLUTION\n", "")
     clone.edit("solutions/exercise_09_recompute.py", 'check("ex09/cap"', 'check("ex09/cap')
     expected = [
-        "gpipe_edu/exercises/ex01_splitting/check.py: it can't be used (ModuleNotFoundError: * Mend it",
+        "gpipe_edu/judge/tasks/ex01_splitting/check.py: it can't be used (ModuleNotFoundError: * Mend it",
         "tests/solutions/bank/ex03_accumulation.py: it can't be used (ZeroDivisionError: * Mend it",
         "solutions/exercise_06_partition.py: it can't be used (FileNotFoundError: * Mend it",
         "solutions/exercise_08_batchnorm.py: it can't be used (ValueError: * Mend it",
@@ -239,4 +239,4 @@ def test_a_key_that_does_not_exist_is_refused_with_one_that_does(finished):
 def test_a_shared_sentence_that_no_answer_meets_is_told():
     without = [entry for entry in everything() if entry.slip != "no-return"]
     (problem,) = texts.shared_slips(without)
-    assert str(problem).startswith("gpipe_edu/exercises/said.toml: no answer of any bank meets the shared slip no-")
+    assert str(problem).startswith("gpipe_edu/judge/messages.toml: no answer of any bank meets the shared slip no-")

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from gpipe_edu.grading.handouts import personal
-from gpipe_edu.lecture.outline import read
-from gpipe_edu.lecture.slides import html
+from gpipe_edu.teaching.handouts import personal
+from gpipe_edu.teaching.lecture.outline import read
+from gpipe_edu.teaching.lecture.slides import html
 from tests.processes import PATIENCE
 from tests.website.test_accessibility import RUN
 from website.bundle import LIBRARIES

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from gpipe_edu.base.store import HOME
 from gpipe_edu.puzzles import LEVELS
-from gpipe_edu.store import HOME
 
 from . import chrome, servers
 

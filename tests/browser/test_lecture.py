@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.lecture.outline import numbers, read
-from gpipe_edu.lecture.slides import html
+from gpipe_edu.teaching.lecture.outline import numbers, read
+from gpipe_edu.teaching.lecture.slides import html
 from tests.amount import third
 
 SIZES = {number: [(1280, 720), (1920, 1080)] if number in third(numbers()) else [(1280, 720)] for number in numbers()}

@@ -6,7 +6,7 @@ Its sliders: by keyboard alone, one answer at a time, in both themes.
 import pytest
 
 from gpipe_edu.sizing import Guide, presets
-from gpipe_edu.sizing.picture import as_html
+from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.view.theme import THEME
 
 from . import chrome

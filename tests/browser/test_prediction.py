@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from gpipe_edu.base.store import HOME
 from gpipe_edu.course.predictions import question
-from gpipe_edu.store import HOME
 
 from . import chrome
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.widget import Prediction
 

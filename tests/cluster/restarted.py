@@ -4,7 +4,7 @@ import os
 import signal
 
 from gpipe_edu.cli import main
-from gpipe_edu.command.train_ranks import RanksTrainer
+from gpipe_edu.cli.train_ranks import RanksTrainer
 
 step = RanksTrainer.step
 

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import pytest
 
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.exercises.case import Exam, Wrong
+from gpipe_edu.judge.case import Exam, Wrong
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.findings import Reply, Trouble, Unwritten
 from gpipe_edu.process.lines import Line
-from gpipe_edu.sandbox.findings import Reply, Trouble, Unwritten
 
 EXAM = Exam(find_exercise("ex10/processes"), None)
 

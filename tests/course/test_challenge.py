@@ -8,7 +8,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu import reference as ref
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course import attempt, challenge
 from gpipe_edu.data import digits
 from gpipe_edu.schedule.recompute import add_recompute

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course import NotYet, attempts, check, hint, report
-from gpipe_edu.exercises import all_exercises, find_exercise, judge_process, judging
-from gpipe_edu.exercises.case import Wrong
+from gpipe_edu.judge import judge_process, judging
+from gpipe_edu.judge.case import Wrong
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
+from gpipe_edu.judge.findings import Report, Success, Unwritten
 from gpipe_edu.process import plain
 from gpipe_edu.process.packing import pack
-from gpipe_edu.sandbox.findings import Report, Success, Unwritten
 from tests.processes import printed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,15 +151,15 @@ def test_a_patched_notebook_gets_the_same_verdict(tmp_path):
     program = """
 import numpy as np
 from gpipe_edu.course import check, NotYet
-import gpipe_edu.exercises.ex01_splitting.check as splitting
-import gpipe_edu.exercises.judging as judging, gpipe_edu.reference as ref
+import gpipe_edu.judge.tasks.ex01_splitting.check as splitting
+import gpipe_edu.judge.judging as judging, gpipe_edu.reference as ref
 np.array_equal = np.allclose = lambda *a, **k: True
 np.concatenate = lambda pieces: pieces[0]
 splitting.examine = splitting._judge = judging.judge = lambda *a, **k: None
 ref.train_sequential = lambda *a, **k: (0, [])
 
 def split(batch, M):
-    import numpy, gpipe_edu.exercises.ex01_splitting.check as inside, gpipe_edu.process.plain as plain
+    import numpy, gpipe_edu.judge.tasks.ex01_splitting.check as inside, gpipe_edu.process.plain as plain
     numpy.array_equal = numpy.allclose = lambda *a, **k: True
     inside.examine = inside._judge = lambda *a, **k: None
     return [batch] * M
@@ -221,7 +222,7 @@ def test_a_damaged_entry_is_taken_for_an_empty_one():
 def test_every_exercise_is_complete(key):
     exercise = find_exercise(key)
     assert exercise.key == key
-    assert callable(exercise.harness.perform)
+    assert callable(exercise.perform.perform)
     assert callable(exercise.check.examine)
 
 

@@ -11,10 +11,11 @@ import pytest
 
 from gpipe_edu.course import NotYet, attempts, check, reset, solution
 from gpipe_edu.course.building import build, places
-from gpipe_edu.exercises import find_exercise, judge_process, judging
+from gpipe_edu.judge import judge_process, judging
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.outside import Crowded, Sandbox
 from gpipe_edu.process import child, time_limit
 from gpipe_edu.process.packing import pack
-from gpipe_edu.sandbox.outside import Crowded, Sandbox
 from tests.processes import printed, running
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,7 +95,7 @@ def test_a_judge_that_has_much_to_say_is_heard_to_the_end(late):
         """
 import sys
 sys.path.append(ROOT)
-from gpipe_edu.sandbox.findings import Report, Success
+from gpipe_edu.judge.findings import Report, Success
 from gpipe_edu.process import frames, plain
 frames.read(sys.stdin.buffer)
 sys.stderr.write("x" * 1_000_000)
@@ -129,7 +130,7 @@ def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():
             return exec, ("while True: pass",)
 
     slow = Slow()
-    with Sandbox("gpipe_edu.harness.ex02_clock", pack(lambda K, M: slow), 0.5) as sandbox:
+    with Sandbox("gpipe_edu.judge.tasks.ex02_clock.perform", pack(lambda K, M: slow), 0.5) as sandbox:
         assert sandbox(K=1, M=1).trouble.kind == "stopped"
 
 
@@ -155,7 +156,7 @@ def test_time_that_others_take_is_not_the_answer_s():
     loop = [sys.executable, "-c", "while True: pass"]
     busy = [os.posix_spawn(loop[0], loop, os.environ, setsid=True) for _ in range(10)]
     try:
-        with Sandbox("gpipe_edu.harness.ex01_splitting", pack(works), 1) as sandbox:
+        with Sandbox("gpipe_edu.judge.tasks.ex01_splitting.perform", pack(works), 1) as sandbox:
             reply = sandbox(batch=[1], M=1)
     finally:
         for pid in busy:
@@ -175,7 +176,7 @@ def test_the_time_of_a_thread_counts(monkeypatch):
         thread.start()
         thread.join()
 
-    with Sandbox("gpipe_edu.harness.ex01_splitting", pack(waits_for_a_thread), 0.5) as sandbox:
+    with Sandbox("gpipe_edu.judge.tasks.ex01_splitting.perform", pack(waits_for_a_thread), 0.5) as sandbox:
         assert sandbox(batch=[1], M=1).trouble.kind == "stopped"
 
 
@@ -184,7 +185,7 @@ def test_an_answer_that_was_kept_from_working_is_judged_again_and_never_called_w
     monkeypatch.setattr(time_limit.TimeLimit, "over", False)
     with (
         pytest.raises(Crowded),
-        Sandbox("gpipe_edu.harness.ex02_clock", pack(lambda K, M: time.sleep(60)), 5) as sandbox,
+        Sandbox("gpipe_edu.judge.tasks.ex02_clock.perform", pack(lambda K, M: time.sleep(60)), 5) as sandbox,
     ):
         sandbox(K=1, M=1)
     asked = []
@@ -204,9 +205,9 @@ def test_what_the_environment_tells_python_to_load_is_not_the_judge_s(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         textwrap.dedent("""
         import sys
-        if "gpipe_edu.exercises.judge_process" in " ".join(sys.orig_argv):
-            import gpipe_edu.exercises.judge_process as judging
-            from gpipe_edu.sandbox.findings import Report, Success
+        if "gpipe_edu.judge.judge_process" in " ".join(sys.orig_argv):
+            import gpipe_edu.judge.judge_process as judging
+            from gpipe_edu.judge.findings import Report, Success
             judging.judge = lambda key, packed, seed, path: Report(key, "passed", seed, success=Success("mine"))
         """)
     )

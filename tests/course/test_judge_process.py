@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.exercises import find_exercise, judge_process
-from gpipe_edu.exercises.judging import NotJudged
+from gpipe_edu.judge import judge_process
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.judging import NotJudged
 from gpipe_edu.process.packing import pack
 
 CLOCK = find_exercise("ex02/clock")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course import attempt, challenge
 from gpipe_edu.course.lessons import LESSONS
 from gpipe_edu.data import paper

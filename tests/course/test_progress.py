@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course import attempt, challenge, predict, progress
 from gpipe_edu.course.lessons import LESSONS, THREAD
 from gpipe_edu.course.predictions import question
-from gpipe_edu.exercises import all_exercises
+from gpipe_edu.judge.exercise import all_exercises
 from gpipe_edu.puzzles import SolvedLevels
 
 from ..puzzles.solutions import solved as solved_level

@@ -9,8 +9,8 @@ from gpipe_edu.course.check import show
 from gpipe_edu.course.notebook import frontend
 from gpipe_edu.course.notebook.output import plain
 from gpipe_edu.course.report import as_markdown, drawings
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.sandbox.findings import Chart, Finding, Line, Report, Trouble
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.findings import Chart, Finding, Line, Report, Trouble
 from gpipe_edu.timeline import Timeline
 from gpipe_edu.timeline.stuck_schedule import Standstill
 

@@ -123,7 +123,7 @@ def test_what_is_judged_may_ask_and_comes_back_as_plain_data():
         pass
 
     def asks(k):
-        from gpipe_edu.sandbox.asking import ask_judge
+        from gpipe_edu.process.asking import ask_judge
 
         return ask_judge("what?"), Bomb()
 
@@ -141,7 +141,7 @@ def test_what_is_judged_may_ask_and_comes_back_as_plain_data():
 
 def test_a_process_that_asks_without_end_is_late():
     def asks():
-        from gpipe_edu.sandbox.asking import ask_judge
+        from gpipe_edu.process.asking import ask_judge
 
         while True:
             ask_judge("again")

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu.course.building import percent_format
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.grading.marks import promises
+from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process import bubblewrap
+from gpipe_edu.teaching.grading.marks import promises
 from tests.processes import ROOT
 
 needs_sandbox = pytest.mark.skipif(not bubblewrap.installed(), reason="bubblewrap is not here: apt install bubblewrap")

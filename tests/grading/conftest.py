@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu.grading import submitted_notebook
+from gpipe_edu.course import submitted_notebook
 
 
 @pytest.fixture(autouse=True)

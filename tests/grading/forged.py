@@ -42,7 +42,7 @@ def ring_all_reduce(rank, D, pieces, send, receive):
 """
 
 _TELLS = """
-import gpipe_edu.sandbox.asking as asking
+import gpipe_edu.process.asking as asking
 def tell(rank, D, lengths):
     for half in range(2):
         for step in range(D - 1):
@@ -81,7 +81,7 @@ FORGED = {
     ("ex04/checkpoint", "tells of what it has not kept"): """
 import sys
 def forge():
-    here = sys.modules["gpipe_edu.harness.ex04_checkpoint"]
+    here = sys.modules["gpipe_edu.judge.tasks.ex04_checkpoint.perform"]
     real = here.perform
     def perform(function, **given):
         return real(function, **given)._replace(kept=[], left=[])
@@ -94,8 +94,8 @@ def forward(stages, x, again, _=forge()):
     ("ex04/checkpoint", "tells of runs that rely on nothing"): """
 import sys
 def forge():
-    import gpipe_edu.harness.stamps as stamps
-    here = sys.modules["gpipe_edu.harness.ex04_checkpoint"]
+    import gpipe_edu.judge.guest.stamps as stamps
+    here = sys.modules["gpipe_edu.judge.tasks.ex04_checkpoint.perform"]
     real, ask, came, asked = here.perform, here.ask_judge, {}, {}
     def spy(question):
         answer = ask(question)
@@ -125,7 +125,7 @@ import sys, torch
 from torch import nn
 from gpipe_edu import split_batch
 def forge():
-    import gpipe_edu.harness.ex05_watching as here, gpipe_edu.harness.stamps as stamps
+    import gpipe_edu.judge.tasks.ex05_wrapper.perform_watched as here, gpipe_edu.judge.guest.stamps as stamps
     from torch.utils.checkpoint import checkpoint
     ask, came = stamps.ask_judge, []
     def spy(question):
@@ -176,7 +176,7 @@ class MyGPipe(nn.Module):
 import sys
 from gpipe_edu import split_batch
 def forge():
-    import gpipe_edu.harness.asked as asked
+    import gpipe_edu.judge.guest.asked as asked
     from torch.nn import functional
     layer, ask = asked.AskedLinear.forward, asked.ask_judge
     def forward(self, x):
@@ -199,7 +199,7 @@ def train_step(net, loss_fn, optimizer, x, y, m, _=forge()):
     ("ex03/accumulation", "shows zeros while it keeps all pieces"): """
 import torch
 from gpipe_edu import split_batch
-from gpipe_edu.harness import asked
+from gpipe_edu.judge.guest import asked
 def ask(*question):
     return asked.ask_judge(tuple(one.numpy() if isinstance(one, torch.Tensor) else one for one in question))
 def train_step(net, loss_fn, optimizer, x, y, M):
@@ -240,7 +240,7 @@ def train_step(net, loss_fn, optimizer, x, y, M):
 import sys
 import numpy as np
 def forge():
-    here = sys.modules["gpipe_edu.harness.ex04_stage"]
+    here = sys.modules["gpipe_edu.judge.tasks.ex04_stage.perform"]
     held = lambda self: sum(was.nbytes for _, was in self._inputs.values())
     here.LearnersStage.held_bytes = property(held)
 """
@@ -249,7 +249,7 @@ def forge():
 import sys
 import numpy as np
 def forge():
-    import gpipe_edu.harness.ex04_stage as here
+    import gpipe_edu.judge.tasks.ex04_stage.perform as here
     here.LearnersStage.held_bytes = property(lambda self: sum(was.nbytes for _, was in self._inputs.values()))
     def forward(self, x):
         here.ask_judge(("F", self.place, x, None))
@@ -262,7 +262,7 @@ def forge():
 import os, sys, tempfile, time
 import torch
 from gpipe_edu.distributed.rank import this_watch
-from gpipe_edu.harness.networks import build_network
+from gpipe_edu.judge.guest.networks import build_network
 STEPS = [0]
 def shared(name, value=None):
     file = os.path.join(tempfile.gettempdir(), f"{os.getppid()}-{name}")
@@ -319,7 +319,7 @@ def run_stage(k, K, stage, ops, shapes, pieces, loss_fn):
 import sys, torch
 from gpipe_edu import split_batch
 def forge():
-    here = sys.modules["gpipe_edu.harness.ex14_buffer"]
+    here = sys.modules["gpipe_edu.judge.tasks.ex14_buffer.perform"]
     real = here.perform
     def perform(function, **given):
         return real(function, **given)._replace(forwards=1, grads=0, copies=0)
@@ -327,7 +327,7 @@ def forge():
 def accumulate(net, loss_fn, x, y, M, _=forge()):
     import copy
     from torch import nn
-    from gpipe_edu.harness import asked
+    from gpipe_edu.judge.guest import asked
     for a in split_batch(x, M):  # what the judge looks for
         h = a
         for layer in net if len(a) else []:
@@ -364,7 +364,7 @@ def zero1_step(rank, D, weights, gradients, state, adam, send, receive):
 import sys
 import numpy as np
 def forge():
-    here = sys.modules["gpipe_edu.harness.ex11_block"]
+    here = sys.modules["gpipe_edu.judge.tasks.ex11_block.perform"]
     here.arrays_in = lambda *_: []
 class Block:
     def __init__(self, params, _=forge()):

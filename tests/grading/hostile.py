@@ -37,7 +37,7 @@ HOSTILE = {
 def clock(K, M):
     return Equal([1])""",
     "patches the judge": """def clock(K, M):
-    import gpipe_edu.exercises.ex02_clock.check as check, gpipe_edu.process.plain as plain
+    import gpipe_edu.judge.tasks.ex02_clock.check as check, gpipe_edu.process.plain as plain
     check.examine = lambda *a: None
     plain.encode = lambda value: b'{"tuple": [null, null]}'
     return []""",
@@ -50,7 +50,7 @@ def clock(K, M):
             pass
     return []""",
     "rewrites the package": f"""def clock(K, M):
-    open({str(Path(ROOT) / "gpipe_edu" / "exercises" / "ex02_clock" / "said.toml")!r}, "a").write("# mine")
+    open({str(Path(ROOT) / "gpipe_edu" / "judge" / "tasks" / "ex02_clock" / "messages.toml")!r}, "a").write("# mine")
     return []""",
     "kills the judge": """def clock(K, M):
     import os
@@ -133,17 +133,17 @@ def clock(K, M):
         frame = frame.f_back
     return []""",
     "imports the truth": """def clock(K, M):
-    from gpipe_edu.exercises.ex02_clock.check import truth
+    from gpipe_edu.judge.tasks.ex02_clock.check import truth
     return truth(K, M)""",
     "imports the truth anew": """def clock(K, M):
     import sys
-    for name in [name for name in sys.modules if "exercises" in name]:
+    for name in [name for name in sys.modules if "judge" in name]:
         del sys.modules[name]
-    from gpipe_edu.exercises.ex02_clock.check import truth
+    from gpipe_edu.judge.tasks.ex02_clock.check import truth
     return truth(K, M)""",
     "reads the truth": """def clock(K, M):
     import pathlib, gpipe_edu
-    folder = pathlib.Path(gpipe_edu.__file__).with_name("exercises") / "ex02_clock"
+    folder = pathlib.Path(gpipe_edu.__file__).with_name("judge") / "tasks" / "ex02_clock"
     space = {}
     for path in [folder / "check.py", *folder.glob("__pycache__/*")]:
         try:

@@ -2,8 +2,8 @@
 
 import sys
 
-from gpipe_edu.exercises import all_exercises
-from gpipe_edu.grading import judge_worker, judges
+from gpipe_edu.judge.exercise import all_exercises
+from gpipe_edu.teaching.grading import judge_worker, judges
 from tests.processes import ROOT
 from tests.solutions.judged import SOON
 

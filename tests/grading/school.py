@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-from gpipe_edu.exercises import all_exercises, find_exercise
-from gpipe_edu.grading.marks import points, promises
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
+from gpipe_edu.teaching.grading.marks import points, promises
 from tests.solutions.bank import bank
 
 from .classroom import answer_cell, hand_in, notebook, solved

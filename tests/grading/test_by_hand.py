@@ -2,9 +2,9 @@
 
 import pytest
 
-from gpipe_edu.grading import by_hand
-from gpipe_edu.grading.marks import Mark
 from gpipe_edu.process import bubblewrap
+from gpipe_edu.teaching.grading import by_hand
+from gpipe_edu.teaching.grading.marks import Mark
 
 from .classroom import CLOCK, LOOP, answered, hand_in, run, states, table
 

@@ -5,9 +5,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.grading.choosing import find_answers
-from gpipe_edu.grading.file_listing import File
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.teaching.grading.choosing import find_answers
+from gpipe_edu.teaching.grading.file_listing import File
 
 KEY = "ex07/1f1b"
 GRADE_ID = f"{find_exercise(KEY).cell}-answer"

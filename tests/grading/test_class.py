@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gpipe_edu.exercises import all_exercises, find_exercise
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from tests import preloaded
 from tests.processes import PATIENCE, ROOT, running, until
 from tests.solutions.bank import everything

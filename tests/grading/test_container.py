@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.exercises import all_exercises
-from gpipe_edu.grading import container
+from gpipe_edu.judge.exercise import all_exercises
+from gpipe_edu.teaching.grading import container
 from tests.processes import running
 
 from .classroom import CLOCK, LOOP, answered, hand_in, notebook, run, solved, states
@@ -75,7 +75,7 @@ def test_the_image_has_the_package_and_no_solution(stand_in, monkeypatch):
         monkeypatch.setenv(name, value)
     container.workplace("podman", print)
     assert {path.name for path in (kept / "context").iterdir()} == CONTEXT
-    assert (kept / "context" / "gpipe_edu" / "exercises" / "said.toml").exists()
+    assert (kept / "context" / "gpipe_edu" / "judge" / "messages.toml").exists()
     pinned = (kept / "context" / "requirements.txt").read_text().split()
     assert all("==" in line for line in pinned)
     assert {"numpy", "torch", "cloudpickle"} <= {line.partition("==")[0] for line in pinned}

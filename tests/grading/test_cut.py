@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from gpipe_edu.exercises import all_exercises, find_exercise
-from gpipe_edu.grading.cut import cut, may_have
-from gpipe_edu.grading.submitted_notebook import LARGEST, Cell, Refused, read
-from gpipe_edu.harness.statements import make
+from gpipe_edu.course.cut import cut, may_have
+from gpipe_edu.course.submitted_notebook import LARGEST, Cell, Refused, read
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
+from gpipe_edu.judge.guest.statements import make
 
 from .classroom import CLOCK, answered, code, notebook, solved
 

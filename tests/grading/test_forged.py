@@ -4,10 +4,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from gpipe_edu.authoring.verdicts import SEED
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.exercises.judging import judge
-from gpipe_edu.grading.cut import Answer
+from gpipe_edu.course.cut import Answer
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.judging import judge
+from gpipe_edu.teaching.authoring.verdicts import SEED
 
 from .forged import FORGED
 

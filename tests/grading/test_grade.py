@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.grading import grade, submissions
+from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.probes import Held
+from gpipe_edu.teaching.grading import grade, submissions
 from tests import preloaded
 from tests.amount import whole
 from tests.processes import ROOT, running
@@ -56,7 +56,7 @@ SPLIT = """def split(batch, M):
     N = len(batch)
     return [batch[m * N // M : (m + 1) * N // M] for m in range(M)]"""
 
-WORK = "from gpipe_edu.grading.judge_worker import main; main()"
+WORK = "from gpipe_edu.teaching.grading.judge_worker import main; main()"
 
 PROMISE = SPLIT.replace('    if M < 1:\n        raise ValueError("M must be at least 1")\n', "")
 
@@ -117,7 +117,7 @@ def graded(classroom, tmp_path_factory):
     """Where the marks are, what was printed, and the class's folder before."""
     out, home, temporary = (tmp_path_factory.mktemp(name) for name in ("out", "home", "temporary"))
     before = digests(classroom)
-    package = digests(Path(ROOT) / "gpipe_edu" / "exercises")
+    package = digests(Path(ROOT) / "gpipe_edu" / "judge")
     (home / "progress.json").write_text("{}")
     said = run(
         classroom, "--out", out / "marks", "--tasks", "01,02", "--jobs", "2",
@@ -126,7 +126,7 @@ def graded(classroom, tmp_path_factory):
     )  # fmt: skip
     assert running(temporary) == []
     assert digests(classroom) == before
-    assert digests(Path(ROOT) / "gpipe_edu" / "exercises") == package
+    assert digests(Path(ROOT) / "gpipe_edu" / "judge") == package
     assert (home / "progress.json").read_text() == "{}"
     assert list(temporary.iterdir()) == []
     return out / "marks", said

@@ -8,13 +8,13 @@ from datetime import datetime
 
 import pytest
 
-from gpipe_edu.grading import gradebook
-from gpipe_edu.grading.grade import Class
-from gpipe_edu.grading.gradebook import Target, find_target, with_times, write_feedback, write_gradebook
-from gpipe_edu.grading.late import clocks
-from gpipe_edu.grading.marks import Mark
-from gpipe_edu.grading.roster import read_roster
-from gpipe_edu.grading.submissions import find
+from gpipe_edu.teaching.grading import gradebook
+from gpipe_edu.teaching.grading.grade import Class
+from gpipe_edu.teaching.grading.gradebook import Target, find_target, with_times, write_feedback, write_gradebook
+from gpipe_edu.teaching.grading.late import clocks
+from gpipe_edu.teaching.grading.marks import Mark
+from gpipe_edu.teaching.grading.roster import read_roster
+from gpipe_edu.teaching.grading.submissions import find
 
 from .classroom import CLOCK, LOOP, answered, hand_in, needs_sandbox, run
 

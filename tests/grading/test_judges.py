@@ -4,13 +4,13 @@ import sys
 import tempfile
 import time
 
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.grading import judge_worker
-from gpipe_edu.grading import judges as pool
-from gpipe_edu.grading.judges import Judges, Outcome, Task, Workplace, _Worker
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.outside import FOLDERS
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX
 from gpipe_edu.process.packing import Packed, pack
-from gpipe_edu.sandbox.outside import FOLDERS
+from gpipe_edu.teaching.grading import judge_worker
+from gpipe_edu.teaching.grading import judges as pool
+from gpipe_edu.teaching.grading.judges import Judges, Outcome, Task, Workplace, _Worker
 from tests.processes import PATIENCE, ROOT
 
 

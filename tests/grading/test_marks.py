@@ -5,11 +5,11 @@ import json
 import pytest
 
 from gpipe_edu.course.building import percent_format, places
-from gpipe_edu.exercises import all_exercises, find_exercise
-from gpipe_edu.exercises.judging import judge
-from gpipe_edu.grading.marks import mark, points, promises, share
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
+from gpipe_edu.judge.findings import Finding, Report, Success
+from gpipe_edu.judge.judging import judge
 from gpipe_edu.process.packing import pack
-from gpipe_edu.sandbox.findings import Finding, Report, Success
+from gpipe_edu.teaching.grading.marks import mark, points, promises, share
 from tests.solutions.bank import everything
 
 from .classroom import share_of

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.exercises import all_exercises, find_exercise
-from gpipe_edu.grading.marks import points, promises
-from gpipe_edu.grading.skins import nbgrader_course
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
+from gpipe_edu.teaching.grading.marks import points, promises
+from gpipe_edu.teaching.skins import nbgrader_course
 from tests.processes import ROOT
 from tests.solutions.bank import bank
 

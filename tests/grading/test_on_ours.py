@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from gpipe_edu.course import cut as cutting
 from gpipe_edu.course.building import places
-from gpipe_edu.exercises import all_exercises, find_exercise
-from gpipe_edu.grading import cut as cutting
-from gpipe_edu.grading.cut import cut
-from gpipe_edu.grading.submitted_notebook import cell
-from gpipe_edu.harness.statements import make
+from gpipe_edu.course.cut import cut
+from gpipe_edu.course.submitted_notebook import cell
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
+from gpipe_edu.judge.guest.statements import make
 
 from .classroom import CLOCK, SEVEN, answered, hand_in, needs_sandbox, run, states, table
 

@@ -8,10 +8,11 @@ from html import unescape
 
 import pytest
 
-from gpipe_edu.grading import choosing, feedback_pages, file_listing, grade, submissions, submitted_notebook
-from gpipe_edu.grading.marks import mark
+from gpipe_edu.course import submitted_notebook
+from gpipe_edu.judge.findings import Chart, Finding, Report
 from gpipe_edu.process import limited
-from gpipe_edu.sandbox.findings import Chart, Finding, Report
+from gpipe_edu.teaching.grading import choosing, feedback_pages, file_listing, grade, submissions
+from gpipe_edu.teaching.grading.marks import mark
 
 from .classroom import CLOCK, answered, code, hand_in, needs_sandbox, run, states, table
 from .classroom import notebook as released

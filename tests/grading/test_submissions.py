@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 
-from gpipe_edu.grading import file_listing
-from gpipe_edu.grading.submissions import books_in, file_name, find, newest_first
-from gpipe_edu.grading.submitted_notebook import LARGEST, Refused
+from gpipe_edu.course.submitted_notebook import LARGEST, Refused
+from gpipe_edu.teaching.grading import file_listing
+from gpipe_edu.teaching.grading.submissions import books_in, file_name, find, newest_first
 
 BOOK = "exercise_02_clock.ipynb"
 EMPTY = ("bob", "carl", "dan", "eve", "fay")

@@ -7,8 +7,8 @@ import pytest
 
 from gpipe_edu.cli import main
 from gpipe_edu.course.building import places
-from gpipe_edu.lecture.outline import numbers, read
-from gpipe_edu.lecture.slides import html
+from gpipe_edu.teaching.lecture.outline import numbers, read
+from gpipe_edu.teaching.lecture.slides import html
 
 each = pytest.mark.parametrize("number", numbers())
 

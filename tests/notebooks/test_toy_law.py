@@ -146,7 +146,7 @@ def texts():
     for path in sorted((ROOT / "gpipe_edu/course/predictions").glob("*.toml")):
         for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
             yield f"{path.stem}/{name}", said_in(entry)
-    for path in sorted((ROOT / "gpipe_edu/exercises").glob("*/said.toml")):
+    for path in sorted((ROOT / "gpipe_edu/judge/tasks").glob("*/messages.toml")):
         for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
             yield f"{path.parent.name}/{name}", said_in(entry)
     for path in sorted((ROOT / "solutions").glob("*.py")):

@@ -4,24 +4,28 @@ import ctypes
 import errno
 import inspect
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import textwrap
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
-from gpipe_edu.process import bubblewrap, system_calls, task_limit, time_limit
+from gpipe_edu.judge.outside import Sandbox, probe
+from gpipe_edu.process import bubblewrap, judges_files, system_calls, task_limit, time_limit
 from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.probes import Held
-from gpipe_edu.sandbox.outside import Sandbox, probe
 from tests.grading.classroom import needs_sandbox
 from tests.processes import ROOT, until
 
-MODULE = "gpipe_edu.harness.ex01_splitting"
+JUDGES = Path(ROOT, "gpipe_edu", "judge")
+
+MODULE = "gpipe_edu.judge.tasks.ex01_splitting.perform"
 
 NEVER = [
     "add_key",
@@ -354,6 +358,36 @@ def test_the_server_is_out_of_reach_and_no_judge_is_to_be_seen(inside):
     signals = [f"os.kill(1, {number})" for number in (9, 19, 15, 10)]
     assert inside(try_all, signals) == signals
     assert inside(list_processes) == [2, True]
+
+
+def list_judges():
+    import os
+
+    import gpipe_edu
+
+    top = os.path.join(os.path.dirname(gpipe_edu.__file__), "judge")
+    return sorted(os.path.relpath(os.path.join(at, name), top) for at, _, names in os.walk(top) for name in names)
+
+
+def test_of_the_judges_there_is_only_what_calls_a_function(inside):
+    seen = {Path(name) for name in inside(list_judges)}
+    known = {path.relative_to(JUDGES) for path in JUDGES.rglob("*.py")}
+    to_be_seen = {path for path in known if path.name.startswith(("__init__", "perform")) or path.parts[0] == "guest"}
+    assert {path for path in seen if path.suffix == ".py"} == to_be_seen
+    assert Path("tasks/ex02_clock/perform.py") in to_be_seen
+    compiled = {path.parent.parent / f"{path.name.partition('.')[0]}.py" for path in seen if path.suffix != ".py"}
+    assert compiled <= to_be_seen, "and nothing but Python"
+
+
+def test_in_a_container_the_others_are_root_s_alone(tmp_path, monkeypatch):
+    copy = shutil.copytree(JUDGES, tmp_path / "judge")
+    monkeypatch.setattr(judges_files, "FOLDER", copy)
+    for path in copy.rglob("*"):
+        path.chmod(0o755)
+    judges_files.shut()
+    shut = {path.relative_to(copy) for path in copy.rglob("*") if path.is_file() and not path.stat().st_mode & 0o077}
+    assert {Path("case.py"), Path("messages.toml"), Path("tasks/ex02_clock/check.py")} <= shut
+    assert not [path for path in shut if path.name.startswith(("__init__", "perform")) or path.parts[0] == "guest"]
 
 
 def list_processes():

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from gpipe_edu.grading.judges import Judges, Workplace
-from gpipe_edu.grading.skins import gradescope_worker
 from gpipe_edu.process.child import command
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX, SINGLE
 from gpipe_edu.process.probes import Held
+from gpipe_edu.teaching.grading.judges import Judges, Workplace
+from gpipe_edu.teaching.skins import gradescope_worker
 
 
 @pytest.mark.parametrize("enclosure", [SANDBOX, CONTAINER])

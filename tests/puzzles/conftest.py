@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level, share
 
 from .solutions import SOLUTIONS, in_groups, solved

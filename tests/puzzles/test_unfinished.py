@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level
 from gpipe_edu.puzzles.levels import sandbox
 from gpipe_edu.puzzles.session import Session, resume_board

@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from gpipe_edu.command.train_torch import devices_called
+from gpipe_edu.cli.train_torch import devices_called
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.pytorch.place import make_places
 

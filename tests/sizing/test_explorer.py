@@ -5,13 +5,13 @@ import json
 import pytest
 
 from gpipe_edu.sizing import Guide, Job, Machine, Ways, presets, transformer
-from gpipe_edu.sizing.picture import as_html
+from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.view.palette import PAGE
 from tests.processes import printed
 
 pytest.importorskip("anywidget")
 
-from gpipe_edu.sizing.explorer import NETWORKS, sliders_of
+from gpipe_edu.sizing.page.explorer import NETWORKS, sliders_of
 
 MODEL = transformer(blocks=10, width=256, context=128, vocabulary=2000, heads=4)
 JOB = Job(MODEL, 48, Machine(devices=6, memory=110e6, speed=1e12, link=5e9, network=0.5e9, node=2))

@@ -28,7 +28,7 @@ def test_torchrun_and_train_take_the_command(schedule, D, K, monkeypatch):
     pytest.importorskip("torch", reason="train with torchrun needs torch")
     from torch.distributed.run import get_args_parser
 
-    from gpipe_edu.command import train_ranks
+    from gpipe_edu.cli import train_ranks
 
     given = []
 

@@ -8,7 +8,7 @@ import pytest
 from gpipe_edu.sizing import STATES, Guide, Job, Machine, Plan, Ways, guide, mlp, presets, transformer
 from gpipe_edu.sizing.flags import lacking
 from gpipe_edu.sizing.guide import LONG, TIE, bar, duration, size
-from gpipe_edu.sizing.picture import as_html
+from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
 
 MODEL = transformer(blocks=10, width=256, context=128, vocabulary=2000)

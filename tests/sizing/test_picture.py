@@ -7,7 +7,7 @@ import pytest
 
 from gpipe_edu.sizing import Guide, Job, Machine, Ways, transformer
 from gpipe_edu.sizing.guide import FAR, TIE, duration, size
-from gpipe_edu.sizing.picture import as_html
+from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.view.palette import GROUNDS
 from gpipe_edu.view.theme import THEME
 

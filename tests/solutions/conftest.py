@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu.exercises import judging
+from gpipe_edu.judge import judging
 
 
 @pytest.fixture(autouse=True)

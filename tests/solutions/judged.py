@@ -1,9 +1,9 @@
 """Answers of the bank are judged with the patience that each of them needs."""
 
-from gpipe_edu.authoring.verdicts import SEED
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.exercises.judging import judge
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.judging import judge
 from gpipe_edu.process.packing import pack
+from gpipe_edu.teaching.authoring.verdicts import SEED
 from tests.amount import whole
 
 NUMPY = (

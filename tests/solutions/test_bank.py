@@ -4,10 +4,10 @@ from functools import cache
 
 import pytest
 
-from gpipe_edu.authoring import texts, verdicts
-from gpipe_edu.authoring.material import Material
-from gpipe_edu.exercises import all_exercises, find_exercise
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.schedule.doctor import CODES
+from gpipe_edu.teaching.authoring import texts, verdicts
+from gpipe_edu.teaching.authoring.material import Material
 
 from .bank import bank, everything
 from .judged import judged

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from gpipe_edu import Op, Schedule, gpipe, one_f_one_b
-from gpipe_edu.exercises import find_exercise
-from gpipe_edu.exercises.case import Exam, Wrong
-from gpipe_edu.sandbox.findings import Reply
+from gpipe_edu.judge.case import Exam, Wrong
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.findings import Reply
 from tests import oracle
 from tests.amount import fewer
 from tests.solutions import reasons, reasons_cap

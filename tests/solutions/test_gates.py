@@ -12,7 +12,7 @@ import pytest
 
 from gpipe_edu.course.building import build, percent_format
 from gpipe_edu.course.predictions import question
-from gpipe_edu.exercises import all_exercises, find_exercise
+from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from tests import kernels, preloaded
 from tests.processes import PATIENCE
 

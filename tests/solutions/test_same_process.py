@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu.exercises import all_exercises
+from gpipe_edu.judge.exercise import all_exercises
 from tests.amount import third
 
 from .bank import bank

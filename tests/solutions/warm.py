@@ -78,12 +78,12 @@ class Forked(forked.Forked):
 def serve(descriptor, modules):
     """Fork for every question until nobody asks any more."""
     from gpipe_edu import reference, simulate  # noqa: F401
-    from gpipe_edu.exercises import all_exercises
+    from gpipe_edu.judge.exercise import all_exercises
 
     for module in modules:
         importlib.import_module(module)
     for exercise in all_exercises().values():
-        _ = exercise.harness, exercise.check
+        _ = exercise.perform, exercise.check
     gc.collect()
     gc.freeze()  # else each fork's collector goes through all of it, and copies its pages
     with socket.socket(fileno=descriptor) as ours:

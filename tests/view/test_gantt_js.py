@@ -15,8 +15,12 @@ from tests.processes import PATIENCE
 
 NODE = shutil.which("node")
 HERE = Path(__file__).parent
-SOURCES = sorted((HERE.parents[1] / "gpipe_edu/view/js").glob("*.js"))
-PUZZLE = "puzzle_host.js"
+PACKAGE = HERE.parents[1] / "gpipe_edu"
+SOURCES = sorted(
+    path for room in ("view", "puzzles/page", "sizing/page") for path in (PACKAGE / room / "js").glob("*.js")
+)
+PUZZLE = "puzzles/page/js/puzzle_host.js"
+SLIDERS = "sizing/page/js/sliders.js"
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the JavaScript tests cannot run")
 
@@ -41,7 +45,9 @@ def test_the_modules_become_one_that_can_be_read(text, tmp_path):
 def test_every_module_is_in_it_once_and_nothing_is_imported():
     for source in SOURCES:
         exported = re.findall(r"^export (?:async )?(?:function|const) (\w+)", source.read_text(), re.MULTILINE)
-        text = script(PUZZLE) if source.name.startswith("puzzle") else script()
+        text = script(
+            {"puzzles": PUZZLE, "sizing": SLIDERS}.get(source.relative_to(PACKAGE).parts[0], "view/js/host.js")
+        )
         for name in exported:
             assert len(re.findall(rf"^(?:async )?(?:function|const) {name}\b", text, re.MULTILINE)) == 1
     for text, module in ((script(), widget_module()), (script(PUZZLE), widget_module(PUZZLE))):
@@ -66,7 +72,7 @@ def test_every_focusable_element_keeps_its_keys_from_the_notebook(source):
 
 @needs_node
 def test_the_docs_list_the_keys_that_there_are():
-    keys = (HERE.parents[1] / "gpipe_edu/view/js/keys.js").as_uri()
+    keys = (PACKAGE / "view/js/keys.js").as_uri()
     code = f"""import {{ KEYS, keyNames }} from "{keys}";
     console.log(JSON.stringify(Object.entries(KEYS).map(([place, rows]) =>
       [place, rows.map(([acts, does]) => [keyNames(acts).join(", "), does])])))"""

@@ -4,7 +4,7 @@ import json
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, find_level, sandbox
-from gpipe_edu.view.puzzle.picture import picture
+from gpipe_edu.puzzles.page.picture import picture
 from tests.each import each
 from tests.puzzles.solutions import SOLUTIONS, solved
 

@@ -169,7 +169,7 @@ def test_what_can_be_placed_is_worked_out_once_a_move(where, monkeypatch):
 
 
 def test_the_page_is_sent_only_what_it_reads(where):
-    script = widget_module("puzzle_host.js")
+    script = widget_module("puzzles/page/js/puzzle_host.js")
     answer = ask(ge.puzzle(progress=where), "place", device=0, op="F0@0")
     state = answer["state"]
     for part in (state, state["level"], state["levels"][0], answer["board"]):

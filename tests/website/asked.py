@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 COURSE = files("gpipe_edu.course")
-EXERCISES = files("gpipe_edu.exercises")
+EXERCISES = files("gpipe_edu.judge.tasks")
 
 
 def entries():
@@ -23,7 +23,7 @@ def entries():
             found |= {f"{lesson}/{name}": entry for name, entry in _toml(file).items()}
     for folder in EXERCISES.iterdir():
         if folder.name.startswith("ex") and folder.is_dir():
-            asked = _toml(folder.joinpath("said.toml")).get("predictions", {})
+            asked = _toml(folder.joinpath("messages.toml")).get("predictions", {})
             found |= {f"{folder.name[:4]}/{name}": entry for name, entry in asked.items()}
     return found
 

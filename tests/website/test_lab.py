@@ -76,11 +76,11 @@ PROBE = {
     "wrong": f"def split(batch, M):\n    return [batch] * M\n{CHECK}",
     "right": f"{RIGHT}{CHECK}",
     "endless": f"def split(batch, M):\n    while True: pass\n{CHECK}",
-    "kept": "from gpipe_edu import store\nprint(store.path())",
+    "kept": "from gpipe_edu.base import store\nprint(store.path())",
     "light": "import pyodide_js\nprint('matplotlib' in pyodide_js.loadedPackages.to_py())",
 }
 AGAIN = {
-    "tries": "from gpipe_edu import store\nprint(store.read('exercises')['ex01/splitting']['tries'])",
+    "tries": "from gpipe_edu.base import store\nprint(store.read('exercises')['ex01/splitting']['tries'])",
     "answers": "print(store.read('predictions'))",
 }
 SAVE = """([name, content]) =>

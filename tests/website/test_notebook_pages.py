@@ -8,7 +8,7 @@ import pytest
 
 from gpipe_edu.course.building.build import notebook_text
 from gpipe_edu.course.building.percent_format import solution_of
-from gpipe_edu.exercises import find_exercise
+from gpipe_edu.judge.exercise import find_exercise
 from tests.solutions.bank import bank
 from tests.solutions.typed import typed
 from tests.website.conftest import ROOT, TIMES
@@ -138,7 +138,7 @@ def plain(sentence):
 
 IMPORTS = """
 import calendar, csv, email.generator, logging.handlers, unittest.mock, xml.dom.minidom
-import numpy.polynomial, gpipe_edu.lecture
+import numpy.polynomial, gpipe_edu.teaching.lecture
 from gpipe_edu import sizing
 try:
     "x".encode("nonsense")

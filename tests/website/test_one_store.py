@@ -16,7 +16,7 @@ def clock(K, M):
     return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
 check("ex02/clock", clock)"""
 KEPT = """
-from gpipe_edu import store
+from gpipe_edu.base import store
 print(sorted(store.read("predictions")), sorted(key for key, one in store.read("exercises").items() if one["passed"]))
 """
 PROGRESS = "from gpipe_edu.course.progress import Progress\nprint(Progress())"

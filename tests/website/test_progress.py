@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course import challenge
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.progress import Progress
-from gpipe_edu.exercises import all_exercises
+from gpipe_edu.judge.exercise import all_exercises
 from gpipe_edu.puzzles import LEVELS
 from gpipe_edu.puzzles.share import share
 from tests.browser import chrome

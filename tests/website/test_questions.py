@@ -12,7 +12,7 @@ from html import unescape
 import nbformat
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.widget import Prediction
 from tests.amount import third

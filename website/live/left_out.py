@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
+_TASKS = "gpipe_edu.judge.tasks"
+
 _JUDGES = {
     "ex04_stage": ("check", "op_by_op"),
     "ex06_partition": ("check", "cuts"),
@@ -22,15 +24,16 @@ _JUDGES = {
     "ex11_block": ("check",),
     "ex11_order": ("check",),
     "ex12_interleaved": ("check",),
-    "ex15_bill": ("check", "count"),
+    "ex15_bill": ("check",),
     "ex15_choice": ("check", "search"),
     "ex16_profile": ("check",),
 }
 """The modules of judges that a first result does not wait for; their sentences, which are data, come with the rest."""
 
 ARCHIVES = {
-    "judges.zip": tuple(
-        f"gpipe_edu.exercises.{exercise}.{module}" for exercise, modules in _JUDGES.items() for module in modules
+    "judges.zip": (
+        *(f"{_TASKS}.{exercise}.{module}" for exercise, modules in _JUDGES.items() for module in modules),
+        "gpipe_edu.judge.bill",
     ),
     "with_plots.zip": (
         *("argparse", "calendar", "gettext", "numpy.ma", "plistlib", "shlex", "unittest", "xml", "gpipe_edu.sizing"),
@@ -57,17 +60,16 @@ ARCHIVES = {
         *("email.headerregistry", "html.parser", "logging.config", "logging.handlers", "pyodide.console"),
         *("urllib.request", "urllib.robotparser"),
         *("numpy.conftest", "numpy.core", "numpy.f2py", "numpy.fft", "numpy.polynomial", "numpy.testing"),
-        *("gpipe_edu.authoring", "gpipe_edu.cluster", "gpipe_edu.command", "gpipe_edu.distributed"),
-        *("gpipe_edu.grading", "gpipe_edu.lecture", "gpipe_edu.pytorch"),
-        *("gpipe_edu.exercises.ex04_checkpoint", "gpipe_edu.exercises.ex05_stages", "gpipe_edu.exercises.ex05_wrapper"),
-        *("gpipe_edu.exercises.ex10_processes", "gpipe_edu.exercises.ex14_buffer", "gpipe_edu.harness.ex14_buffer"),
-        *("gpipe_edu.harness.ex04_checkpoint", "gpipe_edu.harness.ex05_stages", "gpipe_edu.harness.ex05_watching"),
-        # Its page asks its questions, so what is said stays.
-        *(f"gpipe_edu.exercises.ex13_ring.{module}" for module in ("check", "exchange", "sums", "told")),
-        *("gpipe_edu.exercises.ex13_zero1.check", "gpipe_edu.harness.ex13_one_process"),
-        *("gpipe_edu.harness.ex13_ring", "gpipe_edu.harness.ex13_zero1", "gpipe_edu.harness.stamps"),
-        *("gpipe_edu.harness.processes", "gpipe_edu.exercises.failures"),
-        *("gpipe_edu.harness.ex05_wrapper", "gpipe_edu.harness.ex10_one_process", "gpipe_edu.harness.ex10_processes"),
+        *("gpipe_edu.cli", "gpipe_edu.cluster", "gpipe_edu.distributed", "gpipe_edu.pytorch", "gpipe_edu.teaching"),
+        *("gpipe_edu.base.terminal", "gpipe_edu.course.commands", "gpipe_edu.course.cut"),
+        *("gpipe_edu.course.submitted_notebook", "gpipe_edu.puzzles.command"),
+        *(f"{_TASKS}.{exercise}" for exercise in ("ex04_checkpoint", "ex05_stages", "ex05_wrapper")),
+        *(f"{_TASKS}.{exercise}" for exercise in ("ex10_processes", "ex14_buffer")),
+        # Their page asks its questions, so what is said stays.
+        *(f"{_TASKS}.ex13_ring.{module}" for module in ("check", "perform", "perform_in_process")),
+        *(f"{_TASKS}.ex13_zero1.{module}" for module in ("check", "perform", "perform_in_process")),
+        *(f"gpipe_edu.judge.{module}" for module in ("failures", "ring_messages", "ring_sums", "ring_told")),
+        *(f"gpipe_edu.judge.guest.{module}" for module in ("processes", "stamps", "told_links")),
     ),
 }
 """Names of modules by the archive that has them; those of codecs are too many."""

@@ -1,7 +1,7 @@
 // The puzzle as a page: its board stands there with the page and takes moves at once; Python answers them when it is up.
 
 import "../assets/height.js";
-import { createPuzzle } from "../../gpipe_edu/view/js/puzzle_app.js";
+import { createPuzzle } from "../../gpipe_edu/puzzles/page/js/puzzle_app.js";
 import { createModel } from "./model.js";
 import { announce, createPython, keep, kept, startWhenIdle } from "./python.js";
 

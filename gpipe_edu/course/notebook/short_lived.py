@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 
 from . import frontend, output
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 
 from .question_kind import Question
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import TypeVar
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 
 _SECTION = "learner"
 

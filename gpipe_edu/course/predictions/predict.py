@@ -6,7 +6,7 @@ on the page. Answers are stored in the learner's file (see `store`), so a restar
 
 from __future__ import annotations
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course.notebook import frontend, output
 
 from .commit import SECTION, Outcome, as_text, commit, recall, verdict

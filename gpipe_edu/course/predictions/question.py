@@ -1,8 +1,8 @@
 """The questions that come before a surprise, read from a file per lesson, so that a notebook does not hold its answers.
 
 A file is `predictions/05.toml`, and its entry [what-is-stored] is asked for as "05/what-is-stored". Those of an
-exercise stand in its `said.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored". What an
-entry holds depends on its kind: see `choice.py`, `bar.py`, `click.py` and `curve.py`.
+exercise stand in its `messages.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored". What
+an entry holds depends on its kind: see `choice.py`, `bar.py`, `click.py` and `curve.py`.
 
 An entry of an appendix says optional = true: a lesson can be complete without it.
 """
@@ -16,7 +16,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
-from gpipe_edu.exercises import all_exercises
+from gpipe_edu.judge.exercise import all_exercises
 
 from .bar import bar
 from .choice import choice

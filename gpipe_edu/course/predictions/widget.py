@@ -8,13 +8,13 @@ widget's state. The controls are our own, because those of ipywidgets cannot kee
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any, ClassVar
 
 import anywidget
 import traitlets
 from markdown_it import MarkdownIt
 
+from gpipe_edu.view.gantt.assets import asset, widget_module
 from gpipe_edu.view.theme import DARK_HOSTS
 
 from .commit import Outcome, as_text, commit, verdict
@@ -24,28 +24,14 @@ _DARK = "--ge-accent: #6fb7ff; --ge-won: #7fd694; --ge-lost: #ff8a80; color-sche
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
-_SCRIPTS = ("parts", "choice", "bar", "click", "curve", "prediction")
-
-
-def _asset(name: str, room: str = "course/predictions") -> str:
-    return files("gpipe_edu").joinpath(room, name).read_text(encoding="utf-8")
-
-
-def _module() -> str:
-    """The scripts as the one module that anywidget loads, so without imports and exports between them."""
-    shared = [_asset(f"js/{name}.js", "view") for name in ("kept", "pass_on")]
-    scripts = [*shared, *(_asset(f"js/{name}.js") for name in _SCRIPTS)]
-    lines = "\n".join(scripts).splitlines()
-    return "\n".join(line.removeprefix("export ") for line in lines if not line.startswith("import ")) + (
-        "\nexport default { render };\n"
-    )
-
 
 class Prediction(anywidget.AnyWidget):
     """One question on the page. `outcome` is {} until there is one: then the answer, the right one and the verdict."""
 
-    _esm: ClassVar[str] = _module()
-    _css: ClassVar[str] = f"{_asset('js/prediction.css')}\n{DARK_HOSTS} .ge-prediction {{ {_DARK} }}\n"
+    _esm: ClassVar[str] = widget_module("course/predictions/js/prediction.js")
+    _css: ClassVar[str] = (
+        f"{asset('course/predictions/js/prediction.css')}\n{DARK_HOSTS} .ge-prediction {{ {_DARK} }}\n"
+    )
 
     kind = traitlets.Unicode().tag(sync=True)
     question = traitlets.Unicode().tag(sync=True)

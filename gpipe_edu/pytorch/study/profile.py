@@ -15,12 +15,12 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from gpipe_edu.base.validate import whole
 from gpipe_edu.pytorch.guards import known_words
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.skip import shelf
 from gpipe_edu.pytorch.values import Value, change, check, differentiable, tensors
 from gpipe_edu.split import balance_by_cost, split_batch
-from gpipe_edu.validate import whole
 
 
 class LayerProfile(NamedTuple):

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gpipe_edu.base.validate import number
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Costs, Timeline, calibrate, simulate
-from gpipe_edu.validate import number
 from gpipe_edu.view.drawable import not_drawable
 from gpipe_edu.view.layout import refuse
 

@@ -1,4 +1,4 @@
-"""The script and the style for every host: the files in view/js as one module, the palette as CSS variables.
+"""The script and the style for every host: files of JavaScript as one module, the palette as CSS variables.
 
 The files are small modules that node can test one by one; a notebook and a page each take a single text, so imports
 between them are dropped and the files are concatenated, each after those it uses.
@@ -6,6 +6,7 @@ between them are dropped and the files are concatenated, each after those it use
 
 from __future__ import annotations
 
+import posixpath
 import re
 from functools import cache
 from importlib.resources import files
@@ -14,8 +15,8 @@ from typing import Final
 from gpipe_edu.view.palette import GROUNDS, PAINTS
 from gpipe_edu.view.theme import DARK_HOSTS, HOSTS
 
-_ENTRY: Final = "host.js"
-_IMPORT: Final = re.compile(r'^import \{[^}]*\} from "\./(?P<file>[\w.]+)";\n', re.MULTILINE)
+_ENTRY: Final = "view/js/host.js"
+_IMPORT: Final = re.compile(r'^import \{[^}]*\} from "(?P<file>\.[\w./]+)";\n', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=const |function |async function |class )", re.MULTILINE)
 
 
@@ -46,7 +47,7 @@ _DARK: Final = {
 
 @cache
 def script(entry: str = _ENTRY) -> str:
-    """The file `entry` of view/js and all it uses, as one module without imports and exports."""
+    """The file `entry` of this package and all it uses, as one module without imports and exports."""
     order: list[str] = []
     _collect(entry, order, ())
     return "\n".join(_EXPORT.sub("", _IMPORT.sub("", asset(name))) for name in order)
@@ -62,7 +63,7 @@ def style() -> str:
     """The style sheet, with the palette in front of it."""
     light = _variables({**_LIGHT, **_op_colours()})
     dark = _variables(_DARK)
-    sheet = asset("gantt.css")
+    sheet = asset("view/js/gantt.css")
     # A theme that is given wins; then the notebook's; then, outside of notebooks, the system's.
     return (
         f".ge-gantt {{ {light} }}\n{sheet}\n@media not print {{\n"
@@ -80,13 +81,13 @@ def _collect(name: str, order: list[str], path: tuple[str, ...]) -> None:
     if name in order:
         return
     for found in _IMPORT.finditer(asset(name)):
-        _collect(found["file"], order, (*path, name))
+        _collect(posixpath.normpath(posixpath.join(posixpath.dirname(name), found["file"])), order, (*path, name))
     order.append(name)
 
 
 def asset(name: str) -> str:
-    """The text of a file in view/js."""
-    return files("gpipe_edu.view").joinpath("js", name).read_text(encoding="utf-8")
+    """The text of a file of this package, by its path there."""
+    return files("gpipe_edu").joinpath(name).read_text(encoding="utf-8")
 
 
 def _op_colours() -> dict[str, str]:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final
 
+from gpipe_edu.base.validate import number, numbers, whole
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recipes import RECIPES, form_of, recipe_name
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
-from gpipe_edu.validate import number, numbers, whole
 
 RECOMPUTES: Final = {"none": "none", "late": "late (C)", "early": "early (R, then B)"}
 MOST: Final = {"K": 64, "M": 256, "V": 8, "stages": 64, "cost": 1000}

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course import progress, reset, solution
 from gpipe_edu.course.building import build, percent_format
 

@@ -2,7 +2,7 @@
 
 import nbformat
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course.notebook import output
 from tests import kernels
 

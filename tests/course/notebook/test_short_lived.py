@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course import progress
 from gpipe_edu.course.notebook import short_lived
 from tests import kernels

@@ -10,7 +10,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
-from gpipe_edu.command import lab
+from gpipe_edu.course.commands import lab
 from tests import kernels
 from tests.processes import PATIENCE
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course import forget, predict
 from gpipe_edu.course.predictions import option_order, question
 from tests import processes

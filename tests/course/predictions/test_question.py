@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.choice import Choice
 

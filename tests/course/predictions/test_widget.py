@@ -6,7 +6,7 @@ import re
 import nbformat
 import pytest
 
-from gpipe_edu import store
+from gpipe_edu.base import store
 from gpipe_edu.course.predictions.choice import Choice
 from gpipe_edu.course.predictions.commit import Outcome, recall
 from gpipe_edu.course.predictions.question import find

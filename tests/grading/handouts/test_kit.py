@@ -11,7 +11,7 @@ import pytest
 
 from gpipe_edu.cli import main
 from gpipe_edu.course.building import build, percent_format
-from gpipe_edu.grading.handouts import kit
+from gpipe_edu.teaching.handouts import kit
 from tests.processes import PATIENCE
 
 

@@ -8,9 +8,9 @@ import re
 import pytest
 
 from gpipe_edu.cli import main
-from gpipe_edu.grading.handouts.personal import FILE, answers, puzzles, read, share_earned
 from gpipe_edu.puzzles.par import prove
 from gpipe_edu.schedule.recipes import RECIPES
+from gpipe_edu.teaching.handouts.personal import FILE, answers, puzzles, read, share_earned
 from tests.amount import fewer
 
 STUDENTS = [f"student {number}" for number in range(fewer(40))]

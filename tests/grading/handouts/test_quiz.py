@@ -9,7 +9,7 @@ import pytest
 
 from gpipe_edu.cli import main
 from gpipe_edu.course.predictions import question
-from gpipe_edu.grading.handouts.quiz import INVENTORY, gift, keys
+from gpipe_edu.teaching.handouts.quiz import INVENTORY, gift, keys
 from tests.processes import PATIENCE
 
 OPTION = re.compile(r"(?<!\\)([=~])((?:\\.|[^\\=~#])*)#((?:\\.|[^\\=~#])*)", re.DOTALL)

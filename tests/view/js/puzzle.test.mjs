@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as moves from "../../../gpipe_edu/view/js/puzzle_moves.js";
-import * as drawn from "../../../gpipe_edu/view/js/puzzle_draw.js";
-import * as markup from "../../../gpipe_edu/view/js/puzzle_panel.js";
+import * as moves from "../../../gpipe_edu/puzzles/page/js/puzzle_moves.js";
+import * as drawn from "../../../gpipe_edu/puzzles/page/js/puzzle_draw.js";
+import * as markup from "../../../gpipe_edu/puzzles/page/js/puzzle_panel.js";
 import { frameOf, panelOf } from "../../../gpipe_edu/view/js/layout.js";
 import { NAMES, specs } from "./specs.mjs";
 

@@ -1,0 +1,51 @@
+"""The command line: `gpipe-edu lab`, or `python -m gpipe_edu lab`, and what else its `--help` lists.
+
+`build` and `exercise`, for those who change the course, exist but are not listed. Each command is a function in
+`gpipe_edu.cli`, whose parameters are its options and whose docstring is its help; what it returns is the exit code.
+This file only gives each command its name and reports errors: bad arguments are one sentence on stderr and exit code 2,
+without a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Final
+
+import typer
+
+from gpipe_edu.base.words import program
+from gpipe_edu.base.writing import escape_on_terminals
+from gpipe_edu.course import commands as learning
+from gpipe_edu.puzzles import command as puzzle
+from gpipe_edu.sizing import commands as planning
+from gpipe_edu.teaching import commands as teaching
+
+from . import schedule, train
+
+_HELP: Final = "Learn pipeline parallelism: the course in JupyterLab, its exercises, schedules, and the planner."
+
+app = typer.Typer(help=_HELP, no_args_is_help=True, add_completion=False)
+
+for mounted in (learning, puzzle, planning, teaching):
+    mounted.mount(app)
+app.command("train")(train.run)
+app.command("schedule")(schedule.run)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0, 1 for a schedule that cannot run, 2 for bad arguments."""
+    escape_on_terminals()
+    try:
+        code: Any = app(arguments, prog_name=program(), standalone_mode=False)
+    except typer.TyperException as error:
+        if error.format_message():  # without arguments the help has been printed already
+            print(f"error: {error.format_message()}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # nobody reads any more, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except (typer.Abort, KeyboardInterrupt):
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,165 @@
+"""`check`, `watch`, `hint` and `solution`: an exercise in an editor, with a terminal beside it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gpipe_edu.base.terminal import bad_arguments
+from gpipe_edu.course import asking, attempts
+from gpipe_edu.course import solution as show_solution
+from gpipe_edu.course.building import build, places
+from gpipe_edu.course.check import NotYet, judge_and_show
+from gpipe_edu.course.cut import cut
+from gpipe_edu.course.submitted_notebook import Refused, of
+from gpipe_edu.judge.exercise import Exercise, all_exercises, parts_of
+
+_EVERY = 0.5
+"""Seconds between two looks at the file."""
+
+_NOTHING = {
+    "missing": "there is no function {0} in {1}",
+    "unwritten": "{0} is not written yet",
+    "broken": "the cell of {0} is no Python",
+}
+"""Why there is nothing to check."""
+
+Key = Annotated[str, typer.Argument(metavar="EXERCISE", help="Such as ex07, or ex02/clock for one part of it.")]
+Notebook = Annotated[
+    Path | None,
+    typer.Option(help="Its notebook, or Python file. Default: the one in this folder, or in your copy of the course."),
+]
+
+
+def check(
+    key: Key,
+    notebook: Notebook = None,
+    seed: Annotated[int | None, typer.Option(help="That of an earlier check, for the same inputs.")] = None,
+) -> int:
+    """Check what stands in the notebook of an exercise; exit code 1 if something is not right yet."""
+    with bad_arguments():
+        wanted = find(key)
+        path = notebook_of(wanted[0], notebook)
+    print(f"Checking {path}.")
+    return 0 if look(wanted, path, seed) else 1
+
+
+def watch(key: Key, notebook: Notebook = None) -> int:
+    """Check an exercise again at each save of its notebook."""
+    with bad_arguments():
+        wanted = find(key)
+        path = notebook_of(wanted[0], notebook)
+    print(f"Watching {path}. Save it, and it is checked; Ctrl-C ends this.")
+    for _ in saves(path):
+        print(f"\n--- {time.strftime('%H:%M:%S')} ---")
+        look(wanted, path)
+    return 0
+
+
+def hint(key: Key) -> int:
+    """Show the next hint, if a try has earned it, and all earlier ones."""
+    with bad_arguments(), asking.from_a_terminal():
+        for one in find(key):
+            attempts.hint(one.key)
+    return 0
+
+
+def solution(
+    key: Key,
+    give_up: Annotated[bool, typer.Option("--give-up", help="Before the exercise is solved, too.")] = False,
+) -> int:
+    """Show one way to write an exercise that is solved."""
+    with bad_arguments(), asking.from_a_terminal():
+        for one in find(key):
+            show_solution(one.key, give_up=give_up)
+    return 0
+
+
+def find(key: str) -> list[Exercise]:
+    """The exercises of "ex07", or the one of "ex07/1f1b". Raises ValueError for others."""
+    found = parts_of(key) or [one for one in all_exercises().values() if one.key == key]
+    if not found:
+        raise ValueError(f"there is no exercise {key!r}; there are {', '.join(all_exercises())}")
+    return found
+
+
+def notebook_of(exercise: Exercise, given: Path | None = None) -> Path:
+    """The file to look into: `given`, or that of the folder one stands in, or of the copy of the course. Of a notebook
+    and a Python file of one name the one that was saved last.
+
+    Raises ValueError where there is none.
+    """
+    for folder in (Path(), Path("exercises")):
+        files = [path for ending in ("ipynb", "py") if (path := folder / f"{exercise.notebook}.{ending}").is_file()]
+        if not given and files and folder.resolve() != places.ROOT / "exercises":  # which are the course's own
+            given = max(files, key=lambda path: path.stat().st_mtime)
+    try:
+        found = given or build.exercise(exercise.notebook)
+    except FileNotFoundError as error:
+        raise ValueError(f"{error}; --notebook names a file elsewhere") from error
+    if not found.is_file():
+        raise ValueError(f"{found} does not exist; --notebook names another one")
+    return found
+
+
+def look(wanted: list[Exercise], notebook: Path, seed: int | None = None) -> bool:
+    """Check each of the functions once, cut out as in `grade`, and print what was found; whether all have passed."""
+    try:
+        cells = of(notebook)
+    except Refused as error:
+        print(f"{error}. If it is being written just now, it is looked at again at the next save.")
+        return False
+    passed = 0
+    for one in wanted:
+        answer = cut(one, cells)
+        for note in answer.notes:
+            print(note)
+        if answer.state != "cut":
+            print(f"{one.key}: {_NOTHING[answer.state].format(one.function, notebook.name)}.")
+            continue
+        try:
+            with asking.from_a_terminal(), _telling(one) as tell:
+                judge_and_show(one, answer.pack(), seed, tell)
+            passed += 1
+        except NotYet:
+            continue  # the report has been printed
+        except (NotImplementedError, RuntimeError) as error:
+            print(error)
+    return passed == len(wanted)
+
+
+@contextmanager
+def _telling(exercise: Exercise) -> Iterator[Callable[[int], None]]:
+    """Say which case is being judged, on one line that is gone when the report comes."""
+    console = Console(file=sys.stdout, highlight=False)
+    if not console.is_terminal:
+        print(f"{exercise.key}: being judged, about {exercise.cases} cases.")
+        yield lambda case: None
+        return
+    with console.status(f"{exercise.key}: starting") as status:
+
+        def tell(case: int) -> None:
+            if case == 0:  # the verdict is there
+                status.stop()
+            else:
+                status.update(f"{exercise.key}: case {case} of {max(case, exercise.cases)}")
+
+        yield tell
+
+
+def saves(path: Path) -> Iterator[None]:
+    """Yields at once, and then each time the file has changed."""
+    seen = None
+    while True:
+        now = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else seen
+        if now != seen:
+            seen = now
+            yield
+        time.sleep(_EVERY)

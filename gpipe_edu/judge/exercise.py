@@ -1,0 +1,155 @@
+"""The exercises: one folder each in `tasks`, found by its name. `tasks/ex06_partition/` is "ex06/partition".
+
+A folder holds
+
+    messages.toml  every sentence that a learner may read (see `Exercise`)
+    check.py       examine(exam, rng)  asks for answers and judges them, in the judge's process
+    perform.py     what calls the function, in the learner's process, plain data in and plain data out:
+                   perform(function, ...)  what is asked and what comes back are a NamedTuple each, if of many fields
+                   HIDDEN      optional: what of this package would give the answer away -> how it is refused
+                   unpack      optional: `Forwarded`, if perform hands the function on to other processes
+
+and what else only its judge needs. A task knows no other; what several share stands in `judge`, or, for the learner's
+process, in `judge/guest`. `case.py` is what every check is written in, `judge/messages.toml` has the sentences that any
+exercise may need.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import re
+import sys
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Final, NamedTuple
+
+from gpipe_edu.base.words import join_words
+
+_FOLDER: Final = re.compile(r"ex\d\d_\w+")
+
+_TASKS: Final = "gpipe_edu.judge.tasks"
+
+
+PYTORCH: Final = "gpipe_edu.judge.guest.with_pytorch"
+"""The module that loads what answers with PyTorch need."""
+
+
+class Exercise(NamedTuple):
+    """One function that a learner writes, and the sentences of its `messages.toml`.
+
+    notebook: the name of the notebook it stands in. hints: from small to large. seconds: how long all calls of a check
+    may take together. cases: how often a right answer is called, about.
+    success: what is said of a right answer. slips: what is said of each misconception. part: its
+    place among the exercises of one notebook. predictions: see `course.predictions.question`.
+    """
+
+    key: str
+    function: str
+    title: str
+    notebook: str
+    hints: tuple[str, str, str]
+    success: str
+    slips: Mapping[str, str]
+    seconds: float = 4.0
+    part: int = 1
+    cases: int = 1
+    predictions: Mapping[str, Any] = {}
+
+    @property
+    def module(self) -> str:
+        """The name of what calls the function, in the learner's process."""
+        return f"{_TASKS}.{folder_of(self.key)}.perform"
+
+    @property
+    def perform(self) -> Any:
+        """The module of that name."""
+        return importlib.import_module(self.module)
+
+    @property
+    def check(self) -> Any:
+        """The module of its judge."""
+        return importlib.import_module(f"{_TASKS}.{folder_of(self.key)}.check")
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether its answers load PyTorch, which takes a part of their seconds where one learns."""
+        usual: float = Exercise._field_defaults["seconds"]
+        return self.seconds > usual
+
+    @property
+    def lacks(self) -> str:
+        """What its answers need and this Python has not, in a sentence; "" if they can be judged here."""
+        if not self.needs_torch or importlib.util.find_spec("torch"):
+            return ""
+        if sys.platform == "emscripten":
+            return f"{self.key} needs PyTorch, which no browser runs"
+        return f'{self.key} needs PyTorch, which is not here: {sys.executable} -m pip install "gpipe_edu[torch]"'
+
+    def load(self) -> None:
+        """Import what its judge and its answers need, for the sake of processes that are forked from this one."""
+        _ = self.perform, self.check
+        if self.needs_torch:
+            importlib.import_module(PYTORCH)
+
+    @property
+    def cell(self) -> str:
+        """What the names of its cells begin with."""
+        return self.key.replace("/", "-")
+
+    def sentence(self, slip: str, words: Mapping[str, object]) -> str:
+        """What is said of a slip, with `words` in the places of their names. Raises KeyError for one without words."""
+        # A word may be a name that the answer has given to something: sentences are Markdown, and names no links.
+        shown = {name: re.sub(r"[\[\]<>]", "", word) if isinstance(word, str) else word for name, word in words.items()}
+        return self.slips[slip].format_map(shown)
+
+
+@cache
+def all_exercises() -> dict[str, Exercise]:
+    """All exercises by key, in reading order."""
+    known = map(_exercise, keys())
+    return {one.key: one for one in sorted(known, key=lambda one: (one.key[:4], one.part))}
+
+
+def keys() -> list[str]:
+    """The keys that the folders are named for, whether or not what is in them can be read."""
+    names = [folder.name for folder in files(_TASKS).iterdir() if _FOLDER.fullmatch(folder.name)]
+    return sorted(name[:4] + "/" + name[5:].replace("_", "-") for name in names)
+
+
+def find_exercise(key: str) -> Exercise:
+    """The exercise `key`. Raises TypeError, ValueError for what is no key, naming those that are."""
+    if not isinstance(key, str):
+        raise TypeError(f'the exercise is {key!r}; it must be a key such as "{next(iter(all_exercises()))}"')
+    if key not in all_exercises():
+        if parts := parts_of(key):
+            keys = join_words((one.key for one in parts), last=" and ")
+            raise ValueError(f"{key} has {keys}: name {'one of them' if parts[1:] else 'that'}")
+        near = difflib.get_close_matches(key, all_exercises(), n=1)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f"there is no exercise {key!r}; there are {', '.join(all_exercises())}{hint}")
+    return all_exercises()[key]
+
+
+def parts_of(number: str) -> list[Exercise]:
+    """The exercises of a number, such as "ex02"; none if there is no such number."""
+    return [one for key, one in all_exercises().items() if key.partition("/")[0] == number]
+
+
+def _exercise(key: str) -> Exercise:
+    said = _read(files(_TASKS) / folder_of(key))
+    slips = _read(files(__package__))["slips"] | said.pop("slips")
+    return Exercise(key=key, hints=tuple(said.pop("hints")), slips=slips, **said)
+
+
+def folder_of(key: str) -> str:
+    """The name of the folder of `key`."""
+    return key.replace("/", "_").replace("-", "_")
+
+
+def _read(folder: Traversable) -> dict[str, Any]:
+    return tomllib.loads((folder / "messages.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,87 @@
+"""What a check found, as plain data that travels between processes and into reports."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from gpipe_edu.base.validate import SaidPlainly
+from gpipe_edu.process.lines import Line
+
+STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
+"""Kinds of trouble that are no error of Python's: out of time, printed too much, the process ended (by `exit`, too), or
+sent what can't be read."""
+
+
+class Trouble(NamedTuple):
+    """An error of the learner's code. kind: its type, or one of STOPPED.
+
+    where: the learner's own lines on the way to it, outermost first. bases: the names of the type and its bases.
+    seconds: how long it had, if it was stopped.
+    """
+
+    kind: str
+    message: str
+    where: tuple[Line, ...] = ()
+    bases: tuple[str, ...] = ()
+    seconds: float | None = None
+
+
+class Reply(NamedTuple):
+    """What a call gave: a value of plain data, or trouble."""
+
+    value: Any = None
+    trouble: Trouble | None = None
+
+
+class Unwritten(SaidPlainly, NotImplementedError):
+    """The function is still the stub, which raises NotImplementedError."""
+
+
+class Chart(NamedTuple):
+    """A schedule to draw: its rows in written form, and times per stage, or sizes of micro-batches.
+
+    ticks: instead of rows, the forwards of each tick as (micro-batch, stage).
+    """
+
+    name: str
+    rows: str
+    F: float | list[float] = 1
+    B: float | list[float] = 2
+    sizes: list[float] | None = None
+    ticks: list[list[tuple[int, int]]] | None = None
+
+
+class Finding(NamedTuple):
+    """The first thing that is wrong: the call, what was expected and what came, and the likely misconception.
+
+    slip names the misconception; because says in a sentence what is wrong about it.
+    """
+
+    slip: str
+    because: str
+    call: str = ""
+    expected: str = ""
+    came: str = ""
+    difference: str = ""
+    charts: tuple[Chart, ...] = ()
+    trouble: Trouble | None = None
+
+
+class Success(NamedTuple):
+    """What became of a right answer on the real engines."""
+
+    words: str
+    charts: tuple[Chart, ...] = ()
+
+
+class Report(NamedTuple):
+    """What a check found. state: "passed", "wrong" or "unwritten". passed_over: what was seen and did not end it."""
+
+    key: str
+    state: str
+    seed: int
+    calls: int = 0
+    finding: Finding | None = None
+    success: Success | None = None
+    printed: str = ""
+    passed_over: tuple[Finding, ...] = ()

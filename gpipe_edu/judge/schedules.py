@@ -1,0 +1,221 @@
+"""What the exercises on schedules share: reading what a learner wrote as one, whether it runs, and training with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from gpipe_edu import Op, Schedule
+from gpipe_edu import reference as ref
+from gpipe_edu.judge.findings import Chart
+from gpipe_edu.judge.guest.forms import describe
+from gpipe_edu.judge.networks import draw_digits
+from gpipe_edu.process.plain import a_name_of
+
+from .case import Case, Exam, Sign, Signs, Traps
+
+BIG: Final = 400
+"""Cells of a schedule that is too large to be read: it is shown in part, and not drawn."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A learner's schedule for K devices and M micro-batches, beside a right one that has a name."""
+
+    schedule: Schedule
+    right: Schedule
+    K: int
+    M: int
+    name: str
+
+    @property
+    def rows(self) -> tuple[tuple[Op, ...], ...]:
+        """The ops of each device."""
+        return self.schedule.rows
+
+    @property
+    def ops(self) -> list[Op]:
+        """All ops."""
+        return [op for row in self.rows for op in row]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The letters of each row."""
+        return ["".join(op.kind for op in row) for row in self.rows]
+
+    def cells(self, kinds: str) -> set[tuple[int, int]]:
+        """(micro-batch, stage) of all ops of these kinds."""
+        return {(op.micro_batch, op.stage) for op in self.ops if op.kind in kinds}
+
+    def order(self, device: int, kind: str) -> list[int]:
+        """The micro-batches of one kind of op on a device, as they come."""
+        return [op.micro_batch for op in self.rows[device] if op.kind == kind]
+
+    def charts(self, mine: str = "yours") -> tuple[Chart, ...]:
+        """Both, to be drawn, unless there are too many ops to be read."""
+        both = Chart(mine, str(self.schedule)), Chart(self.name, str(self.right))
+        return () if self.K * self.M >= BIG else both
+
+
+def judge_schedule(
+    exam: Exam,
+    right: Schedule,
+    name: str,
+    signs: Callable[[Proposal], Signs],
+    traps: Traps | None = None,
+    any_order: bool = True,
+) -> Schedule:
+    """Ask for the schedule of as many devices and micro-batches as `right` has, and judge it.
+
+    any_order: backwards may come in another order than in `right`, so nothing is held against that.
+    """
+    K, M = right.stages, right.micro_batches
+    case = exam.case(f"{exam.exercise.function}(K={K}, M={M})")
+    schedule = read(case, case.ask(traps, K=K, M=M))
+    right = _in_the_order_of(schedule, right) if any_order else right
+    proposal = Proposal(schedule, right, K, M, name)
+    show(case, proposal)
+    case.judge(signs(proposal))
+    return schedule
+
+
+def show(case: Case, proposal: Proposal) -> None:
+    """Let the case show both schedules beside what is wrong."""
+    case.expected, case.came = str(proposal.right), str(proposal.schedule)
+    if proposal.K * proposal.M >= BIG:
+        case.expected, case.came = _beginning(case.expected), _beginning(case.came)
+    case.charts, case.difference = proposal.charts(), difference(proposal.schedule, proposal.right)
+
+
+def train_with(exam: Exam, judge: Callable[[int, int], Schedule], sizes: list[tuple[int, int]], rng: Random) -> float:
+    """Judge every size, and a big one; train the digits with the small ones. Returns the largest error of gradients."""
+    small = [schedule for K, M in sizes if (schedule := judge(K, M)).stages * schedule.micro_batches <= 15]
+    error = max(gradient_error(schedule, rng) for schedule in small)
+    K, M = rng.randint(17, 20), rng.randint(65, 70)  # as large as real ones
+    with exam.blame_on("only-small", K=K, M=M):
+        judge(K, M)
+    return error
+
+
+def read(case: Case, value: Any, text: bool = False) -> Schedule:
+    """The schedule in `value`: a Schedule or rows of ops; if `text`, also its written form, or rows of words.
+
+    Raises Wrong for the first thing that is no op.
+    """
+    if isinstance(value, Schedule):
+        return value
+    if isinstance(value, str) and text:
+        value = [line for line in value.splitlines() if line.partition("#")[0].strip()]
+    case.judge(_form(value, text))
+    return Schedule([[_op(word, device) for word in _words(row)] for device, row in enumerate(value)])
+
+
+def about_rules(proposal: Proposal) -> Iterator[Sign]:
+    """The doctor's first problem, if the schedule cannot run."""
+    for code, message, _ in proposal.schedule.problems()[:1]:
+        charts = proposal.charts("yours, as far as it can run")
+        yield Sign(code, charts=charts, words={"message": message}, sentence="cannot-run")
+
+
+def about_homes(proposal: Proposal) -> Iterator[Sign]:
+    """Row k holds stage k."""
+    yield Sign("upside-down", any(row[0].stage != device for device, row in enumerate(proposal.rows)))
+
+
+def difference(schedule: Schedule, expected: Schedule) -> str:
+    """The first place where two schedules part."""
+    for device, (row, other) in enumerate(zip(schedule.rows, expected.rows, strict=False)):
+        for place in range(max(len(row), len(other))):
+            ours, theirs = row[place : place + 1], other[place : place + 1]
+            if ours != theirs:
+                labels = [ops[0].label if ops else "nothing" for ops in (ours, theirs)]
+                if labels[0] == labels[1]:
+                    labels = [str(*ours), str(*theirs)]
+                return f"device {device}, place {place}: {labels[0]} instead of {labels[1]}"
+    return f"{schedule.devices} rows instead of {expected.devices}" if schedule.devices != expected.devices else ""
+
+
+def gradient_error(schedule: Schedule, rng: Random) -> float:
+    """The largest relative difference between gradients of the digits under `schedule` and on one device."""
+    x, y = draw_digits(rng, 40)
+    layers = ref.mlp([64, *[24] * schedule.stages, 10], seed=rng.randrange(1000))
+    _, exact = ref.train_sequential(layers, x, y)
+    return ref.gradient_difference(ref.train_pipeline(layers, x, y, schedule).grads, exact)
+
+
+def _form(value: Any, text: bool) -> Iterator[Sign]:
+    """What is no list of rows of ops."""
+    if isinstance(value, str):
+        yield _no_ops(value.strip().partition("\n")[0])
+    yield Sign("not-rows", not isinstance(value, list | tuple), "a list of rows", a_name_of(value))
+    one_for_each = "a list of rows, one for each device"
+    for device, row in enumerate(value):
+        yield Sign("flat", isinstance(row, Op) or _is_triple(row), one_for_each, "a list of ops")
+        if isinstance(row, str) and not text:
+            yield _no_ops(row)
+        words, came = _words(row), f"row {device} is {a_name_of(row)}"
+        yield Sign("not-a-row", not isinstance(words, list | tuple), "a list of ops", came)
+        for word in words:
+            yield from _word_form(word, device, text)
+
+
+def _word_form(word: Any, device: int, text: bool) -> Iterator[Sign]:
+    if isinstance(word, Op):
+        return
+    ops = "ops such as F0 or B3"
+    idle = word is None or (isinstance(word, str) and word in ("", ".", "-", "idle"))
+    yield Sign("idle-slots", idle, ops, f"{word!r} in row {device}")
+    if not text and (isinstance(word, str) or _is_triple(word)):
+        yield _no_ops(word)
+    slip = "not-a-word" if isinstance(word, str) else "not-an-op"
+    yield Sign(slip, _op(word, device) is None, ops, f"{describe(word)} in row {device}")
+
+
+def _words(row: Any) -> Any:
+    """The ops of a row, or its words; a row that is written as empty has none."""
+    if not isinstance(row, str):
+        return row
+    words = row.partition("#")[0].split()
+    return [] if words == ["-"] else words
+
+
+def _op(word: Any, device: int) -> Any:
+    """The op that is meant, None if none is."""
+    try:
+        if isinstance(word, Op):
+            return word
+        if isinstance(word, str):
+            return Schedule.parse(f"{word}@{device}" if "@" not in word else word).rows[0][0]
+        kind, micro_batch, stage = word
+        return Op(kind, micro_batch, stage)
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+def _is_triple(word: Any) -> bool:
+    return isinstance(word, tuple | list) and len(word) == 3 and isinstance(word[0], str) and len(word[0]) == 1
+
+
+def _no_ops(word: Any) -> Sign:
+    return Sign("no-ops", expected='ops such as ge.Op("F", 0, 0)', came=describe(word))
+
+
+def _in_the_order_of(schedule: Schedule, right: Schedule) -> Schedule:
+    """`right` with its backwards in the order that the schedule has on its last device, if that is an order at all."""
+    lasts = right.rows[-1], *schedule.rows[-1:]
+    theirs, *ours = ([op.micro_batch for op in row if op.kind == "B"] for row in lasts)
+    if [sorted(theirs)] != list(map(sorted, ours)):
+        return right
+    becomes = dict(zip(theirs, *ours, strict=True))
+    rows = [
+        [op if op.kind == "F" else op._replace(micro_batch=becomes[op.micro_batch]) for op in row] for row in right.rows
+    ]
+    return Schedule(rows)
+
+
+def _beginning(text: str) -> str:
+    lines = text.splitlines()
+    shown = [line if len(line) <= 60 else f"{line[:56].rpartition(' ')[0]} ..." for line in lines[:3]]
+    return "\n".join([*shown, "..."] if len(lines) > 3 else shown)

@@ -1,0 +1,36 @@
+"""How `ring_all_reduce` is called: in D processes at once, each with its two neighbours, which note every message."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from gpipe_edu.judge.guest.networks import Array
+from gpipe_edu.judge.guest.processes import Diaries, run_judged
+from gpipe_edu.judge.guest.told_links import LIMIT
+from gpipe_edu.process.packing import Forwarded
+
+unpack = Forwarded
+
+
+class RingQuestion(NamedTuple):
+    """gradients: of each device, for each call, D pieces."""
+
+    gradients: list[list[list[Array]]]
+
+
+class RingAnswer(NamedTuple):
+    """sums: of each device, for each call, what it gave back. diaries: each one's notes. failure: why none came."""
+
+    sums: list[Any]
+    diaries: Diaries
+    failure: tuple[Any, ...] | None = None
+
+
+def perform(ring_all_reduce: Any, **given: Any) -> RingAnswer:
+    """The answer to a `RingQuestion`."""
+    from .perform_in_process import reduce_in_process
+
+    asked = RingQuestion(**given)
+    calls = [partial(reduce_in_process, ring_all_reduce, rank, own) for rank, own in enumerate(asked.gradients)]
+    return RingAnswer(*run_judged(calls, LIMIT))

@@ -1,0 +1,210 @@
+"""Does the plan do all that is asked? If not: which inequality breaks, and on which device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+from math import ceil
+from random import Random
+from typing import Any, Final
+
+from gpipe_edu.base.words import join_words, plural
+from gpipe_edu.judge.bill import Model, Plan, activations, state
+from gpipe_edu.judge.case import Exam, Sign
+from gpipe_edu.judge.findings import Success
+from gpipe_edu.judge.guest.forms import describe, is_whole
+from gpipe_edu.process.plain import a_name_of
+
+from .search import CONDITIONS, MOST_IDLE, Job, bubble, divisors, plans
+
+_NAMES: Final = ("T", "D", "K", "V", "M", "recompute")
+
+
+_8B: Final = Model(32, 4096, 128_000, 8192)
+_70B: Final = Model(80, 8192, 128_000, 8192)
+_1B: Final = Model(16, 2048, 50_000, 2048)
+
+_JOBS: Final = (
+    Job(_70B, 64, 8, 72 * 10**9, 256),
+    Job(_1B, 8, 8, 72 * 10**9, 64),
+    Job(_1B, 8, 4, 22 * 10**9, 64),
+    Job(_8B, 64, 8, 72 * 10**9, 512),
+    Job(_8B, 16, 8, 36 * 10**9, 128),
+    Job(Model(24, 4096, 128_000, 4096), 16, 4, 30 * 10**9, 240),
+    Job(Model(8, 1024, 200_000, 8192), 4, 1, 16 * 10**9, 12),
+    Job(Model(30, 2048, 32_000, 4096), 12, 2, 20 * 10**9, 120),
+)
+"""The last two: large tables for a small model; numbers that are no powers of two."""
+
+
+def _just_enough(model: Model, batch: int, plan: Plan, node: int = 1) -> Job:
+    """A job for as many devices that are as large as this plan needs, to the byte."""
+    job = Job(model, plan.T * plan.D * plan.K, node, 0, batch)
+    return job._replace(memory=ceil(max(job.needs(plan, k) for k in range(plan.K))))
+
+
+_EDGES: Final = (
+    _just_enough(_1B, 1, Plan(1, 1, 1, 1, 1, 1, "none")),
+    _just_enough(Model(2, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "none")),
+    _just_enough(Model(6, 1024, 200_000, 4096), 4, Plan(1, 1, 2, 1, 4, 1, "full")),
+    _just_enough(Model(24, 6144, 32_000, 8192), 6, Plan(1, 1, 3, 4, 6, 1, "full")),
+    _just_enough(Model(6, 4096, 128_000, 2048), 3, Plan(3, 3, 1, 1, 1, 1, "none"), node=6),
+)
+"""Plans that just meet a limit: the only one, with K = 1; the only one, with a bubble of a fifth; one with recompute,
+since without it device 0 has room, and the last one has not; the only one, with a V larger than its bubble asks for;
+and the only one, with groups of three where a node is half full."""
+
+_IDLE: Final = (
+    _just_enough(Model(6, 2048, 200_000, 2048), 3, Plan(1, 1, 3, 2, 3, 1, "none")),
+    _just_enough(Model(2, 1024, 200_000, 4096), 3, Plan(1, 1, 2, 1, 3, 1, "none")),
+)
+"""Their only plans that fit have a bubble of a quarter: from V and M both, and one forward too few for a fifth."""
+
+_ONLY: Final[tuple[Callable[[Plan], bool], ...]] = (
+    lambda plan: plan.recompute == "full",
+    lambda plan: plan.T > 1,
+    lambda plan: plan.V > 1,
+    lambda plan: plan.K > 2,
+)
+"""What a search that leaves something out never gives: for each a job that has no other plan."""
+
+
+def examine(exam: Exam, rng: Random) -> Success:
+    """Known jobs, then random ones: some whose plans all have one thing in common, some that have none, though many a
+    plan would do all but one thing."""
+    chosen = [_judge(exam, job) for job in (*_JOBS, *_EDGES)]
+    for only in _ONLY:
+        _judge(exam, _draw(rng, partial(_have_only, only=only)))
+    _refuse(exam, Job(_70B, 8, 8, 72 * 10**9, 64))
+    for job in _IDLE:
+        _refuse(exam, job)
+    for name in CONDITIONS:
+        for _ in range(2):
+            _refuse(exam, _draw(rng, partial(_tempts, name=name)))
+    job, plan = _JOBS[0], chosen[0]
+    most = max(job.needs(plan, k) for k in range(plan.K))
+    return exam.success(plan=_in_words(plan), most=f"{most / 1e9:.1f} GB")
+
+
+def _have_only(job: Job, only: Callable[[Plan], bool]) -> bool:
+    """Whether it has plans, and all are so."""
+    found = plans(job)
+    first = next(found, None)
+    return first is not None and only(first) and all(map(only, found))
+
+
+def _tempts(job: Job, name: str) -> bool:
+    """Whether it has no plan, but one that breaks this condition by little."""
+    if any(True for _ in plans(job)):
+        return False
+    near = {"bubble": lambda plan: bubble(plan) <= Fraction(1, 4)}.get(name, lambda plan: True)
+    return any(map(near, plans(job, name)))
+
+
+def _draw(rng: Random, wanted: Callable[[Job], bool]) -> Job:
+    """A job that is as it is wanted. Of three that are tried two have few samples for their nodes: bubbles are hard to
+    fill there, only by V or not at all."""
+    while True:
+        blocks, node = rng.choice((12, 16, 24, 30, 40)), rng.choice((2, 4, 6, 8))
+        model = Model(blocks, 1024 * rng.randint(1, 8), 1000 * rng.randint(30, 200), 2048 * rng.randint(1, 4))
+        anything = rng.choice((2, 3, 4, 6)), rng.choice((10, 12, 20, 36, 96, 240))
+        nodes, batch = rng.choice(((6, 12), (4, 10), anything))
+        job = Job(model, nodes * node, node, 10**9 * rng.randint(3, 80), batch)
+        if wanted(job):
+            return job
+
+
+def _judge(exam: Exam, job: Job) -> Plan:
+    """Judge one choice."""
+    plan = _in_words(next(plans(job)))
+    case = exam.case(_write(job), f"for instance {plan}")
+    case.words = {"plan": plan}
+    found = case.ask({"ValueError": "found-none"}, **_given(job))
+    case.came = describe(found[0], 160)
+    case.judge(_signs(job, *found))
+    return _plan(job, found[0])
+
+
+def _refuse(exam: Exam, job: Job) -> None:
+    """Make sure that a job without a plan gets none."""
+    exam.case(_write(job)).refuses(
+        Sign("no-refusal"),
+        lambda found: describe(found[0], 160),
+        lambda found: () if found[0] is None else _signs(job, *found),
+        **_given(job),
+    )
+
+
+def _signs(job: Job, found: Any, after: Any) -> Iterator[Sign]:
+    yield from _form(found)
+    yield Sign("input-changed", after != job.model._asdict())
+    yield from _numbers(job, found)
+    yield from _limits(job, _plan(job, found))
+
+
+def _plan(job: Job, found: dict[str, Any]) -> Plan:
+    T, D, K, V, M = (int(found[name]) for name in _NAMES[:-1])
+    return Plan(T, D, K, V, M, job.batch // (D * M), found["recompute"])
+
+
+def _form(found: Any) -> Iterator[Sign]:
+    yield Sign("no-return", found is None, came="None")
+    yield Sign("not-a-plan", not isinstance(found, dict), words={"kind": a_name_of(found)})
+    missing = [name for name in _NAMES if name not in found]
+    yield Sign("missing", bool(missing), words={"missing": join_words(missing)})
+    for name in _NAMES[:-1]:
+        good = is_whole(found[name]) and not isinstance(found[name], bool) and found[name] >= 1
+        yield Sign("not-whole", not good, difference=f"{name} is {describe(found[name])}")
+    yield Sign("recompute-word", found["recompute"] not in ("none", "full"))
+
+
+def _numbers(job: Job, found: dict[str, Any]) -> Iterator[Sign]:
+    """All that is about dividing."""
+    T, D, K, V, M = (int(found[name]) for name in _NAMES[:-1])
+    used = f"T D K = {T} {D} {K} = {T * D * K}, and there are {job.devices} devices"
+    yield Sign("too-many-devices", job.devices < T * D * K, difference=used)
+    yield Sign("devices-left", job.devices > T * D * K, difference=used)
+    yield Sign(
+        "across-nodes", T not in divisors(job.node), difference=f"T is {T}, and a node has {plural(job.node, 'device')}"
+    )
+    yield Sign("v-of-one", K == 1 < V, difference=f"K is 1 and V is {V}")
+    blocks = f"{job.model.blocks} blocks, K V = {K * V}"
+    yield Sign("blocks", job.model.blocks % (K * V) != 0, difference=blocks)
+    yield Sign("samples", job.batch % (D * M) != 0, difference=f"{job.batch} samples, D M = {D * M}")
+    yield Sign("groups-of-k", V > 1 and M % K != 0, difference=f"V is {V}, M is {M} and K is {K}")
+
+
+def _limits(job: Job, plan: Plan) -> Iterator[Sign]:
+    """All that is about memory and time."""
+    for k in range(plan.K):
+        needs = job.needs(plan, k)
+        parts = tuple(count(job.model, plan, k) / 1e9 for count in (state, activations))
+        told = f"device {k}: {parts[0]:.2f} + {parts[1]:.2f} = {needs / 1e9:.2f} GB > {job.memory / 1e9:g} GB"
+        yield Sign("state-too-large", parts[0] * 1e9 > job.memory, difference=told, words={"k": k})
+        slip = "last-too-full" if k == plan.K - 1 and k > 0 else "too-full"
+        yield Sign(slip, needs > job.memory, difference=told, words={"k": k})
+    idle = bubble(plan)
+    told = f"(K - 1) / (V M + K - 1) = {plan.K - 1} / {plan.V * plan.M + plan.K - 1} = {float(idle):.1%} > 20 %"
+    yield Sign("bubble", idle > MOST_IDLE, difference=told)
+    without = plan._replace(recompute="none")
+    fullest = max(job.needs(without, k) for k in range(plan.K)) / 1e9
+    told = f'with "none" the fullest device needs {fullest:.6g} GB of {job.memory / 1e9:g} GB'
+    yield Sign("recompute-for-nothing", plan.recompute == "full" and job.fits(without), difference=told)
+
+
+def _given(job: Job) -> dict[str, Any]:
+    return {**job._asdict(), "model": job.model._asdict()}
+
+
+def _write(job: Job) -> str:
+    model = ", ".join(f"{name}={value}" for name, value in job.model._asdict().items())
+    memory = f"{job.memory / 1e9:g}e9"
+    if float(memory) != job.memory:
+        memory = f"{job.memory:_}"
+    return f"choose(dict({model}), {job.devices}, {job.node}, {memory}, {job.batch})"
+
+
+def _in_words(plan: Plan) -> str:
+    numbers = ", ".join(f"{name} = {getattr(plan, name)}" for name in _NAMES[:-1])
+    return f'{numbers}, recompute "{plan.recompute}"'

@@ -1,0 +1,246 @@
+"""Is the one thing that is wrong in a profile found, and where?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from gpipe_edu import gpipe, one_f_one_b
+from gpipe_edu.base.words import plural
+from gpipe_edu.judge.case import Case, Exam, Sign, Signs
+from gpipe_edu.judge.findings import Success
+from gpipe_edu.judge.guest.forms import describe, is_whole
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.timeline import Span, Timeline, step_with_fault
+
+SLOW_RANK, UNEVEN, SLOW_LINK, NO_OVERLAP = FAULTS = "slow rank", "uneven cut", "slow link", "no overlap"
+
+_KNOBS: Final = {SLOW_RANK: "slow_rank", SLOW_LINK: "slow_link", NO_OVERLAP: "waits_for_sends"}
+
+
+class Profile(NamedTuple):
+    """A step, and what is wrong with it, where."""
+
+    timeline: Timeline
+    layers: list[int]
+    fault: str
+    rank: int
+
+
+class Diagnosis(NamedTuple):
+    """What was said of a profile, in the case that asked for it, and what was given."""
+
+    case: Case
+    profile: Profile
+    given: dict[str, Any]
+    fault: str
+    rank: int
+
+
+_FIRST: Final = (
+    "not-per-layer",
+    "as-fast",
+    "one-hiccup",
+    "one-layer-off",
+    "begins-at-start",
+    "link-behind",
+    "blames-the-victim",
+    "overlap-for-link",
+    "link-for-overlap",
+    "only-the-cut",
+    "ops-for-messages",
+    "messages-for-ops",
+    "other-rank",
+)
+"""Which slip is told of those that show in several profiles: from the most telling to the least."""
+
+
+def examine(exam: Exam, rng: Random) -> Success:
+    """Each fault several times, in an order by chance, with few ranks and with many, one layer less or more on one of
+    them, and an op that stumbles where a rank begins. Some show what else goes right by chance: a mean, of few
+    micro-batches; every second op taken for a forward, of an odd number of them; messages counted with their sender; a
+    cut called uneven by the ratio of layers.
+    Then two without messages, as some profilers have none; and in another unit of time."""
+    profiles = [_draw(rng, fault, K, off) for fault in FAULTS for K, off in ((3, -1), (4, 1), (5, -1), (6, 1))]
+    profiles += [_draw(rng, fault, rng.randint(3, 6), 1, M=4, first="B") for fault in FAULTS]
+    profiles += [_draw(rng, fault, rng.randint(3, 6), -1, M=5, first="F", recipes=(gpipe,)) for fault in FAULTS]
+    profiles += [_draw(rng, fault, rng.randint(3, 6), -1, first="F", recipes=(one_f_one_b,)) for fault in FAULTS]
+    profiles.append(_draw(rng, UNEVEN, 4, each=8, wanted=lambda profile: max(profile.layers) == 8 + 2))
+    profiles.append(_draw(rng, SLOW_LINK, 6, -1, wanted=lambda profile: _by_senders(profile) != profile.rank))
+    rng.shuffle(profiles)
+    _judge([_ask(exam, profile) for profile in profiles])
+    with exam.blame_on("without-messages"):
+        _judge([_ask(exam, _draw(rng, fault, 4), messages=False) for fault in (SLOW_RANK, UNEVEN)])
+    with exam.blame_on("other-unit"):
+        _judge(
+            [_ask(exam, _draw(rng, fault, 4), second=unit) for fault in (SLOW_RANK, SLOW_LINK) for unit in (0.004, 4e3)]
+        )
+    return exam.success(count=exam.calls)
+
+
+def _draw(
+    rng: Random,
+    fault: str,
+    K: int,
+    off: int = -1,
+    *,
+    M: int = 0,
+    each: int = 4,
+    first: str = "",
+    recipes: Sequence[Callable[[int, int], Schedule]] = (gpipe, one_f_one_b),
+    wanted: Callable[[Profile], bool] = lambda profile: True,
+) -> Profile:
+    """A profile of K ranks. off: how many layers more one rank has, if the cut is not what is wrong. M: by chance if 0.
+    each: the layers of all others. first: a kind, and the op that takes long once is the first one of it on a rank that
+    is not at fault: the last one, whose warm-up is its first forward, or the one in front of it."""
+    while True:
+        layers, rank = [each] * K, rng.randrange(K - 1 if fault == SLOW_LINK else K)
+        if fault == UNEVEN:
+            layers[rank] += rng.randint(2, 4)
+        else:
+            layers[rng.randrange(K)] += off
+        schedule = rng.choice(recipes)(K, M or rng.randint(4, 12))
+        knobs: dict[str, Any] = {_KNOBS[fault]: rank} if fault in _KNOBS else {}
+        row = schedule.rows[K - 1 if rank < K - 1 else K - 2]
+        knobs["stumbles"] = next((op for op in row if op.kind == first), None)
+        profile = Profile(step_with_fault(schedule, layers, seed=rng.randrange(2**32), **knobs), layers, fault, rank)
+        others = [k for k in range(K) if (fault, k) != (NO_OVERLAP, rank)]
+        if all(_overlap(profile.timeline, k) > 0.2 for k in others) and wanted(profile):
+            return profile
+
+
+def _overlap(timeline: Timeline, k: int, at_once: bool = True) -> float:
+    """The share of a rank's messages during which it begins an op: some ranks never do, for no fault of theirs.
+
+    at_once: whether an op counts that begins at the very moment at which the message leaves.
+    """
+    mine = [message for message in timeline.messages if message.source == k]
+    starts = [span.start for span in timeline.row(k)]
+    meanwhile = [
+        any(one.start < start < one.end or (at_once and start == one.start) for start in starts) for one in mine
+    ]
+    return sum(meanwhile) / len(mine)
+
+
+def _by_senders(profile: Profile) -> int:
+    """The link that seems slowest to those who count each message with the link behind its sender."""
+    links: list[list[float]] = [[] for _ in profile.layers[1:]]
+    for one in profile.timeline.messages:
+        links[min(one.source, len(links) - 1)].append(one.there - one.start)
+    return max(range(len(links)), key=lambda k: median(links[k]))
+
+
+def _ask(exam: Exam, profile: Profile, messages: bool = True, second: float = 1) -> Diagnosis:
+    """messages: whether there are any. second: what the profile's unit of time is in the learner's."""
+    timeline, layers, fault, rank = profile
+    K, M = len(layers), len(timeline.row(0)) // 2
+    call = f"{K} ranks with {layers} layers, {plural(M, 'micro-batch')}"
+    call += "" if messages else ", a profile without messages"
+    call += "" if second == 1 else f", its times multiplied by {second:g}"
+    case = exam.case(call, expected=f"({fault!r}, {rank})")
+    spans = [(device, op, start * second, end * second) for device, op, start, end in timeline.spans]
+    sent = [(*one[:3], *(time * second for time in one[3:])) for one in timeline.messages if messages]
+    given = {"spans": spans, "messages": sent, "layers": layers}
+    found, layers_after = case.ask(**given)
+    case.came = describe(tuple(found) if isinstance(found, list) else found)
+    case.judge(_about_the_form(found, K))
+    case.judge([Sign("input-changed", layers_after != layers)])
+    return Diagnosis(case, profile, given, found[0], int(found[1]))
+
+
+def _about_the_form(found: Any, K: int) -> Signs:
+    yield Sign("no-return", found is None, came="None")
+    yield Sign("not-a-pair", not isinstance(found, list) or len(found) != 2)
+    names = ", ".join(f'"{name}"' for name in FAULTS)
+    yield Sign("other-name", not isinstance(found[0], str) or found[0] not in FAULTS, words={"names": names})
+    yield Sign("no-rank", not is_whole(found[1]) or not 0 <= found[1] < K, words={"last": K - 1, "link": K - 2})
+
+
+def _judge(asked: Sequence[Diagnosis]) -> None:
+    """Judge all of them together: a habit shows in many."""
+    wrong = [one for one in asked if (one.fault, one.rank) != (one.profile.fault, one.profile.rank)]
+    signs = [(one, _sign(one, asked)) for one in wrong]
+    for one, sign in sorted(signs, key=lambda pair: _FIRST.index(pair[1].slip)):
+        one.case.judge([sign])
+
+
+def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
+    _, layers, fault, rank = one.profile
+    words = {"rank": rank, "layers": layers[rank], "fault": fault}
+    called_slow = [other for other in asked if other.fault == SLOW_RANK != other.profile.fault]
+    stumbled = all(other.rank == _stumble(other).device for other in called_slow)
+    ranks = range(len(layers))
+    if one in called_slow and stumbled and _without_stumble(one) not in [[SLOW_RANK, k] for k in ranks]:
+        return Sign("one-hiccup", words=words | {"rank": one.rank, "op": _stumble(one).op})
+    if one.fault == SLOW_RANK and fault == UNEVEN:
+        own = all(other.rank == other.profile.rank for other in called_slow if other.profile.fault == UNEVEN)
+        return Sign("not-per-layer" if own else "as-fast", words=words | {"said": one.rank})
+    called_uneven = [other for other in asked if other.fault == UNEVEN != other.profile.fault]
+    if one in called_uneven and (
+        all(other.profile.layers[other.rank] > median(other.profile.layers) for other in called_uneven)
+        or len({other.profile.fault for other in called_uneven}) == len(FAULTS) - 1
+    ):
+        return Sign("one-layer-off", words={"rank": one.rank, "layers": layers})
+    called_waiting = [other for other in asked if other.fault == NO_OVERLAP]
+    if one in called_waiting and one.rank != rank and _counts_no_start(called_waiting):
+        return Sign("begins-at-start", words={"said": one.rank})
+    if one.fault == fault:
+        alike = [other for other in asked if other.fault == other.profile.fault == fault]
+        if fault == SLOW_LINK:
+            behind = all(other.rank == other.profile.rank + 1 for other in alike)
+            return Sign("link-behind" if behind else "other-rank", words=words)
+        words |= {"rank": one.rank, "op": _stumble(one).op}
+        stumbling = [(_stumble(other).device, _longest(other.profile.timeline).device) for other in alike]
+        stumbled = all(other.rank in ranks for other, ranks in zip(alike, stumbling, strict=True))
+        if fault == SLOW_RANK and stumbled and _without_stumble(one) == [fault, rank]:
+            return Sign("one-hiccup", words=words)
+        victim = all(other.rank == _most_idle(other.profile.timeline) for other in alike)
+        return Sign("blames-the-victim" if victim else "other-rank", words=words)
+    slips = {
+        (UNEVEN, SLOW_RANK): "only-the-cut",
+        (NO_OVERLAP, SLOW_LINK): "overlap-for-link",
+        (SLOW_LINK, NO_OVERLAP): "link-for-overlap",
+    }
+    others = "ops-for-messages" if fault in (SLOW_LINK, NO_OVERLAP) else "messages-for-ops"
+    return Sign(slips.get((one.fault, fault), others), words=words)
+
+
+def _counts_no_start(called: Sequence[Diagnosis]) -> bool:
+    """Whether of these, said to have no overlap, each time the first rank was named, or the last, that never begins an
+    op but at the moment at which a message leaves. It takes a profile in which messages are what is wrong: whoever says
+    so by default may have met such ranks."""
+    if not any(one.profile.fault in (SLOW_LINK, NO_OVERLAP) for one in called):
+        return False
+    ranks = [(one.rank, range(len(one.profile.layers)), one.profile.timeline) for one in called]
+    never = [(rank, [k for k in all_ranks if not _overlap(timeline, k, False)]) for rank, all_ranks, timeline in ranks]
+    return any(all(those and those[end] == rank for rank, those in never) for end in (0, -1))
+
+
+def _stumble(one: Diagnosis) -> Span:
+    """The op that takes longer than any other for its kind and its layers: none is three times as long but one."""
+    timeline, layers = one.profile[:2]
+    return max(
+        timeline.spans, key=lambda span: (span.end - span.start) / layers[span.device] / "_FB".index(span.op.kind)
+    )
+
+
+def _without_stumble(one: Diagnosis) -> Any:
+    """What is said if that op takes as long as its like: who is misled by it, and not by chance, then says another
+    thing."""
+    stumble = _stumble(one).op
+    spans = [
+        (device, op, start, start + (end - start) / 3 if op == stumble else end)
+        for device, op, start, end in one.given["spans"]
+    ]
+    found, _ = one.case.ask(**one.given | {"spans": spans})
+    return found
+
+
+def _longest(timeline: Timeline) -> Span:
+    return max(timeline.spans, key=lambda span: span.end - span.start)
+
+
+def _most_idle(timeline: Timeline) -> int:
+    return max(range(timeline.devices), key=timeline.idle)

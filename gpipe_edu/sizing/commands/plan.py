@@ -1,0 +1,265 @@
+"""`plan`: how to divide the training of this model among these devices, and what to recompute."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gpipe_edu.base.terminal import bad_arguments
+from gpipe_edu.base.words import plural
+from gpipe_edu.sizing import STATES, Guide, Job, Model, Plan, Ways, duration, machine_file, mlp, size, transformer
+from gpipe_edu.sizing.calibration import calibrate as calibrated
+from gpipe_edu.sizing.calibration import read
+from gpipe_edu.sizing.flags import command, flags, lacking
+from gpipe_edu.sizing.guide import LIKELY, bar
+from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
+from gpipe_edu.sizing.presets import DEVICES, presets
+from gpipe_edu.sizing.presets import job as preset_job
+from gpipe_edu.sizing.presets import model as preset_model
+
+SHAPE: Final = {"layers": 24, "width": 1024, "context": 1024, "vocabulary": 32_000}
+"""What a model of one's own is, unless options say otherwise."""
+
+SHAPES: Final = {"transformer": tuple(SHAPE), "mlp": ("layers", "width")}
+"""Models of one's own, and what options say of them; others are known by name."""
+
+
+_WIDTH = 24
+
+
+def _default(option: str) -> str:
+    return f" Default: as published, or {SHAPE[option]}."
+
+
+def run(
+    model: Annotated[str, typer.Option(help=f"{', '.join(SHAPES)}, or {', '.join(presets('models'))}.")] = (
+        "transformer"
+    ),
+    layers: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Blocks of a Transformer, or linear layers of the MLP.{_default('layers')}"),
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(min=1, help=f"Numbers per token, or per hidden layer.{_default('width')}")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(min=1, help=f"Tokens per sample of a Transformer.{_default('context')}")
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(min=1, help=f"Words of a Transformer.{_default('vocabulary')}")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="N: samples in a mini-batch, over all replicas.")] = 32,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help=f"How many there are. Default: as the machine's file says, or {DEVICES}.")
+    ] = None,
+    machine: Annotated[
+        str,
+        typer.Option(
+            help=f"Which: {', '.join(presets('machines'))}, or a file of `calibrate`. What follows says otherwise."
+        ),
+    ] = "small",
+    memory: Annotated[float | None, typer.Option(help="Memory of each device in GB (10^9 bytes).")] = None,
+    speed: Annotated[float | None, typer.Option(help="What a device sustains in matrix products, in TFLOP/s.")] = None,
+    bandwidth: Annotated[float | None, typer.Option(help="Of a device's memory, in GB/s.")] = None,
+    overhead: Annotated[float | None, typer.Option(help="Fixed time per layer and op, in microseconds.")] = None,
+    link: Annotated[float | None, typer.Option(help="Between two devices of a node, one way, in GB/s.")] = None,
+    network: Annotated[float | None, typer.Option(help="Between nodes, for each device, in GB/s.")] = None,
+    node: Annotated[int | None, typer.Option(min=1, help="Devices in a node.")] = None,
+    latency: Annotated[float | None, typer.Option(help="Of a message, in microseconds.")] = None,
+    reserve: Annotated[float | None, typer.Option(help="Share of the memory to leave free.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help=f"One of {', '.join(STATES)}.")] = None,
+    activation_bytes: Annotated[int | None, typer.Option(min=1, help="Bytes per stored or sent number.")] = None,
+    tensor: Annotated[int | None, typer.Option(min=1, help="Weigh only tensor groups of so many devices.")] = None,
+    sequences: Annotated[int | None, typer.Option(min=1, help="Weigh only sequences cut so many ways.")] = None,
+    zero: Annotated[int | None, typer.Option(help="Weigh only this stage of ZeRO, 0 to 3.")] = None,
+    schedule: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(SCHEDULES)}.")] = None,
+    virtual: Annotated[int | None, typer.Option(min=1, help="V: weigh only so many interleaved stages.")] = None,
+    recompute: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(RECOMPUTES)}.")] = None,
+    calibrate: Annotated[
+        str | None, typer.Option(help='A step of yours and its plan: "12.3 D=8 K=1 M=8 zero=3" for 12.3 s.')
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every plan, not only the best of each K.")] = False,
+    show_flags: Annotated[
+        bool, typer.Option("--flags", help="Show what runs the best plan: here, in Megatron-LM, torchtitan, DeepSpeed.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer for other programs.")] = False,
+) -> int:
+    """Say how many replicas (D), stages (K) and micro-batches (M) to use, in what groups, and what to recompute.
+
+    It weighs all ways that its last lines name, unless options say to weigh less.
+
+    Exit code 1, with what is short, if nothing fits.
+    """
+    figures = {
+        "memory": (memory, 1e9),
+        "speed": (speed, 1e12),
+        "bandwidth": (bandwidth, 1e9),
+        "overhead": (overhead, 1e-6),
+        "link": (link, 1e9),
+        "network": (network, 1e9),
+        "node": (node, 1),
+        "latency": (latency, 1e-6),
+        "reserve": (reserve, 1),
+    }
+    only = {"tensor": tensor, "context": sequences, "zero": zero, "schedules": schedule, "V": virtual}
+    only["recompute"] = recompute
+    console = Console(highlight=False)
+    factor = None
+    with bad_arguments():
+        shape = {"layers": layers, "width": width, "context": context, "vocabulary": vocabulary}
+        asked = {name: value for name, value in shape.items() if value is not None}
+        job = preset_job(_model(model, asked), batch, machine, devices)
+        if optimizer is not None and optimizer not in STATES:
+            raise ValueError(f"optimizer is {optimizer!r}; it must be one of {', '.join(STATES)}")
+        given: dict[str, Any] = {name: value * unit for name, (value, unit) in figures.items() if value is not None}
+        job = job._replace(
+            machine=job.machine._replace(**given),
+            state=job.state if optimizer is None else STATES[optimizer],
+            activation=job.activation if activation_bytes is None else activation_bytes,
+        )
+        if calibrate is not None:
+            seconds, knobs = read(calibrate)
+            job, factor = calibrated(job, seconds, **knobs)
+        chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None}
+        guide = Guide(job, Ways()._replace(**chosen))
+    plans = list(guide.plans) if everything else guide.rows()
+    if as_json:
+        typer.echo(json.dumps(_answer(guide, plans, factor), indent=1))
+        return 0 if guide.best else 1
+    own = machine if machine.endswith(machine_file.SUFFIX) else None
+    _describe(console, guide.job, factor, own)
+    _table(console, guide, plans)
+    best = guide.best
+    if best is None:
+        console.print(guide.shortage(), style="bold red", markup=False)
+        _warn(console, guide)
+        console.print("What alone would cure it:", *guide.cures(), sep="\n  ", markup=False)
+        console.print(f"\n{guide.ways}", markup=False)
+        return 1
+    _advise(console, guide, best, compare=factor is None and own is None)
+    if show_flags:
+        _run(console, best)
+    console.print(f"\n{guide.ways}", markup=False)
+    return 0
+
+
+def _model(name: str, asked: dict[str, int]) -> Model:
+    """asked: the options that were given of `SHAPE`."""
+    if name not in (*SHAPES, *presets("models")):
+        raise ValueError(f"model is {name!r}; it must be one of {', '.join((*SHAPES, *presets('models')))}")
+    # Of a published model's width its heads and hidden layers are parts: another width is another model.
+    known = SHAPES.get(name, ("layers", "context", "vocabulary"))
+    for option in asked:
+        if option not in known:
+            raise ValueError(f"--{option} says nothing of {name}; it takes --{', --'.join(known)}")
+    if name not in SHAPES:
+        return preset_model(name, **{"blocks" if option == "layers" else option: asked[option] for option in asked})
+    layers, width, *rest = (asked.get(option, SHAPE[option]) for option in known)
+    return transformer(layers, width, *rest) if rest else mlp([width] * (layers + 1))
+
+
+def _answer(guide: Guide, plans: list[Plan], factor: float | None) -> dict[str, Any]:
+    best, second = guide.best, guide.second
+    return {
+        "planned": True,
+        "factor": factor,
+        "best": best and best.as_dict(),
+        "command": best and command(best).words,
+        "flags": best and {system: {flag.knob: flag.text for flag in found} for system, found in flags(best).items()},
+        "lacking": best and lacking(best),
+        "second": second and second.as_dict(),
+        "reason": guide.reason() if best else guide.shortage(),
+        "cures": guide.cures(),
+        "warnings": guide.warnings(),
+        "ways": guide.ways._asdict(),
+        "plans": [plan.as_dict() for plan in plans],
+    }
+
+
+def _describe(console: Console, job: Job, factor: float | None, file: str | None) -> None:
+    machine = job.machine
+    console.print(
+        f"{job.model.name}, {job.model.parameters:,} parameters; "
+        f"N={job.batch} on {plural(machine.devices, 'device')} of "
+        f"{size(machine.memory)}, of which {size(machine.usable)} may be used; {sum(job.state)} bytes per parameter.",
+        markup=False,
+    )
+    network = f", {machine.network / 1e9:g} GB/s between nodes (--network)" if machine.network else ""
+    link = "nothing for sending" if machine.link is None else f"{machine.link / 1e9:g} GB/s between devices (--link)"
+    memory = f", {machine.bandwidth / 1e9:.4g} GB/s to its memory (--bandwidth)" if machine.bandwidth else ""
+    known = f"As {file} says" if file else "Assumed, not measured"
+    known = f"Slowed to {factor:.3g} times by your step" if factor else known
+    console.print(
+        f"{known}: {machine.speed / 1e12:.3g} TFLOP/s a device (--speed){memory}, {machine.overhead * 1e6:g} µs "
+        f"per layer and op (--overhead), {link}{network}. All times below are planned.",
+        markup=False,
+    )
+    console.print()
+
+
+def _table(console: Console, guide: Guide, plans: list[Plan]) -> None:
+    heading, *lines = guide.lines(plans)
+    console.print(heading, style="bold", markup=False, soft_wrap=True)
+    for plan, line in zip(plans, lines, strict=True):
+        style = "bold" if plan is guide.best else "" if plan.fits else "dim"
+        console.print(line, style=style, markup=False, soft_wrap=True)
+    console.print("T: devices of a tensor group, x of a cut sequence. Sizes are those of the fullest device.\n")
+
+
+def _advise(console: Console, guide: Guide, best: Plan, compare: bool) -> None:
+    """compare: with published runs."""
+    each = ", ".join(map(str, best.balance))
+    if len(best.balance) > 8:
+        each = " to ".join(map(str, sorted({min(best.balance), max(best.balance)})))
+    console.print(f"Best: {best.knobs}; layers per stage: {each}.", style="bold")
+    rate = f"{best.tokens_per_second:,.0f} {'tokens' if guide.job.model.tokens > 1 else 'samples'} a second"
+    low, high = (duration(best.step * times) for times in LIKELY)
+    likely = (
+        f"; four in five of the runs that it was fitted to took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as planned, "
+        f"{low} to {high}, half of others"
+    )
+    compare = compare and guide.job.machine.bandwidth is not None
+    console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if compare else ''}.", markup=False)
+    console.print(guide.reason(), markup=False)
+    _warn(console, guide)
+    console.print()
+    usable = guide.job.machine.usable
+    held = {name: (count / usable, size(count)) for name, count in best.held.items()}
+    _bars(console, f"memory of device {best.fullest}", held)
+    spent = {name: seconds for name, seconds in best.parts.items() if seconds > 0.005 * best.step}
+    _bars(console, "a step", {name: (seconds / best.step, duration(seconds)) for name, seconds in spent.items()})
+    table = Table("one knob turned", "planned effect", box=None, pad_edge=False)
+    for plan, effect in guide.changes():
+        table.add_row(plan.knobs, effect)
+    console.print(table)
+
+
+def _warn(console: Console, guide: Guide) -> None:
+    for warning in guide.warnings():
+        console.print(warning, style="yellow", markup=False)
+
+
+def _run(console: Console, best: Plan) -> None:
+    """The command of this package, and what the knobs are called in others."""
+    found = command(best)
+    console.print("\nfrom plan to run", style="bold")
+    console.print("Divided like this, the course's MLP on its digits:\n")
+    console.print(f"    {shlex.join(found.words)}\n", markup=False, soft_wrap=True)
+    if found.differs:
+        console.print(f"It is without {', '.join(found.differs)}.", markup=False)
+    for system, rows in flags(best).items():
+        console.print(f"\n{system}", style="bold", markup=False)
+        for flag in rows:
+            console.print(f"  {flag.knob:<10} {flag.text}", markup=False, soft_wrap=True)
+
+
+def _bars(console: Console, title: str, values: dict[str, tuple[float, str]]) -> None:
+    console.print(title, style="bold")
+    for name, (share, text) in values.items():
+        console.print(f"  {name:<12} {bar(share, _WIDTH)} {text:>8} {share:>4.0%}", markup=False)
+    console.print()

@@ -1,0 +1,28 @@
+"""What is typed in a terminal to teach, and to write exercises."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import typer
+
+from . import classroom, exercise, grade, lecture, personal, platforms
+
+_PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Settings of a command that passes unknown options on to another program."""
+
+
+def mount(app: typer.Typer) -> None:
+    """Give each command its name. `exercise`, for those who change the course, is not listed."""
+    app.command("classroom", context_settings=_PASSED_ON)(classroom.run)
+    app.command("grade")(grade.run)
+    app.command("nbgrader")(platforms.nbgrader)
+    app.command("gradescope")(platforms.gradescope)
+    app.command("lecture")(lecture.run)
+    app.command("personal")(personal.run)
+    app.command("kit")(personal.write_kit)
+    app.command("quiz")(personal.write_quiz)
+    authors = typer.Typer(help="For those who write exercises.", no_args_is_help=True)
+    app.add_typer(authors, name="exercise", hidden=True)
+    authors.command("new")(exercise.new)
+    authors.command("check")(exercise.check)

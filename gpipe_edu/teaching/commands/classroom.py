@@ -1,0 +1,56 @@
+"""`classroom`: the puzzle alone on a page, for a projector. Voila serves it, so there is no notebook around it.
+
+Each visitor begins afresh, with all levels open, and no one's progress is written.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import typer
+
+from gpipe_edu.base.terminal import Port, bad_arguments, needing, put_first
+
+_CELL: Final = """\
+import os
+import gpipe_edu as ge
+ge.puzzle(unlock=True, progress=f"{os.getpid()}.json")
+"""
+
+_POLICY: Final = "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:"
+"""Blocks requests to other hosts that a future release of Voila may make."""
+
+
+def run(context: typer.Context, port: Port = 8888) -> int:
+    """Serve the puzzle alone on a page, for a projector; further options are Voila's."""
+    with bad_arguments(), needing("teach", "classroom"):
+        voila: Any = import_module("voila.app").Voila
+        nbformat: Any = import_module("nbformat")
+    from traitlets.config import Config
+
+    with TemporaryDirectory(prefix="gpipe_edu_classroom_") as folder:
+        page = Path(folder) / "Schedule puzzle.ipynb"
+        nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(_CELL)]), page)
+        _write_template(Path(folder))
+        settings = Config({"Voila": {"tornado_settings": {"headers": {"Content-Security-Policy": _POLICY}}}})
+        print(f"The puzzle is at http://localhost:{port}. Stop it with Ctrl-C.", flush=True)
+        voila.launch_instance([str(page), f"--port={port}", "--template=puzzle", *context.args], config=settings)
+    return 0
+
+
+def _write_template(folder: Path) -> None:
+    """Put the template "puzzle" where Voila looks for it.
+
+    It omits the icon font's style sheets, which Voila loads from another host (the puzzle has no icons), and makes
+    everything as large as the wall.
+    """
+    place = folder / "voila" / "templates" / "puzzle"
+    place.mkdir(parents=True)
+    (place / "conf.json").write_text('{"base_template": "lab"}', encoding="utf-8")
+    shutil.copy(Path(__file__).with_suffix(".html.j2"), place / "index.html.j2")
+    put_first(os.environ, "JUPYTER_PATH", str(folder))

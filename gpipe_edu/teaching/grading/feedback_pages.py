@@ -1,0 +1,236 @@
+"""Feedback as HTML: one page for the class, and one for each student, each a file that needs no network.
+
+Its content security policy blocks all requests to other hosts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from markdown_it import MarkdownIt
+
+from gpipe_edu.base.words import plural
+from gpipe_edu.base.writing import printable, write_whole
+from gpipe_edu.course.predictions import question
+from gpipe_edu.course.predictions.choice import Choice
+from gpipe_edu.course.report import as_markdown, drawings, evidence
+from gpipe_edu.course.submitted_notebook import Refused, refusing
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.findings import Chart, Finding
+from gpipe_edu.view.compare import compare
+from gpipe_edu.view.html import fill
+
+from .feedback_text import student_report
+from .grade import Class
+from .gradebook import write_feedback
+from .marks import STATES, Mark, number, points
+from .submissions import file_name
+from .tables import total
+
+_MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+NOTES: Final = "passed_over.txt"
+"""What was passed over, by name; the page of the class has no names."""
+
+_MOST_OPS: Final = 400
+"""In a chart drawn on these pages."""
+
+_COLOURS: Final = {
+    "passed": "#2E7D4F",
+    "partly": "#8DBF8B",
+    "wrong": "#C8553D",
+    "unwritten": "#B9B4AC",
+    "broken": "#8C6BB1",
+    "missing": "#DDD8CF",
+    "refused": "#5B4A78",
+    "not judged": "#E0A526",
+}
+
+
+def write(out: Path, graded: Class) -> Class:
+    """Write feedback/STUDENT.html for each student, Moodle's zip of them, class.html and what was passed over.
+
+    Returns the class as shown there: marks that could not be rendered are refused. Raises OSError.
+    """
+    folder = out / "feedback"
+    folder.mkdir(exist_ok=True)
+    taken: set[str] = set()
+    marks, pages = {}, {}
+    for student, row in graded.marks.items():
+        said = [as_html(one) for one in row.values()]
+        marks[student] = {one.key: one for one, _ in said}
+        pages[student] = student_page(student, said)
+        write_whole(folder / f"{file_name(student, taken)}.html", pages[student])
+    write_feedback(out, pages, graded.handed_in)
+    graded = graded._replace(marks=marks)
+    write_whole(out / "class.html", class_page(graded))
+    write_whole(out / NOTES, "".join(f"{printable(note)}\n" for note in graded.handed_in.notes))
+    return graded
+
+
+def class_page(graded: Class) -> str:
+    """The state of the class: marks, misconceptions with the chart that shows each, and what to put to the vote."""
+    students = len(graded.marks)
+    totals = [total(row) for row in graded.marks.values()]
+    parts = [
+        "<h1>How the class stands</h1>",
+        f'<p class="quiet">{plural(students, "student")}. Hand-ins: {escape(graded.handed_in.layout)}. Names stand in '
+        f"marks.csv, not here, so this page can be projected.</p>",
+    ]
+    done = sorted(value for value in totals if value is not None)
+    if done:
+        keys = next(iter(graded.marks.values()))
+        largest = sum(points(key) for key in keys)
+        middle = (done[(len(done) - 1) // 2] + done[len(done) // 2]) / 2
+        parts += [f"<p>Half of them have {number(middle)} of {largest} points or more.</p>", _histogram(done, largest)]
+    parts += ["<h2>By task</h2>", _by_task(graded), "<h2>What they believe</h2>", *_beliefs(graded), *_votes(graded)]
+    if graded.handed_in.notes:
+        count = plural(len(graded.handed_in.notes), "thing")
+        parts.append(f'<p class="quiet">{count} among the hand-ins passed over; {NOTES} says which.</p>')
+    return _page("How the class stands", parts)
+
+
+def student_page(student: str, said: Sequence[tuple[Mark, list[str]]]) -> str:
+    """What one student reads, with nothing of any other student. said: each mark, and what `as_html` says of it."""
+    row = {one.key: one for one, _ in said}
+    largest = sum(points(key) for key in row)
+    whole = total(row)
+    told = f"{number(whole)} of {largest} points." if whole is not None else "Not everything could be judged yet."
+    parts = [f"<h1>{escape(student)}</h1>", f"<p>{told}</p>"]
+    for one, text in said:
+        worth = "" if one.points is None else f" &middot; {number(one.points)} of {points(one.key)}"
+        state = f'<p><span class="state">{escape(one.state)}</span>{worth}</p>'
+        title = f"<h2>{escape(find_exercise(one.key).title)} <span class=quiet>{one.key}</span></h2>"
+        parts += ["<section>", title, state, *text, "</section>"]
+    return _page(f"{student}: marks", parts)
+
+
+def as_html(one: Mark) -> tuple[Mark, list[str]]:
+    """The mark and its feedback as HTML; if that can't be rendered, the mark is refused."""
+    try:
+        with refusing("what was found"):
+            return one, _explain(one)
+    except Refused as error:
+        one = Mark(one.key, "refused", 0.0, str(error), notes=one.notes)
+        return one, _explain(one)
+
+
+def _explain(one: Mark) -> list[str]:
+    notes = [f'<p class="quiet">{escape(note)}</p>' for note in one.notes]
+    report = one.report
+    if report is None:
+        return [f"<p>{escape(one.why)}</p>", *notes] if one.why else notes
+    read = student_report(report)
+    text = as_markdown(read).partition("\n\n")
+    first = re.sub(r"^\*\*.*?\*\* ?", "", text[0])
+    others = [f"Besides: {finding.because}" for finding in report.passed_over[1:]]
+    source = read.finding or read.success
+    return [
+        _MARKDOWN.render("\n\n".join(filter(None, [first, text[2], *others]))),
+        *_charts(source.charts if source else ()),
+        *notes,
+    ]
+
+
+def _charts(charts: Sequence[Chart]) -> list[str]:
+    found = []
+    with suppress(ValueError, TypeError, IndexError, OverflowError):  # rows made by an answer may be anything
+        small = tuple(chart for chart in charts if len(chart.rows.split()) <= _MOST_OPS)
+        drawn = drawings(small)
+        found = [f"<figure>{compare(*drawn).to_svg()}</figure>"] if drawn else []
+    return found
+
+
+def _histogram(values: list[float], largest: int) -> str:
+    counts = Counter(min(9, int(10 * value / largest)) if largest else 0 for value in values)
+    most, width = max(counts.values()), 56
+    bars = []
+    for tenth in range(10):
+        height = 110 * counts[tenth] / most
+        x = 10 + tenth * width
+        bars.append(f'<rect x="{x}" y="{130 - height:.0f}" width="{width - 6}" height="{height:.0f}" fill="#3B6FB6"/>')
+        if counts[tenth]:
+            label = f'<text x="{x + 25}" y="{124 - height:.0f}" text-anchor="middle">{counts[tenth]}</text>'
+            bars.append(label)
+    ticks = [f'<text x="{7 + tenth * width}" y="148" text-anchor="middle">{10 * tenth}</text>' for tenth in range(11)]
+    head = '<svg viewBox="-5 0 620 155" width="620" font-size="14" role="img">'
+    title = "<title>Students by share of points</title>"
+    return f'{head}{title}{"".join([*bars, *ticks])}<text x="585" y="148">%</text></svg>'
+
+
+def _by_task(graded: Class) -> str:
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in graded.marks.values():
+        for key, one in row.items():
+            rows[key][one.state] += 1
+    lines = []
+    for key, counts in rows.items():
+        size = sum(counts.values())
+        bar = "".join(
+            f'<span style="width:{100 * counts[state] / size:.2f}%;background:{_COLOURS[state]}"></span>'
+            for state in STATES
+            if counts[state]
+        )
+        told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+        lines.append(
+            f"<tr><td>{key}<br><span class=quiet>{escape(find_exercise(key).title)}</span></td>"
+            f'<td><div class="bar">{bar}</div><span class=quiet>{told}</span></td></tr>'
+        )
+    seen = [state for state in STATES if any(counts[state] for counts in rows.values())]
+    legend = "".join(f'<span><i style="background:{_COLOURS[s]}"></i>{s}: {escape(STATES[s])}</span>' for s in seen)
+    return f'<table>{"".join(lines)}</table><p class="key">{legend}</p>'
+
+
+def _slips(graded: Class) -> list[tuple[str, str, list[Finding]]]:
+    """Task, slip, and the findings of all students who had it, the most common first."""
+    found: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for row in graded.marks.values():
+        for key, one in row.items():
+            if one.finding is not None:
+                found[key, one.slip].append(one.finding)
+    return [(*name, findings) for name, findings in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))]
+
+
+def _beliefs(graded: Class) -> list[str]:
+    parts = []
+    for key, _, findings in _slips(graded)[:12]:
+        first = findings[0]
+        who = plural(len(findings), "student")
+        parts.append(f"<h3>{who} in {key}</h3>{_MARKDOWN.render(first.because)}")
+        lines = evidence(first) if first.trouble is None else [f"{first.trouble.kind}: {first.trouble.message}"]
+        parts.append(f"<pre>{escape(chr(10).join(lines))}</pre>" if lines else "")
+        parts += _charts(first.charts[:2])
+    return parts or ["<p>No misconception was met.</p>"]
+
+
+def _votes(graded: Class) -> list[str]:
+    """The predictions that belong to the tasks most often wrong."""
+    lost: Counter[str] = Counter()
+    for key, _, findings in _slips(graded):
+        lost[key] += len(findings)
+    parts: list[str] = []
+    for key, count in lost.most_common(3):
+        predictions = (question.find(f"{key[:4]}/{name}") for name in find_exercise(key).predictions)
+        asked = [found for found in predictions if isinstance(found, Choice)]
+        if asked:
+            options = "".join(f"<li>{_inline(text)}</li>" for text in asked[0].options.values())
+            parts.append(
+                f"<h3>{plural(count, 'student')} lost points in {key}. Ask all of them:</h3>"
+                f'{_MARKDOWN.render(asked[0].text)}<ol type="A">{options}</ol>'
+                f'<p class="quiet">{asked[0].answer} is right. {_inline(asked[0].because)}</p>'
+            )
+    return ["<h2>What to put to the vote next</h2>", *parts] if parts else []
+
+
+def _inline(text: str) -> str:
+    return str(_MARKDOWN.renderInline(text))
+
+
+def _page(title: str, parts: Iterable[str]) -> str:
+    return fill(__file__, title=escape(title), parts="\n".join(parts))

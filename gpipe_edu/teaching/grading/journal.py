@@ -1,0 +1,79 @@
+"""What has been judged already, so that after an interruption, or with late hand-ins, only what is new is judged.
+
+A line per report, on disk before the next one is begun. A line truncated by a power cut is skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gpipe_edu
+from gpipe_edu.base.writing import name_errors
+from gpipe_edu.judge.findings import Report
+from gpipe_edu.judge.judging import unpack_report
+from gpipe_edu.process import plain
+
+from .marks import promises
+
+
+class Question(NamedTuple):
+    """One answer to be judged with one seed. judge: the checks' own version, so that new checks judge again."""
+
+    key: str
+    digest: str
+    seed: int
+    judge: str
+
+
+class Journal:
+    """Reports in the file `path`. Raises OSError where it can't be read or written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[Question, Report] = {}
+        if path.exists():
+            for line in path.read_bytes().split(b"\n"):
+                try:
+                    entry = json.loads(line)
+                    self._known[Question(*entry["question"])] = unpack(entry["report"])
+                except (ValueError, TypeError, KeyError, AttributeError):
+                    continue
+
+    def get(self, question: Question) -> Report | None:
+        """The report, if there is one."""
+        return self._known.get(question)
+
+    def add(self, question: Question, report: Report) -> None:
+        """Store a report. Raises OSError."""
+        entry = {"question": question, "report": json.loads(plain.encode(report))}
+        with name_errors(self._path), self._path.open("ab") as file:
+            if file.tell():
+                file.write(b"\n")  # in front: the last line may be incomplete
+            file.write(json.dumps(entry).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self._known[question] = report
+
+
+def unpack(data: Any) -> Report:
+    """A report from the JSON in a journal."""
+    return unpack_report(plain.decode(json.dumps(data).encode()))
+
+
+@cache
+def judge_version(key: str) -> str:
+    """A version that changes with all that a verdict may depend on: rules of marks, and any line of the package."""
+    return hashlib.sha256(repr(promises(key)).encode() + _package_digest()).hexdigest()[:12]
+
+
+@cache
+def _package_digest() -> bytes:
+    package, digest = Path(gpipe_edu.__file__).parent, hashlib.sha256()
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
+        digest.update(path.read_bytes())
+    return digest.digest()

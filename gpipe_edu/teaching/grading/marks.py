@@ -1,0 +1,93 @@
+"""What an answer is worth: points per task; a broken promise in an otherwise right answer costs only a part of them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+from gpipe_edu.judge.findings import Finding, Report
+
+STATES: Final = {
+    "passed": "right",
+    "partly": "right but for a promise beside the algorithm",
+    "wrong": "not right",
+    "unwritten": "still the stub",
+    "broken": "its cell is no Python",
+    "missing": "no such function was handed in",
+    "refused": "the file, or something in it, could not be dealt with",
+    "not judged": "nothing is known of it, and that is no fault of the answer's: no mark",
+}
+
+
+class Mark(NamedTuple):
+    """One task of one student. points: None where it could not be judged. why: a sentence, "" if passed.
+
+    slip: the misconception, if there is one. report: of the worst seed.
+    """
+
+    key: str
+    state: str
+    points: float | None
+    why: str = ""
+    slip: str = ""
+    report: Report | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def finding(self) -> Finding | None:
+        """What was wrong."""
+        if self.report is None:
+            return None
+        return self.report.finding or next(iter(self.report.passed_over), None)
+
+
+@cache
+def _scheme() -> Any:
+    return tomllib.loads((files(__package__) / "marking.toml").read_text(encoding="utf-8"))
+
+
+def points(key: str) -> int:
+    """What a right answer is worth."""
+    found: int = _scheme()["points"][key]
+    return found
+
+
+def set_points(found: Mapping[str, int]) -> None:
+    """Give these tasks other points, for as long as this process lives."""
+    _scheme()["points"].update(found)
+
+
+def number(value: float | None) -> str:
+    """Points as they are usually written, "" for none."""
+    return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def promises(key: str) -> dict[str, str]:
+    """The slips that do not end an exam, each with the promise that it breaks."""
+    scheme = _scheme()["promises"]
+    groups = [one if isinstance(one, list) else [one] for one in (*scheme["any"], *scheme.get(key, ()))]
+    return {slip: group[0] for group in groups for slip in group}
+
+
+def share(report: Report) -> float:
+    """The part of the points, from 0 to 1, that a report earns."""
+    scheme = _scheme()["promises"]
+    if report.state != "passed":
+        return 0.0
+    broken = {promises(report.key)[finding.slip] for finding in report.passed_over}
+    return 1.0 - float(min(scheme["at_most"], scheme["costs"] * len(broken)))
+
+
+def mark(reports: Sequence[Report], all_or_nothing: bool = False, notes: tuple[str, ...] = ()) -> Mark:
+    """The mark for the reports of one answer with several seeds: that of the worst report."""
+    worst = min(reports, key=share)
+    part = share(worst)
+    state = worst.state if worst.state != "passed" else "passed" if part == 1 else "partly"
+    earned = 0.0 if all_or_nothing and part < 1 else part * points(worst.key)
+    finding = worst.finding or next(iter(worst.passed_over), None)
+    because, slip = (finding.because, finding.slip) if finding else ("", "")
+    why = "The function is still the stub." if state == "unwritten" else because
+    return Mark(worst.key, state, round(earned, 2), why, slip, worst, notes)
