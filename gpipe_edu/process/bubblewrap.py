@@ -35,7 +35,7 @@ _INSTALL: Final = (
 )
 
 _ALLOW: Final = (
-    "It has to be version 0.8 or newer, and the system has to let it make namespaces; docs/teaching.md tells how. Or "
+    "It has to be version 0.8 or newer, and the system has to let it make namespaces; docs/grading.md tells how. Or "
     "grade with --in podman or --in docker"
 )
 
