@@ -85,10 +85,10 @@ test-newest:  ## the quick tests with the newest releases of all that we use, al
 	PYTHON=$(PYTHON) .ci/other_releases newest
 
 # The lists in names.py, read without importing torch. Each environment stands on .venv, but has a PyTorch of its own.
-RELEASES = $(shell sed -n 's/^TESTED: Final = (\(.*\))$$/\1/p' gpipe_edu/cluster/names.py | tr -d '",')
+RELEASES = $(shell sed -n 's/^TESTED: Final = (\(.*\))$$/\1/p' gpipe_edu/cluster/torch_private.py | tr -d '",')
 
 test-releases: $(VENV)/developer  ## several processes, with each release of PyTorch that they are promised for
-	@test -n "$(RELEASES)" || { echo "TESTED was not found in gpipe_edu/cluster/names.py"; exit 1; }
+	@test -n "$(RELEASES)" || { echo "TESTED was not found in gpipe_edu/cluster/torch_private.py"; exit 1; }
 	@for release in $(RELEASES); do \
 		there=$(VENV)-torch-$$release; \
 		test -x $$there/bin/python || $(BIN)/python -m venv $$there || exit 1; \
@@ -98,7 +98,7 @@ test-releases: $(VENV)/developer  ## several processes, with each release of PyT
 			> "$$($$there/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/behind.pth"; \
 		echo "PyTorch $$release:"; \
 		OMP_NUM_THREADS=1 PYTHONPATH=. $$there/bin/python -m pytest -q tests/cluster/test_pipeline.py tests/cluster/test_gate.py \
-			tests/cluster/test_values.py tests/cluster/test_saving.py tests/cluster/test_resume.py tests/cluster/test_names.py \
+			tests/cluster/test_values.py tests/cluster/test_saving.py tests/cluster/test_resume.py tests/cluster/test_torch_private.py \
 			|| exit 1; \
 	done
 

@@ -45,7 +45,7 @@ SLOW = (
     "tests/course/predictions/test_widget.py",
     "tests/course/notebook/test_silent_cells.py",
     "tests/judge/test_asking.py",
-    "tests/judge/test_outside.py",
+    "tests/judge/test_host.py",
     "tests/grading/test_class.py",
     "tests/grading/test_container.py",
     "tests/grading/test_disk.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.sizing import Ways
+from gpipe_edu.sizing import SearchSpace
 from tests.processes import PATIENCE
 
 from . import ports, preloaded
@@ -59,7 +59,7 @@ def test_layers_that_ranks_build_train_and_are_saved_as_it_says(tmp_path):
 
 
 def test_it_quotes_of_which_ways_a_plan_speaks():
-    assert str(Ways()) in " ".join(PAGE.read_text(encoding="utf-8").replace("\n> ", " ").split())
+    assert str(SearchSpace()) in " ".join(PAGE.read_text(encoding="utf-8").replace("\n> ", " ").split())
 
 
 def test_it_says_after_which_silence_a_rank_is_missed():

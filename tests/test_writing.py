@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gpipe_edu.base.writing import escape, escape_on_terminals, printable, write_whole
+from gpipe_edu.base.atomic_write import escape, escape_on_terminals, printable, write_whole
 
 
 def test_what_has_no_bytes_is_escaped_and_nothing_else(tmp_path):

@@ -1,11 +1,12 @@
 """The course's pages and its lab in a browser, as a folder that any file server can serve: `make site`.
 
-`executed.py` runs each notebook once in a copy, with `without_kernel.py` in its kernel, which turns widgets into the
-pages they save of themselves and questions into ones that answer alone; `pages.py` writes the pages, `lab.py` the lab.
-Pages work by double click: plain scripts, no module, no request. Everything between a question and the next heading is
-folded until the question is answered; without scripts all is open. Pages and nbval do not share runs, because a page's
-run has different widgets. The puzzle and the box for a schedule (`in_page.py`) ask Python in the page, which is in
-`live/`: what stands there first is written into the page, and what a reader does is kept until Python answers.
+`run_notebooks.py` runs each notebook once in a copy, with `without_kernel.py` in its kernel, which turns widgets into
+the pages they save of themselves and questions into ones that answer alone; `pages.py` writes the pages, `lab.py` the
+lab. Pages work by double click: plain scripts, no module, no request. Everything between a question and the next
+heading is folded until the question is answered; without scripts all is open. Pages and nbval do not share runs,
+because a page's run has different widgets. The puzzle and the box for a schedule (`in_page.py`) ask Python in the page,
+which is in `live/`: what stands there first is written into the page, and what a reader does is kept until Python
+answers.
 
 In the lab Python is Pyodide, with a lock file of our own that lists this package and what it needs; `lab_files.json`
 names those files with their checksums, `fetched.py` downloads them and stops if one differs. `bytecode.py` compiles

@@ -17,10 +17,10 @@ from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.view.palette import PAGE
 from gpipe_edu.view.svg import render
 
-from . import cells, course_progress, hosted, in_page, markdown, reader_cells, still_charts
+from . import cells, colab_kaggle, course_progress, in_page, markdown, reader_cells, still_charts
 from .bundle import bundle
-from .executed import execute
 from .lab import MEGABYTES, MEGABYTES_OF_PLOTS
+from .run_notebooks import execute
 
 HERE = Path(__file__).parent
 NOTE = re.compile(r'<p class="ge-note">.*?</p>', re.DOTALL)
@@ -52,7 +52,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             with still_charts.for_a_page():
                 notebook = execute(root, root / at, out / "live")
             reader_cells.leave_out(notebook)
-            banner = _banner(notebook, up + LAB.format(name=at) if with_lab else "", hosted.links(at))
+            banner = _banner(notebook, up + LAB.format(name=at) if with_lab else "", colab_kaggle.links(at))
             still_charts.put_inline(notebook)
             body = in_page.notebook(cells.html(notebook, at, pages), up, with_lab)
         else:
@@ -77,8 +77,8 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     for live in (out / "live").glob("*.html"):
         live.write_text(_in_a_frame(live.read_text(encoding="utf-8")), encoding="utf-8")
     write_scripts(out / "assets", found)
-    if hosted.repository():
-        hosted.write(root, out / hosted.FOLDER, hosted.site(hosted.repository()), pages)
+    if colab_kaggle.repository():
+        colab_kaggle.write(root, out / colab_kaggle.FOLDER, colab_kaggle.site(colab_kaggle.repository()), pages)
     _copy_what_is_linked(root, out, [out / page for page in pages.values()])
 
 

@@ -1,7 +1,7 @@
 """What pages fetch of Python and its packages: the lab's archives without what their cells hardly ever import.
 
 A page's Python is fetched while somebody waits for a first result, and two thirds of the wait are bytes. What is taken
-out is packed beside (`live/left_out.py`), but for files that no Python reads.
+out is packed beside (`live/lazy_modules.py`), but for files that no Python reads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 from .lab import LOCK, STANDARD_LIBRARY
-from .live.left_out import ARCHIVES, archive_of
+from .live.lazy_modules import ARCHIVES, archive_of
 
 SLIM_LOCK, SLIM_LIBRARY = "pages-lock.json", "pages_stdlib.zip"
 _SLIM = ("numpy", "gpipe-edu")

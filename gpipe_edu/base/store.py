@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from gpipe_edu.base.writing import write_whole
+from gpipe_edu.base.atomic_write import write_whole
 
 HOME: Final = "GPIPE_EDU_HOME"
 """The environment variable that names another folder for the file."""

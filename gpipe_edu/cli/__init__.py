@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import typer
 
+from gpipe_edu.base.atomic_write import escape_on_terminals
 from gpipe_edu.base.words import program
-from gpipe_edu.base.writing import escape_on_terminals
 from gpipe_edu.course import commands as learning
 from gpipe_edu.puzzles import command as puzzle
 from gpipe_edu.sizing import commands as planning

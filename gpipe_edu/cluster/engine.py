@@ -19,8 +19,8 @@ from gpipe_edu.schedule import Schedule
 
 from .far_skips import FarSkips
 from .lowering import lower
-from .names import Runtime
 from .shared_clock import SharedClock
+from .torch_private import Runtime
 
 
 class Engine(Runtime):  # type: ignore[misc]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpipe_edu.schedule import Op, Schedule
 
-from .names import Action
+from .torch_private import Action
 
 _TORCH: Final = {"F": "F", "B": "B", "C": "B", "I": "I", "W": "W"}
 """Our kinds in PyTorch's letters; a C is a backward whose stage recomputes, see `stage.py`."""

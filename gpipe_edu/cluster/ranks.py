@@ -31,7 +31,7 @@ from gpipe_edu.base.words import plural
 
 from . import messages
 from .interface import choose, is_alone
-from .watch import GRACE, SILENCE, Doing, First, Other, Verdict, Watch
+from .watch import GRACE, SILENCE, Coordinator, Doing, Follower, Verdict, Watch
 
 _GROUP: Final = timedelta(minutes=30)
 """The limit of every wait inside PyTorch; the watch usually ends a process long before."""
@@ -187,7 +187,7 @@ class Ranks:
         end = monotonic() + patience
         if self.rank == 0:
             alone = is_alone(os.environ["MASTER_ADDR"])
-            first = First(self.size, patience, alone, hello, self._doing, self._end_with)
+            first = Coordinator(self.size, patience, alone, hello, self._doing, self._end_with)
             try:
                 self._store = self._find(patience)
                 self._store.set("watch", json.dumps(["127.0.0.1" if alone else "", first.port, first.token]))
@@ -209,7 +209,7 @@ class Ranks:
         host, port, token = json.loads(found)
         host = host or os.environ["MASTER_ADDR"]
         try:
-            return Other(self.rank, (host, port), token, hello, self._doing, self._end_with)
+            return Follower(self.rank, (host, port), token, hello, self._doing, self._end_with)
         except OSError as error:
             raise RanksError(
                 f"rank {self.rank} has reached port {os.environ['MASTER_PORT']} of {host}, but not port {port} "

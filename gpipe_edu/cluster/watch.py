@@ -221,7 +221,7 @@ class Watch(ABC):
         return Verdict(rank, f"rank {rank}{here} {how}")
 
 
-class First(Watch):
+class Coordinator(Watch):
     """Rank 0's, which the others reach at `port`, if they know the `token`."""
 
     def __init__(
@@ -396,7 +396,7 @@ class First(Watch):
         return f" ({self._known[rank]['here']})" if rank in self._known else ""
 
 
-class Other(Watch):
+class Follower(Watch):
     """That of rank 1 and on, which is connected to rank 0's."""
 
     def __init__(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from gpipe_edu.base.atomic_write import printable
 from gpipe_edu.base.words import plural
-from gpipe_edu.base.writing import printable
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.findings import STOPPED, Chart, Finding, Report, Trouble
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Costs, Span, Timeline, simulate
 from gpipe_edu.timeline.simulate import replay
-from gpipe_edu.timeline.stuck_schedule import Standstill, standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule, standstill
 
 from . import asking
 
@@ -58,12 +58,12 @@ def headline(report: Report) -> str:
     return f"{report.key}: not yet."
 
 
-def drawings(charts: tuple[Chart, ...]) -> list[Timeline | Standstill]:
+def drawings(charts: tuple[Chart, ...]) -> list[Timeline | StuckSchedule]:
     """The charts, as far as they can be drawn: a schedule that cannot run, up to where it stops."""
     return [drawing for chart in charts if (drawing := _drawing(chart)) is not None]
 
 
-def _drawing(chart: Chart) -> Timeline | Standstill | None:
+def _drawing(chart: Chart) -> Timeline | StuckSchedule | None:
     if chart.ticks is not None:
         spans = [Span(k, Op("F", m, k), t, t + 1) for t, tick in enumerate(chart.ticks) for m, k in tick]
         devices = 1 + max((span.device for span in spans), default=-1)

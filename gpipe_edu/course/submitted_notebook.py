@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.base.writing import escape
+from gpipe_edu.base.atomic_write import escape
 from gpipe_edu.process.lines import lines_of
 
 STRICT = False

@@ -17,8 +17,8 @@ from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import balance_uniform, split_batch
 from gpipe_edu.timeline import Span, Timeline
 
-from .crew import Crew
 from .diary import Entry
+from .local_group import LocalGroup
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -76,8 +76,8 @@ def train_processes(
         )
         for k in range(K)
     ]
-    with Crew() as crew:
-        values, diaries = crew.run(calls, seconds)
+    with LocalGroup() as group:
+        values, diaries = group.run(calls, seconds)
     grads = [grad for _, grads in values for grad in grads]
     ran = [[_step(diary, number) for diary in diaries] for number in range(steps)]
     timelines = [_timeline(schedule, step) for step in ran]

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, Final
 
 from gpipe_edu.judge.findings import Report
-from gpipe_edu.judge.outside import START, Crowded
+from gpipe_edu.judge.host import START, MachineBusy
 from gpipe_edu.process import forked, orphans, plain
 from gpipe_edu.process.child import Child
 from gpipe_edu.process.packing import Packed
@@ -145,7 +145,7 @@ def _judge(parent: Parent, message: dict[str, Any], **how: Any) -> dict[str, Any
 
     try:
         report = judge(find_exercise(message["key"]), packed, message["seed"], message["path"], tell=tell, **how)
-    except Crowded as error:
+    except MachineBusy as error:
         return {"why": f"{error or 'this machine is too busy'}. Try again when it has less to do", "busy": True}
     except NotJudged as error:
         return {"why": error.why, "busy": error.busy}

@@ -13,16 +13,16 @@ from typing import Any, Final, NamedTuple
 
 from gpipe_edu.base.validate import SaidPlainly
 from gpipe_edu.judge.findings import Chart, Finding, Report, Success, Trouble, Unwritten
-from gpipe_edu.judge.outside import Crowded, Sandbox
+from gpipe_edu.judge.host import MachineBusy, Sandbox
 from gpipe_edu.judge.same_process import SameProcess
 from gpipe_edu.process.child import Start, fresh
 from gpipe_edu.process.enclosure import Enclosure
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
 
-from .alone import is_right_alone, is_worth_asking
 from .case import Exam, Sign, Wrong
 from .exercise import Exercise
+from .leaks_between_calls import is_right_alone, is_worth_asking
 
 STRICT = False
 """In tests: an error of the judge's own is raised."""
@@ -52,7 +52,7 @@ def judge(
 
     enclosure: where the learner's process runs, if not as the learner. start: how it is started. passing_over: slips
     that do not end the exam; a report that is "passed" may have some. same_process: where there is no other, in a
-    browser. tell: is told the number of each case that begins. Raises Crowded on a machine that is too busy,
+    browser. tell: is told the number of each case that begins. Raises MachineBusy on a machine that is too busy,
     NotJudged where an enclosure would stand open, or where what answers need is missing.
     """
     if exercise.lacks:
@@ -67,7 +67,7 @@ def judge(
             finding, doubtful = wrong.finding, wrong if is_worth_asking(exam, wrong) else None
         except Unwritten:
             state = "unwritten"
-        except Crowded:
+        except MachineBusy:
             raise
         except Exception:  # an answer so strange that judging it failed is no right one, and no reason for a traceback
             if STRICT:
@@ -101,7 +101,7 @@ class _Room(NamedTuple):
 
     @contextmanager
     def open(self) -> Iterator[Sandbox | SameProcess]:
-        """A process for it. Raises Crowded, NotJudged."""
+        """A process for it. Raises MachineBusy, NotJudged."""
         more = {"enclosure": self.enclosure} if self.enclosure else {}
         with self.kind(self.exercise.module, self.packed, self.exercise.seconds, self.path, **more) as sandbox:
             if self.enclosure:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gpipe_edu.base.words import plural
+from gpipe_edu.distributed.deadlocks import MessageLog, Post
 from gpipe_edu.distributed.diary import Entry
-from gpipe_edu.distributed.waits import MessageLog, Post
 from gpipe_edu.judge.case import Sign, Signs
 from gpipe_edu.judge.findings import Trouble
 from gpipe_edu.judge.guest.forms import describe

@@ -30,7 +30,7 @@ from gpipe_edu.process.parent import look_also_in
 from .findings import Reply, Trouble
 from .guest.error_text import describe_error
 from .guest.hiding import Hidden
-from .guest.inside import format_text_only
+from .guest.main import format_text_only
 
 _SLOWER: Final = 3 if sys.platform == "emscripten" else 1
 """WebAssembly takes its time, and so does looking at the clock at every line."""

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from . import bubblewrap, unprivileged
 from .limits import limit_use
-from .probes import Held, probe
+from .probes import Confinement, probe
 
 
-def _look_around(scratch: str, cpu_seconds: float, outside: str) -> Held:
+def _look_around(scratch: str, cpu_seconds: float, outside: str) -> Confinement:
     os.chdir(scratch)
     limit_use(cpu_seconds)
     return probe(scratch, outside)
@@ -25,15 +25,15 @@ def _look_around(scratch: str, cpu_seconds: float, outside: str) -> Held:
 class Enclosure(NamedTuple):
     """enter: what an answer's process does first: `enter(scratch, cpu_seconds, outside)` sets its limits, and says what
     is shut off from it. scratch: the only folder to write to, "" for one that the judge makes. outside: one that an
-    answer may not see. needed: what has to be shut off, by its name in `Held`.
+    answer may not see. needed: what has to be shut off, by its name in `Confinement`.
     """
 
     name: str
-    enter: Callable[[str, float, str], Held]
+    enter: Callable[[str, float, str], Confinement]
     scratch: str = ""
-    needed: tuple[str, ...] = Held._fields
+    needed: tuple[str, ...] = Confinement._fields
 
-    def missing(self, held: Held) -> list[str]:
+    def missing(self, held: Confinement) -> list[str]:
         """What is needed and still open."""
         return [name for name in self.needed if not getattr(held, name)]
 

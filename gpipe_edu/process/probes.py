@@ -17,7 +17,7 @@ _OUTSIDE: Final = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1
 _KEYCTL_GET_KEYRING_ID, _SESSION_KEYRING = 0, -3
 
 
-class Held(NamedTuple):
+class Confinement(NamedTuple):
     """What is shut off from an answer. calls: system calls that reach past files, processes and network."""
 
     files: bool = False
@@ -30,9 +30,9 @@ class Held(NamedTuple):
         return ", ".join(names.get(name, name) for name, held in self._asdict().items() if held) or "nothing"
 
 
-def probe(scratch: str, outside: str) -> Held:
+def probe(scratch: str, outside: str) -> Confinement:
     """What is shut off from a process that may write to `scratch` alone. outside: a folder that it may not see."""
-    return Held(
+    return Confinement(
         files=not os.path.exists(outside) and not any(map(_may_change, _mounts() - {scratch, *_devices()})),
         processes={name for name in os.listdir("/proc") if name.isdigit()} <= {"1", str(os.getpid())},
         network=not leads_out(),

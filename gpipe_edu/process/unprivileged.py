@@ -14,12 +14,12 @@ from typing import Final
 
 from . import orphans, system_calls, task_limit
 from .limits import limit_use
-from .probes import Held, leads_out, refuses_calls
+from .probes import Confinement, leads_out, refuses_calls
 
 _NOBODY: Final = 65534
 
 
-def enter(scratch: str, cpu_seconds: float, outside: str) -> Held:
+def enter(scratch: str, cpu_seconds: float, outside: str) -> Confinement:
     """Become another user, in a container where this process is root. outside: it may see what it can't change.
 
     Raises OSError where that user can't even read this package, which is not the answer's fault.
@@ -36,7 +36,7 @@ def enter(scratch: str, cpu_seconds: float, outside: str) -> Held:
     orphans.die_with_parent()  # again, since changing the user resets it
     with suppress(OSError):  # then `calls` stays open
         system_calls.forbid()
-    return Held(
+    return Confinement(
         files=not any(os.access(path, os.W_OK) for path in _folders(scratch)),
         processes=not _may_signal(os.getppid()),
         network=not leads_out(),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpipe_edu.schedule.op import SENDS_GRADIENT
 
 from .level import Level
-from .states import Journey, Marks, State, StateSpace
+from .states import Marks, MicroBatchState, State, StateSpace
 
 
 def lower_bound(level: Level) -> float:
@@ -76,7 +76,7 @@ class Bounds:
                     best = max(best, begin + hurry[device] + self._way_back[0][device])
         return best
 
-    def settle(self, state: State, journey: Journey) -> Journey:
+    def settle(self, state: State, journey: MicroBatchState) -> MicroBatchState:
         """The journey with arrivals set to 0 that no longer matter, because their device is not free before."""
         outlook = self.outlook(journey.marks)
         _, output, gradient = journey
@@ -84,7 +84,7 @@ class Bounds:
             output = 0.0
         if gradient and (outlook.gradient < 0 or gradient <= state.free[outlook.gradient]):
             gradient = 0.0
-        return Journey(journey.marks, output, gradient)
+        return MicroBatchState(journey.marks, output, gradient)
 
     def outlook(self, marks: Marks) -> _Outlook:
         """What is left for a micro-batch with these marks."""

@@ -26,7 +26,7 @@ Marks = tuple[str, ...]
 """Of one micro-batch, per stage: the kinds of the ops that have run, "F~" if its activations were dropped after F."""
 
 
-class Journey(NamedTuple):
+class MicroBatchState(NamedTuple):
     """One micro-batch: its marks, and when its newest output and its newest gradient arrive at the next stage."""
 
     marks: Marks
@@ -35,11 +35,11 @@ class Journey(NamedTuple):
 
 
 class State(NamedTuple):
-    """Per device: when it is free and what it holds; per micro-batch a `Journey`."""
+    """Per device: when it is free and what it holds; per micro-batch a `MicroBatchState`."""
 
     free: tuple[float, ...]
     held: tuple[float, ...]
-    journeys: tuple[Journey, ...]
+    journeys: tuple[MicroBatchState, ...]
 
 
 class Action(NamedTuple):
@@ -89,7 +89,7 @@ class StateSpace:
     @cached_property
     def start(self) -> State:
         """Nothing has run."""
-        blank = Journey(("",) * self.level.stages, 0.0, 0.0)
+        blank = MicroBatchState(("",) * self.level.stages, 0.0, 0.0)
         return State((0.0,) * self.K, (0.0,) * self.K, (blank,) * self.level.M)
 
     def moves(self, state: State) -> Iterator[Move]:
@@ -124,7 +124,7 @@ class StateSpace:
             output = move.end + action.lag
         elif action.gives == "B":
             gradient = move.end + action.lag
-        journeys[move.micro_batch] = Journey(action.marks, output, gradient)
+        journeys[move.micro_batch] = MicroBatchState(action.marks, output, gradient)
         return State(tuple(free), tuple(held), tuple(journeys))
 
     def run(self, rows: Iterable[Iterable[Op]], keeps_at: Container[int] = ()) -> PlayedRows:

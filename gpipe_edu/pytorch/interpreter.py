@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from gpipe_edu.schedule import Op
 
-from .exchange import Aborted, Address, Exchange
 from .guards import what_it_means
+from .mailboxes import Aborted, Address, Exchange
 from .place import Message, Place
 from .skip import Way
 from .stage import Gradients, Stage, StepState, Values

@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from gpipe_edu.schedule import Op, Schedule
 
 from . import torch_private
-from .exchange import Address
 from .guards import are_alike, depends_on_something, has_memory
 from .interpreter import Interpreter
 from .ledger import Allocator, Ledger
 from .losses import LossFunction
+from .mailboxes import Address
 from .place import CudaPlace, Message, Place, current_streams, fetch, in_streams, move, outside
 from .randomness import Randomness
 from .skip import Way
 from .stage import OUTPUT, Head, Stage, StepState, leaf
-from .surroundings import Modes, Surroundings, thread_is_watched
+from .thread_context import Modes, Surroundings, thread_is_watched
 from .values import Value, change, sizes_of, tensors
 from .weights import Weights, hand_over
 from .workers import Workers

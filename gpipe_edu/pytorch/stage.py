@@ -23,7 +23,7 @@ from .ledger import Ledger
 from .randomness import Randomness
 from .skip import Stash, Take, shelf
 from .split_backward import backward, input_gradient
-from .surroundings import Surroundings
+from .thread_context import Surroundings
 from .values import Value, change, check, differentiable, tensors
 
 MAIN = ""

@@ -6,7 +6,7 @@ still works: what is refused today would pass, or a message would be PyTorch's o
 is imported, and other files ask here: `torch_private.profiler_enabled()`.
 
 Not listed are the attributes that modules and tensors have had for years, such as `_parameters` and `_version`, and
-what is documented despite its name, such as `torch._dynamo.graph_break`. `gpipe_edu.cluster.names` has those that
+what is documented despite its name, such as `torch._dynamo.graph_break`. `cluster/torch_private.py` has those that
 several processes need.
 """
 

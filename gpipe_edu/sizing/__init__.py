@@ -1,28 +1,29 @@
 """The sizing guide: how to divide the training of a model among devices, planned on paper.
 
 `model.py` counts what layers have, `machine.py` is the devices and their links, `costs.py` what each part of a step
-costs, `stages.py` the sums for a stage, `job.py` what is to be trained, `plan.py` one way to divide it, `guide.py` the
-search; a plan is simulated only if its lower bound says that it may win. `presets.toml` has machines and models with
-their sources, `machine_file.py` reads one's own, `measurement.py` measures it; `calibration.py` corrects plans by one
-measured step, `flags.py` names what runs them; `picture.py` is what a notebook shows, `explorer.py` has sliders for it.
+costs, `stages.py` the sums for a stage, `job.py` what is to be trained, `plan.py` one way to divide it, `planner.py`
+the search; a plan is simulated only if its lower bound says that it may win. `presets.toml` has machines and models
+with their sources, `machine_file.py` reads one's own, `measurement.py` measures it; `calibration.py` corrects plans by
+one measured step, `flags.py` names what runs them; `picture.py` is what a notebook shows, `explorer.py` has sliders for
+it.
 """
 
-from .guide import Guide, Ways, duration, guide, size
 from .job import STATES, BytesPerParameter, Job
 from .machine import Machine
 from .model import LayerSize, Model, mlp, transformer
 from .plan import Plan
+from .planner import Planner, SearchSpace, duration, guide, size
 
 __all__ = [
     "STATES",
     "BytesPerParameter",
-    "Guide",
     "Job",
     "LayerSize",
     "Machine",
     "Model",
     "Plan",
-    "Ways",
+    "Planner",
+    "SearchSpace",
     "duration",
     "guide",
     "mlp",

@@ -30,7 +30,7 @@ class Arrow(NamedTuple):
     turn: bool = False
 
 
-class Standstill(NamedTuple):
+class StuckSchedule(NamedTuple):
     """How far a schedule gets that cannot run; `problem` is its first.
 
     ran: ops with their planned times. stuck: ops that never run, side by side behind those of their device. absent:
@@ -56,7 +56,7 @@ class Standstill(NamedTuple):
         return max(span.end for span in (*self.ran, *self.stuck, *self.absent))
 
 
-def standstill(schedule: Schedule, costs: Costs = DEFAULT) -> Standstill:
+def standstill(schedule: Schedule, costs: Costs = DEFAULT) -> StuckSchedule:
     """Where `schedule` stops. Raises ValueError if it can run, or if it has no ops at all."""
     problems = schedule.problems()
     if not problems or not schedule.stages:
@@ -77,7 +77,7 @@ def standstill(schedule: Schedule, costs: Costs = DEFAULT) -> Standstill:
             arrows.append(arrow)
             wrong += [arrow.start, *([] if arrow.turn else [arrow.end])]
         wrong += [span for row in rows for span in row if span.op == problem.op]
-    return Standstill(
+    return StuckSchedule(
         schedule.name,
         schedule.devices,
         problems[0],

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, simulate
-from gpipe_edu.timeline.stuck_schedule import Standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
 from .drawable import not_drawable
 from .layout import layout
@@ -23,7 +23,7 @@ from .svg import paint
 class Comparison(NamedTuple):
     """Several timelines as one picture; shows itself in a notebook."""
 
-    timelines: tuple[Timeline | Standstill, ...]
+    timelines: tuple[Timeline | StuckSchedule, ...]
     layout: Layout
     theme: str = "auto"
 
@@ -45,7 +45,7 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    *timelines: Timeline | Schedule | Standstill,
+    *timelines: Timeline | Schedule | StuckSchedule,
     width: float = 1000,
     memory: bool = False,
     critical_path: bool = False,
@@ -59,7 +59,7 @@ def compare(
     different units, TypeError for something else than timelines and schedules.
     """
     for given in timelines:
-        if not isinstance(given, (Timeline, Schedule, Standstill)):
+        if not isinstance(given, (Timeline, Schedule, StuckSchedule)):
             raise not_drawable("compare", given)
     drawn = tuple(simulate(given) if isinstance(given, Schedule) else given for given in timelines)
     if theme not in ("auto", *GROUNDS):

@@ -14,9 +14,10 @@ from typing import Final
 from gpipe_edu.schedule import KINDS, Op
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import memory_over_time, shares
-from gpipe_edu.timeline.stuck_schedule import Standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
 from . import stuck
+from .layout_builder import EDGE, FIGURES, HEADING, LANE, LINK, LINK_NOTE, NOTE, STRIP, WIRE, LayoutBuilder
 from .lettering import label_font, text_width, wrap
 from .measures import (
     TimeUnit,
@@ -32,7 +33,6 @@ from .measures import (
     updates,
 )
 from .shapes import Bar, Box, Idle, Layout, Part, Point, Strip, Swatch, Wire, Words
-from .sheet import EDGE, FIGURES, HEADING, LANE, LINK, LINK_NOTE, NOTE, STRIP, WIRE, Sheet
 
 LEAST_WIDTH: Final = 320
 """Pixels; below this the margins would leave no room for the chart."""
@@ -46,7 +46,7 @@ _HELD_IN_PARTS: Final = "held, in micro-batches (all its stages)"
 
 
 def layout(
-    *drawn: Timeline | Standstill,
+    *drawn: Timeline | StuckSchedule,
     width: float = 1000,
     memory: bool = False,
     title: str | None = None,
@@ -69,13 +69,13 @@ def layout(
     names = _lane_names(drawn, thin) + [(_holds(level), NOTE) for rows in levels.values() for level in rows]
     left = EDGE + max(text_width(line, font) for line, font in names) + 8
     right = width - EDGE - text_width(_peaks_title(width), NOTE) - 20
-    sheet = Sheet(width, left, right, 0, (right - left) / longest if longest else 0, thin)
+    sheet = LayoutBuilder(width, left, right, 0, (right - left) / longest if longest else 0, thin)
     # One scale for all strips of a picture, so that equal heights mean equal amounts.
     tallest = max((held for rows in levels.values() for row in rows for _, held in row), default=0)
     for number, each in enumerate(drawn):
         if number:
             sheet.y += 14
-        if isinstance(each, Standstill):
+        if isinstance(each, StuckSchedule):
             sheet.origin = 0
             _standstill(sheet, each, title)
             continue
@@ -92,7 +92,7 @@ def layout(
     return sheet.freeze("; ".join(_summary(each, shown) for each in drawn))
 
 
-def refuse(timelines: Sequence[Timeline | Standstill], width: float = LEAST_WIDTH) -> None:
+def refuse(timelines: Sequence[Timeline | StuckSchedule], width: float = LEAST_WIDTH) -> None:
     """Raise ValueError for what cannot be drawn: no timeline, too little width, or no common time axis."""
     if not timelines:
         raise ValueError("there is no timeline to draw; give at least one")
@@ -107,7 +107,7 @@ def refuse(timelines: Sequence[Timeline | Standstill], width: float = LEAST_WIDT
         )
 
 
-def _lane_names(timelines: Sequence[Timeline | Standstill], thin: bool) -> list[tuple[str, float]]:
+def _lane_names(timelines: Sequence[Timeline | StuckSchedule], thin: bool) -> list[tuple[str, float]]:
     names: list[tuple[str, float]] = []
     for timeline in timelines:
         for device, stages in enumerate(stages_of(timeline)):
@@ -124,7 +124,7 @@ def _stage_note(device: int, stages: Sequence[int]) -> str:
     return f"{'stages' if len(stages) > 1 else 'stage'} {listed}"
 
 
-def _headings(sheet: Sheet, timeline: Timeline, shown: TimeUnit, title: str | None) -> None:
+def _headings(sheet: LayoutBuilder, timeline: Timeline, shown: TimeUnit, title: str | None) -> None:
     room = sheet.width - 2 * EDGE
     for line in wrap(heading(timeline, shown, title), HEADING * 1.1, room):
         sheet.write("heading", line, HEADING)
@@ -132,7 +132,7 @@ def _headings(sheet: Sheet, timeline: Timeline, shown: TimeUnit, title: str | No
         sheet.write("figures", line, FIGURES)
 
 
-def _standstill(sheet: Sheet, still: Standstill, title: str | None) -> None:
+def _standstill(sheet: LayoutBuilder, still: StuckSchedule, title: str | None) -> None:
     name = still.name or "schedule" if title is None else title
     for line in wrap([name, "cannot run"], HEADING * 1.1, sheet.width - 2 * EDGE):
         sheet.write("heading", line, HEADING)
@@ -147,12 +147,12 @@ def _standstill(sheet: Sheet, still: Standstill, title: str | None) -> None:
     stuck.outlines(sheet, still, top, height)
 
 
-def _lane_height(sheet: Sheet) -> float:
+def _lane_height(sheet: LayoutBuilder) -> float:
     return 22 if sheet.thin else 30
 
 
 def _lanes(
-    sheet: Sheet, timeline: Timeline, levels: Sequence[Sequence[tuple[float, float]]] | None, tallest: float
+    sheet: LayoutBuilder, timeline: Timeline, levels: Sequence[Sequence[tuple[float, float]]] | None, tallest: float
 ) -> None:
     height, space = _lane_height(sheet), 3 if sheet.thin else 5
     end = sheet.x(timeline.end)
@@ -177,7 +177,7 @@ def _lanes(
         sheet.bars.append(Bar(end + 1, top - 3, sheet.y + 3, 6))
 
 
-def _lane_words(sheet: Sheet, device: int, stages: Sequence[int], height: float) -> None:
+def _lane_words(sheet: LayoutBuilder, device: int, stages: Sequence[int], height: float) -> None:
     middle, x = sheet.y + height / 2, sheet.left - 8
     note = _stage_note(device, stages)
     if note and sheet.thin:
@@ -188,13 +188,15 @@ def _lane_words(sheet: Sheet, device: int, stages: Sequence[int], height: float)
         sheet.words.append(Words("note", x, middle + 8, note, NOTE, "end"))
 
 
-def _row(sheet: Sheet, timeline: Timeline, device: int, height: float, recomputes: Mapping[Span, float]) -> None:
+def _row(
+    sheet: LayoutBuilder, timeline: Timeline, device: int, height: float, recomputes: Mapping[Span, float]
+) -> None:
     sheet.boxes += _boxes(sheet, timeline.row(device), height, recomputes)
     for start, end in gaps(timeline, device):
         sheet.idles.append(Idle(device, start, end, sheet.x(start), sheet.y, (end - start) * sheet.scale, height))
 
 
-def _links(sheet: Sheet, timeline: Timeline, device: int) -> None:
+def _links(sheet: LayoutBuilder, timeline: Timeline, device: int) -> None:
     """Add a row for each link on which the device sends, with its messages."""
     for target, messages in timeline.links[device].items():
         y = sheet.y + (LINK - WIRE) / 2
@@ -210,7 +212,7 @@ def link_note(target: int) -> str:
     return f"link to {target}"
 
 
-def _boxes(sheet: Sheet, spans: Iterable[Span], height: float, recomputes: Mapping[Span, float]) -> list[Box]:
+def _boxes(sheet: LayoutBuilder, spans: Iterable[Span], height: float, recomputes: Mapping[Span, float]) -> list[Box]:
     """The boxes of one lane."""
     boxes = []
     for span in spans:
@@ -234,7 +236,7 @@ def _parts(kind: str, x: float, width: float, recompute: float) -> tuple[Part, .
 
 
 def _strip(
-    sheet: Sheet, timeline: Timeline, device: int, level: Sequence[tuple[float, float]], tallest: float
+    sheet: LayoutBuilder, timeline: Timeline, device: int, level: Sequence[tuple[float, float]], tallest: float
 ) -> Strip:
     base, unit = sheet.y + STRIP, (STRIP - 3) / tallest if tallest else 0
     steps = [(timeline.start, 0.0), *level, (timeline.end, 0.0)]
@@ -256,7 +258,7 @@ def _peaks_title(width: float) -> str:
     return "peak" if width < 480 else "peak in flight"
 
 
-def _route(sheet: Sheet, timeline: Timeline) -> tuple[Point, ...]:
+def _route(sheet: LayoutBuilder, timeline: Timeline) -> tuple[Point, ...]:
     """The critical path runs near the lower edge of its boxes, under their labels."""
     box_of: dict[Op, Box] = {box.op: box for box in sheet.boxes[-len(timeline.spans) :]}
     up = 2 if sheet.thin else 5
@@ -264,7 +266,7 @@ def _route(sheet: Sheet, timeline: Timeline) -> tuple[Point, ...]:
     return tuple(point for b in boxes for point in ((b.x, b.y + b.height - up), (b.x + b.width, b.y + b.height - up)))
 
 
-def _axis(sheet: Sheet, longest: float, shown: TimeUnit) -> None:
+def _axis(sheet: LayoutBuilder, longest: float, shown: TimeUnit) -> None:
     sheet.y += 8
     sheet.axis = ((sheet.left, sheet.y), (sheet.right, sheet.y))
     for time in ticks(longest * shown.scale, max(2, int((sheet.right - sheet.left) / _TICK_ROOM))):
@@ -275,9 +277,9 @@ def _axis(sheet: Sheet, longest: float, shown: TimeUnit) -> None:
     sheet.y += 34
 
 
-def _legend(sheet: Sheet, drawn: Sequence[Timeline | Standstill], memory: bool, critical_path: bool) -> None:
+def _legend(sheet: LayoutBuilder, drawn: Sequence[Timeline | StuckSchedule], memory: bool, critical_path: bool) -> None:
     timelines = [each for each in drawn if isinstance(each, Timeline)]
-    stills = [each for each in drawn if isinstance(each, Standstill)]
+    stills = [each for each in drawn if isinstance(each, StuckSchedule)]
     present = {span.op.kind for each in timelines for span in each.spans} | {s.op.kind for e in stills for s in e.ran}
     words = [stuck.RULES.get(still.problem.code, "needs") for still in stills] or ["needs"]
     others = [
@@ -305,8 +307,8 @@ def _legend(sheet: Sheet, drawn: Sequence[Timeline | Standstill], memory: bool, 
     sheet.y += height + 6
 
 
-def _summary(timeline: Timeline | Standstill, shown: TimeUnit) -> str:
-    if isinstance(timeline, Standstill):
+def _summary(timeline: Timeline | StuckSchedule, shown: TimeUnit) -> str:
+    if isinstance(timeline, StuckSchedule):
         return f"{timeline.name or 'schedule'} cannot run: {' '.join(timeline.problem.message.split())}"
     peaks = ", ".join(map(str, timeline.peak_in_flight))
     return ", ".join([*heading(timeline, shown), *figures(timeline, shown), f"peak in flight per device {peaks}"])

@@ -10,7 +10,7 @@ from gpipe_edu.base.words import plural
 from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import peak_memory
-from gpipe_edu.timeline.stuck_schedule import Standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
 NOISE: Final = 1e-9
 """Gaps shorter than this share of the makespan are rounding, not idle time."""
@@ -74,7 +74,7 @@ def gaps(timeline: Timeline, device: int) -> Iterator[tuple[float, float]]:
             yield start, end
 
 
-def stages_of(timeline: Timeline | Standstill) -> list[list[int]]:
+def stages_of(timeline: Timeline | StuckSchedule) -> list[list[int]]:
     """Per device: the stages it holds, sorted."""
     return [sorted({span.op.stage for span in timeline.row(device)}) for device in range(timeline.devices)]
 

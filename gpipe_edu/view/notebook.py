@@ -13,7 +13,7 @@ from typing import Any
 
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, simulate
-from gpipe_edu.timeline.stuck_schedule import Standstill, standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule, standstill
 
 from .layout import layout
 from .measures import time_unit
@@ -41,9 +41,9 @@ def schedule_bundle(schedule: Schedule) -> dict[str, object]:
     return bundle(layout(still), text, [still])
 
 
-def summary(timeline: Timeline | Standstill) -> str:
+def summary(timeline: Timeline | StuckSchedule) -> str:
     """One line such as "Gantt(gpipe, K=4, M=8, makespan=33)"; K counts devices."""
-    if isinstance(timeline, Standstill):
+    if isinstance(timeline, StuckSchedule):
         return f"{timeline.name or 'schedule'} cannot run: {timeline.problem.message}"
     micro_batches = 1 + max(span.op.micro_batch for span in timeline.spans)
     makespan = time_unit(timeline.unit, timeline.makespan).show(timeline.makespan)
@@ -54,7 +54,7 @@ def summary(timeline: Timeline | Standstill) -> str:
 
 
 def bundle(
-    picture: Layout, text: str, drawn: Iterable[Timeline | Standstill], dpi: float = 150, theme: str = "auto"
+    picture: Layout, text: str, drawn: Iterable[Timeline | StuckSchedule], dpi: float = 150, theme: str = "auto"
 ) -> dict[str, object]:
     """`picture` as image/png with `text`; where matplotlib is not installed, `drawn` as charts in text.
 

@@ -13,11 +13,11 @@ from typing import Final
 from gpipe_edu.schedule import Op
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.diagram import contradiction_arrows
-from gpipe_edu.timeline.stuck_schedule import Standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
+from .layout_builder import FIGURES, LayoutBuilder
 from .lettering import label_font, text_width
 from .shapes import Arrow, Box, Outline, Point
-from .sheet import FIGURES, Sheet
 
 GAP: Final = 26
 """Pixels between two lanes, where arrows along a lane have their bend."""
@@ -37,7 +37,7 @@ Place = tuple[float, float, float, float]
 """x, y, width and height of an op."""
 
 
-def sentence(sheet: Sheet, message: str) -> None:
+def sentence(sheet: LayoutBuilder, message: str) -> None:
     """Write `message`, a line for each of its parts."""
     room = int((sheet.width - 24) / text_width("n", FIGURES))
     for part in message.split("\n"):
@@ -45,7 +45,7 @@ def sentence(sheet: Sheet, message: str) -> None:
             sheet.write("alarm", line, FIGURES)
 
 
-def outlines(sheet: Sheet, still: Standstill, top: float, height: float) -> None:
+def outlines(sheet: LayoutBuilder, still: StuckSchedule, top: float, height: float) -> None:
     """Add the ops that never run, and what breaks the rule, with the lanes from `top` on; and the arrows."""
     place = {span: at(sheet, span, top, height) for span in (*still.ran, *still.stuck, *still.absent)}
     several = [len({span.op.stage for span in still.row(device)}) > 1 for device in range(still.devices)]
@@ -59,7 +59,7 @@ def outlines(sheet: Sheet, still: Standstill, top: float, height: float) -> None
         sheet.arrows.append(arrow(place[start], place[end], turn=turn))
 
 
-def conflicts(sheet: Sheet, drawing: Timeline, boxes: Sequence[Box]) -> None:
+def conflicts(sheet: LayoutBuilder, drawing: Timeline, boxes: Sequence[Box]) -> None:
     """Add arrows to an impossible drawing, each from an op to one that it needs and that ends too late."""
     place = {(box.device, box.op): (box.x, box.y, box.width, box.height) for box in boxes}
     found = contradiction_arrows(drawing)[:MOST_ARROWS]
@@ -69,7 +69,7 @@ def conflicts(sheet: Sheet, drawing: Timeline, boxes: Sequence[Box]) -> None:
         sheet.arrows.append(arrow(place[start.device, start.op], place[end.device, end.op], turn=turn))
 
 
-def at(sheet: Sheet, span: Span, top: float, height: float) -> Place:
+def at(sheet: LayoutBuilder, span: Span, top: float, height: float) -> Place:
     """The position of an op."""
     return sheet.x(span.start), top + span.device * (height + GAP), (span.end - span.start) * sheet.scale, height
 

@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import Final
 
 from gpipe_edu.schedule import Op
-from gpipe_edu.timeline.stuck_schedule import Standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
 from .stuck import RULES
 
@@ -20,7 +20,7 @@ _BLANK: Final = "\N{NO-BREAK SPACE}"
 """A space at which lines don't wrap: they wrap only between two arrows."""
 
 
-def render_stuck(still: Standstill, width: int = 100) -> str:
+def render_stuck(still: StuckSchedule, width: int = 100) -> str:
     """The lines, at most `width` columns each where no op or word is longer."""
     lines = [f"{still.name or 'schedule'} · cannot run"]
     for part in still.problem.message.split("\n"):
@@ -28,7 +28,7 @@ def render_stuck(still: Standstill, width: int = 100) -> str:
     return "\n".join([*lines, stuck_lanes(still, width)])
 
 
-def stuck_lanes(still: Standstill, width: int = 100) -> str:
+def stuck_lanes(still: StuckSchedule, width: int = 100) -> str:
     """The lines without the sentence."""
     lines: list[str] = []
     for device in range(still.devices):
@@ -40,7 +40,7 @@ def stuck_lanes(still: Standstill, width: int = 100) -> str:
     return "\n".join(lines)
 
 
-def _ops(still: Standstill, device: int) -> Iterator[str]:
+def _ops(still: StuckSchedule, device: int) -> Iterator[str]:
     """The ops of a device in order, with a bar before the first that never runs."""
     stopped, row, ran = False, still.row(device), set(still.ran)
     several = len({span.op.stage for span in row}) > 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, overload
 
 from gpipe_edu.schedule import KINDS
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.timeline.stuck_schedule import Standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
 from .lettering import fill
 from .measures import NOISE, figures, heading, time_unit
@@ -62,9 +62,9 @@ def render_text(timeline: Timeline, width: int = 100, color: bool = False) -> st
     return "\n".join("".join(stretch.text for stretch in line).rstrip() for line in lines)
 
 
-def in_text(drawn: Timeline | Standstill, width: int = 100) -> str:
+def in_text(drawn: Timeline | StuckSchedule, width: int = 100) -> str:
     """A timeline as a chart, or a schedule that cannot run with the reason."""
-    return render_stuck(drawn, width) if isinstance(drawn, Standstill) else render_text(drawn, width)
+    return render_stuck(drawn, width) if isinstance(drawn, StuckSchedule) else render_text(drawn, width)
 
 
 def _lanes(timeline: Timeline, room: int) -> Iterator[list[Stretch]]:

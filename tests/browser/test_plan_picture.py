@@ -5,7 +5,7 @@ Its sliders: by keyboard alone, one answer at a time, in both themes.
 
 import pytest
 
-from gpipe_edu.sizing import Guide, presets
+from gpipe_edu.sizing import Planner, presets
 from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.view.theme import THEME
 
@@ -17,7 +17,7 @@ PLAN = "document.querySelector('.gpipe-plan')"
 
 @pytest.fixture(scope="module")
 def guide():
-    return Guide(presets.job(presets.model("gpt2-xl"), 64, "rtx4090", 4))
+    return Planner(presets.job(presets.model("gpt2-xl"), 64, "rtx4090", 4))
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from gpipe_edu.sizing import Guide, Job, Machine, Plan, Ways, mlp, presets, transformer
+from gpipe_edu.sizing import Job, Machine, Plan, Planner, SearchSpace, mlp, presets, transformer
 from gpipe_edu.sizing.flags import command, flags, lacking
-from gpipe_edu.sizing.guide import LIKELY, duration
+from gpipe_edu.sizing.planner import LIKELY, duration
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def run(run):
 
 
 def test_it_recommends_what_the_guide_finds_and_says_that_it_is_planned(run):
-    best = Guide(Job(transformer(24, 1024, 1024, 32000), 32, Machine(4, 16e9, 10e12, 50e-6, 10e9))).best
+    best = Planner(Job(transformer(24, 1024, 1024, 32000), 32, Machine(4, 16e9, 10e12, 50e-6, 10e9))).best
     code, out, _ = run()
     assert code == 0
     assert f"Best: {best.knobs}" in out
@@ -26,7 +26,7 @@ def test_it_recommends_what_the_guide_finds_and_says_that_it_is_planned(run):
     assert duration(best.step) in marked
     assert "All times below are planned" in out.replace("\n", " ")
     assert "one knob turned" in out
-    assert " ".join(out.split()).endswith(str(Ways()))
+    assert " ".join(out.split()).endswith(str(SearchSpace()))
 
 
 def test_every_option_reaches_the_plan(run):
@@ -87,7 +87,7 @@ def test_a_real_model_on_real_machines_by_name(run):
 
 
 def test_memory_and_time_are_shown_by_their_parts(run):
-    best = Guide(presets.job(presets.model("llama3-8b"), 64, "h100", 8)).best
+    best = Planner(presets.job(presets.model("llama3-8b"), 64, "h100", 8)).best
     lines = run(*REAL)[1].splitlines()
     for name in ("weights", "gradients", "optimizer", "activations", "products", "memory"):
         [line] = [line for line in lines if re.match(rf"  {name} ", line)]
@@ -116,7 +116,7 @@ def test_other_programs_get_the_same_answer(run):
     code, out, err = run(*REAL, "--json")
     assert (code, err) == (0, "")
     answer = json.loads(out)
-    guide = Guide(presets.job(presets.model("llama3-8b"), 64, "h100", 8))
+    guide = Planner(presets.job(presets.model("llama3-8b"), 64, "h100", 8))
     assert answer["best"]["step"] == guide.best.step
     assert answer["best"]["memory"]["memory"] == max(guide.best.memory)
     assert sum(answer["best"]["parts"].values()) == pytest.approx(guide.best.step)
@@ -130,7 +130,7 @@ def test_other_programs_get_the_same_answer(run):
 
 def test_flags_say_what_runs_the_best_plan(run):
     arguments = ("--model", "mlp", "--layers", "8", "--width", "64", "--devices", "2", "--zero", "0")
-    best = Guide(Job(mlp([64] * 9), 32, Machine(2, 16e9, 10e12, 50e-6, 10e9)), Ways(zero=(0,))).best
+    best = Planner(Job(mlp([64] * 9), 32, Machine(2, 16e9, 10e12, 50e-6, 10e9)), SearchSpace(zero=(0,))).best
     out = run(*arguments, "--flags")[1]
     assert " ".join(command(best).words) in out
     for system, found in flags(best).items():
@@ -167,7 +167,7 @@ def test_when_nothing_fits_it_says_how_much_is_short_and_exits_with_1(run):
     assert "Of the ways weighed nothing fits." in out
     assert re.search(r"may use 720 MB, so [\d.]+ MB are short", " ".join(out.split()))
     assert re.search(r"\d+ devices instead of 4", out)
-    assert " ".join(out.split()).endswith(str(Ways()))
+    assert " ".join(out.split()).endswith(str(SearchSpace()))
 
 
 def test_a_published_model_is_planned_with_other_layers_tokens_and_words(run):

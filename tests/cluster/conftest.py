@@ -4,13 +4,13 @@ import pytest
 import torch
 from packaging.version import Version
 
-from gpipe_edu.distributed import Crew
+from gpipe_edu.distributed import LocalGroup
 
 # Which the rest of the package runs on, and several processes refuse in words.
 collect_ignore_glob = ["*"] if Version(torch.__version__) < Version("2.12") else []
 
 
 @pytest.fixture(scope="module")
-def crew(preloaded_python):
-    with Crew() as found:
+def group(preloaded_python):
+    with LocalGroup() as found:
         yield found

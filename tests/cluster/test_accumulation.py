@@ -19,35 +19,35 @@ SCHEDULES = {
 every_type = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 
 
-def run(crew, function, *arguments, **named):
-    return crew.run([partial(jobs.unwatched, function, *arguments, **named)] * 2, seconds=60).values
+def run(group, function, *arguments, **named):
+    return group.run([partial(jobs.unwatched, function, *arguments, **named)] * 2, seconds=60).values
 
 
 @pytest.mark.sweep
 @every_type
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_every_schedule_adds_up_in_fp32_and_rounds_once(crew, dtype, name):
-    assert run(crew, accumulating.in_one_pipeline, dtype, SCHEDULES[name]) == [(dtype, 0), (dtype, 0)]
+def test_every_schedule_adds_up_in_fp32_and_rounds_once(group, dtype, name):
+    assert run(group, accumulating.in_one_pipeline, dtype, SCHEDULES[name]) == [(dtype, 0), (dtype, 0)]
 
 
-def test_switched_off_the_sum_is_that_of_the_weights_type(crew):
-    told = run(crew, accumulating.in_one_pipeline, torch.bfloat16, SCHEDULES["1f1b"], accumulate_in_fp32=False)
+def test_switched_off_the_sum_is_that_of_the_weights_type(group):
+    told = run(group, accumulating.in_one_pipeline, torch.bfloat16, SCHEDULES["1f1b"], accumulate_in_fp32=False)
     assert all(dtype == torch.bfloat16 and off > 0.3 for dtype, off in told)
 
 
 @every_type
-def test_replicas_add_up_in_fp32_and_end_with_the_same(crew, dtype):
-    (one, off, first), (_, other_off, second) = run(crew, accumulating.in_replicas, dtype)
+def test_replicas_add_up_in_fp32_and_end_with_the_same(group, dtype):
+    (one, off, first), (_, other_off, second) = run(group, accumulating.in_replicas, dtype)
     assert (one, off, other_off) == (dtype, 0, 0)
     assert all(map(torch.equal, first, second))
 
 
-def test_hooks_get_the_sum_in_the_weights_type(crew):
-    assert run(crew, accumulating.in_hooks) == [(torch.bfloat16, 0)] * 2
+def test_hooks_get_the_sum_in_the_weights_type(group):
+    assert run(group, accumulating.in_hooks) == [(torch.bfloat16, 0)] * 2
 
 
 @every_type
-def test_ranks_that_share_a_weight_add_up_in_fp32_and_end_with_the_same(crew, dtype):
-    (one, off, first), (_, other_off, second) = run(crew, accumulating.in_tied_stages, dtype)
+def test_ranks_that_share_a_weight_add_up_in_fp32_and_end_with_the_same(group, dtype):
+    (one, off, first), (_, other_off, second) = run(group, accumulating.in_tied_stages, dtype)
     assert (one, off, other_off) == (dtype, 0, 0)
     assert torch.equal(first, second)

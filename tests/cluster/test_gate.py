@@ -29,8 +29,8 @@ NUMBERS = torch.linspace(-1, 1, 39).double().reshape(13, 3)
 WEIGHTS = torch.tensor([1.0, 2.0, 5.0]).double()
 
 
-def run(crew, K, function, *arguments, **named):
-    return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=60).values
+def run(group, K, function, *arguments, **named):
+    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=60).values
 
 
 # Right
@@ -50,61 +50,61 @@ LOSSES = {
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_loss_counts_what_it_counts_on_one_device(crew, name):
+def test_a_loss_counts_what_it_counts_on_one_device(group, name):
     loss, targets, reduction = LOSSES[name]
     schedule = SCHEDULES["1f1b"]
     make = partial(jobs.with_loss, loss)
-    assert max(run(crew, 2, jobs.trained, make, schedule, y=targets, reduction=reduction)) < 1e-10
+    assert max(run(group, 2, jobs.trained, make, schedule, y=targets, reduction=reduction)) < 1e-10
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_loss_counts_what_it_counts_also_over_replicas(crew, name):
+def test_a_loss_counts_what_it_counts_also_over_replicas(group, name):
     loss, targets, reduction = LOSSES[name]
-    assert max(run(crew, 2, jobs.replicas_that_differ, loss, targets, reduction=reduction)) < 1e-10
+    assert max(run(group, 2, jobs.replicas_that_differ, loss, targets, reduction=reduction)) < 1e-10
 
 
-def test_a_replica_whose_targets_are_all_ignored_counts_nothing(crew):
+def test_a_replica_whose_targets_are_all_ignored_counts_nothing(group):
     targets = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2, -100, -100, -100, -100])
-    assert max(run(crew, 4, jobs.replicas_that_differ, nn.CrossEntropyLoss(), targets)) < 1e-10
+    assert max(run(group, 4, jobs.replicas_that_differ, nn.CrossEntropyLoss(), targets)) < 1e-10
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_hooks_on_weights_see_the_gradient_of_the_mini_batch(crew, name):
-    assert max(run(crew, 2, jobs.trained, jobs.with_loss, SCHEDULES[name], jobs.hooked)) < 1e-10
+def test_hooks_on_weights_see_the_gradient_of_the_mini_batch(group, name):
+    assert max(run(group, 2, jobs.trained, jobs.with_loss, SCHEDULES[name], jobs.hooked)) < 1e-10
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_hooks_on_weights_are_called_once_a_mini_batch(crew, name):
+def test_hooks_on_weights_are_called_once_a_mini_batch(group, name):
     once_a_step = {"grad": 2, "accumulated": 2, "node": 2}
-    assert run(crew, 2, jobs.calls_of_hooks, SCHEDULES[name]) == [once_a_step, once_a_step]
+    assert run(group, 2, jobs.calls_of_hooks, SCHEDULES[name]) == [once_a_step, once_a_step]
 
 
 @pytest.mark.parametrize("reductions", [(True, True), (False, True), (True, False, False, True)])
-def test_hooks_on_weights_see_the_gradient_of_all_replicas(crew, reductions):
+def test_hooks_on_weights_see_the_gradient_of_all_replicas(group, reductions):
     how = {"prepare": jobs.hooked, "reductions": reductions}
-    assert max(run(crew, 4, jobs.replicas_that_differ, jobs.LOSS, jobs.data()[1], **how)) < 1e-10
+    assert max(run(group, 4, jobs.replicas_that_differ, jobs.LOSS, jobs.data()[1], **how)) < 1e-10
 
 
-def test_a_weight_that_one_replica_does_not_use(crew):
-    for told in run(crew, 2, jobs.a_weight_that_one_replica_uses):
+def test_a_weight_that_one_replica_does_not_use(group):
+    for told in run(group, 2, jobs.a_weight_that_one_replica_uses):
         assert told["apart"] < 1e-10
         assert told["unused"] is None, "what no replica uses has no gradient, so an optimizer leaves it alone"
 
 
-def test_a_weight_used_twice_in_one_stage_is_one(crew):
+def test_a_weight_used_twice_in_one_stage_is_one(group):
     make = partial(jobs.tied, jobs.LOSS)
-    assert max(run(crew, 2, jobs.trained, make, SCHEDULES["1f1b"], balance=(3, 2))) < 1e-10
+    assert max(run(group, 2, jobs.trained, make, SCHEDULES["1f1b"], balance=(3, 2))) < 1e-10
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_a_layer_used_twice_in_one_stage_is_one(crew, name):
+def test_a_layer_used_twice_in_one_stage_is_one(group, name):
     make, targets = partial(jobs.used_twice, nn.MSELoss()), NUMBERS.repeat(1, 2)[:, :5]
-    assert max(run(crew, 2, jobs.trained, make, SCHEDULES[name], y=targets)) < 1e-10
+    assert max(run(group, 2, jobs.trained, make, SCHEDULES[name], y=targets)) < 1e-10
 
 
-def test_layers_have_the_names_that_the_network_has(crew):
-    first, last = run(crew, 2, jobs.names_of_parameters)
+def test_layers_have_the_names_that_the_network_has(group):
+    first, last = run(group, 2, jobs.names_of_parameters)
     assert first == ["in.weight", "in.bias"]
     assert last == ["out.weight", "out.bias"]
 
@@ -166,9 +166,9 @@ AS_GPIPE = {
 
 
 @pytest.mark.parametrize("name", AS_GPIPE)
-def test_what_gpipe_refuses_is_refused_on_every_rank_in_the_same_words(crew, name):
+def test_what_gpipe_refuses_is_refused_on_every_rank_in_the_same_words(group, name):
     make, words = AS_GPIPE[name]
-    for said, by_gpipe in run(crew, 2, jobs.refused, make):
+    for said, by_gpipe in run(group, 2, jobs.refused, make):
         assert words in said
         assert said.replace("Pipeline()", "step()") == by_gpipe
 
@@ -267,14 +267,14 @@ ONLY_HERE = {
 
 
 @pytest.mark.parametrize("name", ONLY_HERE)
-def test_what_only_several_processes_refuse_is_refused_on_every_rank(crew, name):
+def test_what_only_several_processes_refuse_is_refused_on_every_rank(group, name):
     make, words = ONLY_HERE[name]
-    for said, _ in run(crew, 2, jobs.refused, make):
+    for said, _ in run(group, 2, jobs.refused, make):
         assert words in said
 
 
-def test_a_step_is_refused_under_no_grad_and_autocast_and_over_no_number_of_samples(crew):
-    for no_grad, of, of_nothing, *under_autocast in run(crew, 2, jobs.steps_refused):
+def test_a_step_is_refused_under_no_grad_and_autocast_and_over_no_number_of_samples(group):
+    for no_grad, of, of_nothing, *under_autocast in run(group, 2, jobs.steps_refused):
         assert "called under no_grad" in no_grad
         assert "predict(x)" in no_grad
         assert "of=13 is what a mean is over" in of
@@ -328,23 +328,23 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_ranks_with_other_networks_are_told_which_and_where(crew, name):
+def test_ranks_with_other_networks_are_told_which_and_where(group, name):
     change, words = CHANGES[name]
-    for said in run(crew, 2, jobs.another_net, change):
+    for said in run(group, 2, jobs.another_net, change):
         assert len(said) == 1
         assert said[0].startswith(f"rank 1 has built another network than rank 0, {words}")
         assert "torch.manual_seed(0)" in said[0]
 
 
-def test_a_prediction_before_any_step_compares_networks_too(crew):
-    for said in run(crew, 2, jobs.another_net, other_seed, predicts=True):
+def test_a_prediction_before_any_step_compares_networks_too(group):
+    for said in run(group, 2, jobs.another_net, other_seed, predicts=True):
         assert len(said) == 1
         assert said[0].startswith("rank 1 has built another network than rank 0, first at 3.weight")
 
 
-def test_all_ranks_of_all_replicas_are_told(crew):
+def test_all_ranks_of_all_replicas_are_told(group):
     """Rank 3 is the second one of the second pipeline."""
-    for said in run(crew, 4, jobs.another_net, other_seed, replicas=True):
+    for said in run(group, 4, jobs.another_net, other_seed, replicas=True):
         assert len(said) == 1
         assert said[0].startswith("rank 3 has built another network than rank ")
         assert "first at 3.weight" in said[0]
@@ -357,5 +357,5 @@ def test_all_ranks_of_all_replicas_are_told(crew):
         ("reduction", "mean", "sum", "rank 1 has reduction sum, and rank 0 has mean: give the same"),
     ],
 )
-def test_ranks_with_other_arguments_are_told(crew, name, first, last, words):
-    assert run(crew, 2, jobs.other_arguments, name, first, last) == [words, words]
+def test_ranks_with_other_arguments_are_told(group, name, first, last, words):
+    assert run(group, 2, jobs.other_arguments, name, first, last) == [words, words]

@@ -15,8 +15,8 @@ from gpipe_edu.cluster.layer_building import build_layer, outline
 from . import jobs, layer_jobs
 
 
-def run(crew, K, function, *arguments):
-    return crew.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], seconds=120).values
+def run(group, K, function, *arguments):
+    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], seconds=120).values
 
 
 SCHEDULES = {
@@ -29,14 +29,14 @@ SCHEDULES = {
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_layers_that_ranks_build_train_as_the_whole_net_does(crew, name):
+def test_layers_that_ranks_build_train_as_the_whole_net_does(group, name):
     schedule = SCHEDULES[name]
-    assert max(run(crew, schedule.devices, layer_jobs.trained, schedule)) < 1e-10
-    assert max(run(crew, schedule.devices, layer_jobs.whole_net, schedule)) < 1e-10
+    assert max(run(group, schedule.devices, layer_jobs.trained, schedule)) < 1e-10
+    assert max(run(group, schedule.devices, layer_jobs.whole_net, schedule)) < 1e-10
 
 
-def test_each_layer_is_built_once_on_the_rank_that_has_it(crew):
-    first, last = run(crew, 2, layer_jobs.calls)
+def test_each_layer_is_built_once_on_the_rank_that_has_it(group):
+    first, last = run(group, 2, layer_jobs.calls)
     assert [a + b for a, b in zip(first, last, strict=True)] == [1] * 7
     assert first[:2] == [1, 1]
     assert last[-1] == 1
@@ -63,8 +63,8 @@ def test_building_layers_leaves_the_generator_as_it_was():
 
 
 @pytest.mark.parametrize("replicas", [False, True])
-def test_ranks_with_other_seeds_are_told(crew, replicas):
-    for said in run(crew, 2, layer_jobs.other_seeds, replicas):
+def test_ranks_with_other_seeds_are_told(group, replicas):
+    for said in run(group, 2, layer_jobs.other_seeds, replicas):
         assert said.startswith("rank 1 has ")
         if replicas:
             assert "built another network than rank 0, first at 0.weight: the numbers in it are others" in said
@@ -72,8 +72,8 @@ def test_ranks_with_other_seeds_are_told(crew, replicas):
             assert "rank 1 has torch.initial_seed() 7, and rank 0 has 3: give the same" in said
 
 
-def test_what_is_loaded_need_not_have_been_built_from_one_seed(crew, tmp_path):
-    first, again = run(crew, 2, layer_jobs.loaded, str(tmp_path))[-1]
+def test_what_is_loaded_need_not_have_been_built_from_one_seed(group, tmp_path):
+    first, again = run(group, 2, layer_jobs.loaded, str(tmp_path))[-1]
     assert float(first) == float(again)
 
 
@@ -107,9 +107,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_built_by_ranks_is_refused_on_all_of_them(crew, name):
+def test_what_cannot_be_built_by_ranks_is_refused_on_all_of_them(group, name):
     make, words = REFUSED[name]
-    for said in run(crew, 2, layer_jobs.refused, make):
+    for said in run(group, 2, layer_jobs.refused, make):
         assert words in said
 
 
@@ -121,8 +121,8 @@ def test_a_function_that_gives_back_one_layer_twice_is_refused():
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of memory is asked of Linux")
-def test_100_layers_on_4_ranks_never_stand_in_one_memory(crew):
+def test_100_layers_on_4_ranks_never_stand_in_one_memory(group):
     """Each rank has 100 of 400 MiB; that the measure sees what there is, the whole net on one rank shows."""
-    [whole] = run(crew, 1, layer_jobs.peak, 0)
+    [whole] = run(group, 1, layer_jobs.peak, 0)
     assert whole > 390
-    assert max(run(crew, 4, layer_jobs.peak, 4)) < 0.5 * whole
+    assert max(run(group, 4, layer_jobs.peak, 4)) < 0.5 * whole

@@ -40,35 +40,35 @@ SAID = {
 }
 
 
-def run(crew, function, *arguments):
-    return crew.run([partial(jobs.unwatched, function, *arguments)] * 2, seconds=60).values
+def run(group, function, *arguments):
+    return group.run([partial(jobs.unwatched, function, *arguments)] * 2, seconds=60).values
 
 
-def test_calls_as_made_elsewhere_are_told_what_to_do_and_one_may_go_on(crew):
-    for said, apart, stateful in run(crew, other_words.calls):
+def test_calls_as_made_elsewhere_are_told_what_to_do_and_one_may_go_on(group):
+    for said, apart, stateful in run(group, other_words.calls):
         assert said.keys() == SAID.keys()
         assert {name: said[name] for name, words in SAID.items() if words not in said[name]} == {}
         assert apart < 1e-12, "a step behind all that is right"
         assert not stateful, "what asks for a state_dict sees that there is none"
 
 
-def test_eval_evaluates(crew):
-    assert max(run(crew, other_words.evaluated)) < 1e-12
+def test_eval_evaluates(group):
+    assert max(run(group, other_words.evaluated)) < 1e-12
 
 
-def test_every_kind_of_norm_is_that_of_all_stages(crew):
-    for found in run(crew, other_words.clipped):
+def test_every_kind_of_norm_is_that_of_all_stages(group):
+    for found in run(group, other_words.clipped):
         assert len(found) == len(other_words.NORMS)
         assert max(found) < 1e-12
 
 
-def test_every_rank_may_know_the_loss(crew):
-    assert max(run(crew, other_words.losses)) < 1e-12
+def test_every_rank_may_know_the_loss(group):
+    assert max(run(group, other_words.losses)) < 1e-12
 
 
-def test_a_rank_that_failed_says_so_again_and_sends_nothing(crew):
+def test_a_rank_that_failed_says_so_again_and_sends_nothing(group):
     """What it sent would be taken for what the others wait for, and end them as if they had been killed."""
-    (failed, *others), last = run(crew, other_words.after_an_error)
+    (failed, *others), last = run(group, other_words.after_an_error)
     assert failed == "too hot"
     assert len(others) == 3
     for said in others:
@@ -80,7 +80,7 @@ def test_a_rank_that_failed_says_so_again_and_sends_nothing(crew):
     assert last == []
 
 
-def test_ranks_in_a_process_group_that_is_there_say_so_and_leave_it(crew):
-    for said, together in run(crew, other_words.a_second_group):
+def test_ranks_in_a_process_group_that_is_there_say_so_and_leave_it(group):
+    for said, together in run(group, other_words.a_second_group):
         assert said.startswith("RanksError: this process has a process group already; leave torch.distributed.init_pro")
         assert together == 2.0

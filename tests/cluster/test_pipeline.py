@@ -15,76 +15,76 @@ from . import jobs
 RECIPES = {name: recipe for name, recipe in recipes.RECIPES.items() if name != "gpipe-early"}
 
 
-def run(crew, K, function, *arguments):
-    return crew.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], seconds=300).values
+def run(group, K, function, *arguments):
+    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], seconds=300).values
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("K", [3, 1, 2, 4])
-def test_gradients_of_every_schedule_equal_one_devices(crew, K):
+def test_gradients_of_every_schedule_equal_one_devices(group, K):
     """Two steps each, so that gradients add up: 13 samples cut unevenly, and 3, fewer than most M."""
     schedules = {f"{name}, M={M}": RECIPES[name](K, M) for name in RECIPES for M in third(range(1, 10))}
-    for told in run(crew, K, jobs.differences, list(schedules.values())):
+    for told in run(group, K, jobs.differences, list(schedules.values())):
         found = dict(zip(schedules, told, strict=True))
         assert {name: apart for name, apart in found.items() if apart > 1e-10} == {}
 
 
-def test_a_schedule_written_by_hand_may_run_micro_batches_in_any_order(crew):
+def test_a_schedule_written_by_hand_may_run_micro_batches_in_any_order(group):
     """PyTorch's engine takes losses by the order in which they came; ours by their number."""
     schedule = ge.Schedule.parse("F2 F0 F1 B1 B2 B0\nF2 F0 F1 B1 B2 B0").check()
-    assert all(max(told) < 1e-10 for told in run(crew, 2, jobs.differences, [schedule]))
+    assert all(max(told) < 1e-10 for told in run(group, 2, jobs.differences, [schedule]))
 
 
 @pytest.mark.parametrize("recompute", [None, "late"])
-def test_batchnorm_counts_each_micro_batch_once(crew, recompute):
-    for told in run(crew, 2, jobs.batchnorm, recompute):
+def test_batchnorm_counts_each_micro_batch_once(group, recompute):
+    for told in run(group, 2, jobs.batchnorm, recompute):
         assert told["apart"] < 1e-10
         assert told["statistics"] < 1e-10
         assert set(told["counts"]) <= {4}
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.complex128])
-def test_gradients_are_clipped_by_the_norm_of_all_stages(crew, kind):
-    for told in run(crew, 2, jobs.clipped, kind):
+def test_gradients_are_clipped_by_the_norm_of_all_stages(group, kind):
+    for told in run(group, 2, jobs.clipped, kind):
         assert told["norm"] == pytest.approx(told["expected norm"], rel=1e-12)
         assert told["apart"] < 1e-10
 
 
 @pytest.mark.parametrize("loss", [torch.nn.MSELoss(), jobs.Scored()], ids=["mean of squares", "with a weight"])
 @pytest.mark.parametrize("name", jobs.ENDS)
-def test_zero_bubble_where_the_loss_keeps_the_output(crew, name, loss):
+def test_zero_bubble_where_the_loss_keeps_the_output(group, name, loss):
     """PyTorch detaches the last output after I, and W may begin at the loss."""
     for K in (1, 2):
-        assert max(run(crew, K, jobs.ends, name, loss, ge.zero_bubble(K, 4))) < 1e-12
+        assert max(run(group, K, jobs.ends, name, loss, ge.zero_bubble(K, 4))) < 1e-12
 
 
-def test_recomputed_micro_batches_run_forward_twice_and_others_once(crew):
+def test_recomputed_micro_batches_run_forward_twice_and_others_once(group):
     """The schedule says which: C recomputes, B does not."""
-    assert run(crew, 2, jobs.recomputed) == [3 + 1, 3 + 2]
+    assert run(group, 2, jobs.recomputed) == [3 + 1, 3 + 2]
 
 
 @pytest.mark.parametrize(("kind", "off"), [(torch.bfloat16, 0.02), (torch.float32, 1e-6)])
-def test_smaller_numbers_travel_as_they_are(crew, kind, off):
+def test_smaller_numbers_travel_as_they_are(group, kind, off):
     """Against one device with the same numbers, micro-batch by micro-batch; they add up in another order."""
-    for told in run(crew, 2, jobs.smaller, kind):
+    for told in run(group, 2, jobs.smaller, kind):
         assert told["types"] == {kind}
         assert told["apart"] < off
 
 
-def test_the_layers_of_a_rank_evaluate_and_train_together(crew):
-    first, last = run(crew, 2, jobs.modes)
+def test_the_layers_of_a_rank_evaluate_and_train_together(group):
+    first, last = run(group, 2, jobs.modes)
     assert (first["stages"], last["stages"]) == ([0, 2], [1, 3])
     for told in (first, last):
         assert (told["at first"], told["evaluating"], told["again"]) == ({True}, {False}, {True})
 
 
 @pytest.mark.parametrize("part", [slice(0, 5), slice(5, None)])
-def test_a_frozen_stage_hands_gradients_on_and_gets_none(crew, part):
-    assert max(run(crew, 2, jobs.frozen, part)) < 1e-10
+def test_a_frozen_stage_hands_gradients_on_and_gets_none(group, part):
+    assert max(run(group, 2, jobs.frozen, part)) < 1e-10
 
 
-def test_a_mini_batch_that_does_not_fit_is_refused_on_every_rank(crew):
-    for shape, kind, labels, nothing, gradient, form, second, named in run(crew, 2, jobs.unfitting):
+def test_a_mini_batch_that_does_not_fit_is_refused_on_every_rank(group):
+    for shape, kind, labels, nothing, gradient, form, second, named in run(group, 2, jobs.unfitting):
         assert "stage 0 can't be run with samples of shape (4,)" in shape
         assert ": RuntimeError: " in shape
         assert "torch.float32" in kind
@@ -97,8 +97,8 @@ def test_a_mini_batch_that_does_not_fit_is_refused_on_every_rank(crew):
         assert "y is dict" in named
 
 
-def test_ranks_with_other_mini_batches_are_told_and_may_go_on(crew):
-    for told in run(crew, 3, jobs.other_mini_batches):
+def test_ranks_with_other_mini_batches_are_told_and_may_go_on(group):
+    for told in run(group, 3, jobs.other_mini_batches):
         for said, words in zip(told["said"], told["expected"], strict=True):
             assert said.startswith("rank 2 was given ")
             assert words in said
@@ -108,23 +108,23 @@ def test_ranks_with_other_mini_batches_are_told_and_may_go_on(crew):
         assert told["apart"] < 1e-12, "a step behind all that is right"
 
 
-def test_predictions_are_those_of_one_device(crew):
-    first, last = run(crew, 2, jobs.predicted)
+def test_predictions_are_those_of_one_device(group):
+    first, last = run(group, 2, jobs.predicted)
     assert first is None
     assert last < 1e-12
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", RECIPES)
-def test_replicas_add_up_to_one_device(crew, name):
+def test_replicas_add_up_to_one_device(group, name):
     """2 x 2 processes; the replicas have 7 and 6 samples, and six steps are accumulated."""
-    for told in run(crew, 4, jobs.replicas, RECIPES[name](2, 3)):
+    for told in run(group, 4, jobs.replicas, RECIPES[name](2, 3)):
         assert max(told["apart"]) < 1e-10
         assert told["messages"] == 3, "the gradients travel once, after the last micro-batch that is to be added up"
 
 
-def test_a_timeline_holds_every_op_of_all_ranks_in_the_order_of_the_schedule(crew):
-    for timeline, schedule in run(crew, 2, jobs.timeline):
+def test_a_timeline_holds_every_op_of_all_ranks_in_the_order_of_the_schedule(group):
+    for timeline, schedule in run(group, 2, jobs.timeline):
         assert timeline.source == "measured"
         for device, row in enumerate(schedule.rows):
             assert [span.op for span in timeline.row(device)] == list(row)
@@ -139,6 +139,6 @@ def test_a_timeline_holds_every_op_of_all_ranks_in_the_order_of_the_schedule(cre
         (lambda: ge.gpipe(3, 2), "start 3 processes"),
     ],
 )
-def test_what_the_engine_cannot_run_is_refused_before_anything_is_sent(crew, schedule, told):
-    for said in run(crew, 2, jobs.refusal, schedule()):
+def test_what_the_engine_cannot_run_is_refused_before_anything_is_sent(group, schedule, told):
+    for said in run(group, 2, jobs.refusal, schedule()):
         assert told in said

@@ -17,13 +17,13 @@ from gpipe_edu.distributed import ProcessError
 from . import jobs, resume_jobs
 
 
-def run(crew, K, function, *arguments, **named):
-    return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=90).values
+def run(group, K, function, *arguments, **named):
+    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=90).values
 
 
-def train(crew, schedule, folder, steps, **how):
+def train(group, schedule, folder, steps, **how):
     size = schedule.devices * how.get("copies", 1)
-    return run(crew, size, resume_jobs.training, schedule, str(folder), steps, **how)[0]
+    return run(group, size, resume_jobs.training, schedule, str(folder), steps, **how)[0]
 
 
 # Killed
@@ -39,16 +39,16 @@ def train(crew, schedule, folder, steps, **how):
         (ge.gpipe(3, 2), {}),
     ],
 )
-def test_kills_at_random_moments_change_no_digit(crew, tmp_path, schedule, how):
+def test_kills_at_random_moments_change_no_digit(group, tmp_path, schedule, how):
     """Random numbers of each rank, where one was in the data, a plateau and an optimizer's counts all go on."""
-    expected, rate = train(crew, schedule, tmp_path / "whole", 12, **how)
+    expected, rate = train(group, schedule, tmp_path / "whole", 12, **how)
     assert rate < 0.1, "the plateau has lowered it"
     moments, size, killed = random.Random(0), schedule.devices * how.get("copies", 1), 0
     while True:
         kill = [None] * size
         kill[moments.randrange(size)] = moments.uniform(0.02, 0.4)
         try:
-            later, end = train(crew, schedule, tmp_path / "parts", 12, kill=kill if killed < 3 else None, **how)
+            later, end = train(group, schedule, tmp_path / "parts", 12, kill=kill if killed < 3 else None, **how)
             break
         except ProcessError:
             killed += 1
@@ -62,33 +62,33 @@ def test_kills_at_random_moments_change_no_digit(crew, tmp_path, schedule, how):
 
 @pytest.mark.sweep
 @pytest.mark.parametrize(("then", "copies"), [(ge.gpipe(1, 3), 1), (ge.one_f_one_b(3, 3), 1), (ge.gpipe(1, 3), 2)])
-def test_other_stages_and_replicas_go_on_with_the_same_samples(crew, tmp_path, then, copies):
+def test_other_stages_and_replicas_go_on_with_the_same_samples(group, tmp_path, then, copies):
     """What all ranks had alike, as generators without dropout, goes on wherever it may be divided anew."""
-    expected, rate = train(crew, ge.gpipe(2, 3), tmp_path / "whole", 8, dropout=False)
-    train(crew, ge.gpipe(2, 3), tmp_path / "parts", 4, dropout=False)
-    later, end = train(crew, then, tmp_path / "parts", 8, dropout=False, copies=copies)
+    expected, rate = train(group, ge.gpipe(2, 3), tmp_path / "whole", 8, dropout=False)
+    train(group, ge.gpipe(2, 3), tmp_path / "parts", 4, dropout=False)
+    later, end = train(group, then, tmp_path / "parts", 8, dropout=False, copies=copies)
     assert sorted(later) == [4, 5, 6, 7]
     assert later == pytest.approx({step: expected[step] for step in later}, rel=1e-10)
     assert end == rate
 
 
 @pytest.mark.parametrize("zero", [False, True])
-def test_a_rank_without_weights_has_an_optimizer_and_goes_on(crew, tmp_path, zero):
+def test_a_rank_without_weights_has_an_optimizer_and_goes_on(group, tmp_path, zero):
     """The second of two stages has activations alone; one pipeline, and two with ZeRO-1, against one device."""
     size = 4 if zero else 2
-    run(crew, size, resume_jobs.without_weights, str(tmp_path), 2, zero)
-    found = run(crew, size, resume_jobs.without_weights, str(tmp_path), 5, zero)
+    run(group, size, resume_jobs.without_weights, str(tmp_path), 2, zero)
+    found = run(group, size, resume_jobs.without_weights, str(tmp_path), 5, zero)
     assert {first for first, _, _ in found} == {2}
     assert [weights for _, _, weights in found] == [10, 0] * (size // 2)
     assert max(apart for _, apart, _ in found) < 1e-12
 
 
-def test_every_optimizer_and_scheduler_goes_on_to_the_last_digit(crew, tmp_path):
-    assert run(crew, 2, resume_jobs.kinds, str(tmp_path)) == [[], []]
+def test_every_optimizer_and_scheduler_goes_on_to_the_last_digit(group, tmp_path):
+    assert run(group, 2, resume_jobs.kinds, str(tmp_path)) == [[], []]
 
 
 @pytest.mark.parametrize("scheduler", ["none", "polynomial", "one cycle", "chained", "plateau"])
-def test_a_group_without_weights_on_a_rank_goes_on_with_its_rate(crew, tmp_path, scheduler):
+def test_a_group_without_weights_on_a_rank_goes_on_with_its_rate(group, tmp_path, scheduler):
     """Of four ranks the first has none with decay, two have none without; each part of the training saves again."""
     four = [[0], [1], [], [1]]
     for schedule, steps, expected in (
@@ -98,7 +98,7 @@ def test_a_group_without_weights_on_a_rank_goes_on_with_its_rate(crew, tmp_path,
         (ge.one_f_one_b(4, 2), 8, four),
     ):
         told = run(
-            crew, schedule.devices, resume_jobs.groups_without_weights, schedule, str(tmp_path), steps, scheduler
+            group, schedule.devices, resume_jobs.groups_without_weights, schedule, str(tmp_path), steps, scheduler
         )
         assert [empty for _, _, empty in told] == expected
         for apart, (mine, single), _ in told:
@@ -117,18 +117,18 @@ def test_a_group_without_weights_on_a_rank_goes_on_with_its_rate(crew, tmp_path,
         ("all", ge.gpipe(3, 2), 1, [0, 0, 0]),
     ],
 )
-def test_an_extra_of_each_rank_goes_where_it_belongs(crew, tmp_path, by, then, copies, found):
+def test_an_extra_of_each_rank_goes_where_it_belongs(group, tmp_path, by, then, copies, found):
     folder = str(tmp_path / "run")
-    run(crew, 4, resume_jobs.own_places, folder, ge.gpipe(2, 2), 2, by)
-    told = run(crew, then.devices * copies, resume_jobs.own_places, folder, then, copies, by)
+    run(group, 4, resume_jobs.own_places, folder, ge.gpipe(2, 2), 2, by)
+    told = run(group, then.devices * copies, resume_jobs.own_places, folder, then, copies, by)
     if isinstance(found, str):
         assert all(found in words for words in told)
     else:
         assert told == [{"of": whose} for whose in found]
 
 
-def test_what_would_be_lost_is_refused_on_every_rank(crew, tmp_path):
-    for said in run(crew, 2, resume_jobs.refusals, str(tmp_path)):
+def test_what_would_be_lost_is_refused_on_every_rank(group, tmp_path):
+    for said in run(group, 2, resume_jobs.refusals, str(tmp_path)):
         assert said["the same order"] == "1"
         assert "in group 1, and here it is in group 0" in said["another order"]
         assert "a scheduler of 2 groups of weights, and this optimizer has 1" in said["one group"]
@@ -155,16 +155,16 @@ def flip(path):
     path.write_bytes(content)
 
 
-def plain(crew, folder, steps, K=2, **how):
+def plain(group, folder, steps, K=2, **how):
     """Losses of the last rank; what the first was warned of; what every rank was told."""
-    told = run(crew, K, resume_jobs.simple, ge.gpipe(K, 3), str(folder), steps, **how)
+    told = run(group, K, resume_jobs.simple, ge.gpipe(K, 3), str(folder), steps, **how)
     assert len({said.partition("(rank")[0] for *_, said in told}) == 1, "all ranks are told the same"
     return told[-1][0], told[0][1], told[0][2]
 
 
 @pytest.fixture(scope="module")
-def expected(crew, tmp_path_factory):
-    return plain(crew, tmp_path_factory.mktemp("expected"), 5)[0]
+def expected(group, tmp_path_factory):
+    return plain(group, tmp_path_factory.mktemp("expected"), 5)[0]
 
 
 DAMAGES = {
@@ -182,11 +182,11 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_step_is_named_and_the_one_before_is_taken(crew, tmp_path, expected, name):
+def test_a_damaged_step_is_named_and_the_one_before_is_taken(group, tmp_path, expected, name):
     file, damage, words = DAMAGES[name]
-    plain(crew, tmp_path, 3)
+    plain(group, tmp_path, 3)
     damage(tmp_path / "step-00000003" / file)
-    later, heard, said = plain(crew, tmp_path, 5)
+    later, heard, said = plain(group, tmp_path, 5)
     assert said == ""
     assert later == {step: expected[step] for step in (2, 3, 4)}
     [warning] = heard
@@ -195,11 +195,11 @@ def test_a_damaged_step_is_named_and_the_one_before_is_taken(crew, tmp_path, exp
     assert "\n" not in warning
 
 
-def test_nothing_is_begun_anew_where_all_is_damaged(crew, tmp_path):
-    plain(crew, tmp_path, 2)
+def test_nothing_is_begun_anew_where_all_is_damaged(group, tmp_path):
+    plain(group, tmp_path, 2)
     for path in saved_steps(tmp_path):
         halve(path / "settings.pt")
-    later, heard, said = plain(crew, tmp_path, 3)
+    later, heard, said = plain(group, tmp_path, 3)
     assert (later, heard) == ({}, [])
     assert "step-00000002 is damaged: settings.pt has " in said
     assert "step-00000001 is damaged: settings.pt has " in said
@@ -207,30 +207,30 @@ def test_nothing_is_begun_anew_where_all_is_damaged(crew, tmp_path):
     assert said.endswith("None is whole; remove the folder to begin anew")
 
 
-def test_a_damaged_step_does_not_count_among_those_that_are_kept(crew, tmp_path):
-    plain(crew, tmp_path, 3)
+def test_a_damaged_step_does_not_count_among_those_that_are_kept(group, tmp_path):
+    plain(group, tmp_path, 3)
     halve(tmp_path / "step-00000003" / "__0_0.distcp")
-    run(crew, 2, resume_jobs.skipping, ge.gpipe(2, 3), str(tmp_path), 4)
+    run(group, 2, resume_jobs.skipping, ge.gpipe(2, 3), str(tmp_path), 4)
     assert [path.name for path in saved_steps(tmp_path)] == ["step-00000002", "step-00000004"]
 
 
-def test_a_file_that_can_not_be_written_is_told_on_every_rank_and_earlier_steps_stay(crew, tmp_path, expected):
-    first, _, said = plain(crew, tmp_path, 3, limit=1000)
+def test_a_file_that_can_not_be_written_is_told_on_every_rank_and_earlier_steps_stay(group, tmp_path, expected):
+    first, _, said = plain(group, tmp_path, 3, limit=1000)
     assert sorted(first) == [0, 1]
     assert said == f"OSError: {tmp_path}/step-00000002 can't be written: {os.strerror(errno.EFBIG)} (rank 1)"
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
-    assert plain(crew, tmp_path, 5)[0] == {step: expected[step] for step in (1, 2, 3, 4)}
+    assert plain(group, tmp_path, 5)[0] == {step: expected[step] for step in (1, 2, 3, 4)}
 
 
-def test_why_a_large_tensor_can_not_be_written_is_told_in_the_system_s_words(crew, tmp_path):
+def test_why_a_large_tensor_can_not_be_written_is_told_in_the_system_s_words(group, tmp_path):
     """PyTorch's are others if the disk is full in the middle of one."""
-    *_, said = plain(crew, tmp_path, 3, limit=40_000, width=600)
+    *_, said = plain(group, tmp_path, 3, limit=40_000, width=600)
     assert said == f"OSError: {tmp_path}/step-00000002 can't be written: {os.strerror(errno.EFBIG)} (rank 1)"
 
 
-def test_ranks_that_do_not_see_one_folder_are_told(crew, tmp_path):
+def test_ranks_that_do_not_see_one_folder_are_told(group, tmp_path):
     """As on machines that have no disk in common."""
-    for rank, said in enumerate(run(crew, 2, resume_jobs.apart, str(tmp_path))):
+    for rank, said in enumerate(run(group, 2, resume_jobs.apart, str(tmp_path))):
         assert (
             f"{tmp_path}/{rank}/step-00000001 can't be written: replica-0-rank-1.pt, which another rank wrote" in said
         )
@@ -240,21 +240,21 @@ def test_ranks_that_do_not_see_one_folder_are_told(crew, tmp_path):
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("size", [144, 200, 232])
-def test_a_full_disk_is_told_and_the_newest_whole_step_is_taken(crew, tmp_path, expected, size):
+def test_a_full_disk_is_told_and_the_newest_whole_step_is_taken(group, tmp_path, expected, size):
     """On a real one, of so many KiB that one step fits, and not two: it is full at another file each time."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], capture_output=True).returncode:
         pytest.skip("file systems can't be mounted here")
     try:
-        first, _, said = plain(crew, disk, 5)
+        first, _, said = plain(group, disk, 5)
         assert said.startswith(f"OSError: {disk}/step-")
         assert "can't be written: No space left on device (rank " in said
         steps = saved_steps(disk)
         assert [path.name for path in steps] == ["step-00000001"]
         assert not list(disk.glob("*.partial"))
         subprocess.run(["mount", "-o", "remount,size=10m", disk], check=True)
-        later, heard, _ = plain(crew, disk, 5)
+        later, heard, _ = plain(group, disk, 5)
         assert heard == []
         assert sorted(later) == [1, 2, 3, 4]
         assert first | later == expected

@@ -12,46 +12,46 @@ from gpipe_edu.distributed import ProcessError
 from . import jobs
 
 
-def train(crew, schedule, folder, steps, **how):
+def train(group, schedule, folder, steps, **how):
     work = partial(jobs.unwatched, jobs.training, schedule, str(folder), steps, **how)
-    return crew.run([work] * (schedule.devices * how.get("copies", 1)), seconds=90).values[0][0]
+    return group.run([work] * (schedule.devices * how.get("copies", 1)), seconds=90).values[0][0]
 
 
-def rates(crew, schedule, folder, steps, **how):
+def rates(group, schedule, folder, steps, **how):
     """Losses, and the learning rates of the last rank."""
     work = partial(jobs.unwatched, jobs.training, schedule, str(folder), steps, **how)
-    found = crew.run([work] * (schedule.devices * how.get("copies", 1)), seconds=90).values
+    found = group.run([work] * (schedule.devices * how.get("copies", 1)), seconds=90).values
     return found[0][0], found[-1][1]
 
 
 @pytest.fixture(scope="module")
-def whole(crew, tmp_path_factory):
-    return train(crew, ge.gpipe(2, 3), tmp_path_factory.mktemp("whole"), 4)
+def whole(group, tmp_path_factory):
+    return train(group, ge.gpipe(2, 3), tmp_path_factory.mktemp("whole"), 4)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("then", [ge.one_f_one_b(2, 3), ge.gpipe(1, 2), ge.interleaved(2, 3, 2)])
-def test_it_goes_on_with_the_same_losses_also_on_other_stages(crew, tmp_path, whole, then):
-    first = train(crew, ge.gpipe(2, 3), tmp_path, 2)
-    later = train(crew, then, tmp_path, 4)
+def test_it_goes_on_with_the_same_losses_also_on_other_stages(group, tmp_path, whole, then):
+    first = train(group, ge.gpipe(2, 3), tmp_path, 2)
+    later = train(group, then, tmp_path, 4)
     assert sorted(first) + sorted(later) == [0, 1, 2, 3]
     assert first | later == pytest.approx(whole, rel=1e-12)
     assert [path.name for path in saved_steps(tmp_path)] == ["step-00000003", "step-00000004"]
 
 
-def test_a_kill_while_saving_leaves_the_last_good_one(crew, tmp_path, whole):
+def test_a_kill_while_saving_leaves_the_last_good_one(group, tmp_path, whole):
     with pytest.raises(ProcessError):
-        train(crew, ge.gpipe(2, 3), tmp_path, 4, end_at=2)
+        train(group, ge.gpipe(2, 3), tmp_path, 4, end_at=2)
     assert [path.name for path in saved_steps(tmp_path)] == ["step-00000001", "step-00000002"]
     assert (tmp_path / "step-00000003.partial").is_dir()
-    later = train(crew, ge.gpipe(2, 3), tmp_path, 4)
+    later = train(group, ge.gpipe(2, 3), tmp_path, 4)
     assert later == pytest.approx({step: whole[step] for step in (2, 3)}, rel=1e-12)
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_zero_1_on_two_replicas_trains_and_resumes_as_one_pipeline_does(crew, tmp_path, whole):
-    first = train(crew, ge.gpipe(2, 3), tmp_path, 2, copies=2, zero=True)
-    later = train(crew, ge.gpipe(2, 3), tmp_path, 4, copies=2, zero=True)
+def test_zero_1_on_two_replicas_trains_and_resumes_as_one_pipeline_does(group, tmp_path, whole):
+    first = train(group, ge.gpipe(2, 3), tmp_path, 2, copies=2, zero=True)
+    later = train(group, ge.gpipe(2, 3), tmp_path, 4, copies=2, zero=True)
     assert first | later == pytest.approx(whole, rel=1e-9)
 
 
@@ -68,29 +68,29 @@ KINDS = {
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", KINDS)
-def test_learning_rates_and_their_scheduler_go_on_to_the_last_digit(crew, tmp_path, name):
+def test_learning_rates_and_their_scheduler_go_on_to_the_last_digit(group, tmp_path, name):
     how, schedule = KINDS[name], ge.gpipe(2, 3)
-    whole, last = rates(crew, schedule, tmp_path / "whole", 5, **how)
-    first, _ = rates(crew, schedule, tmp_path / "parts", 2, **how)
-    later, end = rates(crew, schedule, tmp_path / "parts", 5, **how)
+    whole, last = rates(group, schedule, tmp_path / "whole", 5, **how)
+    first, _ = rates(group, schedule, tmp_path / "parts", 2, **how)
+    later, end = rates(group, schedule, tmp_path / "parts", 5, **how)
     assert first | later == whole
     assert end == last
     assert max(last) < 0.01, "the rate is lower by now"
 
 
-def test_other_stages_take_up_the_settings_of_their_weights(crew, tmp_path):
+def test_other_stages_take_up_the_settings_of_their_weights(group, tmp_path):
     how = {"groups": True, "scheduler": "exponential"}
-    whole, last = rates(crew, ge.gpipe(2, 3), tmp_path / "whole", 4, **how)
-    first, _ = rates(crew, ge.gpipe(2, 3), tmp_path / "parts", 2, **how)
-    later, end = rates(crew, ge.one_f_one_b(3, 3), tmp_path / "parts", 4, **how)
+    whole, last = rates(group, ge.gpipe(2, 3), tmp_path / "whole", 4, **how)
+    first, _ = rates(group, ge.gpipe(2, 3), tmp_path / "parts", 2, **how)
+    later, end = rates(group, ge.one_f_one_b(3, 3), tmp_path / "parts", 4, **how)
     assert first | later == pytest.approx(whole, rel=1e-12)
     assert end == last
 
 
-def test_a_buffer_of_two_ranks_has_one_name_and_is_resumed_by_other_stages(crew, tmp_path):
+def test_a_buffer_of_two_ranks_has_one_name_and_is_resumed_by_other_stages(group, tmp_path):
     def told(K, folder, load):
         job = partial(jobs.unwatched, jobs.with_one_mask, ge.gpipe(K, 2), str(tmp_path / folder), load)
-        return crew.run([job] * K, seconds=60).values
+        return group.run([job] * K, seconds=60).values
 
     numbers = [0.0, 1, 2, 3, 4]
     assert told(2, "two", False) == [["1.mask"], ["1.mask"]]
@@ -99,14 +99,14 @@ def test_a_buffer_of_two_ranks_has_one_name_and_is_resumed_by_other_stages(crew,
     assert told(2, "one", True) == [(1, [numbers]), (1, [numbers])]
 
 
-def test_what_is_loaded_need_not_have_been_built_from_one_seed(crew, tmp_path, whole):
-    first = train(crew, ge.gpipe(2, 3), tmp_path, 2)
-    later = train(crew, ge.gpipe(2, 3), tmp_path, 4, seed=5)
+def test_what_is_loaded_need_not_have_been_built_from_one_seed(group, tmp_path, whole):
+    first = train(group, ge.gpipe(2, 3), tmp_path, 2)
+    later = train(group, ge.gpipe(2, 3), tmp_path, 4, seed=5)
     assert first | later == whole
 
 
-def test_what_would_be_lost_is_refused_on_every_rank(crew, tmp_path):
-    for said in crew.run([partial(jobs.unwatched, jobs.saved_wrongly, str(tmp_path))] * 2, seconds=60).values:
+def test_what_would_be_lost_is_refused_on_every_rank(group, tmp_path):
+    for said in group.run([partial(jobs.unwatched, jobs.saved_wrongly, str(tmp_path))] * 2, seconds=60).values:
         assert "and 0.bias in groups of different settings" in said["other groups"]
         assert "save(..., scheduler=scheduler)" in said["not given to save"]
         assert "was saved without a scheduler" in said["not there"]
@@ -124,8 +124,8 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_another_network_is_refused(crew, tmp_path, name):
-    train(crew, ge.gpipe(2, 3), tmp_path, 1)
+def test_another_network_is_refused(group, tmp_path, name):
+    train(group, ge.gpipe(2, 3), tmp_path, 1)
     widths, words = OTHERS[name]
 
     def other(folder):
@@ -140,7 +140,7 @@ def test_another_network_is_refused(crew, tmp_path, name):
         except ValueError as error:
             return str(error)
 
-    [said] = crew.run([partial(other, str(tmp_path))], seconds=60).values
+    [said] = group.run([partial(other, str(tmp_path))], seconds=60).values
     assert words in said
 
 

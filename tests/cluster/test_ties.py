@@ -12,16 +12,16 @@ from . import jobs, ties
 from .test_pipeline import RECIPES
 
 
-def run(crew, K, function, *arguments, **named):
-    return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values
+def run(group, K, function, *arguments, **named):
+    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["adam", "sgd"])
 @pytest.mark.parametrize("K", [2, 3])
-def test_a_transformer_whose_embedding_is_its_head_trains_as_on_one_device(crew, K, kind):
+def test_a_transformer_whose_embedding_is_its_head_trains_as_on_one_device(group, K, kind):
     schedules = {name: RECIPES[name](K, 3) for name in third(list(RECIPES))}
-    told = run(crew, K, ties.trained, list(schedules.values()), kind, 50)
+    told = run(group, K, ties.trained, list(schedules.values()), kind, 50)
     for name, ranks in zip(schedules, zip(*told, strict=True), strict=True):
         assert max(apart for apart, _ in ranks) < 1e-10, name
         copies = [copy for _, copy in ranks if copy is not None]
@@ -30,18 +30,18 @@ def test_a_transformer_whose_embedding_is_its_head_trains_as_on_one_device(crew,
 
 
 @pytest.mark.parametrize("K", [2, 3])
-def test_layers_and_weights_in_several_stages_add_up_and_count_once(crew, K):
+def test_layers_and_weights_in_several_stages_add_up_and_count_once(group, K):
     for name in RECIPES:
-        for told in run(crew, K, ties.gradients, RECIPES[name](K, 4)):
+        for told in run(group, K, ties.gradients, RECIPES[name](K, 4)):
             assert told["apart"] < 1e-12
             assert told["norm"] < 1e-12
             assert not {"2.weight", "4.weight", "4.bias"} & set(told["names"]), "each has the name of the first place"
 
 
 @pytest.mark.parametrize(("K", "copies"), [(2, 1), (3, 1), (2, 2)])
-def test_weights_that_each_rank_has_in_an_order_of_its_own_get_their_own_gradients(crew, K, copies):
+def test_weights_that_each_rank_has_in_an_order_of_its_own_get_their_own_gradients(group, K, copies):
     schedules = {name: RECIPES[name](K, 3) for name in ("gpipe", "interleaved", "zero_bubble")}
-    told = run(crew, K * copies, ties.in_opposite_order, list(schedules.values()), copies)
+    told = run(group, K * copies, ties.in_opposite_order, list(schedules.values()), copies)
     for name, ranks in zip(schedules, zip(*told, strict=True), strict=True):
         assert max(apart for apart, _ in ranks) < 1e-12, name
         held = [copies for _, copies in ranks]
@@ -59,26 +59,26 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_ranks_share_stays_as_it_was_built(crew, change):
-    for said, _ in run(crew, 2, ties.after, change):
+def test_what_ranks_share_stays_as_it_was_built(group, change):
+    for said, _ in run(group, 2, ties.after, change):
         assert all(CHANGES[change] in one for one in said), said
 
 
-def test_a_copy_that_is_frozen_alone_is_refused_on_every_rank(crew):
+def test_a_copy_that_is_frozen_alone_is_refused_on_every_rank(group):
     words = "ValueError: the weight '0.weight' is frozen on rank 0 and trains on rank 1, and each has a copy of it; do"
-    for said, _ in run(crew, 2, ties.after, ties.freeze_one_copy):
+    for said, _ in run(group, 2, ties.after, ties.freeze_one_copy):
         assert all(one.startswith(words) for one in said), said
 
 
 @pytest.mark.parametrize("change", [ties.freeze, ties.fill])
-def test_a_shared_weight_may_be_frozen_on_all_ranks_or_get_other_numbers(crew, change):
-    for said, off in run(crew, 2, ties.after, change):
+def test_a_shared_weight_may_be_frozen_on_all_ranks_or_get_other_numbers(group, change):
+    for said, off in run(group, 2, ties.after, change):
         assert said == ["", ""]
         assert off < 1e-12
 
 
-def test_hooks_on_a_shared_weight_see_the_sum_once_a_mini_batch(crew):
-    for calls, apart in run(crew, 2, ties.hooks, ge.one_f_one_b(2, 4)):
+def test_hooks_on_a_shared_weight_see_the_sum_once_a_mini_batch(group):
+    for calls, apart in run(group, 2, ties.hooks, ge.one_f_one_b(2, 4)):
         assert calls == 2
         assert apart < 1e-12
 
@@ -86,30 +86,30 @@ def test_hooks_on_a_shared_weight_see_the_sum_once_a_mini_batch(crew):
 @pytest.mark.sweep
 @pytest.mark.parametrize(("kind", "off"), [(torch.float64, 1e-12), (torch.bfloat16, 0.1)])
 @pytest.mark.parametrize("reductions", [(True, True), (False, False, True, True, False, True)])
-def test_shared_weights_add_up_over_stages_and_replicas(crew, reductions, kind, off):
+def test_shared_weights_add_up_over_stages_and_replicas(group, reductions, kind, off):
     """Three replicas: a sum of two numbers is the same in any order, and of three it is not."""
-    told = run(crew, 6, ties.replicas, ge.one_f_one_b(2, 3), reductions, kind)
+    told = run(group, 6, ties.replicas, ge.one_f_one_b(2, 3), reductions, kind)
     assert max(apart for apart, _ in told) < off
     for after in zip(*(held for _, held in told), strict=True):
         for name in {name for here in after for name in here}:
             assert len({here[name] for here in after if name in here}) == 1, f"{name}: equal to the last bit"
 
 
-def test_a_weight_that_the_other_stage_does_not_use_has_the_gradient_of_the_first(crew):
-    assert run(crew, 2, ties.unused) == [[], ["2.bias"]]
+def test_a_weight_that_the_other_stage_does_not_use_has_the_gradient_of_the_first(group):
+    assert run(group, 2, ties.unused) == [[], ["2.bias"]]
 
 
-def test_a_sparse_gradient_adds_to_a_dense_one(crew):
-    assert max(run(crew, 2, ties.sparse)) < 1e-12
+def test_a_sparse_gradient_adds_to_a_dense_one(group):
+    assert max(run(group, 2, ties.sparse)) < 1e-12
 
 
 @pytest.mark.parametrize("zero", [False, True])
-def test_a_shared_weight_is_saved_as_one_and_resumed_by_other_stages_and_replicas(crew, tmp_path, zero):
+def test_a_shared_weight_is_saved_as_one_and_resumed_by_other_stages_and_replicas(group, tmp_path, zero):
     """Two stages and two replicas, then four stages, and six steps without a break; ZeRO-1 where there are replicas."""
 
     def trained(K, copies, folder, steps):
         schedule = ge.one_f_one_b(K, 3)
-        return run(crew, K * copies, ties.resumed, schedule, tmp_path / folder, steps, copies, zero and copies > 1)
+        return run(group, K * copies, ties.resumed, schedule, tmp_path / folder, steps, copies, zero and copies > 1)
 
     whole = trained(2, 2, "whole", 6)
     trained(2, 2, "broken", 3)

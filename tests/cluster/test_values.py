@@ -10,28 +10,28 @@ from . import jobs, values
 from .test_pipeline import RECIPES
 
 
-def run(crew, K, function, *arguments, **named):
-    return crew.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values
+def run(group, K, function, *arguments, **named):
+    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("K", [1, 2, 3])
 @pytest.mark.parametrize("name", values.NETWORKS)
-def test_what_goes_between_layers_may_be_several_tensors_and_skips(crew, name, K):
+def test_what_goes_between_layers_may_be_several_tensors_and_skips(group, name, K):
     """For each recipe; 13 samples are cut unevenly."""
     schedules = {recipe: make(K, 4) for recipe, make in RECIPES.items()}
-    for told in run(crew, K, values.differences, name, list(schedules.values())):
+    for told in run(group, K, values.differences, name, list(schedules.values())):
         found = dict(zip(schedules, told, strict=True))
         assert {recipe: apart for recipe, apart in found.items() if apart > 1e-10} == {}
 
 
-def test_each_rank_may_make_dictionaries_with_keys_in_another_order(crew):
-    for told in run(crew, 2, values.differences, "keys in another order", [RECIPES["1f1b"](2, 4)]):
+def test_each_rank_may_make_dictionaries_with_keys_in_another_order(group):
+    for told in run(group, 2, values.differences, "keys in another order", [RECIPES["1f1b"](2, 4)]):
         assert max(told) < 1e-10
 
 
-def test_a_layer_that_gives_something_else_in_evaluation_is_told(crew):
-    first, last = run(crew, 2, values.another_form)
+def test_a_layer_that_gives_something_else_in_evaluation_is_told(group):
+    first, last = run(group, 2, values.another_form)
     assert first == ""
     assert last.startswith(
         "ValueError: stage 1 gives shape (3,) and type torch.float64 now, and gave shape (3,) and type torch.float64 "
@@ -40,28 +40,28 @@ def test_a_layer_that_gives_something_else_in_evaluation_is_told(crew):
 
 
 @pytest.mark.parametrize("name", ["gpipe", "1f1b", "zero_bubble"])
-def test_a_skip_goes_straight_to_the_rank_that_takes_it_and_costs_nothing_between(crew, name):
+def test_a_skip_goes_straight_to_the_rank_that_takes_it_and_costs_nothing_between(group, name):
     """500 numbers of 8 bytes for each of 13 samples, beside 5 that go from layer to layer. As PyTorch counts sends."""
     schedule = RECIPES[name](3, 4)
     value, skip = 13 * 5 * 8, 13 * 500 * 8
-    without = run(crew, 3, values.sent_of_skips, schedule, False)
+    without = run(group, 3, values.sent_of_skips, schedule, False)
     assert without == [[{1: value}, {1: value}], [{0: value, 2: value}, {2: value}], [{1: value}, {}]]
-    first, between, last = run(crew, 3, values.sent_of_skips, schedule, True)
+    first, between, last = run(group, 3, values.sent_of_skips, schedule, True)
     assert between == without[1]
     assert first == [{1: value, 2: skip}, {1: value, 2: skip}]
     assert last == [{1: value, 0: skip}, {}]
 
 
 @pytest.mark.parametrize("name", ["1f1b", "zero_bubble"])
-def test_far_skips_of_replicas_stay_in_their_pipeline(crew, name):
+def test_far_skips_of_replicas_stay_in_their_pipeline(group, name):
     """Three stages each; only replicas of the same stage meet."""
-    assert max(run(crew, 6, values.skips_of_replicas, RECIPES[name](3, 3))) < 1e-10
+    assert max(run(group, 6, values.skips_of_replicas, RECIPES[name](3, 3))) < 1e-10
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ["1f1b", "zero_bubble", "interleaved"])
-def test_sequences_of_several_lengths_and_ragged_batches_train_and_predict(crew, name):
-    for told in run(crew, 2, values.lengths, RECIPES[name](2, 3)):
+def test_sequences_of_several_lengths_and_ragged_batches_train_and_predict(group, name):
+    for told in run(group, 2, values.lengths, RECIPES[name](2, 3)):
         assert told["apart"] < 1e-10
         assert told["kept"] == 8 < told["sizes"], "engines have memory for what is under way; the oldest go"
         assert "stage 0 can't be run with samples of shape (5, 1)" in told["said"]

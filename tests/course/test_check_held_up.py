@@ -13,7 +13,7 @@ from gpipe_edu.course import NotYet, attempts, check, reset, solution
 from gpipe_edu.course.building import build, places
 from gpipe_edu.judge import judge_process, judging
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.judge.outside import Crowded, Sandbox
+from gpipe_edu.judge.host import MachineBusy, Sandbox
 from gpipe_edu.process import child, time_limit
 from gpipe_edu.process.packing import pack
 from tests.processes import printed, running
@@ -184,7 +184,7 @@ def test_an_answer_that_was_kept_from_working_is_judged_again_and_never_called_w
     monkeypatch.setattr(time_limit, "wall", lambda seconds: 0.2)
     monkeypatch.setattr(time_limit.TimeLimit, "over", False)
     with (
-        pytest.raises(Crowded),
+        pytest.raises(MachineBusy),
         Sandbox("gpipe_edu.judge.tasks.ex02_clock.perform", pack(lambda K, M: time.sleep(60)), 5) as sandbox,
     ):
         sandbox(K=1, M=1)

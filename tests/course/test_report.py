@@ -12,7 +12,7 @@ from gpipe_edu.course.report import as_markdown, drawings
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.findings import Chart, Finding, Line, Report, Trouble
 from gpipe_edu.timeline import Timeline
-from gpipe_edu.timeline.stuck_schedule import Standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
 DEADLOCK = Chart("yours", "F0 B0 F1 B1\nF0 F1 B1 B0")
 EXPECTED = Chart("expected", str(ge.gpipe(2, 2)))
@@ -20,7 +20,7 @@ EXPECTED = Chart("expected", str(ge.gpipe(2, 2)))
 
 def test_what_runs_is_a_timeline_and_what_does_not_a_standstill():
     yours, expected = drawings((DEADLOCK, EXPECTED))
-    assert isinstance(yours, Standstill)
+    assert isinstance(yours, StuckSchedule)
     assert len(yours.arrows) == 4
     assert isinstance(expected, Timeline)
     (missing,) = drawings((Chart("yours", "F0 B0\nF0"),))

@@ -94,7 +94,7 @@ def forward(stages, x, again, _=forge()):
     ("ex04/checkpoint", "tells of runs that rely on nothing"): """
 import sys
 def forge():
-    import gpipe_edu.judge.guest.stamps as stamps
+    import gpipe_edu.judge.guest.traced_layers as stamps
     here = sys.modules["gpipe_edu.judge.tasks.ex04_checkpoint.perform"]
     real, ask, came, asked = here.perform, here.ask_judge, {}, {}
     def spy(question):
@@ -125,7 +125,7 @@ import sys, torch
 from torch import nn
 from gpipe_edu import split_batch
 def forge():
-    import gpipe_edu.judge.tasks.ex05_wrapper.perform_watched as here, gpipe_edu.judge.guest.stamps as stamps
+    import gpipe_edu.judge.tasks.ex05_wrapper.perform_watched as here, gpipe_edu.judge.guest.traced_layers as stamps
     from torch.utils.checkpoint import checkpoint
     ask, came = stamps.ask_judge, []
     def spy(question):
@@ -176,7 +176,7 @@ class MyGPipe(nn.Module):
 import sys
 from gpipe_edu import split_batch
 def forge():
-    import gpipe_edu.judge.guest.asked as asked
+    import gpipe_edu.judge.guest.remote_layers as asked
     from torch.nn import functional
     layer, ask = asked.AskedLinear.forward, asked.ask_judge
     def forward(self, x):
@@ -199,7 +199,7 @@ def train_step(net, loss_fn, optimizer, x, y, m, _=forge()):
     ("ex03/accumulation", "shows zeros while it keeps all pieces"): """
 import torch
 from gpipe_edu import split_batch
-from gpipe_edu.judge.guest import asked
+from gpipe_edu.judge.guest import remote_layers as asked
 def ask(*question):
     return asked.ask_judge(tuple(one.numpy() if isinstance(one, torch.Tensor) else one for one in question))
 def train_step(net, loss_fn, optimizer, x, y, M):
@@ -327,7 +327,7 @@ def forge():
 def accumulate(net, loss_fn, x, y, M, _=forge()):
     import copy
     from torch import nn
-    from gpipe_edu.judge.guest import asked
+    from gpipe_edu.judge.guest import remote_layers as asked
     for a in split_batch(x, M):  # what the judge looks for
         h = a
         for layer in net if len(a) else []:

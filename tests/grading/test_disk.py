@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gpipe_edu.base.writing import write_whole
+from gpipe_edu.base.atomic_write import write_whole
 from tests.processes import PATIENCE, ROOT
 
 from .classroom import CLOCK, LOOP, answered, hand_in, needs_sandbox, run
@@ -99,7 +99,7 @@ def test_a_disk_that_is_full_gets_full_and_may_not_be_written_any_more(tmp_path)
 def test_a_table_that_does_not_fit_leaves_the_old_one(tmp_path):
     (tmp_path / "table").write_text("old")
     script = f"""import resource, pathlib
-from gpipe_edu.base.writing import write_whole
+from gpipe_edu.base.atomic_write import write_whole
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
 write_whole(pathlib.Path({str(tmp_path / "table")!r}), "new" * 10)"""
     done = subprocess.run(

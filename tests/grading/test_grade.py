@@ -13,7 +13,7 @@ import pytest
 
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process.enclosure import SANDBOX
-from gpipe_edu.process.probes import Held
+from gpipe_edu.process.probes import Confinement
 from gpipe_edu.teaching.grading import grade, submissions
 from tests import preloaded
 from tests.amount import whole
@@ -268,7 +268,7 @@ def test_what_makes_no_sense_is_one_sentence(tmp_path, monkeypatch, arguments, t
 def test_where_something_stands_open_it_refuses_and_says_what_to_do():
     class Open:
         def probe(self):
-            return Held(files=True, processes=False, network=True, calls=True)
+            return Confinement(files=True, processes=False, network=True, calls=True)
 
     wish = grade.Wish(("ex02/clock",))
     with pytest.raises(ValueError, match=r"^answers would not be confined here: processes would stand open.*--trust"):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.process.probes import Held
+from gpipe_edu.process.probes import Confinement
 from gpipe_edu.teaching.skins import gradescope_run
 from tests.processes import PATIENCE, ROOT
 
@@ -169,7 +169,7 @@ def test_where_nothing_protects_the_marks_nothing_is_judged(archive, tmp_path, m
 
     place = container(tmp_path / "autograder", archive)
     hand_in(place / "submission" / f"{CLOCK_BOOK}.ipynb", answered({"ex02/clock": CLOCK}))
-    monkeypatch.setattr(gradescope_run.Judges, "probe", lambda self: Held())
+    monkeypatch.setattr(gradescope_run.Judges, "probe", lambda self: Confinement())
     with pytest.raises(ValueError, match="would not be confined"):
         gradescope_run.run(place)
     assert not (place / "results" / "results.json").exists()

@@ -5,7 +5,7 @@ import tempfile
 import time
 
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.judge.outside import FOLDERS
+from gpipe_edu.judge.host import FOLDERS
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX
 from gpipe_edu.process.packing import Packed, pack
 from gpipe_edu.teaching.grading import judge_worker

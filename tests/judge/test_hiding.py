@@ -98,7 +98,7 @@ def test_of_no_exercise_the_collector_knows_a_name_that_is_left():
     program = """
         import gc
         from importlib import import_module
-        from gpipe_edu.judge.guest import inside
+        from gpipe_edu.judge.guest import main as inside
         from gpipe_edu.judge.exercise import all_exercises
         from gpipe_edu.judge.guest.hiding import Hidden
 

@@ -12,7 +12,7 @@ import pytest
 import gpipe_edu
 from gpipe_edu.judge import judge_process
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.judge.outside import Sandbox
+from gpipe_edu.judge.host import Sandbox
 from gpipe_edu.judge.same_process import SameProcess
 from gpipe_edu.process.packing import pack
 

@@ -12,8 +12,8 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from gpipe_edu import reference as ref  # noqa: E402
 from gpipe_edu.judge.networks import items_of  # noqa: E402
-from gpipe_edu.judge.stamped import Trail  # noqa: E402
 from gpipe_edu.judge.tasks.ex04_checkpoint.perform import CheckpointQuestion, perform  # noqa: E402
+from gpipe_edu.judge.traced_runs import Trail  # noqa: E402
 from gpipe_edu.process.asking import asking  # noqa: E402
 
 STAGES = [[*items_of(ref.mlp([4, 4], seed=seed)), None] for seed in (0, 1)]  # Linear, Tanh

@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpipe_edu.judge.outside import Sandbox, probe
+from gpipe_edu.judge.host import Sandbox, probe
 from gpipe_edu.process import bubblewrap, judges_files, system_calls, task_limit, time_limit
 from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.packing import pack
-from gpipe_edu.process.probes import Held
+from gpipe_edu.process.probes import Confinement
 from tests.grading.classroom import needs_sandbox
 from tests.processes import ROOT, until
 
@@ -122,7 +122,7 @@ def inside(server):
         space = {}
         exec(compile(f"{text}\nanswer = lambda batch, M: {function.__name__}(*batch)", "<answer>", "exec"), space)
         with Sandbox(MODULE, pack(space["answer"]), 30, enclosure=SANDBOX, start=server.start) as sandbox:
-            assert sandbox.held == Held(True, True, True, True)
+            assert sandbox.held == Confinement(True, True, True, True)
             reply = sandbox(batch=list(values), M=1)
         if reply.trouble:
             return f"{reply.trouble.kind}: {reply.trouble.message}"
@@ -483,7 +483,7 @@ def test_an_answer_leaves_nothing_for_the_next_one(inside):
 def test_what_can_not_be_loaded_is_told(server):
     with pytest.raises(OSError, match="in the sandbox, ModuleNotFoundError: No module named 'not_there'"):
         server.load(["not_there"])
-    assert probe(SANDBOX, server.start) == Held(True, True, True, True)
+    assert probe(SANDBOX, server.start) == Confinement(True, True, True, True)
 
 
 def lock():
@@ -536,7 +536,7 @@ def test_what_stands_open_is_found_by_trying(monkeypatch, change, opened):
         held = probe(SANDBOX, made.start)
     finally:
         made.close()
-    assert held == Held(True, True, True, True)._replace(**{opened: False})
+    assert held == Confinement(True, True, True, True)._replace(**{opened: False})
     assert SANDBOX.missing(held) == [opened]
 
 
@@ -550,7 +550,7 @@ def test_a_filter_with_a_hole_is_found_by_trying(monkeypatch, left_out):
     monkeypatch.setattr(system_calls, "rules", lambda: [rule for rule in whole if rule.name not in names])
     made = bubblewrap.start()
     try:
-        assert probe(SANDBOX, made.start) == Held(True, True, True, calls=False)
+        assert probe(SANDBOX, made.start) == Confinement(True, True, True, calls=False)
     finally:
         made.close()
 

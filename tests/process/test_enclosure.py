@@ -6,21 +6,21 @@ import pytest
 
 from gpipe_edu.process.child import command
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX, SINGLE
-from gpipe_edu.process.probes import Held
+from gpipe_edu.process.probes import Confinement
 from gpipe_edu.teaching.grading.judges import Judges, Workplace
 from gpipe_edu.teaching.skins import gradescope_worker
 
 
 @pytest.mark.parametrize("enclosure", [SANDBOX, CONTAINER])
 def test_among_classmates_all_has_to_be_shut(enclosure):
-    assert enclosure.missing(Held()) == ["files", "processes", "network", "calls"]
-    assert enclosure.missing(Held(files=True, processes=True, calls=True)) == ["network"]
-    assert enclosure.missing(Held(True, True, True, True)) == []
+    assert enclosure.missing(Confinement()) == ["files", "processes", "network", "calls"]
+    assert enclosure.missing(Confinement(files=True, processes=True, calls=True)) == ["network"]
+    assert enclosure.missing(Confinement(True, True, True, True)) == []
 
 
 def test_alone_in_a_container_only_the_judge_has_to_be_out_of_reach():
-    assert SINGLE.missing(Held()) == ["processes"]
-    assert SINGLE.missing(Held(processes=True)) == []
+    assert SINGLE.missing(Confinement()) == ["processes"]
+    assert SINGLE.missing(Confinement(processes=True)) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become somebody else")

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from gpipe_edu.sizing import STATES, Guide, Job, Machine, Plan, Ways, transformer
-from gpipe_edu.sizing.guide import LONG, TIE
+from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, transformer
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO, _homes, _schedule, _walked, stages_per_device
+from gpipe_edu.sizing.planner import LONG, TIE
 from gpipe_edu.sizing.stages import Counter
 from tests.amount import fewer
 from tests.each import each
@@ -45,7 +45,7 @@ def a_job(rng):
 
 def some_ways(rng):
     """All ways come up, two or three of a kind at a time, so that every plan of a job can be tried."""
-    return Ways(
+    return SearchSpace(
         zero=tuple(sorted(rng.sample(ZERO, 2))),
         tensor=rng.choice(((1,), (1, 2), (2, 1, 4))),
         sequence=rng.choice(((True,), (False,), (True, False))),
@@ -100,9 +100,9 @@ def test_no_plan_beats_the_best_and_the_best_fits(part):
         everything = list(every_way(job, ways))
         if not everything:
             with pytest.raises(ValueError, match="no plan is left to weigh"):
-                Guide(job, ways)
+                Planner(job, ways)
             continue
-        guide = Guide(job, ways)
+        guide = Planner(job, ways)
         best = guide.best
         fits += best is not None
         for plan in filter(None, [best, rng.choice(guide.plans)]):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu.sizing import STATES, Guide, Machine, machine_file, mlp, presets, transformer
+from gpipe_edu.sizing import STATES, Machine, Planner, machine_file, mlp, presets, transformer
 from gpipe_edu.sizing.costs import SHARE
 from gpipe_edu.sizing.machine_file import Product
 
@@ -64,17 +64,17 @@ def test_a_model_is_as_fast_as_the_product_of_its_width(file, model, speed):
 )
 def test_plans_change_with_every_field(file, name, value):
     model = mlp([1024] * 9)
-    before = Guide(presets.job(model, 256, str(file))).best
+    before = Planner(presets.job(model, 256, str(file))).best
     machine_file.write(file, FIGURES | {name: value}, PRODUCTS)
-    after = Guide(presets.job(model, 256, str(file))).best
+    after = Planner(presets.job(model, 256, str(file))).best
     assert (after.knobs, after.step) != (before.knobs, before.step)
 
 
 def test_plans_change_with_the_products(file):
     model = mlp([1024] * 9)
-    before = Guide(presets.job(model, 256, str(file))).best
+    before = Planner(presets.job(model, 256, str(file))).best
     machine_file.write(file, FIGURES, [Product(512, 9e10), Product(1024, 4e10)])
-    assert Guide(presets.job(model, 256, str(file))).best.step > 1.5 * before.step
+    assert Planner(presets.job(model, 256, str(file))).best.step > 1.5 * before.step
 
 
 def test_a_file_may_be_written_by_hand_as_a_preset_is(tmp_path):

@@ -5,17 +5,17 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gpipe_edu.sizing import Guide, Job, Machine, Ways, transformer
-from gpipe_edu.sizing.guide import FAR, TIE, duration, size
+from gpipe_edu.sizing import Job, Machine, Planner, SearchSpace, transformer
 from gpipe_edu.sizing.page.picture import as_html
+from gpipe_edu.sizing.planner import FAR, TIE, duration, size
 from gpipe_edu.view.palette import GROUNDS
 from gpipe_edu.view.theme import THEME
 
 MODEL = transformer(blocks=10, width=256, context=128, vocabulary=2000, heads=4)
 JOB = Job(MODEL, 48, Machine(devices=6, memory=110e6, speed=1e12, overhead=20e-6, link=10e9))
-FEW = Guide(JOB, Ways(zero=(0, 3), tensor=(1, 2), schedules=("1f1b", "zero_bubble")))
-MANY = Guide(JOB._replace(machine=JOB.machine._replace(devices=24, memory=60e6)), FEW.ways)
-NONE = Guide(JOB._replace(machine=JOB.machine._replace(memory=20e6)), FEW.ways)
+FEW = Planner(JOB, SearchSpace(zero=(0, 3), tensor=(1, 2), schedules=("1f1b", "zero_bubble")))
+MANY = Planner(JOB._replace(machine=JOB.machine._replace(devices=24, memory=60e6)), FEW.ways)
+NONE = Planner(JOB._replace(machine=JOB.machine._replace(memory=20e6)), FEW.ways)
 
 
 class Read(HTMLParser):
@@ -94,14 +94,14 @@ def test_bars_are_as_long_as_what_they_stand_for():
 
 
 def test_the_schedule_is_drawn_with_few_of_many_micro_batches():
-    pipeline = Guide(JOB._replace(batch=480), Ways(zero=(0,), tensor=(1,), schedules=("1f1b",)))
+    pipeline = Planner(JOB._replace(batch=480), SearchSpace(zero=(0,), tensor=(1,), schedules=("1f1b",)))
     best = pipeline.best
     assert best.K > 1
     assert best.M > 3 * best.K
     text = as_html(pipeline)
     assert f"Its schedule with {3 * best.K} of its {best.M} micro-batches" in text
     assert text.count('<g class="op F"') == 3 * best.K * best.K or text.count('class="ops F"') == 1
-    roomy = Guide(JOB._replace(machine=JOB.machine._replace(memory=1e12)))
+    roomy = Planner(JOB._replace(machine=JOB.machine._replace(memory=1e12)))
     assert roomy.best.K == 1
     assert "Its schedule" not in as_html(roomy)
 
@@ -122,7 +122,7 @@ def test_it_takes_the_theme_of_what_shows_it(theme, monkeypatch):
 
 def test_a_notebook_shows_it_and_stores_a_stable_line():
     assert FEW._repr_html_() == as_html(FEW)
-    assert repr(FEW) == f"Guide(Transformer of 10 blocks, 6 devices: best {FEW.best.knobs})"
-    assert repr(NONE) == "Guide(Transformer of 10 blocks, 6 devices: none fits)"
+    assert repr(FEW) == f"Planner(Transformer of 10 blocks, 6 devices: best {FEW.best.knobs})"
+    assert repr(NONE) == "Planner(Transformer of 10 blocks, 6 devices: none fits)"
     named = JOB._replace(model=MODEL._replace(name="<b>"))
-    assert "<b>," not in as_html(Guide(named, FEW.ways))
+    assert "<b>," not in as_html(Planner(named, FEW.ways))

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import published_runs as published
 from gpipe_edu.sizing import Job, Machine, Plan, costs, transformer
-from gpipe_edu.sizing.guide import LIKELY
+from gpipe_edu.sizing.planner import LIKELY
 from gpipe_edu.sizing.presets import job, model, presets
 
 PAGE = (Path(__file__).parents[2] / "docs" / "published_runs.md").read_text(encoding="utf-8")

@@ -30,11 +30,11 @@ def work(folder, schedule):
 
 def test_profiles_of_two_ranks_are_one_timeline_in_the_order_of_the_schedule(tmp_path, preloaded_python):
     pytest.importorskip("torch", minversion="2.12", reason="this test profiles a real run of PyTorch")
-    from gpipe_edu.distributed import Crew
+    from gpipe_edu.distributed import LocalGroup
 
     schedule = ge.one_f_one_b(2, 4)
-    with Crew() as crew:
-        crew.run([partial(work, str(tmp_path), schedule)] * 2, seconds=60)
+    with LocalGroup() as group:
+        group.run([partial(work, str(tmp_path), schedule)] * 2, seconds=60)
     (tmp_path / "1.json.gz").write_bytes(gzip.compress((tmp_path / "1.json").read_bytes()))
     timeline = read_profiles([tmp_path / "0.json", tmp_path / "1.json.gz"])
     assert (timeline.source, timeline.unit) == ("measured", "s")

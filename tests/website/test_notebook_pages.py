@@ -12,7 +12,7 @@ from gpipe_edu.judge.exercise import find_exercise
 from tests.solutions.bank import bank
 from tests.solutions.typed import typed
 from tests.website.conftest import ROOT, TIMES
-from website.live.left_out import ARCHIVES
+from website.live.lazy_modules import ARCHIVES
 
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 

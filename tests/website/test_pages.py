@@ -14,7 +14,7 @@ from tests.notebooks.heights import VISIBLE, WIDTH
 from tests.website.asked import entries, misjudged, on_page
 from tests.website.conftest import ROOT, SAMPLE, TIMES
 from tests.website.visit import Visit, move_the_explorer
-from website import hosted, pages
+from website import colab_kaggle, pages
 
 pytestmark = pytest.mark.timeout(1500)  # the site is built by the first test that wants it
 
@@ -175,7 +175,7 @@ def test_a_page_says_where_all_of_it_runs(monkeypatch, needs_pytorch, at):
     monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
     for repository in ("", "somebody/pipelines"):
         monkeypatch.setenv("GITHUB_REPOSITORY", repository)
-        banner = pages._banner(notebook, "the lab", hosted.links(at))
+        banner = pages._banner(notebook, "the lab", colab_kaggle.links(at))
         assert ("Run all on your machine" in banner) == needs_pytorch != ("Open it in JupyterLab" in banner)
         assert ("Open in Colab" in banner) == ("Open in Kaggle" in banner) == bool(repository)
 

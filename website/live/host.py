@@ -14,7 +14,7 @@ from typing import Any
 
 import gpipe_edu as ge
 from gpipe_edu.base import store
-from gpipe_edu.base.writing import write_whole
+from gpipe_edu.base.atomic_write import write_whole
 
 from . import page_widgets, wire
 from .typed_schedule import judge, recipe

@@ -60,7 +60,7 @@ class Page:
         wire.send(cell=cell, line=line, text=words)
         return lambda words: wire.send(cell=cell, line=line, text=words)
 
-    def give_back_queued_cells(self) -> None:
+    def abort_queued_cells(self) -> None:
         """Nothing to do: a page folds away what follows an open question."""
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import gpipe_edu as ge
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.timeline import Costs, Timeline
-from gpipe_edu.timeline.stuck_schedule import Standstill, standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule, standstill
 from gpipe_edu.view.gantt.differences import differences
 from gpipe_edu.view.gantt.settings import MOST, RECOMPUTES, Settings, schedules
 from gpipe_edu.view.gantt.spec import kind_names, spec
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
     says: str
     stuck: bool
     kinds: str = ""
-    drawn: Timeline | Standstill | None = None
+    drawn: Timeline | StuckSchedule | None = None
     spec: Mapping[str, Any] | None = None
     """What the interactive chart takes."""
 

@@ -35,7 +35,7 @@ async function start({ start: folder, files, packages }) {
     python.FS.writeFile(`/page/${path}`, text);
   }
   python.runPython("import sys; sys.path.insert(0, '/page')");
-  python.pyimport("website.live.left_out").fetch_when_imported((archive) => python.toPy(fetchAtOnce(folder + archive)));
+  python.pyimport("website.live.lazy_modules").fetch_when_imported((archive) => python.toPy(fetchAtOnce(folder + archive)));
   host = python.pyimport("website.live.host");
   host.start((event) => self.postMessage({ event }));
   self.postMessage({ ready: (performance.now() - began) / 1000 });

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gpipe_edu.base.writing import write_whole
+from gpipe_edu.base.atomic_write import write_whole
 
 from .build import digest_of_work, free_name
 from .places import RECORD, ROOT, WORK

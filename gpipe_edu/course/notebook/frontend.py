@@ -20,7 +20,7 @@ class Frontend(Protocol):
     def open_line(self, words: str) -> Callable[[str], None]:
         """Show a line; what is returned writes over it."""
 
-    def give_back_queued_cells(self) -> None:
+    def abort_queued_cells(self) -> None:
         """Return unrun the cells that have been sent and have not begun: they would show an open question's answer."""
 
 
@@ -53,7 +53,7 @@ class _Jupyter:
         handle = _display()({"text/plain": words}, raw=True, display_id=True)
         return lambda words: handle.update({"text/plain": words}, raw=True)
 
-    def give_back_queued_cells(self) -> None:
+    def abort_queued_cells(self) -> None:
         """As a kernel does after an error. No error is raised here, so that a lesson runs to its end where cells are
         sent one by one, as tests and site builders do. In kernels without this private part all cells run.
         """

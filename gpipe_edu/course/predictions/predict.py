@@ -47,4 +47,4 @@ def _display(notebook: frontend.Frontend, question: Question, outcome: Outcome |
     else:
         notebook.display(Prediction(question, outcome))
     if outcome is None:
-        notebook.give_back_queued_cells()
+        notebook.abort_queued_cells()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from gpipe_edu.distributed import Crew
+from gpipe_edu.distributed import LocalGroup
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.process.asking import ask_judge
 
@@ -23,7 +23,7 @@ class Failure(NamedTuple):
     seconds: float
 
 
-_crew = Crew()
+_crew = LocalGroup()
 """In the learner's process: waits between two calls, because starting takes long."""
 
 

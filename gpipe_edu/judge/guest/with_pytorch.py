@@ -9,7 +9,7 @@ if find_spec("torch") is not None:
 
     import gpipe_edu.distributed.rank
     import gpipe_edu.distributed.recorder
-    import gpipe_edu.judge.guest.stamps
+    import gpipe_edu.judge.guest.traced_layers
     import gpipe_edu.pytorch  # noqa: F401
 
     # This loads its compiler, as every optimizer and every checkpoint does.

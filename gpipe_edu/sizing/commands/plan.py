@@ -12,12 +12,24 @@ from rich.table import Table
 
 from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.words import plural
-from gpipe_edu.sizing import STATES, Guide, Job, Model, Plan, Ways, duration, machine_file, mlp, size, transformer
+from gpipe_edu.sizing import (
+    STATES,
+    Job,
+    Model,
+    Plan,
+    Planner,
+    SearchSpace,
+    duration,
+    machine_file,
+    mlp,
+    size,
+    transformer,
+)
 from gpipe_edu.sizing.calibration import calibrate as calibrated
 from gpipe_edu.sizing.calibration import read
 from gpipe_edu.sizing.flags import command, flags, lacking
-from gpipe_edu.sizing.guide import LIKELY, bar
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
+from gpipe_edu.sizing.planner import LIKELY, bar
 from gpipe_edu.sizing.presets import DEVICES, presets
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
@@ -126,7 +138,7 @@ def run(
             seconds, knobs = read(calibrate)
             job, factor = calibrated(job, seconds, **knobs)
         chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None}
-        guide = Guide(job, Ways()._replace(**chosen))
+        guide = Planner(job, SearchSpace()._replace(**chosen))
     plans = list(guide.plans) if everything else guide.rows()
     if as_json:
         typer.echo(json.dumps(_answer(guide, plans, factor), indent=1))
@@ -163,7 +175,7 @@ def _model(name: str, asked: dict[str, int]) -> Model:
     return transformer(layers, width, *rest) if rest else mlp([width] * (layers + 1))
 
 
-def _answer(guide: Guide, plans: list[Plan], factor: float | None) -> dict[str, Any]:
+def _answer(guide: Planner, plans: list[Plan], factor: float | None) -> dict[str, Any]:
     best, second = guide.best, guide.second
     return {
         "planned": True,
@@ -202,7 +214,7 @@ def _describe(console: Console, job: Job, factor: float | None, file: str | None
     console.print()
 
 
-def _table(console: Console, guide: Guide, plans: list[Plan]) -> None:
+def _table(console: Console, guide: Planner, plans: list[Plan]) -> None:
     heading, *lines = guide.lines(plans)
     console.print(heading, style="bold", markup=False, soft_wrap=True)
     for plan, line in zip(plans, lines, strict=True):
@@ -211,7 +223,7 @@ def _table(console: Console, guide: Guide, plans: list[Plan]) -> None:
     console.print("T: devices of a tensor group, x of a cut sequence. Sizes are those of the fullest device.\n")
 
 
-def _advise(console: Console, guide: Guide, best: Plan, compare: bool) -> None:
+def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None:
     """compare: with published runs."""
     each = ", ".join(map(str, best.balance))
     if len(best.balance) > 8:
@@ -239,7 +251,7 @@ def _advise(console: Console, guide: Guide, best: Plan, compare: bool) -> None:
     console.print(table)
 
 
-def _warn(console: Console, guide: Guide) -> None:
+def _warn(console: Console, guide: Planner) -> None:
     for warning in guide.warnings():
         console.print(warning, style="yellow", markup=False)
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import anywidget
 import traitlets
 
-from gpipe_edu.sizing.guide import MOST_DEVICES, Guide, duration
 from gpipe_edu.sizing.job import Job
+from gpipe_edu.sizing.planner import MOST_DEVICES, Planner, duration
 from gpipe_edu.view.gantt.assets import asset, style, widget_module
 from gpipe_edu.view.palette import PAGE
 
@@ -37,7 +37,7 @@ class Slider(NamedTuple):
 
 
 class PlanExplorer(anywidget.AnyWidget):
-    """What `Guide.explore` returns; `guide` is the one that its sliders ask for."""
+    """What `Planner.explore` returns; `guide` is the one that its sliders ask for."""
 
     _esm: ClassVar[str] = widget_module("sizing/page/js/sliders.js")
     _css: ClassVar[str] = style() + asset("sizing/page/js/sliders.css")
@@ -45,7 +45,7 @@ class PlanExplorer(anywidget.AnyWidget):
     sliders = traitlets.List(traitlets.Dict()).tag(sync=True)
     answer = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, guide: Guide) -> None:
+    def __init__(self, guide: Planner) -> None:
         self.guide, self._first, self._all = guide, guide.job, sliders_of(guide.job)
         own = {"devices": guide.job.machine.devices, "link": _link(guide.job), "batch": guide.job.batch}
         at = {name: values.index(own[name]) for name, _, values, _ in self._all}
@@ -58,7 +58,7 @@ class PlanExplorer(anywidget.AnyWidget):
     def _hear(self, widget: object, content: Mapping[str, Any], buffers: object) -> None:
         at = {each.name: int(content["wish"][each.name]) for each in self._all}
         try:
-            self.guide = Guide(self._job(at), self.guide.ways)
+            self.guide = Planner(self._job(at), self.guide.ways)
         except ValueError as error:  # no plan is left
             self.answer = {"at": at, "html": f"<p>{escape(str(error))}</p>", "words": "No plan."}
             return

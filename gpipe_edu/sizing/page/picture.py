@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from gpipe_edu.sizing.guide import PARTS, Guide, duration, size
 from gpipe_edu.sizing.plan import Plan
+from gpipe_edu.sizing.planner import PARTS, Planner, duration, size
 from gpipe_edu.view.html import fill
 from gpipe_edu.view.palette import PAGE, PAINTS, ground_of
 from gpipe_edu.view.svg import render
@@ -33,7 +33,7 @@ _FILLS: Final = {
 }
 
 
-def as_html(guide: Guide, theme: str = "", *, folded: bool = False) -> str:
+def as_html(guide: Planner, theme: str = "", *, folded: bool = False) -> str:
     """The picture of a guide, for a notebook or a page, whose theme it takes if none is given.
 
     folded: whether the schedule is to be opened by hand, so that the rest is seen at once on a laptop.
@@ -57,7 +57,7 @@ def as_html(guide: Guide, theme: str = "", *, folded: bool = False) -> str:
     )
 
 
-def _grid(guide: Guide) -> Iterator[str]:
+def _grid(guide: Planner) -> Iterator[str]:
     """The rows of a table with a column for each K."""
     rows = guide.cells()
     Ks = sorted({K for cells in rows.values() for K in cells})
@@ -69,7 +69,7 @@ def _grid(guide: Guide) -> Iterator[str]:
     yield "</tr>"
 
 
-def _cell(guide: Guide, plan: Plan | str) -> str:
+def _cell(guide: Planner, plan: Plan | str) -> str:
     """A plan's step, the paler the longer, or what it lacks; what it is in words appears when one points at it."""
     if isinstance(plan, str):
         return f'<td class="none">{plan}</td>'

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from gpipe_edu.base.atomic_write import say
 from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.words import plural
-from gpipe_edu.base.writing import say
 from gpipe_edu.process import orphans
 from gpipe_edu.teaching.grading import by_hand, grade, gradebook, late, marks, submissions, tables
 from gpipe_edu.teaching.grading import container as containers

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+from gpipe_edu.base.atomic_write import write_whole
 from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.words import plural
-from gpipe_edu.base.writing import write_whole
 from gpipe_edu.course.submitted_notebook import Refused, bytes_of, refusing
 from gpipe_edu.teaching.grading import tables
 from gpipe_edu.teaching.grading.submissions import file_name

@@ -15,8 +15,8 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 
+from gpipe_edu.base.atomic_write import printable, write_whole
 from gpipe_edu.base.words import plural
-from gpipe_edu.base.writing import printable, write_whole
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.choice import Choice
 from gpipe_edu.course.report import as_markdown, drawings, evidence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpipe_edu.base.writing import printable
+from gpipe_edu.base.atomic_write import printable
 from gpipe_edu.course.notebook.output import plain
 from gpipe_edu.course.report import as_markdown
 from gpipe_edu.judge.findings import Report

@@ -99,7 +99,7 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
         marks = {
             name: {key: _mark(one, outcomes, wish) for key, one in row.items()} for name, row in reading.answers.items()
         }
-        on_ours = {name: _on_ours(row, marks[name]) for name, row in reading.answers.items()}
+        on_ours = {name: _with_reference(row, marks[name]) for name, row in reading.answers.items()}
         if count := sum(map(len, on_ours.values())):
             tell(f"{plural(count, 'answer')} built on an earlier one that is not right: judged with ours in its place.")
             outcomes |= _outcomes(journal, on_ours.values(), wish, tell)
@@ -116,7 +116,7 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
     return Class(final_marks, seeds.of(""), handed_in, _find_alike(reading.answers))
 
 
-def _on_ours(row: dict[str, Found], marks: Mapping[str, Mark]) -> dict[str, Found]:
+def _with_reference(row: dict[str, Found], marks: Mapping[str, Mark]) -> dict[str, Found]:
     """The tasks of one student to be judged again, as what they build on is not right: that error costs once."""
     found = {}
     for key, one in row.items():

@@ -15,8 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gpipe_edu.base.atomic_write import escape, write_whole
 from gpipe_edu.base.words import join_words, plural
-from gpipe_edu.base.writing import escape, write_whole
 
 from .file_listing import Sent
 from .grade import Class

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpipe_edu
-from gpipe_edu.base.writing import name_errors
+from gpipe_edu.base.atomic_write import name_errors
 from gpipe_edu.judge.findings import Report
 from gpipe_edu.judge.judging import unpack_report
 from gpipe_edu.process import plain

@@ -19,8 +19,8 @@ from functools import cache, partial
 from typing import Any, BinaryIO, Final
 
 from gpipe_edu.judge.exercise import PYTORCH, all_exercises, find_exercise
+from gpipe_edu.judge.host import FOLDERS, START, MachineBusy, probe
 from gpipe_edu.judge.judging import NotJudged, judge
-from gpipe_edu.judge.outside import FOLDERS, START, Crowded, probe
 from gpipe_edu.process import bubblewrap, forked, frames, orphans, plain
 from gpipe_edu.process.child import Start
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX, Enclosure
@@ -92,7 +92,7 @@ def _needed(message: dict[str, Any]) -> tuple[str, ...]:
     """What answers need, and nothing of the judges. PyTorch only where it is needed: each fork takes longer with it."""
     harnesses = (exercise.module for exercise in all_exercises().values())
     torch = (PYTORCH,) if "key" in message and find_exercise(message["key"]).needs_torch else ()
-    return ("gpipe_edu.judge.guest.inside", "gpipe_edu.distributed.rank", "gpipe_edu.reference", *harnesses, *torch)
+    return ("gpipe_edu.judge.guest.main", "gpipe_edu.distributed.rank", "gpipe_edu.reference", *harnesses, *torch)
 
 
 @cache
@@ -177,5 +177,5 @@ def _judge(message: dict[str, Any], enclosure: Enclosure | None, start: Start) -
         return {"report": report}
     except NotJudged as error:
         return {"why": error.why, "busy": error.busy}
-    except (Crowded, OSError) as error:  # such as that of a sandbox which has ended
+    except (MachineBusy, OSError) as error:  # such as that of a sandbox which has ended
         return {"why": str(error) or "the machine was too busy", "busy": True}

@@ -17,13 +17,13 @@ from typing import Any, Final, NamedTuple
 
 from gpipe_edu.judge.exercise import Exercise
 from gpipe_edu.judge.findings import Report
+from gpipe_edu.judge.host import START
 from gpipe_edu.judge.judging import unpack_report
-from gpipe_edu.judge.outside import START
 from gpipe_edu.process import frames, plain
 from gpipe_edu.process.child import command
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX, Enclosure
 from gpipe_edu.process.packing import Packed
-from gpipe_edu.process.probes import Held
+from gpipe_edu.process.probes import Confinement
 from gpipe_edu.process.time_limit import wall
 
 from . import judge_worker
@@ -82,12 +82,12 @@ class Judges:
             thread.join(_FAREWELL)
         self._folder.cleanup()
 
-    def probe(self) -> Held:
+    def probe(self) -> Confinement:
         """What is shut to answers here. Raises ValueError where they can't be run at all."""
         answer = self._workers[0].ask({"probe": True, "confined": True, "student": None}, _LIMIT)
         if "why" in answer:
             raise ValueError(answer["why"])
-        return Held(*answer.get("held", ()))
+        return Confinement(*answer.get("held", ()))
 
     def judge(self, tasks: Iterable[Task | None]) -> Iterator[tuple[Task, Outcome]]:
         """The outcomes as they come. Judging goes on while `tasks` is still being read.

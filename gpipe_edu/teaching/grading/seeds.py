@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gpipe_edu.base.writing import write_whole
+from gpipe_edu.base.atomic_write import write_whole
 
 _NAME: Final = "seeds.json"
 

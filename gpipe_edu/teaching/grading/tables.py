@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gpipe_edu.base.writing import write_whole
+from gpipe_edu.base.atomic_write import write_whole
 from gpipe_edu.judge.exercise import all_exercises
 
 from .grade import Class

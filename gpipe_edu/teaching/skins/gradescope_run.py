@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpipe_edu.base.writing import escape_on_terminals, write_whole
+from gpipe_edu.base.atomic_write import escape_on_terminals, write_whole
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process import orphans
 from gpipe_edu.process.child import command

@@ -18,7 +18,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Int
 
-from gpipe_edu.base.writing import escape
+from gpipe_edu.base.atomic_write import escape
 from gpipe_edu.course import submitted_notebook
 from gpipe_edu.judge.exercise import all_exercises
 from gpipe_edu.teaching.grading import feedback_pages

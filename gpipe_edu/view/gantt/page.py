@@ -19,7 +19,7 @@ from gpipe_edu.timeline import Timeline
 from gpipe_edu.view.html import fill, json_element, style_element
 
 from .assets import script, style
-from .offer import offer, payload, refusal
+from .explorer_payload import offer, payload, refusal
 from .settings import RECOMPUTES, Settings, schedules
 from .spec import to_json
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from gpipe_edu.schedule.needs import Needs
 from gpipe_edu.timeline import Timeline
-from gpipe_edu.timeline.stuck_schedule import Standstill
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 from gpipe_edu.view.measures import TimeUnit, recompute_time, sizes, stages_of
 from gpipe_edu.view.stuck import RULES
 
 from .spec import FORMAT, page_unit, rounded
 
 
-def stuck_spec(still: Standstill, shown: TimeUnit) -> dict[str, Any]:
+def stuck_spec(still: StuckSchedule, shown: TimeUnit) -> dict[str, Any]:
     """`still` as numbers, strings and lists; stops[d] is the first op of device d that never runs.
 
     broken holds the arrows: an op, the one that it waits for, and whether it only stands behind that one. wrong are the

@@ -19,8 +19,8 @@ from gpipe_edu.view.notebook import summary, widget_bundle
 from gpipe_edu.view.svg import paint
 
 from .assets import style, widget_module
+from .explorer_payload import explore, number, offer, open_trace, payload, refusal
 from .files import files
-from .offer import explore, number, offer, open_trace, payload, refusal
 from .page import page
 from .settings import Settings
 from .spec import to_json

@@ -18,13 +18,13 @@ def test_a_kernel_gives_back_what_waits(monkeypatch):
     assert callable(getattr(kernelbase.Kernel, name))
     given_back = []
     under(monkeypatch, SimpleNamespace(kernel=SimpleNamespace(**{name: lambda: given_back.append("all")})))
-    frontend.current().give_back_queued_cells()
+    frontend.current().abort_queued_cells()
     assert given_back == ["all"]
 
 
 def test_where_nothing_can_be_given_back_all_cells_run(monkeypatch):
     under(monkeypatch, SimpleNamespace(kernel=SimpleNamespace()))
-    frontend.current().give_back_queued_cells()
+    frontend.current().abort_queued_cells()
 
 
 @pytest.mark.parametrize("shell", [None, SimpleNamespace()])

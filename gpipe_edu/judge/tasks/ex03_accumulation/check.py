@@ -19,12 +19,12 @@ import numpy as np
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
 from gpipe_edu.base.words import off_by, plural, with_article
-from gpipe_edu.judge.asked import AskedLayers, with_other_weights
 from gpipe_edu.judge.case import Exam, Sign, Signs, try_beliefs
 from gpipe_edu.judge.findings import Chart, Success
 from gpipe_edu.judge.guest.networks import Array, layer_of
+from gpipe_edu.judge.microbatch_trace import PieceRuns
 from gpipe_edu.judge.networks import arrays_of, arrays_of_items, draw_digit_batches, items_of
-from gpipe_edu.judge.piece_runs import PieceRuns
+from gpipe_edu.judge.remote_layers import AskedLayers, with_other_weights
 from gpipe_edu.judge.tasks.ex03_accumulation.perform import MOMENTUM, StepsQuestion, WatchedStep
 from gpipe_edu.judge.weighting import Parts, beliefs_about_gradients, beliefs_about_losses, factor_of, flat, parts_of
 from gpipe_edu.process.plain import name_of

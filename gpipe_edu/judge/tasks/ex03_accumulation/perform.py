@@ -176,7 +176,7 @@ def perform(train_step: Any, **given: Any) -> list[WatchedStep]:
     """The steps of a `StepsQuestion`."""
     import torch
 
-    from gpipe_edu.judge.guest.asked import build_asked
+    from gpipe_edu.judge.guest.remote_layers import build_asked
 
     asked = StepsQuestion(**given)
     net = build_asked(asked.items).train(asked.training)

@@ -20,8 +20,8 @@ from gpipe_edu.judge.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.judge.findings import Chart, Success
 from gpipe_edu.judge.guest.networks import Array, Item, layer_of
 from gpipe_edu.judge.networks import Truth, draw_digits, one_device
-from gpipe_edu.judge.stamped import Trail
 from gpipe_edu.judge.tasks.ex04_checkpoint.perform import CheckpointAnswer, CheckpointQuestion, Number
+from gpipe_edu.judge.traced_runs import Trail
 
 from . import reruns
 from .layer_runs import LayerRuns

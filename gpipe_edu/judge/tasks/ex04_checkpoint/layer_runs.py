@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpipe_edu.judge.stamped import Run, Trail
 from gpipe_edu.judge.tasks.ex04_checkpoint.perform import Number, Stages
+from gpipe_edu.judge.traced_runs import Run, Trail
 
 
 @dataclass(frozen=True)

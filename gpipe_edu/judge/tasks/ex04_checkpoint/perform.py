@@ -74,7 +74,7 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
     import torch
     from torch.multiprocessing.reductions import StorageWeakRef
 
-    from gpipe_edu.judge.guest.stamps import Stamped
+    from gpipe_edu.judge.guest.traced_layers import Stamped
 
     asked = CheckpointQuestion(**given)
     outputs: list[tuple[int, int, int, Any]] = []

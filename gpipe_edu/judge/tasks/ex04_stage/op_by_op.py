@@ -9,8 +9,8 @@ import numpy as np
 
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
-from gpipe_edu.judge.asked import AskedLayers
 from gpipe_edu.judge.guest.networks import Array
+from gpipe_edu.judge.remote_layers import AskedLayers
 from gpipe_edu.schedule import Schedule
 
 Batch: TypeAlias = tuple[Array, Array]

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.judge.case import Sign, Signs
 from gpipe_edu.judge.findings import Chart
-from gpipe_edu.judge.stamped import Trail
+from gpipe_edu.judge.traced_runs import Trail
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline.single_thread import dispatch_calls
 

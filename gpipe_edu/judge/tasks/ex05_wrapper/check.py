@@ -19,8 +19,8 @@ from gpipe_edu.judge.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.judge.findings import Chart, Success
 from gpipe_edu.judge.guest.networks import Array, Item
 from gpipe_edu.judge.networks import draw_digit_batches, items_of
-from gpipe_edu.judge.stamped import Trail
 from gpipe_edu.judge.tasks.ex05_wrapper.perform import DEFAULT, PipelineAnswer, StepAnswer
+from gpipe_edu.judge.traced_runs import Trail
 
 from .calls import Call, about_recompute, calls_of, cut_anew, signs
 from .outputs import PipelineStep, PipelineTask, about_gradients, about_the_form, about_the_output

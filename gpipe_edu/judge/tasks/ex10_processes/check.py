@@ -16,12 +16,12 @@ import numpy as np
 from gpipe_edu import gpipe, one_f_one_b
 from gpipe_edu import reference as ref
 from gpipe_edu.base.words import off_by, plural
-from gpipe_edu.judge.asked import with_other_weights
 from gpipe_edu.judge.case import Exam, Sign, Signs
 from gpipe_edu.judge.failures import judge_failure
 from gpipe_edu.judge.findings import Chart, Success, Trouble
 from gpipe_edu.judge.guest.processes import Diaries, Failure
 from gpipe_edu.judge.networks import draw_digits, items_of
+from gpipe_edu.judge.remote_layers import with_other_weights
 from gpipe_edu.judge.tasks.ex10_processes.perform import ProcessAnswer, RunAnswer, RunQuestion, cuts_of
 from gpipe_edu.schedule import Schedule
 

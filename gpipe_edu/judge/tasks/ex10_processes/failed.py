@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpipe_edu.distributed.waits import MessageLog
+from gpipe_edu.distributed.deadlocks import MessageLog
 from gpipe_edu.judge.case import Sign, Signs
 from gpipe_edu.judge.findings import Trouble
 from gpipe_edu.judge.guest.processes import Diaries, Failure

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from gpipe_edu import reference as ref
-from gpipe_edu.judge.asked import AskedLayers
+from gpipe_edu.judge.remote_layers import AskedLayers
 
 
 class OwnRuns:

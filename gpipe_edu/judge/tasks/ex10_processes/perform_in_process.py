@@ -11,9 +11,9 @@ import numpy as np
 
 from gpipe_edu.base.words import with_article
 from gpipe_edu.distributed.training import rank_steps
-from gpipe_edu.judge.guest.asked import build_asked
 from gpipe_edu.judge.guest.garbage import ignore_other_objects
 from gpipe_edu.judge.guest.networks import Item, modes_of
+from gpipe_edu.judge.guest.remote_layers import build_asked
 from gpipe_edu.process.asking import ask_judge
 from gpipe_edu.reference.twin import as_arrays
 

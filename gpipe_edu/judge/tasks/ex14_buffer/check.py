@@ -16,12 +16,12 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu import split_batch
 from gpipe_edu.base.words import join_words, off_by, percent, plural
-from gpipe_edu.judge.asked import AskedLayers, with_other_weights
 from gpipe_edu.judge.case import Belief, Exam, Sign, Signs, try_beliefs
 from gpipe_edu.judge.findings import Success
 from gpipe_edu.judge.guest.networks import Array, Item, layer_of
+from gpipe_edu.judge.microbatch_trace import PieceRuns
 from gpipe_edu.judge.networks import arrays_of_items, draw_digits, items_of
-from gpipe_edu.judge.piece_runs import PieceRuns
+from gpipe_edu.judge.remote_layers import AskedLayers, with_other_weights
 from gpipe_edu.judge.tasks.ex14_buffer.perform import FEW, BufferAnswer, BufferQuestion
 from gpipe_edu.judge.weighting import Parts, beliefs_about_gradients, parts_of
 

@@ -80,7 +80,7 @@ class _Watch:
 
     def _goes_back(self, gradient: Any) -> None:
         """Look at tensors as large as the first bias: no piece of a mini-batch has its form."""
-        from gpipe_edu.judge.guest.asked import type_of
+        from gpipe_edu.judge.guest.remote_layers import type_of
 
         if self.M <= FEW and len(self.types) < 3:
             self.types.append(Counter(type_of(one) for one in _copies(self.weights[1])))
@@ -90,7 +90,7 @@ def perform(accumulate: Any, **given: Any) -> BufferAnswer | dict[str, str]:
     """The answer to a `BufferQuestion`."""
     import torch
 
-    from gpipe_edu.judge.guest.asked import build_asked, type_of
+    from gpipe_edu.judge.guest.remote_layers import build_asked, type_of
 
     asked = BufferQuestion(**given)
     net = build_asked(asked.items).train(asked.training).bfloat16()

@@ -15,7 +15,7 @@ LINK, WIRE, LINK_NOTE = 12, 8, 11
 
 
 @dataclass
-class Sheet:
+class LayoutBuilder:
     """The picture under construction: where the next line goes, and its parts so far."""
 
     width: float

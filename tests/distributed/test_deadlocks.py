@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from gpipe_edu.distributed.waits import MessageLog
+from gpipe_edu.distributed.deadlocks import MessageLog
 from gpipe_edu.process.lines import Line
 from tests.amount import examples
 from tests.strategies import RANDOM

@@ -5,16 +5,16 @@ from html import unescape
 
 import pytest
 
-from gpipe_edu.sizing import STATES, Guide, Job, Machine, Plan, Ways, guide, mlp, presets, transformer
+from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, guide, mlp, presets, transformer
 from gpipe_edu.sizing.flags import lacking
-from gpipe_edu.sizing.guide import LONG, TIE, bar, duration, size
 from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
+from gpipe_edu.sizing.planner import LONG, TIE, bar, duration, size
 
 MODEL = transformer(blocks=10, width=256, context=128, vocabulary=2000)
 MACHINE = Machine(devices=6, memory=200e6, speed=1e12, overhead=20e-6, link=10e9)
 JOB = Job(MODEL, 48, MACHINE)
-PLAIN = Ways(zero=(0,), tensor=(1,), schedules=("1f1b",))
+PLAIN = SearchSpace(zero=(0,), tensor=(1,), schedules=("1f1b",))
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +26,10 @@ def test_every_number_of_few_devices_is_tried_and_of_many_every_divisor(found):
     assert {(plan.D, plan.K) for plan in found.plans} == {
         (D, K) for D in range(1, 7) for K in range(1, 7) if D * K <= 6
     }
-    assert {plan.K for plan in Guide(Job(transformer(1, 8, 8, 8), 4, MACHINE)).plans} == {1, 2, 3}  # 3 layers
-    many = Guide(Job(MODEL, 40, MACHINE._replace(devices=20)), PLAIN)
+    assert {plan.K for plan in Planner(Job(transformer(1, 8, 8, 8), 4, MACHINE)).plans} == {1, 2, 3}  # 3 layers
+    many = Planner(Job(MODEL, 40, MACHINE._replace(devices=20)), PLAIN)
     assert {(plan.D, plan.K) for plan in many.plans} == {(20, 1), (10, 2), (5, 4), (4, 5), (2, 10)}
-    few = Guide(Job(MODEL, 3, MACHINE._replace(devices=20)), PLAIN)
+    few = Planner(Job(MODEL, 3, MACHINE._replace(devices=20)), PLAIN)
     assert {(plan.D, plan.K) for plan in few.plans} == {(2, 1), (2, 2), (1, 4), (2, 5), (2, 10)}
     # Every size of micro-batch once: 12 samples by 5, 6, 7 ... pieces are 3, 2, 2 ..., but of 48 not every one.
     for D, sizes in ((4, [12, 6, 4, 3, 2, 1]), (1, [48, 24, 16, 12, 8, 6, 4, 3, 2, 1])):
@@ -39,13 +39,15 @@ def test_every_number_of_few_devices_is_tried_and_of_many_every_divisor(found):
 def test_scores_that_are_not_stored_are_not_recomputed(found):
     assert {plan.recompute for plan in found.plans} == {"none", "full", "stage"}
     stored = transformer(2, 64, 32, 100, fused=False)
-    assert {plan.recompute for plan in Guide(JOB._replace(model=stored), PLAIN).plans} == set(RECOMPUTES)
+    assert {plan.recompute for plan in Planner(JOB._replace(model=stored), PLAIN).plans} == set(RECOMPUTES)
 
 
 def test_of_equally_fast_plans_the_one_with_fewer_devices_is_best():
     # One layer does all the work, so no cut helps, and the mini-batch is one sample, so replicas don't either.
     lopsided = MODEL._replace(layers=(*(layer._replace(work=0) for layer in MODEL.layers[:-1]), MODEL.layers[-1]))
-    best = Guide(Job(lopsided, 1, MACHINE._replace(memory=1e12, overhead=0, link=None)), Ways(tensor=(1,))).best
+    best = Planner(
+        Job(lopsided, 1, MACHINE._replace(memory=1e12, overhead=0, link=None)), SearchSpace(tensor=(1,))
+    ).best
     assert (best.D, best.K, best.zero, best.recompute) == (1, 1, 0, "none")
 
 
@@ -77,7 +79,7 @@ def test_changes_turn_one_knob_and_say_what_it_does(found):
 
 
 def test_the_reason_says_when_to_use_a_pipeline_and_when_not():
-    roomy = Guide(JOB._replace(machine=MACHINE._replace(memory=10e9)), PLAIN)
+    roomy = Planner(JOB._replace(machine=MACHINE._replace(memory=10e9)), PLAIN)
     assert (roomy.best.D, roomy.best.K) == (6, 1)
     fastest = min(plan.step for plan in roomy.fitting if plan.K > 1)
     words = r"none needs a pipeline here: of those with one the fastest, D=3, K=2, .*?, takes ([\d.]+) times as long"
@@ -85,12 +87,12 @@ def test_the_reason_says_when_to_use_a_pipeline_and_when_not():
     assert fastest / roomy.best.step <= times + 0.005 <= (1 + 2 * TIE) * fastest / roomy.best.step
     assert f"Of {len(roomy.plans):,} plans none that fits" in roomy.reason()
 
-    tight = Guide(JOB._replace(machine=MACHINE._replace(memory=120e6)), PLAIN)
+    tight = Planner(JOB._replace(machine=MACHINE._replace(memory=120e6)), PLAIN)
     assert tight.best.K > 1
     least = min(plan.short for plan in tight.plans if plan.K == 1)
     assert f"Of the ways weighed only a pipeline fits: without one a device lacks {size(least)}" in tight.reason()
 
-    slow = Guide(JOB._replace(machine=MACHINE._replace(memory=10e9, link=2e8)), PLAIN)
+    slow = Planner(JOB._replace(machine=MACHINE._replace(memory=10e9, link=2e8)), PLAIN)
     assert slow.best.K > 1
     times = slow.alone.step / slow.best.step
     said = (
@@ -98,14 +100,14 @@ def test_the_reason_says_when_to_use_a_pipeline_and_when_not():
     )
     assert f"{said} as long: exchanges of replicas that no work hides cost" in slow.reason()
 
-    one = Guide(JOB._replace(machine=MACHINE._replace(devices=1, memory=10e9)), PLAIN)
+    one = Planner(JOB._replace(machine=MACHINE._replace(devices=1, memory=10e9)), PLAIN)
     assert "On one device there is nothing to divide." in one.reason()
     with pytest.raises(ValueError, match="something fits"):
         one.shortage()
 
 
 def test_the_second_best_divides_in_another_way_and_says_why_it_loses():
-    guide = Guide(JOB._replace(machine=MACHINE._replace(memory=10e9)))
+    guide = Planner(JOB._replace(machine=MACHINE._replace(memory=10e9)))
     best, second = guide.best, guide.second
 
     def way(plan):
@@ -120,36 +122,36 @@ def test_the_second_best_divides_in_another_way_and_says_why_it_loses():
 def test_it_says_of_which_ways_it_speaks_and_weighs_just_these():
     """Whatever the verdict: it may be about no other ways."""
     job = Job(transformer(6, 64, 4 * LONG, 500, heads=4, fused=False), 8, MACHINE._replace(node=4))
-    guide = Guide(job)
+    guide = Planner(job)
     assert {plan.zero for plan in guide.plans} == set(ZERO)
     assert {plan.recompute for plan in guide.plans} == set(RECOMPUTES)
     assert {plan.schedule for plan in guide.plans if plan.K > 1} == set(SCHEDULES)
     assert {plan.group.tensor for plan in guide.plans} == {1, 2, 4}  # of six devices, in nodes of four
     assert {plan.group.context for plan in guide.plans} == {1, 2, 4}  # each has as many tokens as is said
-    only = Ways(zero=(1,), schedules=("gpipe", "zero_bubble"), context=(2,), tensor=(2,), sequence=(False,))
-    less = Guide(job, only)
+    only = SearchSpace(zero=(1,), schedules=("gpipe", "zero_bubble"), context=(2,), tensor=(2,), sequence=(False,))
+    less = Planner(job, only)
     assert {plan.zero for plan in less.plans if plan.ranks > 1} == {1}
     assert {tuple(plan.group) for plan in less.plans} == {(2, False, 2)}
-    for any_guide, ways in ((less, only), (Guide(job._replace(machine=MACHINE._replace(memory=20e3)), only), only)):
+    for any_guide, ways in ((less, only), (Planner(job._replace(machine=MACHINE._replace(memory=20e3)), only), only)):
         assert " ".join(str(any_guide).split()).endswith(str(ways))
     assert "ZeRO 1; tensor groups of 2 without sequence parallelism;" in str(only)
     assert f"{LONG:,} tokens and more a device cut 2 ways; gpipe or zero_bubble; recompute" in str(only)
-    assert "; 1f1b or interleaved (V=2, 4 or 8); recompute" in str(Ways(schedules=("1f1b", "interleaved")))
-    assert "; no tensor groups; sequences whole; gpipe" in str(Ways(tensor=(1,), context=(1,)))
+    assert "; 1f1b or interleaved (V=2, 4 or 8); recompute" in str(SearchSpace(schedules=("1f1b", "interleaved")))
+    assert "; no tensor groups; sequences whole; gpipe" in str(SearchSpace(tensor=(1,), context=(1,)))
 
 
 @pytest.mark.parametrize(
     ("ways", "says"),
     [
-        (Ways(zero=(4,)), "zero has 4; it may have 0, 1, 2, 3"),
-        (Ways(schedules=("naive",)), "schedules has 'naive'; it may have gpipe, 1f1b"),
-        (Ways(recompute=()), "recompute is empty"),
-        (Ways(tensor=(8,)), "no plan is left to weigh: .*8"),
+        (SearchSpace(zero=(4,)), "zero has 4; it may have 0, 1, 2, 3"),
+        (SearchSpace(schedules=("naive",)), "schedules has 'naive'; it may have gpipe, 1f1b"),
+        (SearchSpace(recompute=()), "recompute is empty"),
+        (SearchSpace(tensor=(8,)), "no plan is left to weigh: .*8"),
     ],
 )
 def test_ways_that_are_not_known_are_refused(ways, says):
     with pytest.raises(ValueError, match=says):
-        Guide(JOB, ways)
+        Planner(JOB, ways)
 
 
 def test_without_sequence_parallelism_no_plan_is_faster_or_smaller():
@@ -172,7 +174,7 @@ WHAT_PEOPLE_DO = {
 @pytest.mark.parametrize("job", WHAT_PEOPLE_DO)
 def test_the_best_is_what_people_do_who_train_such_models(job):
     name, batch, machine, devices = job
-    guide = Guide(presets.job(presets.model(name), batch, machine, devices))
+    guide = Planner(presets.job(presets.model(name), batch, machine, devices))
     assert WHAT_PEOPLE_DO[job](guide.best), guide.best.knobs
     assert guide.alone is not None, "sharded weights fit without a pipeline"
     assert guide.alone.step < 1.2 * guide.best.step
@@ -181,14 +183,14 @@ def test_the_best_is_what_people_do_who_train_such_models(job):
 def test_heads_that_break_kernels_are_warned_of():
     fine, odd = (transformer(4, width, 128, 500, heads=12) for width in (768, 1200))
     machine = MACHINE._replace(bandwidth=1e12)
-    assert Guide(Job(fine, 8, machine), PLAIN).warnings() == []
-    [warning] = Guide(Job(odd, 8, machine), PLAIN).warnings()
+    assert Planner(Job(fine, 8, machine), PLAIN).warnings() == []
+    [warning] = Planner(Job(odd, 8, machine), PLAIN).warnings()
     assert warning.startswith("Attention heads have 100 numbers, no multiple of 8")
-    assert warning in " ".join(str(Guide(Job(odd, 8, machine), PLAIN)).split())
+    assert warning in " ".join(str(Planner(Job(odd, 8, machine), PLAIN)).split())
 
 
 def test_a_best_plan_that_no_system_runs_is_told():
-    guide = Guide(presets.job(presets.model("llama3-70b"), 512, "h100", 64))
+    guide = Planner(presets.job(presets.model("llama3-70b"), 512, "h100", 64))
     [warning] = guide.warnings()
     assert warning.startswith(
         "No system of `plan --flags` runs the best plan: Megatron-LM (Megatron Core 0.14) "
@@ -199,29 +201,29 @@ def test_a_best_plan_that_no_system_runs_is_told():
 
 
 TIGHT = Job(MODEL, 48, MACHINE._replace(devices=4, memory=90e6))
-ZERO_BUBBLE = Ways(zero=(0,), tensor=(1,), schedules=("zero_bubble",), recompute=("none",))
+ZERO_BUBBLE = SearchSpace(zero=(0,), tensor=(1,), schedules=("zero_bubble",), recompute=("none",))
 
 
 def test_the_fastest_that_a_system_runs_is_told_besides():
-    guide = Guide(TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble", "1f1b")))
+    guide = Planner(TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble", "1f1b")))
     [warning] = guide.warnings()
     running = [plan for plan in guide.fitting if not all(lacking(plan).values())]
     [told] = [plan for plan in running if f"The fastest that one runs: {plan.knobs}, " in warning]
     assert guide.best.step < told.step < (1 + TIE) * min(plan.step for plan in running)
     assert warning.endswith(f"{told.step / guide.best.step:.2f} times as long, in Megatron-LM (Megatron Core 0.14).")
-    [warning] = Guide(TIGHT, ZERO_BUBBLE).warnings()
+    [warning] = Planner(TIGHT, ZERO_BUBBLE).warnings()
     assert warning.endswith("They run no other that fits, either.")
 
 
 def test_nothing_is_said_where_a_system_runs_the_best_plan_or_the_model_is_no_transformer():
-    assert Guide(TIGHT, ZERO_BUBBLE._replace(schedules=("1f1b",))).warnings() == []
-    few = Guide(Job(mlp([256] * 9), 8, TIGHT.machine), ZERO_BUBBLE)
+    assert Planner(TIGHT, ZERO_BUBBLE._replace(schedules=("1f1b",))).warnings() == []
+    few = Planner(Job(mlp([256] * 9), 8, TIGHT.machine), ZERO_BUBBLE)
     assert (few.best.schedule, few.warnings()) == ("zero_bubble", [])
 
 
 def test_when_nothing_fits_it_says_what_is_short_and_each_cure_cures():
     small = JOB._replace(machine=MACHINE._replace(devices=2, memory=60e6))
-    poor = Guide(small, PLAIN)
+    poor = Planner(small, PLAIN)
     assert poor.best is None
     assert poor.changes() == []
     with pytest.raises(ValueError, match="nothing fits"):
@@ -239,31 +241,31 @@ def test_when_nothing_fits_it_says_what_is_short_and_each_cure_cures():
     memory, devices = poor.cures()  # no batch is small enough for these weights, and no replica has room
     needed = max(plan.memory) / 0.9
     assert memory == f"devices of {size(needed)} instead of 60 MB"
-    assert Guide(small._replace(machine=small.machine._replace(memory=needed * 1.0001)), PLAIN).best is not None
+    assert Planner(small._replace(machine=small.machine._replace(memory=needed * 1.0001)), PLAIN).best is not None
     count = int(devices.split()[0])
-    assert Guide(small._replace(machine=small.machine._replace(devices=count)), PLAIN).best is not None
-    assert Guide(small._replace(machine=small.machine._replace(devices=count // 2)), PLAIN).best is None
+    assert Planner(small._replace(machine=small.machine._replace(devices=count)), PLAIN).best is not None
+    assert Planner(small._replace(machine=small.machine._replace(devices=count // 2)), PLAIN).best is None
 
 
 def test_where_the_state_is_to_blame_zero_is_a_cure():
     # Three layers, of which one has nearly all weights: a cut helps little.
     job = Job(transformer(1, 256, 32, 50), 12, Machine(6, 1e12, 1e12), STATES["mixed-adam"])
-    needed = [min(max(plan.memory) for plan in Guide(job, PLAIN._replace(zero=(zero,))).plans) for zero in (1, 0)]
+    needed = [min(max(plan.memory) for plan in Planner(job, PLAIN._replace(zero=(zero,))).plans) for zero in (1, 0)]
     tight = job._replace(machine=job.machine._replace(memory=sum(needed) / 2 / 0.9))
-    poor = Guide(tight, PLAIN)
+    poor = Planner(tight, PLAIN)
     assert poor.best is None
     assert poor.cures()[-1] == "ZeRO-1, which spreads the optimizer's state over the replicas"
-    assert Guide(tight, PLAIN._replace(zero=(1,))).best is not None
+    assert Planner(tight, PLAIN._replace(zero=(1,))).best is not None
 
 
 def test_where_activations_are_to_blame_a_smaller_batch_is_a_cure():
     wide = Job(transformer(4, 64, 512, 100), 4096, Machine(2, 10e6, 1e12))
-    poor = Guide(wide, PLAIN)
+    poor = Planner(wide, PLAIN)
     assert poor.best is None
     cure = next(cure for cure in poor.cures() if "mini-batch" in cure)
     batch = int(cure.split()[3])
-    assert Guide(wide._replace(batch=batch), PLAIN).best is not None
-    assert Guide(wide._replace(batch=2 * batch), PLAIN).best is None
+    assert Planner(wide._replace(batch=batch), PLAIN).best is not None
+    assert Planner(wide._replace(batch=2 * batch), PLAIN).best is None
 
 
 def test_too_many_devices_are_refused():
@@ -305,6 +307,6 @@ def test_plans_and_guides_show_themselves(found):
     assert max(map(len, lines)) <= 100
     (best,) = (line for line in lines if line.startswith("*"))
     assert best.split()[1:6] == [str(found.best.D), str(found.best.K), str(found.best.M), "1", "0"]
-    poor = Guide(JOB._replace(machine=MACHINE._replace(memory=20e6)), PLAIN)
+    poor = Planner(JOB._replace(machine=MACHINE._replace(memory=20e6)), PLAIN)
     assert poor.shortage() in str(poor).replace("\n", " ")
     assert all(f"cure: {cure}" in str(poor) for cure in poor.cures())

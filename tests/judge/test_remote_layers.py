@@ -7,9 +7,9 @@ import pytest
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.judge.asked import AskedLayers, with_other_weights
 from gpipe_edu.judge.guest.networks import build_network
 from gpipe_edu.judge.networks import items_of
+from gpipe_edu.judge.remote_layers import AskedLayers, with_other_weights
 from gpipe_edu.judge.tasks.ex04_stage.op_by_op import OpByOp
 from gpipe_edu.judge.tasks.ex10_processes.own_runs import OwnRuns
 from gpipe_edu.process.asking import asking
@@ -21,7 +21,7 @@ X, DY = np.random.default_rng(0).normal(size=(5, 3)), np.random.default_rng(1).n
 
 def test_outputs_and_gradients_are_those_of_the_judges_weights():
     torch = pytest.importorskip("torch")
-    from gpipe_edu.judge.guest.asked import build_asked
+    from gpipe_edu.judge.guest.remote_layers import build_asked
 
     items = items_of(LAYERS)
     real, net = build_network(items), build_asked(with_other_weights(items, Random(2)))

@@ -45,7 +45,7 @@ V only where it saves more than `TIE`. So many samples have every size of micro-
 M is one."""
 
 
-class Ways(NamedTuple):
+class SearchSpace(NamedTuple):
     """What a guide weighs besides every D, K and M: all that it knows, unless told to weigh less."""
 
     zero: tuple[int, ...] = ZERO
@@ -56,7 +56,7 @@ class Ways(NamedTuple):
     V: tuple[int, ...] = (2, 4, 8)
     recompute: tuple[str, ...] = tuple(RECOMPUTES)
 
-    def check(self) -> Ways:
+    def check(self) -> SearchSpace:
         """Return self. Raises ValueError for what is not known, and for nothing to weigh."""
         known: dict[str, tuple[Any, ...]] = {"zero": ZERO, "schedules": SCHEDULES, "recompute": tuple(RECOMPUTES)}
         for name, values in self._asdict().items():
@@ -102,13 +102,13 @@ class Change(NamedTuple):
     effect: str
 
 
-class Guide:
+class Planner:
     """All plans for `job` that the devices allow, in the ways that are to be weighed.
 
     What it advises is the best of these. Raises ValueError or TypeError for a job that cannot be planned.
     """
 
-    def __init__(self, job: Job, ways: Ways = Ways()) -> None:  # noqa: B008 (it can't change)
+    def __init__(self, job: Job, ways: SearchSpace = SearchSpace()) -> None:  # noqa: B008 (it can't change)
         self.job, self.ways = job.check(), ways.check()
         if job.machine.devices > MOST_DEVICES:
             raise ValueError(f"devices is {job.machine.devices}; the guide plans for at most {MOST_DEVICES}")
@@ -280,14 +280,14 @@ class Guide:
             found.append(f"{devices} devices instead of {machine.devices}")
         missing = [stage for stage in ZERO if stage not in self.ways.zero]
         for stage in missing:
-            if Guide(job, self.ways._replace(zero=(stage,))).fitting:
+            if Planner(job, self.ways._replace(zero=(stage,))).fitting:
                 found.append(f"ZeRO-{stage}, which spreads {_SPREAD[stage]} over the replicas")
                 break
         return found
 
     def _first(self, values: Iterator[int], job: Callable[[int], Job]) -> int | None:
         """The first of the values whose job has a plan that fits."""
-        return next((value for value in values if Guide(job(value), self.ways).fitting), None)
+        return next((value for value in values if Planner(job(value), self.ways).fitting), None)
 
     def lines(self, plans: Iterable[Plan]) -> list[str]:
         """A table of `plans`, a line each below a heading. Sizes are those of the fullest device."""
@@ -304,13 +304,13 @@ class Guide:
             from .page.explorer import PlanExplorer  # widgets load when one is shown
         except ImportError as error:
             raise ImportError(
-                "Guide.explore needs anywidget: pip install anywidget; the guide itself needs nothing"
+                "Planner.explore needs anywidget: pip install anywidget; the guide itself needs nothing"
             ) from error
         return PlanExplorer(self)
 
     def __repr__(self) -> str:
         best = f"best {self.best.knobs}" if self.best else "none fits"
-        return f"Guide({self.job.model.name}, {self.job.machine.devices} devices: {best})"
+        return f"Planner({self.job.model.name}, {self.job.machine.devices} devices: {best})"
 
     def _repr_html_(self) -> str:
         from .page.picture import as_html  # pictures load when one is shown
@@ -331,9 +331,9 @@ class Guide:
         return "\n".join([*table, "", *advice, *warned, "", *_wrap(str(self.ways))])
 
 
-def guide(job: Job, ways: Ways = Ways()) -> Guide:  # noqa: B008 (it can't change)
-    """All plans for `job`; see `Guide`."""
-    return Guide(job, ways)
+def guide(job: Job, ways: SearchSpace = SearchSpace()) -> Planner:  # noqa: B008 (it can't change)
+    """All plans for `job`; see `Planner`."""
+    return Planner(job, ways)
 
 
 def size(count: float) -> str:
@@ -491,7 +491,7 @@ _RECOMPUTES: Final = tuple(RECOMPUTES)
 _ORDER: Final = ("1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_v", "breadth_first")
 
 
-def _plans(job: Job, ways: Ways) -> Iterator[Plan]:
+def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
     counter, layers, machine = Counter(job), len(job.model.layers), job.machine
     few = machine.devices <= _FEW
     for tensor in ways.tensor:
@@ -519,7 +519,7 @@ def _plans(job: Job, ways: Ways) -> Iterator[Plan]:
                             )
 
 
-def _rest(job: Job, ways: Ways, ranks: int, tensor: int) -> Iterator[tuple[int, str, bool]]:
+def _rest(job: Job, ways: SearchSpace, ranks: int, tensor: int) -> Iterator[tuple[int, str, bool]]:
     """Zero, recompute and sequence, where they are possible and make a difference."""
     # Scores that are not stored can't be dropped: that is no recompute.
     same = "none" in ways.recompute and not any(layer.scores for layer in job.model.layers)
@@ -527,7 +527,7 @@ def _rest(job: Job, ways: Ways, ranks: int, tensor: int) -> Iterator[tuple[int, 
     return product(ways.zero if ranks > 1 else (min(ways.zero),), recompute, ways.sequence if tensor > 1 else (True,))
 
 
-def _schedules(ways: Ways, K: int, bubble: float) -> Iterator[tuple[str, int | None]]:
+def _schedules(ways: SearchSpace, K: int, bubble: float) -> Iterator[tuple[str, int | None]]:
     """Schedules with their V, as long as a larger one saves more of the bubble than makes a difference. One device has
     no choice."""
     if K == 1:

@@ -33,9 +33,9 @@ from gpipe_edu.process.loopback import LOOPBACK
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.time_limit import LOOK, TimeLimit
 
+from .deadlocks import Fault, MessageLog
 from .diary import Entry, is_library_file, read
 from .failure import ProcessError, format_line
-from .waits import Fault, MessageLog
 
 _RANK: Final = f"{__package__}.rank"
 """The module that each process runs."""
@@ -58,23 +58,23 @@ def run_processes(function: Callable[..., Any], K: int, seconds: float = 30) -> 
     function's own error; ProcessError if they wait for each other, take longer than `seconds`, or one has ended itself.
     """
     whole("K", K, 1)
-    with Crew() as crew:
-        return crew.run([partial(function, k) for k in range(K)], seconds).values
+    with LocalGroup() as group:
+        return group.run([partial(function, k) for k in range(K)], seconds).values
 
 
-class Crew:
-    """Processes that wait for work. `with Crew() as crew: crew.run(calls)`; after an error it starts new ones."""
+class LocalGroup:
+    """Processes that wait for work. `with LocalGroup() as group: group.run(calls)`; after an error it starts others."""
 
     def __init__(self) -> None:
         self._children: list[Child] = []
         self._reports: queue.SimpleQueue[tuple[int, int, tuple[Any, ...] | None]] = queue.SimpleQueue()
-        self._jobs, self._crew = count(), 0
+        self._jobs, self._group = count(), 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._prints: list[list[str]] = []
         self._answer: Callable[[int, Any], Any] | None = None
         self.diaries: list[list[Entry]] = []
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> LocalGroup:
         return self
 
     def __exit__(
@@ -132,7 +132,7 @@ class Crew:
             with suppress(OSError):
                 self._folder.cleanup()
             self._folder = None
-        self._crew += 1
+        self._group += 1
 
     def _start(self, K: int) -> Path:
         """Make sure that K processes wait for work; returns their folder."""
@@ -144,7 +144,7 @@ class Crew:
             # Not in a session of its own: if we are killed because our time is over, it is killed, too.
             child = Child(
                 _RANK,
-                partial(self._receive, rank, self._crew),
+                partial(self._receive, rank, self._group),
                 start=as_this_process(),
                 session=False,
                 most=math.inf,
@@ -254,18 +254,18 @@ class Crew:
         raise error
 
     def _next(self, seconds: float) -> tuple[int, tuple[Any, ...] | None]:
-        """The next report of this crew; None for the end of a process. Raises queue.Empty."""
+        """The next report of this group; None for the end of a process. Raises queue.Empty."""
         deadline = monotonic() + seconds
         while True:
-            rank, crew, report = self._reports.get(timeout=max(0.001, deadline - monotonic()))
-            if crew == self._crew:
+            rank, group, report = self._reports.get(timeout=max(0.001, deadline - monotonic()))
+            if group == self._group:
                 return rank, report
 
-    def _receive(self, rank: int, crew: int, data: bytes | None) -> None:
+    def _receive(self, rank: int, group: int, data: bytes | None) -> None:
         report = None
         with suppress(Exception):  # a damaged report counts as the end of the process
             report = plain.decode(data or b"")
-        self._reports.put((rank, crew, report))
+        self._reports.put((rank, group, report))
 
 
 def _unpickled(body: Any) -> Any:

@@ -1,6 +1,6 @@
 """A learner's function in a process of its own, which may hang, exit, print without end or patch what it likes.
 
-The judge asks, the other side (`inside`) answers with plain data. It starts fresh, so nothing that was done to a
+The judge asks, the other side (`guest/main.py`) answers with plain data. It starts fresh, so nothing that was done to a
 library in the notebook is there, and nothing that it does to a library reaches the judge. What it can't do is answer
 late: then it is stopped, with everything that it has started.
 """
@@ -22,12 +22,12 @@ from gpipe_edu.process.enclosure import Enclosure
 from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
-from gpipe_edu.process.probes import Held
+from gpipe_edu.process.probes import Confinement
 from gpipe_edu.process.scratch_folder import delete, holds_more
 from gpipe_edu.process.time_limit import LOOK, TimeLimit, wall
 
 from .findings import Reply, Trouble
-from .guest import inside
+from .guest import main as guest
 from .guest.error_text import cut_to_length
 
 _MEMORY: Final = 3 * MEMORY
@@ -49,13 +49,13 @@ START: Final = 60.0
 """Seconds for Python and its packages to load, which is no fault of the learner's."""
 
 
-class Crowded(Exception):
+class MachineBusy(Exception):
     """The machine was too busy to let the learner's process have its time: no verdict on anybody's answer."""
 
 
-def probe(enclosure: Enclosure, start: Start) -> Held:
-    """What is shut off from an answer there. Raises Crowded."""
-    sandbox = Sandbox(inside.__name__, Packed("", b"", {}, {}, ""), START, enclosure=enclosure, start=start)
+def probe(enclosure: Enclosure, start: Start) -> Confinement:
+    """What is shut off from an answer there. Raises MachineBusy."""
+    sandbox = Sandbox(guest.__name__, Packed("", b"", {}, {}, ""), START, enclosure=enclosure, start=start)
     try:
         sandbox.begin()
         return sandbox.held
@@ -87,7 +87,7 @@ class Sandbox:
         self._folder = tempfile.mkdtemp(prefix=FOLDERS)
         scratch = (enclosure and enclosure.scratch) or self._folder
         try:
-            self._child = Child(inside.__name__, self._replies.put, start=start, most=_SAID, TMPDIR=scratch)
+            self._child = Child(guest.__name__, self._replies.put, start=start, most=_SAID, TMPDIR=scratch)
         except OSError:
             os.rmdir(self._folder)
             raise
@@ -103,7 +103,7 @@ class Sandbox:
             "outside": self._folder,
             "cpu": wall(seconds),
         }
-        self.held = Held()
+        self.held = Confinement()
 
     def __enter__(self) -> Sandbox:
         try:
@@ -119,13 +119,13 @@ class Sandbox:
         self.close()
 
     def begin(self) -> None:
-        """Have the process load what it needs, and enter its enclosure: nothing of the answer's yet. Raises Crowded."""
+        """Have the process load what it needs, and enter its enclosure; nothing of the answer's. Raises MachineBusy."""
         self._child.send(plain.encode(self._start))
         first = self._receive(TimeLimit(self._pids, START))
         if first.trouble:
             why = "it took too long" if first.trouble.kind == "stopped" else self._child.last_line()
-            raise Crowded(f"the process for the answer could not begin: {why}")
-        self.held = Held(*first.value or ())
+            raise MachineBusy(f"the process for the answer could not begin: {why}")
+        self.held = Confinement(*first.value or ())
 
     def close(self) -> None:
         """End the process, and delete its files, as far as that can be done."""
@@ -168,7 +168,7 @@ class Sandbox:
         return False
 
     def _receive(self, limit: TimeLimit, answer: Ask | None = None) -> Reply:
-        """The next reply; questions that come first are answered. Raises Crowded."""
+        """The next reply; questions that come first are answered. Raises MachineBusy."""
         limit.begin()
         looked = monotonic()
         while True:
@@ -202,7 +202,7 @@ class Sandbox:
                 return Reply(trouble=Trouble("MemoryError", "more than there is for it, in memory or in files"))
             if limit.kept_waiting:
                 self._child.kill()
-                raise Crowded
+                raise MachineBusy
         limit.end()
         if data is None:
             if self._child.talked:

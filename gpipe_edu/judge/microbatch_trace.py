@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gpipe_edu.judge.asked import Run
 from gpipe_edu.judge.guest.networks import Array
+from gpipe_edu.judge.remote_layers import Run
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.distributed.pipelining import schedules
 
-from gpipe_edu.cluster import names
+from gpipe_edu.cluster import torch_private
 
 
 def as_in_a_release(**changed):
@@ -17,8 +17,8 @@ def as_in_a_release(**changed):
 
 
 def test_this_release_has_all():
-    assert names.missing() == []
-    assert ".".join(torch.__version__.split(".")[:2]) in names.TESTED
+    assert torch_private.missing() == []
+    assert ".".join(torch.__version__.split(".")[:2]) in torch_private.TESTED
 
 
 class Renamed(schedules._PipelineScheduleRuntime):
@@ -38,12 +38,12 @@ class Renamed(schedules._PipelineScheduleRuntime):
     ],
 )
 def test_what_a_release_changed_is_named(changed, told):
-    assert names.missing(as_in_a_release(**changed)) == told
+    assert torch_private.missing(as_in_a_release(**changed)) == told
 
 
 def test_then_it_is_an_error_that_says_what_to_do(monkeypatch):
     monkeypatch.delattr(schedules, "_PipelineScheduleRuntime")
     with pytest.raises(ImportError, match=r"has changed .*: _PipelineScheduleRuntime\. Tested are 2\.12, 2\.13"):
-        importlib.reload(names)
+        importlib.reload(torch_private)
     monkeypatch.undo()
-    importlib.reload(names)
+    importlib.reload(torch_private)

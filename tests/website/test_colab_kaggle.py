@@ -17,7 +17,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 
 from tests import kernels
 from tests.website.conftest import ROOT
-from website import hosted, markdown, pages
+from website import colab_kaggle, markdown, pages
 
 PAGES = {at: pages._page_of(at) for at in pages._sources(ROOT)}
 NOTEBOOKS = [at for at in PAGES if at.endswith(".ipynb")]
@@ -36,8 +36,8 @@ def site(tmp_path_factory):
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
-    hosted.write(ROOT, folder / hosted.FOLDER, address, PAGES)
-    yield address, folder / hosted.FOLDER
+    colab_kaggle.write(ROOT, folder / colab_kaggle.FOLDER, address, PAGES)
+    yield address, folder / colab_kaggle.FOLDER
     server.shutdown()
     server.server_close()
 
@@ -78,7 +78,7 @@ def test_a_lesson_installs_the_course_quietly_and_runs_alone_and_a_second_time_i
     for there in (True, False):
         notebook = run(folder / "notebooks" / "00_start_here.ipynb", specs, tmp_path / "empty")
         first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-        assert first.id == hosted.CELL
+        assert first.id == colab_kaggle.CELL
         assert first.outputs == [], "quiet"
         assert wheel.exists() == there
         if there:
@@ -90,10 +90,10 @@ def test_a_lesson_installs_the_course_quietly_and_runs_alone_and_a_second_time_i
 @pytest.mark.parametrize("at", NOTEBOOKS)
 def test_its_links_lead_to_the_site_and_all_else_is_as_it_was(at):
     source = json.loads((ROOT / at).read_text(encoding="utf-8"))
-    copy = hosted.copy_of(json.loads((ROOT / at).read_text(encoding="utf-8")), at, SITE, f"{SITE}/w.whl", PAGES)
+    copy = colab_kaggle.copy_of(json.loads((ROOT / at).read_text(encoding="utf-8")), at, SITE, f"{SITE}/w.whl", PAGES)
     nbformat.validate(nbformat.from_dict(copy))
     added = copy["cells"].pop(1)
-    assert added["id"] == hosted.CELL
+    assert added["id"] == colab_kaggle.CELL
     assert "".join(added["source"]).count("pip install") == 1
     of_page = {page: file for file, page in PAGES.items()}
     for theirs, ours in zip(copy["cells"], source["cells"], strict=True):
@@ -115,20 +115,20 @@ def anchors(page):
 
 def test_each_page_has_two_ways_to_open_its_copy_where_its_repository_builds_it(monkeypatch):
     monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
-    assert hosted.links(NOTEBOOKS[0]) == ""
+    assert colab_kaggle.links(NOTEBOOKS[0]) == ""
     monkeypatch.setenv("GITHUB_REPOSITORY", "Somebody/pipelines")
     for at in NOTEBOOKS:
         there = f"Somebody/pipelines/blob/hosted/{at}"
-        assert re.findall(r'href="([^"]+)"', hosted.links(at)) == [
+        assert re.findall(r'href="([^"]+)"', colab_kaggle.links(at)) == [
             f"https://colab.research.google.com/github/{there}",
             f"https://www.kaggle.com/kernels/welcome?src=https://github.com/{there}",
         ]
-    assert hosted.site(hosted.repository()) == SITE
-    assert hosted.site("somebody/somebody.github.io") == "https://somebody.github.io"
+    assert colab_kaggle.site(colab_kaggle.repository()) == SITE
+    assert colab_kaggle.site("somebody/somebody.github.io") == "https://somebody.github.io"
 
 
 def test_the_workflow_puts_the_copies_on_the_branch_that_is_opened():
     workflow = (ROOT / ".github" / "workflows" / "pages.yml").read_text(encoding="utf-8")
-    assert f"cd _site/{hosted.FOLDER}\n" in workflow
-    assert f"HEAD:refs/heads/{hosted.FOLDER}" in workflow
+    assert f"cd _site/{colab_kaggle.FOLDER}\n" in workflow
+    assert f"HEAD:refs/heads/{colab_kaggle.FOLDER}" in workflow
     assert "contents: write" in workflow

@@ -10,13 +10,13 @@ import pytest
 
 from tests.processes import ROOT
 from website import slim
-from website.live import left_out
+from website.live import lazy_modules
 
 
 @pytest.fixture
 def asked(tmp_path, monkeypatch):
     """The archives that have been asked for; there is one, and another that the site does not have."""
-    monkeypatch.setattr(left_out, "ARCHIVES", {"a.zip": ("left", "kept_package.part"), "b.zip": ("gone",)})
+    monkeypatch.setattr(lazy_modules, "ARCHIVES", {"a.zip": ("left", "kept_package.part"), "b.zip": ("gone",)})
     place = tmp_path / "site-packages"
     (tmp_path / "kept_package").mkdir()
     (tmp_path / "kept_package" / "__init__.py").touch()
@@ -36,7 +36,7 @@ def asked(tmp_path, monkeypatch):
             files.writestr("kept_package/part.py", "y = 2")
         return content.getvalue()
 
-    left_out.fetch_when_imported(fetch)
+    lazy_modules.fetch_when_imported(fetch)
     yield found
     for name in [name for name in sys.modules if name.partition(".")[0] in ("left", "kept_package")]:
         del sys.modules[name]
@@ -78,7 +78,7 @@ def test_where_it_is_not_to_be_had_a_sentence_says_so(asked):
     ],
 )
 def test_files_go_where_their_modules_are_looked_for(file, archive):
-    assert left_out.archive_of(slim.module_of(file)) == archive
+    assert lazy_modules.archive_of(slim.module_of(file)) == archive
 
 
 def test_a_page_is_given_what_was_compiled_without_its_source(tmp_path):
@@ -91,7 +91,7 @@ def test_a_page_is_given_what_was_compiled_without_its_source(tmp_path):
             "answers/one.py",
         ):
             files.writestr(name, name)
-    kept = slim._kept(wheel, {name: [] for name in left_out.ARCHIVES})
+    kept = slim._kept(wheel, {name: [] for name in lazy_modules.ARCHIVES})
     assert {entry.filename: content.decode() for entry, content in kept} == {
         "made/__init__.pyc": "made/__pycache__/__init__.cpython-314.pyc",
         "made/words.toml": "made/words.toml",
@@ -101,5 +101,5 @@ def test_a_page_is_given_what_was_compiled_without_its_source(tmp_path):
 
 def test_every_module_of_a_judge_that_is_left_out_exists():
     """A name that is misspelled would be fetched at once, and nobody would see it."""
-    for module in left_out.ARCHIVES["judges.zip"]:
+    for module in lazy_modules.ARCHIVES["judges.zip"]:
         assert (Path(ROOT) / f"{module.replace('.', '/')}.py").is_file()

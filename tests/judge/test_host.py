@@ -12,7 +12,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from gpipe_edu.judge.outside import Crowded, Sandbox
+from gpipe_edu.judge.host import MachineBusy, Sandbox
 from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.time_limit import is_stopped
@@ -222,7 +222,7 @@ def test_folders_within_folders_are_too_much_and_leave_nothing(tmp_path, monkeyp
 
 def test_a_process_that_cannot_begin_is_no_verdict_on_the_answer(tmp_path):
     (tmp_path / "broken.py").write_text("raise SystemExit('no room for it')")
-    with pytest.raises(Crowded, match=r"^the process for the answer could not begin: no room for it$"):
+    with pytest.raises(MachineBusy, match=r"^the process for the answer could not begin: no room for it$"):
         Sandbox("broken", pack(lambda batch, M: [M]), 30, [str(tmp_path)]).__enter__()
 
 

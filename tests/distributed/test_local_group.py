@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from gpipe_edu.distributed import Crew, ProcessError, crew, run_processes
+from gpipe_edu.distributed import LocalGroup, ProcessError, local_group, run_processes
 from gpipe_edu.process import child
 from gpipe_edu.process.packing import Forwarded, pack
 from tests.processes import PATIENCE, runs, until
@@ -50,7 +50,7 @@ def fails(function, K=2, seconds=20, error=ProcessError):
 
 
 def test_processes_that_do_not_start_are_named(monkeypatch):
-    monkeypatch.setattr(crew, "_START", 0.0)
+    monkeypatch.setattr(local_group, "_START", 0.0)
     error = fails(os.getpid, K=2)
     assert (error.reason, str(error)) == ("late", "process 0, process 1 did not start within 0 seconds")
 
@@ -58,14 +58,14 @@ def test_processes_that_do_not_start_are_named(monkeypatch):
 def test_processes_may_wait_for_a_cpu_before_they_start(monkeypatch):
     """Longer than they may take to load: the first reports come late, and nothing is used up."""
     reports = iter([queue.Empty] * 3)
-    next_of = Crew._next
+    next_of = LocalGroup._next
 
     def late(self, seconds):
         for error in reports:
             raise error
         return next_of(self, seconds)
 
-    monkeypatch.setattr(Crew, "_next", late)
+    monkeypatch.setattr(LocalGroup, "_next", late)
     assert run_processes(abs, 2) == [0, 1]
 
 
@@ -102,14 +102,14 @@ def test_a_function_can_be_handed_on_unopened():
     def opened():
         return os.getpid()
 
-    with Crew() as crew:
-        assert os.getpid() not in crew.run([partial(call, Forwarded(pack(opened).body))] * 2).values
+    with LocalGroup() as group:
+        assert os.getpid() not in group.run([partial(call, Forwarded(pack(opened).body))] * 2).values
 
 
-def test_a_crew_works_again_and_grows(none_left):
-    with Crew() as crew:
-        first = crew.run([os.getpid, os.getpid]).values
-        again = crew.run([os.getpid] * 3).values
+def test_a_group_works_again_and_grows(none_left):
+    with LocalGroup() as group:
+        first = group.run([os.getpid, os.getpid]).values
+        again = group.run([os.getpid] * 3).values
         assert again[:2] == first
         assert len(set(again)) == len(none_left) == 3
 
@@ -130,10 +130,10 @@ def test_what_is_judged_may_ask_and_comes_back_as_plain_data():
     def raises():
         raise OfMyOwn("my words")
 
-    with Crew() as crew:
-        values = crew.run([partial(asks, k) for k in range(2)], answer=lambda k, question: (k, question)).values
+    with LocalGroup() as group:
+        values = group.run([partial(asks, k) for k in range(2)], answer=lambda k, question: (k, question)).values
         with pytest.raises(RuntimeError, match="my words") as caught:
-            crew.run([raises], answer=lambda k, question: None)
+            group.run([raises], answer=lambda k, question: None)
     assert [value[0] for value in values] == [(0, "what?"), (1, "what?")]
     assert [value[1].type for value in values] == ["Bomb", "Bomb"]
     assert type(caught.value).__name__ == "OfMyOwn"
@@ -146,8 +146,8 @@ def test_a_process_that_asks_without_end_is_late():
         while True:
             ask_judge("again")
 
-    with Crew() as crew, pytest.raises(ProcessError, match="did not finish within 1 second") as caught:
-        crew.run([asks], 1, answer=lambda k, question: None)
+    with LocalGroup() as group, pytest.raises(ProcessError, match="did not finish within 1 second") as caught:
+        group.run([asks], 1, answer=lambda k, question: None)
     assert caught.value.reason == "late"
 
 
@@ -155,10 +155,10 @@ def test_after_a_failure_it_starts_new_ones():
     def bad(k):
         raise ValueError(f"no {k}")
 
-    with Crew() as crew:
+    with LocalGroup() as group:
         with pytest.raises(ValueError, match="no"):
-            crew.run([lambda: bad(0), lambda: bad(1)])
-        assert crew.run([lambda: 1, lambda: 2]).values == [1, 2]
+            group.run([lambda: bad(0), lambda: bad(1)])
+        assert group.run([lambda: 1, lambda: 2]).values == [1, 2]
 
 
 def test_the_function_s_own_error_comes_with_the_process_and_the_line():
