@@ -18,7 +18,7 @@ together; `messages.py` posts messages and awaits them; `fingerprint.py` tells w
 `shared_clock.py` and `links.py` measure their clocks and the links between them. `saving.py` saves a training under the
 names of the whole network, `optimizer_settings.py` what its optimizer has that is not tensors, `rank_state.py` what
 each rank has for itself; `checkpoint_folder.py` tells which saved steps are whole. `python -m gpipe_edu train` under
-torchrun is `command/train_ranks.py`.
+torchrun is `cli/train_ranks.py`.
 """
 
 from .layer_building import build_layers

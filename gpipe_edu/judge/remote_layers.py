@@ -1,4 +1,4 @@
-"""The judge's side of `harness.asked`: computes for layers whose weights an answer's process has not, and notes it."""
+"""The judge's side of `guest/remote_layers.py`: computes for layers whose weights an answer has not, and notes it."""
 
 from __future__ import annotations
 

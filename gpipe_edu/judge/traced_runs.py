@@ -1,4 +1,4 @@
-"""The judge's side of `harness.stamps`: what ran, from stamps that only the judge can give."""
+"""The judge's side of `guest/traced_layers.py`: what ran, from stamps that only the judge can give."""
 
 from __future__ import annotations
 

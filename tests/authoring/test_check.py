@@ -157,7 +157,7 @@ BROKEN = [
 """What is done to a finished exercise: path, old text, new text, and the beginnings of the lines that tell of it."""
 
 FRESH = [
-    *(f"{path}:*: a TODO is left: * Do it" for path in WRITTEN[1:]),
+    *(f"{path}:*: a TODO is left: * Do it" for path in WRITTEN[2:]),
     "exercises/exercise_17_way_back.ipynb: it is not what its master says. Run: gpipe-edu build",
     f'{MARKING}: ex17/way-back has no points. Add "ex17/way-back" = 2 under [points]',
     f"{BANK}: the number of its misconceptions is 3. Write at least 8",

@@ -1,4 +1,4 @@
-"""A harness whose functions may ask the judge."""
+"""Functions that may ask the judge."""
 
 from gpipe_edu.process.asking import ask_judge
 

@@ -296,7 +296,7 @@ def test_what_gives_the_answer_away_is_not_there_under_any_name(module, path):
     space = {"path": path}
     exec("def function(*given):\n    import sys, gpipe_edu, numpy as np\n    return eval(path)", space)
     given = {"ex01_splitting": {"batch": np.arange(4), "M": 2}}.get(module, {"K": 2, "M": 4})
-    with Sandbox(f"gpipe_edu.judge.guest.{module}", pack(space["function"]), 30) as sandbox:
+    with Sandbox(f"gpipe_edu.judge.tasks.{module}.perform", pack(space["function"]), 30) as sandbox:
         found = sandbox(**given).trouble
     assert found is not None
     assert "is to be written without it" in found.message

@@ -69,7 +69,7 @@ ARCHIVES = {
         *(f"{_TASKS}.ex13_ring.{module}" for module in ("check", "perform", "perform_in_process")),
         *(f"{_TASKS}.ex13_zero1.{module}" for module in ("check", "perform", "perform_in_process")),
         *(f"gpipe_edu.judge.{module}" for module in ("failures", "ring_messages", "ring_sums", "ring_told")),
-        *(f"gpipe_edu.judge.guest.{module}" for module in ("processes", "stamps", "told_links")),
+        *(f"gpipe_edu.judge.guest.{module}" for module in ("processes", "told_links", "traced_layers")),
     ),
 }
 """Names of modules by the archive that has them; those of codecs are too many."""

@@ -90,9 +90,9 @@ def _something_is_left(enclosure: Enclosure) -> bool:
 
 def _needed(message: dict[str, Any]) -> tuple[str, ...]:
     """What answers need, and nothing of the judges. PyTorch only where it is needed: each fork takes longer with it."""
-    harnesses = (exercise.module for exercise in all_exercises().values())
+    performing = (exercise.module for exercise in all_exercises().values())
     torch = (PYTORCH,) if "key" in message and find_exercise(message["key"]).needs_torch else ()
-    return ("gpipe_edu.judge.guest.main", "gpipe_edu.distributed.rank", "gpipe_edu.reference", *harnesses, *torch)
+    return ("gpipe_edu.judge.guest.main", "gpipe_edu.distributed.rank", "gpipe_edu.reference", *performing, *torch)
 
 
 @cache

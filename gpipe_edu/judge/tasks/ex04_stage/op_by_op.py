@@ -17,7 +17,7 @@ Batch: TypeAlias = tuple[Array, Array]
 
 
 class OpByOp:
-    """Answers what `harness.ex04_stage` asks: for the next op, and for what a layer computes.
+    """Answers what `perform.py` asks: for the next op, and for what a layer computes.
 
     cuts: where each stage begins, and the end. Of the last mini-batch, loss; dx: what the backward of each micro-batch
     on each stage gave back; held: the bytes that each device told after each of its ops. expected, misshapen: of an
