@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tests.each import each
+
 
 def refusals(*rows):
     """A test of rows (error, says, call), or (error, says, call, values) for a call with each of the values.
@@ -14,10 +16,10 @@ def refusals(*rows):
     for error, says, call, *values in rows:
         for given in zip(*values, strict=True) if values else [()]:
             said = says.replace("{}", "".join(re.escape(repr(value)) for value in given))
-            cases.append(pytest.param(error, said, call, given, id=says))
+            cases.append((said, error, call, given))
 
-    @pytest.mark.parametrize(("error", "says", "call", "given"), cases)
-    def test(error, says, call, given):
+    @each("says, error, call, given", cases)
+    def test(says, error, call, given):
         with pytest.raises(error, match=says):
             call(*given)
 

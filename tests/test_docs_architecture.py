@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -19,7 +19,7 @@ def test_there_are_many_ways_in():
     assert len({what for what, _, _ in ROWS}) == len(ROWS)
 
 
-@pytest.mark.parametrize(("where", "wanted"), [row[1:] for row in ROWS], ids=[row[0].strip() for row in ROWS])
+@each("where, wanted", [row[1:] for row in ROWS])
 def test_a_row_leads_to_what_it_says(where, wanted):
     files = [file_of(name) for name in re.findall(r"`([^`]+)`", where)]
     assert None not in files, where

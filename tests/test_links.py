@@ -8,11 +8,10 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-
 from gpipe_edu.course.building.glossary_links import anchor
 from gpipe_edu.course.building.workspace import FOLDERS
 from tests import processes
+from tests.each import each
 
 ROOT = Path(processes.ROOT)
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)(?: \"[^\"]*\")?\)")
@@ -58,15 +57,13 @@ def lost(path, target):
     return "an anchor in a notebook, which hosts make differently" if parts.fragment and to.suffix == ".ipynb" else ""
 
 
-@pytest.mark.parametrize("path", [*PAGES, *NOTEBOOKS], ids=lambda path: path.relative_to(ROOT).as_posix())
+@each("path", [*PAGES, *NOTEBOOKS])
 def test_links_lead_somewhere(path):
     found = [link["target"] for link in LINK.finditer(text_of(path))]
     assert [(target, why) for target in found if (why := lost(path, target))] == []
 
 
-@pytest.mark.parametrize(
-    "path", [*ROOT.glob("docs/**/*.md"), *NOTEBOOKS], ids=lambda path: path.relative_to(ROOT).as_posix()
-)
+@each("path", [*ROOT.glob("docs/**/*.md"), *NOTEBOOKS])
 def test_links_of_what_learners_get_a_copy_of_stay_within_the_copy(path):
     targets = [urlsplit(link["target"]) for link in LINK.finditer(text_of(path))]
     files = [(path.parent / target.path).resolve() for target in targets if target.path and not target.scheme]

@@ -12,6 +12,7 @@ from gpipe_edu.base import store
 from gpipe_edu.course import attempt, challenge
 from gpipe_edu.data import digits
 from gpipe_edu.schedule.recompute import add_recompute
+from tests.each import each
 
 LEAN = "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 B0 F2 B1 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3"
 
@@ -123,8 +124,8 @@ def test_without_an_answer_it_says_what_is_wanted_and_in_which_form(capsys, key)
     assert challenge.solved() == []
 
 
-@pytest.mark.parametrize(
-    ("key", "answer"),
+@each(
+    "key, answer",
     [
         ("00/repair", 3),
         ("02/cut", "1 5 3"),

@@ -12,6 +12,7 @@ from gpipe_edu.course.lessons import LESSONS
 from gpipe_edu.data import paper
 from gpipe_edu.sizing import presets
 from gpipe_edu.timeline import peak_memory
+from tests.each import each
 
 PROBLEMS = challenge._entries("problems.toml")
 
@@ -162,7 +163,7 @@ def test_without_a_number_the_question_is_asked(capsys):
     assert text.endswith("A number, in per cent.")
 
 
-@pytest.mark.parametrize("answer", ["17.9", "17,9", True, float("nan"), [17.9], np.zeros(3)])
+@each("answer", ["17.9", "17,9", True, float("nan"), [17.9], np.zeros(3)])
 def test_what_is_no_number_is_a_type_error(answer):
     with pytest.raises(TypeError, match="must be a number, in per cent"):
         attempt("03/bubble", answer)

@@ -9,6 +9,7 @@ from gpipe_edu.course.cut import cut, may_have
 from gpipe_edu.course.submitted_notebook import LARGEST, Cell, Refused, read
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.judge.guest.statements import make
+from tests.each import each
 
 from .classroom import CLOCK, answered, code, notebook, solved
 
@@ -86,7 +87,7 @@ def test_a_definition_that_fails_is_told():
         make(answer.parts, "clock")
 
 
-@pytest.mark.parametrize("kind", ["chain", "semicolons", "newlines"])
+@each("kind", ["chain", "semicolons", "newlines"])
 def test_long_hand_ins_are_cut_in_little_time(kind):
     """Each took half a minute once, and four times that at twice the size."""
     n = 12_000
@@ -111,7 +112,7 @@ def test_line_numbers_stay_those_of_the_cell():
     assert dict(answer.sources)["code cell 2"].splitlines()[4] == "    return 1 / 0"
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "%matplotlib inline\n!ls\ndef clock(K, M):\n    %time x = 1\n    return 7",
@@ -140,7 +141,7 @@ def test_an_answer_that_is_no_python_is_broken_at_its_line():
     assert answer.notes[0].startswith("code cell 2, line 2")
 
 
-@pytest.mark.parametrize("key", all_exercises())
+@each("key", all_exercises())
 def test_a_released_notebook_is_unwritten_and_a_solved_one_whole(key):
     exercise = find_exercise(key)
     unsolved = cut(exercise, read(json.dumps(notebook(exercise.notebook)).encode()))
@@ -162,7 +163,7 @@ def test_equal_answers_are_one_and_others_are_not():
     assert first.digest == second.digest != other.digest
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["-" * 200_000 + "1", "(" * 5000, "x" + "+x" * 50_000, "\x00", "lambda:" * 20_000 + "1", "f" + ".a" * 50_000],
 )
@@ -170,9 +171,7 @@ def test_sources_that_break_parsers_break_no_teacher_s(text):
     assert cut(CLOCK_TASK, cells(text)).state == "missing"
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"3", b'{"cells": 3}', b"\xff\x00\x01", b"[" * 100_000, b'{"a": 1}']
-)
+@each("data", [b"", b"{", b"[]", b"3", b'{"cells": 3}', b"\xff\x00\x01", b"[" * 100_000, b'{"a": 1}'])
 def test_what_is_no_notebook_is_refused(data):
     with pytest.raises(Refused):
         read(data)
@@ -198,7 +197,7 @@ def test_other_encodings_formats_and_damaged_cells_are_read():
     assert cut(CLOCK_TASK, read(json.dumps(book).encode())).state == "cut"
 
 
-@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@each("end", ["\n", "\r", "\r\n"])
 def test_a_line_ends_where_python_ends_it_and_nowhere_else(end):
     lines = [
         "x = '\x0b\x1c\x1d\x1e\x85\u2028'",
@@ -236,7 +235,7 @@ def test_an_error_in_a_python_file_shows_its_line_whichever_cell_it_is_in():
         assert (line.number, line.text) == (number, "assert math.pi > 4")
 
 
-@pytest.mark.parametrize("nothing", ["\n" * 400_000, " " * 400_000 + "x y"], ids=["lines", "blanks"])
+@each("nothing", ["\n" * 400_000, " " * 400_000 + "x y"])
 def test_a_cell_of_nothing_is_looked_through_once(nothing):
     """It took many minutes, for each task."""
     found = read(json.dumps({"cells": [code(nothing), code(CLOCK)]}).encode())

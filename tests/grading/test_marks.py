@@ -10,6 +10,7 @@ from gpipe_edu.judge.findings import Finding, Report, Success
 from gpipe_edu.judge.judging import judge
 from gpipe_edu.process.packing import pack
 from gpipe_edu.teaching.grading.marks import mark, points, promises, share
+from tests.each import each
 from tests.solutions.bank import everything
 
 from .classroom import share_of
@@ -32,12 +33,12 @@ def test_points_are_those_of_the_masters():
         )
 
 
-@pytest.mark.parametrize("key", all_exercises())
+@each("key", all_exercises())
 def test_every_promise_is_a_slip_that_has_a_sentence(key):
     assert set(promises(key)) <= set(find_exercise(key).slips)
 
 
-@pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
+@each("entry", everything())
 def test_every_answer_of_the_bank_has_its_share(entry):
     if not entry.slip:
         assert share(passed(entry.key)) == share_of(entry)

@@ -9,7 +9,6 @@ import statistics
 from pathlib import Path
 
 import nbformat
-import pytest
 
 from gpipe_edu.course.predictions import question
 from gpipe_edu.puzzles.levels import LEVELS
@@ -24,8 +23,8 @@ EXTRA = re.compile(r"^# (Optional|Appendix|Problems)", re.MULTILINE)
 NUMPY_ONLY = {"00", "01", "02", "03", "05", "09", "11", "13"}
 
 MASTERS = sorted((ROOT / "solutions").glob("*.py"))
-every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-every_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+every_notebook = each("path", NOTEBOOKS)
+every_lesson = each("path", LESSONS)
 
 
 def read(path):

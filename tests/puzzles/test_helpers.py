@@ -6,6 +6,7 @@ import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level, sandbox
 from gpipe_edu.puzzles.level import Level
 from gpipe_edu.puzzles.session import Session
+from tests.each import each
 
 from .solutions import SOLUTIONS, solved
 
@@ -17,9 +18,9 @@ def first_only(schedule):
     return [[op for op in row if op.micro_batch == 0] for row in schedule.rows]
 
 
-@pytest.mark.parametrize("K", [1, 2, 3, 5])
-@pytest.mark.parametrize("M", [1, 2, 4, 7])
-@pytest.mark.parametrize("B", [1, 2])
+@each("K", [1, 2, 3, 5])
+@each("M", [1, 2, 4, 7])
+@each("B", [1, 2])
 def test_the_pattern_of_1f1bs_first_micro_batch_stamped_for_all_is_1f1b(K, M, B):
     if (K - 1) * (1 + B) % (1 + B) == 0 and M >= K:
         board = Board(Level("x", "x", "x", K, M, costs=ge.Costs(F=1, B=B)))
@@ -48,7 +49,7 @@ def test_a_stamp_wants_the_whole_way_of_micro_batch_0():
     assert len(board.rows[0]) == 1
 
 
-@pytest.mark.parametrize("level", WITH_PAR, ids=lambda level: level.key)
+@each("level", WITH_PAR)
 def test_an_empty_board_is_finished_as_the_hints_would_and_each_op_is_one(level):
     board = Board(level)
     assert board.finish().accepted
@@ -70,7 +71,7 @@ def test_a_sandbox_is_finished_too_and_a_wrong_board_is_not():
     assert board.hints == 0
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
+@each("level", LEVELS)
 def test_forced_moves_leave_every_choice_to_the_player(level):
     board = Board(level)
     for _ in range(40):

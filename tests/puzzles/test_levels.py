@@ -2,11 +2,10 @@
 
 import dataclasses
 
-import pytest
-
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, find_level, lower_bound, prove
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
+from tests.each import each
 
 from .solutions import SOLUTIONS, divided, folded, in_groups, judge, solved
 
@@ -22,13 +21,13 @@ def test_there_are_the_eleven_levels_in_their_order():
     assert list(LEVELS[:-1]) == WITH_PAR
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each("key", KEYS)
 def test_the_written_solution_solves_it(key):
     score = solved(key).score
     assert score.solved, score.reasons
 
 
-@pytest.mark.parametrize("level", WITH_PAR, ids=lambda level: level.key)
+@each("level", WITH_PAR)
 def test_par_is_the_best_there_is(level):
     proof = prove(level)
     assert proof.proved
@@ -39,20 +38,20 @@ def test_par_is_the_best_there_is(level):
     assert best.over_par == 0
 
 
-@pytest.mark.parametrize("level", WITH_PAR, ids=lambda level: level.key)
+@each("level", WITH_PAR)
 def test_it_says_rightly_how_par_is_known(level):
     assert level.proof == ("bound" if lower_bound(level) == level.par else "search")
     assert level.par <= level.goal
     assert level.par_why
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.key)
+@each("level", LEVELS)
 def test_it_can_be_built_by_hand_in_a_few_minutes(level):
     assert len(SOLUTIONS[level.key].split()) <= (64 if level.key == "sandbox" else 36)
 
 
-@pytest.mark.parametrize(
-    ("key", "answer", "says"),
+@each(
+    "key, answer, says",
     [
         ("pipelining", ge.naive(3, 3), "it is done at 18, the goal is 10"),
         ("memory-wall", ge.gpipe(2, 4), "device 0 would hold 3 micro-batches, the cap is 2"),
@@ -84,8 +83,8 @@ def test_plain_ideas_do_not_pass(key, answer, says):
     assert any(says in reason for reason in score.reasons), score.reasons
 
 
-@pytest.mark.parametrize(
-    ("key", "changes", "best"),
+@each(
+    "key, changes, best",
     [
         ("recompute-late", {"kinds": "FB"}, 8),
         ("recompute-late", {"kinds": "FC"}, 9),

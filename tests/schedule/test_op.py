@@ -7,10 +7,11 @@ import pytest
 
 from gpipe_edu import Op
 from gpipe_edu.schedule import KINDS
+from tests.each import each
 from tests.refusals import refusals
 
 
-@pytest.mark.parametrize("kind", "FBRCIW")
+@each("kind", "FBRCIW")
 def test_every_kind_of_the_contract_is_an_op(kind):
     op = Op(kind, 3, 1)
     assert (op.kind, op.micro_batch, op.stage) == (kind, 3, 1)
@@ -45,7 +46,7 @@ def test_an_op_cannot_be_changed():
         Op("F", 0, 0).colour = "red"
 
 
-@pytest.mark.parametrize("integer", [np.int64(2), np.int32(2), np.uint8(2), np.array(2)])
+@each("integer", [np.int64(2), np.int32(2), np.uint8(2), np.array(2)])
 def test_numpy_integers_become_plain_ints(integer):
     op = Op("F", integer, integer)
     assert op == Op("F", 2, 2)

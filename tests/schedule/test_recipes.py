@@ -9,6 +9,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.schedule import recipes
 from gpipe_edu.schedule.recipes import Form, form_of
+from tests.each import each
 from tests.oracle import expected_code, plain
 from tests.recipes import RECIPES
 from tests.refusals import refusals
@@ -23,7 +24,7 @@ def ops(row, kind):
     return [op.micro_batch for op in row if op.kind == kind]
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@each("name", RECIPES)
 def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
     V = RECIPES[name](1, 1).stages
     for K, M in SIZES:
@@ -33,8 +34,8 @@ def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
         assert (schedule.devices, schedule.stages, schedule.micro_batches) == (K, K * V, M)
 
 
-@pytest.mark.parametrize(
-    ("name", "form"),
+@each(
+    "name, form",
     [
         ("naive", Form(takes_V=False, stages=1, splits=False, recomputes=False)),
         ("gpipe-late", Form(takes_V=False, stages=1, splits=False, recomputes=True)),
@@ -49,13 +50,13 @@ def test_a_recipe_says_by_itself_what_it_is(name, form):
     assert form_of(name) == form
 
 
-@pytest.mark.parametrize("recipe", [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble])
+@each("recipe", [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble])
 def test_device_k_holds_stage_k(recipe):
     assert recipe(3, 5).device_of_stage == {0: 0, 1: 1, 2: 2}
 
 
-@pytest.mark.parametrize("recipe", LOOPED)
-@pytest.mark.parametrize("V", [1, 2, 3])
+@each("recipe", LOOPED)
+@each("V", [1, 2, 3])
 def test_a_looped_device_k_holds_stage_k_and_then_every_kth_one(recipe, V):
     assert recipe(3, 5, V).device_of_stage == {stage: stage % 3 for stage in range(3 * V)}
 
@@ -66,7 +67,7 @@ def test_the_naive_recipe_keeps_one_device_busy_at_a_time():
         assert all(before.end <= after.start for before, after in itertools.pairwise(spans))
 
 
-@pytest.mark.parametrize(("recompute", "kinds"), [(None, "B"), ("late", "C"), ("early", "RB")])
+@each("recompute, kinds", [(None, "B"), ("late", "C"), ("early", "RB")])
 def test_gpipe_runs_all_forwards_then_the_backwards_in_the_papers_order(recompute, kinds):
     for K, M in SIZES:
         for k, row in enumerate(ge.gpipe(K, M, recompute).rows):
@@ -103,7 +104,7 @@ def test_the_facts_about_four_devices_and_eight_micro_batches():
     assert [timeline.peak_in_flight for timeline in both] == [(8, 8, 8, 8), (4, 3, 2, 1)]
 
 
-@pytest.mark.parametrize(("M", "percent"), [(8, 27.3), (4, 42.9), (32, 8.6), (1, 75.0)])
+@each("M, percent", [(8, 27.3), (4, 42.9), (32, 8.6), (1, 75.0)])
 def test_the_bubble_of_four_devices_in_the_facts(M, percent):
     assert round(100 * ge.simulate(ge.gpipe(4, M)).bubble_fraction, 1) == percent
 
@@ -114,7 +115,7 @@ def test_four_micro_batches_on_four_devices_take_fourteen_slots_if_f_equals_b_no
     assert ge.simulate(ge.naive(4, 4), costs).makespan == 32
 
 
-@pytest.mark.parametrize("costs", [(1, 2, 1), (2, 3, 1), (1, 1, 3), (3, 5, 4), (1, 2, 0)])
+@each("costs", [(1, 2, 1), (2, 3, 1), (1, 1, 3), (3, 5, 4), (1, 2, 0)])
 def test_early_recompute_saves_exactly_k_minus_1_recomputes(costs):
     F, B, R = costs
     for K, M in SIZES:
@@ -124,7 +125,7 @@ def test_early_recompute_saves_exactly_k_minus_1_recomputes(costs):
         assert late - early == (K - 1) * R
 
 
-@pytest.mark.parametrize(("K", "early", "without"), [(2, 8.6, 11.1), (4, 12.3, 15.8), (8, 14.1, 17.9)])
+@each("K, early, without", [(2, 8.6, 11.1), (4, 12.3, 15.8), (8, 14.1, 17.9)])
 def test_the_bubble_with_four_micro_batches_per_device_in_the_facts(K, early, without):
     assert round(100 * ge.simulate(ge.gpipe(K, 4 * K, "early"), F1B2).bubble_fraction, 1) == early
     assert round(100 * ge.simulate(ge.gpipe(K, 4 * K), F1B2).bubble_fraction, 1) == without
@@ -148,7 +149,7 @@ def test_zero_bubble_is_never_slower_than_1f1b():
         assert split <= ge.simulate(ge.one_f_one_b(K, M), costs).makespan, (K, M, costs)
 
 
-@pytest.mark.parametrize("V", [1, 2, 3])
+@each("V", [1, 2, 3])
 def test_interleaving_divides_the_idle_time_by_v_where_m_is_a_multiple_of_k(V):
     # A device's layers are the same, cut into V stages: each takes a V-th of the time.
     for K, M in SIZES:
@@ -172,7 +173,7 @@ def test_interleaving_never_takes_longer_than_1f1b_on_ragged_groups_of_two_stage
             assert ragged <= plain_time, (K, M, V)
 
 
-@pytest.mark.parametrize("V", [1, 2, 3])
+@each("V", [1, 2, 3])
 def test_interleaving_warms_up_no_longer_than_megatron_does(V):
     # Warm-up forwards and one more, then always a backward before the next forward.
     for K, M in SIZES:
@@ -235,7 +236,7 @@ def test_dual_pipe_v_has_a_forward_beside_each_backward_in_the_middle():
         assert all(a.stage != b.stage for a, b in itertools.pairwise(middle) if (a.kind, b.kind) == ("F", "B"))
 
 
-@pytest.mark.parametrize("recipe", [ge.zero_bubble_v, ge.dual_pipe_v])
+@each("recipe", [ge.zero_bubble_v, ge.dual_pipe_v])
 def test_on_a_v_the_last_device_hands_over_to_itself(recipe):
     assert recipe(3, 2).device_of_stage == {0: 0, 1: 1, 2: 2, 3: 2, 4: 1, 5: 0}
 
@@ -289,7 +290,7 @@ test_what_no_recipe_takes = refusals(
 )
 
 
-@pytest.mark.parametrize("recipe", PLAIN)
+@each("recipe", PLAIN)
 def test_recipes_take_numpy_integers_as_ops_do(recipe):
     assert recipe(np.int64(2), np.int32(3)) == recipe(2, 3)
 

@@ -232,8 +232,8 @@ def test_selective_recompute_throws_the_scores_away_and_makes_them_again():
     assert slower == pytest.approx([again * count for count in blocks])
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
-@pytest.mark.parametrize(("recompute", "checkpoint"), [("none", "never"), ("stage", "always")])
+@each("schedule", ["gpipe", "1f1b"])
+@each("recompute, checkpoint", [("none", "never"), ("stage", "always")])
 def test_planned_activations_are_what_the_engine_counts(schedule, recompute, checkpoint):
     torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
     from torch import nn
@@ -331,8 +331,8 @@ def test_jobs_that_cannot_be_planned_are_refused(change, error, says):
         Plan(Job(EVEN, 64, DEVICES)._replace(**change), 1, 1, 1, "none")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "says"),
+@each(
+    "arguments, error, says",
     [
         ((1, 9, 1, "none"), ValueError, "D is 1 and K is 9, but there are 8 devices"),
         ((3, 3, 1, "none"), ValueError, "D is 3 and K is 3, but there are 8 devices"),

@@ -10,6 +10,7 @@ from gpipe_edu.sizing.flags import lacking
 from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
 from gpipe_edu.sizing.planner import LONG, TIE, bar, duration, size
+from tests.each import each
 
 MODEL = transformer(blocks=10, width=256, context=128, vocabulary=2000)
 MACHINE = Machine(devices=6, memory=200e6, speed=1e12, overhead=20e-6, link=10e9)
@@ -140,8 +141,8 @@ def test_it_says_of_which_ways_it_speaks_and_weighs_just_these():
     assert "; no tensor groups; sequences whole; gpipe" in str(SearchSpace(tensor=(1,), context=(1,)))
 
 
-@pytest.mark.parametrize(
-    ("ways", "says"),
+@each(
+    "ways, says",
     [
         (SearchSpace(zero=(4,)), "zero has 4; it may have 0, 1, 2, 3"),
         (SearchSpace(schedules=("naive",)), "schedules has 'naive'; it may have gpipe, 1f1b"),
@@ -171,7 +172,7 @@ WHAT_PEOPLE_DO = {
 }
 
 
-@pytest.mark.parametrize("job", WHAT_PEOPLE_DO)
+@each("job", WHAT_PEOPLE_DO)
 def test_the_best_is_what_people_do_who_train_such_models(job):
     name, batch, machine, devices = job
     guide = Planner(presets.job(presets.model(name), batch, machine, devices))
@@ -273,8 +274,8 @@ def test_too_many_devices_are_refused():
         guide(JOB._replace(machine=MACHINE._replace(devices=16385)))
 
 
-@pytest.mark.parametrize(
-    ("count", "words"),
+@each(
+    "count, words",
     [
         (0, "0 bytes"),
         (999, "999 bytes"),

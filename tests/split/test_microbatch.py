@@ -1,13 +1,13 @@
 """Cutting a batch and joining it again: nothing lost, nothing moved, sizes as even as they can be."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
 from tests.amount import examples
+from tests.each import each
 from tests.refusals import refusals
 
 SIZES = st.tuples(st.integers(0, 30), st.integers(1, 12))
@@ -63,8 +63,8 @@ def test_a_tuple_is_cut_into_tuples_whose_parts_belong_together(sizes, parts):
         np.testing.assert_array_equal(joined, whole)
 
 
-@pytest.mark.parametrize(
-    ("N", "M", "sizes"),
+@each(
+    "N, M, sizes",
     [(8, 4, [2, 2, 2, 2]), (5, 4, [2, 1, 1, 1]), (7, 3, [3, 2, 2]), (2, 4, [1, 1, 0, 0]), (0, 2, [0, 0]), (3, 1, [3])],
 )
 def test_the_first_pieces_get_the_samples_that_are_left_over(N, M, sizes):
@@ -84,7 +84,7 @@ def test_gradients_flow_back_through_cut_and_join():
     assert torch.equal(batch.grad, torch.arange(5.0))
 
 
-@pytest.mark.parametrize("M", [np.int64(3), np.int32(3)])
+@each("M", [np.int64(3), np.int32(3)])
 def test_numpy_integers_count_micro_batches(M):
     assert len(ge.split_batch(array(7), M)) == 3
 

@@ -75,7 +75,7 @@ def test_floats_are_compared_exactly_not_after_rounding():
     assert_best([1e16, 1.0, 1.0, 1e16], 2)
 
 
-@pytest.mark.parametrize("wrap", [np.array, tuple, torch.tensor])
+@each("wrap", [np.array, tuple, torch.tensor])
 def test_costs_may_come_in_any_sequence(wrap):
     costs = [3, 1, 4, 1, 5, 9, 2]
     assert ge.balance_by_cost(wrap(costs), 3) == ge.balance_by_cost(costs, 3)
@@ -135,7 +135,7 @@ def test_numpy_integers_count_layers_and_stages():
     assert ge.balance_by_cost([1, 1, 1], np.int64(2)) == ge.balance_by_cost([1, 1, 1], 2)
 
 
-@pytest.mark.parametrize("L", [0, -1])
+@each("L", [0, -1])
 def test_no_layers_get_no_advice_that_nobody_can_follow(L):
     with pytest.raises(ValueError, match=f"{L}") as error:
         ge.balance_uniform(L, 1)

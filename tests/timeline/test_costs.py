@@ -9,6 +9,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu import Costs, Op
 from gpipe_edu.schedule import KINDS
+from tests.each import each
 from tests.refusals import refusals
 
 
@@ -41,7 +42,7 @@ def test_one_number_holds_for_all_stages_beside_one_per_stage():
     assert table["B"] == (1, 2, 3)
 
 
-@pytest.mark.parametrize("values", [[1, 2], (1, 2), np.array([1, 2]), range(1, 3)])
+@each("values", [[1, 2], (1, 2), np.array([1, 2]), range(1, 3)])
 def test_a_cost_per_stage_may_be_any_sequence_and_later_changes_do_not_reach_it(values):
     costs = Costs(F=values)
     if isinstance(values, list):
@@ -49,7 +50,7 @@ def test_a_cost_per_stage_may_be_any_sequence_and_later_changes_do_not_reach_it(
     assert costs.table(2)["F"] == (1, 2)
 
 
-@pytest.mark.parametrize("number", [2, 2.0, Fraction(2), np.int64(2), np.float32(2)])
+@each("number", [2, 2.0, Fraction(2), np.int64(2), np.float32(2)])
 def test_every_real_number_is_a_cost(number):
     assert Costs(F=number).table(1)["F"] == (2,)
     assert Costs(send=number).send == 2

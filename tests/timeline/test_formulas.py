@@ -9,13 +9,14 @@ from gpipe_edu import Costs, formulas
 from gpipe_edu.schedule import with_recompute
 from gpipe_edu.timeline.memory import peak_memory
 from tests.amount import third
+from tests.each import each
 
 SIZES = [(K, M) for K in range(1, 8) for M in range(1, 13)]
 COSTS = [(1, 2), (1, 1), (3, 2), (2, 5)]
 GRID = third([(K, M, F, B) for (K, M), (F, B) in itertools.product(SIZES, COSTS)])
 
 
-@pytest.mark.parametrize("recipe", [ge.gpipe, ge.one_f_one_b])
+@each("recipe", [ge.gpipe, ge.one_f_one_b])
 def test_makespan_bubble_utilization_and_speedup_are_the_simulated_ones(recipe):
     for K, M, F, B in GRID:
         timeline = ge.simulate(recipe(K, M), Costs(F=F, B=B))
@@ -45,7 +46,7 @@ def test_late_and_early_recompute_take_what_the_simulation_says(R):
         assert pair.makespan == early.makespan
 
 
-@pytest.mark.parametrize("unit", [1, 2, 5])
+@each("unit", [1, 2, 5])
 def test_the_makespan_of_zero_bubble_is_the_simulated_one_where_its_form_holds(unit):
     costs = {"F": unit, "I": unit, "W": unit}
     for K, M in SIZES:
@@ -71,7 +72,7 @@ def test_the_form_of_zero_bubble_is_right_or_refused_for_unequal_costs():
             assert not F == I == W, "its home ground"
 
 
-@pytest.mark.parametrize("V", [1, 2, 3, 4])
+@each("V", [1, 2, 3, 4])
 def test_the_makespan_of_interleaving_is_the_simulated_one_where_m_is_a_multiple_of_k(V):
     for K, M, F, B in GRID:
         if M % K == 0:
@@ -88,7 +89,7 @@ def test_peak_in_flight_is_the_simulated_one_of_1f1b():
         assert tuple(formulas.peak_in_flight(K, M, k) for k in range(K)) == timeline.peak_in_flight
 
 
-@pytest.mark.parametrize("costs", [(2, 2, 2, 5), (1, 1), (1, 3, 2), (4,), (1, 0, 1)])
+@each("costs", [(2, 2, 2, 5), (1, 1), (1, 3, 2), (4,), (1, 0, 1)])
 def test_utilization_comes_as_near_to_its_bound_as_you_like_but_never_beyond(costs):
     bound = formulas.utilization_bound(costs)
     reached = []
@@ -105,7 +106,7 @@ def test_eleven_layers_as_2_2_2_5_use_at_most_55_percent():
     assert formulas.utilization_bound([2, 2, 2, 5]) == 11 / 20
 
 
-@pytest.mark.parametrize("way", ["late", "early"])
+@each("way", ["late", "early"])
 def test_peak_memory_under_rematerialization_is_the_replayed_one(way):
     for (K, M), layers in itertools.product(SIZES, (1, 3)):
         L, boundary, layer = layers * K, 12.0, 36.0

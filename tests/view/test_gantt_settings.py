@@ -5,6 +5,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.view.gantt.settings import Settings, recognise, schedules
+from tests.each import each
 
 RECIPES = {
     "naive": ge.naive(3, 2),
@@ -21,7 +22,7 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@each("name", RECIPES)
 def test_a_recipe_is_recognised_whatever_its_name(name):
     schedule = ge.Schedule(RECIPES[name].rows, name="mine")
     settings = recognise(schedule)
@@ -38,8 +39,8 @@ def test_a_schedule_of_ones_own_is_no_recipe():
     assert recognise(ge.breadth_first(2, 1, 9)) is None
 
 
-@pytest.mark.parametrize("schedule", schedules())
-@pytest.mark.parametrize("recompute", ["none", "late", "early"])
+@each("schedule", schedules())
+@each("recompute", ["none", "late", "early"])
 def test_every_choice_can_run_or_is_refused_in_one_sentence(schedule, recompute):
     if form_of(schedule).splits and recompute == "late":
         with pytest.raises(ValueError, match="no checkpointed backward C; choose early recompute or none"):
@@ -51,7 +52,7 @@ def test_every_choice_can_run_or_is_refused_in_one_sentence(schedule, recompute)
     assert timeline.devices == 4
 
 
-@pytest.mark.parametrize("recompute", ["late", "early"])
+@each("recompute", ["late", "early"])
 def test_recompute_of_gpipe_is_that_of_its_recipe(recompute):
     assert Settings("gpipe", 3, 5, recompute=recompute).build() == ge.gpipe(3, 5, recompute=recompute)
 
@@ -71,8 +72,8 @@ def test_a_schedule_s_name_is_taken_as_a_terminal_takes_it():
     assert Settings("Zero-Bubble").schedule == "zero_bubble"
 
 
-@pytest.mark.parametrize(
-    ("wish", "error", "words"),
+@each(
+    "wish, error, words",
     [
         ({"schedule": "pipedream"}, ValueError, "schedule is 'pipedream'; it must be one of naive, gpipe, 1f1b"),
         ({"schedule": None}, ValueError, "schedule is empty"),

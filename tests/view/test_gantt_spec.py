@@ -8,6 +8,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.timeline import Span, Timeline, read_diagram
 from gpipe_edu.view.gantt.spec import specs, to_json
+from tests.each import each
 from tests.oracle import inputs
 
 UNEVEN = ge.Costs(F=[1, 2, 1.5, 0.7], B=[2, 3, 5, 1.4], send=0.5)
@@ -77,7 +78,7 @@ def test_memory_counts_what_is_held_at_every_moment():
             assert amount == begun - done
 
 
-@pytest.mark.parametrize("V", [2, 3, 5])
+@each("V", [2, 3, 5])
 def test_a_device_with_several_stages_is_charged_for_the_parts_that_it_holds(V):
     plan = ge.simulate(ge.interleaved(2, 4, V), ge.Costs(F=1 / V, B=2 / V))
     (spec,) = specs([plan])
@@ -104,8 +105,8 @@ def test_figures_and_stats_are_the_closed_forms():
     assert spec["heading"] == ["gpipe", "planned, time in cost units", "4 devices, 8 micro-batches"]
 
 
-@pytest.mark.parametrize(
-    ("schedule", "words"),
+@each(
+    "schedule, words",
     [
         (ge.one_f_one_b(4, 8), "peak memory 4 micro-batches"),
         (ge.gpipe(1, 1), "peak memory 1 micro-batch"),

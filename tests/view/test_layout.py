@@ -29,7 +29,7 @@ def scale_of(picture, timeline):
     return (picture.axis[1][0] - picture.axis[0][0]) / timeline.makespan
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@each("name", RECIPES)
 def test_boxes_stand_where_and_as_long_as_their_spans(name):
     timeline = ge.simulate(RECIPES[name])
     picture = layout(timeline)
@@ -44,7 +44,7 @@ def test_boxes_stand_where_and_as_long_as_their_spans(name):
         assert sum(part.width for part in box.parts) == pytest.approx(box.width)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@each("name", RECIPES)
 def test_boxes_and_bubbles_fill_every_lane_without_overlap(name):
     timeline = ge.simulate(RECIPES[name])
     picture = layout(timeline)
@@ -135,7 +135,7 @@ def test_peaks_stand_beside_their_lanes():
         )
 
 
-@pytest.mark.parametrize("source", ["planned", "replayed", "measured", "drawn"])
+@each("source", ["planned", "replayed", "measured", "drawn"])
 def test_the_title_says_where_the_times_come_from_and_their_unit(source):
     spans = [Span(0, ge.Op("F", 0, 0), 7, 7.001), Span(0, ge.Op("B", 0, 0), 7.001, 7.0036)]
     picture = layout(Timeline(spans, 1, name="x", source=source, unit="s"), title="mine")
@@ -209,7 +209,7 @@ def test_several_timelines_share_one_axis():
     assert len(picture.bars) == 2
 
 
-@pytest.mark.parametrize("width", [320, 480, 1000])
+@each("width", [320, 480, 1000])
 def test_no_text_leaves_the_picture(width):
     for schedule in (*RECIPES.values(), ge.interleaved(16, 16, 2)):
         picture = layout(ge.simulate(schedule), width=width, memory=True, critical_path=True)

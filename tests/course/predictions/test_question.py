@@ -9,6 +9,7 @@ import gpipe_edu as ge
 from gpipe_edu.base import store
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.choice import Choice
+from tests.each import each
 
 GOOD = """
 [first]
@@ -255,7 +256,7 @@ def test_who_always_says_the_same_letter_is_right_as_often_as_by_chance(home, le
     assert abs(hits / learners - chance) < 3 * spread
 
 
-@pytest.mark.parametrize("pick", [min, max])
+@each("pick", [min, max])
 def test_the_length_of_an_option_gives_no_answer_away(pick):
     hits = sum(pick(asked.options, key=lambda name: len(asked.options[name])) == asked.answer for asked in CHOICES)
     assert hits < CHANCE + 2 * CHANCE**0.5

@@ -10,6 +10,7 @@ import pytest
 from gpipe_edu.cli import main
 from gpipe_edu.course.predictions import question
 from gpipe_edu.teaching.handouts.quiz import INVENTORY, gift, keys
+from tests.each import each
 from tests.processes import PATIENCE
 
 OPTION = re.compile(r"(?<!\\)([=~])((?:\\.|[^\\=~#])*)#((?:\\.|[^\\=~#])*)", re.DOTALL)
@@ -95,7 +96,7 @@ def test_the_inventory_has_twelve_questions_that_stand_alone():
         assert all(told for _, _, told in one[1])
 
 
-@pytest.mark.parametrize("lesson", [name for name in question.lessons() if keys(name)])
+@each("lesson", [name for name in question.lessons() if keys(name)])
 def test_every_lesson_can_be_a_quiz(lesson):
     assert set(read(gift(keys(lesson), "c"))) == set(keys(lesson))
 
