@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-shuffled test-floors test-newest test-releases test-nbgrader wheel test-wheel test-wheel-whole gpu test-gpu lint site site-serve site-test clean
+.PHONY: lab demo classroom exercises test test-whole test-quick test-serial test-floors test-newest test-releases test-nbgrader wheel test-wheel test-wheel-whole gpu test-gpu lint site site-serve site-test clean
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
@@ -44,25 +44,24 @@ exercises: $(VENV)/learner  ## build exercises/ from solutions/
 	@$(BIN)/python -m gpipe_edu build
 
 # Hundreds of processes are started, which would all compile the package again where Python is told to keep nothing.
-test test-whole test-quick test-serial test-shuffled: export PYTHONDONTWRITEBYTECODE =
+test test-whole test-quick test-serial: export PYTHONDONTWRITEBYTECODE =
 
-# Many tests wait for processes that start, so two workers would leave two cores partly idle.
+# Many tests wait for processes that start, so two workers would leave two cores partly idle. Files and tests come in an
+# order by chance, which is printed: SEED=... has the same again.
+SEED ?= $(shell date +%s)
+
 test: $(VENV)/developer $(VENV)/npm/ready  ## every test and every notebook
-	$(BIN)/python -m pytest -n 4 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile --random-order --random-order-seed=$(SEED)
 
 test-whole: $(VENV)/developer $(VENV)/npm/ready  ## as `make test`, with all that is drawn at random and the whole bank in place
 	$(BIN)/python -m pytest -n 4 --dist loadfile --whole
 
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
-	$(BIN)/python -m pytest -n 2 --dist loadfile --quick tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 
-# A worker of `make test` sees a few files, in no promised order; here each file has all before it as its neighbours.
-test-serial: $(VENV)/developer  ## the quick tests in one process, one file after the other
-	$(BIN)/python -m pytest -p no:xdist --quick tests
-
-# It prints its seed: SEED=... runs them in the same order again.
-test-shuffled: $(VENV)/developer  ## the quick tests in one process, files and tests in an order by chance
-	$(BIN)/python -m pytest -p no:xdist --quick --random-order $(if $(SEED),--random-order-seed=$(SEED)) tests
+# A worker of `make test` sees a few files; here each test has all before it as its neighbours.
+test-serial: $(VENV)/developer  ## the quick tests in one process, in an order by chance
+	$(BIN)/python -m pytest -p no:xdist -m "not slow" --random-order --random-order-seed=$(SEED) tests
 
 # The light way to the course: of all that developers need, only this is installed for it.
 $(VENV)/build: requirements-dev.txt | $(BIN)/python

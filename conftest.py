@@ -17,90 +17,11 @@ import pytest
 from tests import ports, preloaded
 from tests.notebooks import heights
 
-SLOW = (
-    "tests/authoring/",
-    "tests/benchmarks/test_gpu_rehearsal.py",
-    "tests/benchmarks/test_gpu_run.py",
-    "tests/browser/",
-    "tests/cluster/habits/",
-    "tests/cluster/test_accumulation.py",
-    "tests/cluster/test_devices.py",
-    "tests/cluster/test_faults.py",
-    "tests/cluster/test_gate.py",
-    "tests/cluster/test_layer_building.py",
-    "tests/cluster/test_optimizer_checks.py",
-    "tests/cluster/test_pipeline.py",
-    "tests/cluster/test_refused.py",
-    "tests/cluster/test_resume.py",
-    "tests/cluster/test_saving.py",
-    "tests/cluster/test_ties.py",
-    "tests/cluster/test_train.py",
-    "tests/cluster/test_two_hosts.py",
-    "tests/cluster/test_values.py",
-    "tests/cli/",
-    "tests/distributed/",
-    "tests/course/test_check.py",
-    "tests/course/test_check_held_up.py",
-    "tests/course/test_judge_process.py",
-    "tests/course/predictions/test_widget.py",
-    "tests/course/notebook/test_silent_cells.py",
-    "tests/judge/test_asking.py",
-    "tests/judge/test_host.py",
-    "tests/grading/test_class.py",
-    "tests/grading/test_container.py",
-    "tests/grading/test_disk.py",
-    "tests/grading/test_grade.py",
-    "tests/grading/test_gradescope.py",
-    "tests/grading/test_killed.py",
-    "tests/grading/test_marks.py::test_beside",
-    "tests/grading/test_nbgrader.py",
-    "tests/grading/test_refused.py::TestAClass",
-    "tests/grading/test_by_hand.py",
-    "tests/grading/test_forged.py",
-    "tests/grading/test_gradebook.py::test_a_class",
-    "tests/grading/test_late.py::test_a_class",
-    "tests/grading/test_on_ours.py::test_an_error",
-    "tests/process/test_bubblewrap.py",
-    "tests/process/test_limited.py",
-    "tests/process/test_packing.py",
-    "tests/puzzles/test_board.py",
-    "tests/puzzles/test_par.py",
-    "tests/puzzles/test_score.py",
-    "tests/pytorch/habits/",
-    "tests/pytorch/pretend_gpu/",
-    "tests/pytorch/test_as_plain.py",
-    "tests/pytorch/test_batchnorm.py",
-    "tests/pytorch/test_checkpoint.py",
-    "tests/pytorch/test_equality.py",
-    "tests/pytorch/test_errors.py",
-    "tests/pytorch/test_guards.py",
-    "tests/pytorch/test_models.py",
-    "tests/pytorch/test_uncompiled.py::test_a_compiled_pipe_is_the_net[always",
-    "tests/pytorch/test_uncompiled.py::test_a_compiled_pipe_is_the_net[except_last",
-    "tests/pytorch/test_uncompiled.py::test_gradients_go_on",
-    "tests/pytorch/test_workers.py",
-    "tests/schedule/test_doctor_random.py",
-    "tests/sizing/test_brute_force.py",
-    "tests/sizing/test_flags.py",
-    "tests/sizing/test_measurement.py",
-    "tests/sizing/test_published.py",
-    "tests/solutions/test_edits.py",
-    "tests/solutions/test_gates.py",
-    "tests/solutions/test_same_process.py",
-    "tests/test_docs_cluster.py",
-    "tests/test_lab.py",
-    "tests/test_wheel.py",
-    "tests/test_windows.py",
-    "tests/view/test_gantt_widget.py",
-    "tests/website/",
-)
-"""What `--quick` leaves out: a browser, processes that start others, notebooks that run, sweeps and searches."""
-
 TOGETHER = ("tests/browser/", "tests/website/")
 """Folders whose files run in one worker, as they share what takes long to start or to build."""
 
 SAMPLE = 1
-"""Of each exercise's bank, so many answers are judged with `--quick`."""
+"""Of each exercise's bank, so many answers are judged where what is slow is left out."""
 
 
 def pytest_addoption(parser):
@@ -114,7 +35,6 @@ def pytest_addoption(parser):
     parser.addoption(
         "--whole", action="store_true", help="all that is drawn at random or large, of which else a part is"
     )
-    parser.addoption("--quick", action="store_true", help="leave out what takes long, for everyday work")
 
 
 def pytest_configure(config):
@@ -132,15 +52,18 @@ def pytest_unconfigure(config):
 
 def pytest_collection_modifyitems(config, items):
     items[:] = heights.after_their_cells(items)
+    judged = Counter()
     for item in items:
+        if exercise := _exercise(item.nodeid):
+            judged[exercise] += 1
+            if judged[exercise] > SAMPLE:
+                item.add_marker(pytest.mark.slow)
         if ".ipynb::" in item.nodeid:
             item.add_marker(pytest.mark.random_order(disabled=True))  # cells have an order
     if hasattr(config, "workerinput"):
         items.sort(key=_length, reverse=True)  # else one worker would be left alone with something long at the end
     if not config.getoption("whole"):
         _leave_out(config, items, _most_of_a_sweep(items))
-    if config.getoption("quick"):
-        _leave_out(config, items, _what_takes_long(items))
 
 
 @pytest.hookimpl(tryfirst=True)  # before nbval starts the kernel
@@ -168,15 +91,6 @@ def _most_of_a_sweep(items):
                 yield item
 
 
-def _what_takes_long(items):
-    judged = Counter()
-    for item in items:
-        exercise = _exercise(item.nodeid)
-        judged[exercise] += 1
-        if judged[exercise] > SAMPLE if exercise else item.nodeid.startswith(SLOW):
-            yield item
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """With several workers a file runs in one of them, as a notebook has to; of the bank, one exercise."""
@@ -192,7 +106,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 def _length(item):
     together = item.nodeid.startswith(TOGETHER)
-    return together, bool(item.nodeid.startswith((*SLOW, "notebooks/")) or _exercise(item.nodeid))
+    return together, bool(item.get_closest_marker("slow") or item.nodeid.startswith("notebooks/"))
 
 
 def _exercise(nodeid):

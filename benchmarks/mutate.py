@@ -1,7 +1,7 @@
 """Change places of the package at random, one at a time, and list the changes that no test of their room notices.
 
     python benchmarks/mutate.py --places 100 --seed 3            # prints the seed, and what lived as a table
-    python benchmarks/mutate.py --under gpipe_edu/sizing -- --quick
+    python benchmarks/mutate.py --under gpipe_edu/sizing -- -m "not slow"
 
 What stands behind -- goes to pytest. All happens in a copy of the tree in a temporary folder, so neither an error nor
 Ctrl-C leaves a change behind. What lived is for a person to judge: some changes mean the same, some do not matter.

@@ -13,6 +13,8 @@ from tests.processes import PATIENCE
 from . import ports, preloaded
 from .cluster import starting
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cluster.md"
 
 

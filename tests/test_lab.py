@@ -19,6 +19,8 @@ from tests.processes import PATIENCE
 
 from . import ports
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

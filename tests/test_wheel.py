@@ -17,6 +17,8 @@ import pytest
 
 from tests.processes import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -16,6 +16,7 @@ from tests.processes import PATIENCE
 ROOT = Path(processes.ROOT)
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="Windows is pretended on Linux only"),
 ]
 

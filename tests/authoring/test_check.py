@@ -6,10 +6,14 @@ that was expected.
 
 import re
 
+import pytest
+
 from gpipe_edu.teaching.authoring import texts
 from tests.solutions.bank import everything
 
 from .clone import BANK, FOLDER, MARKING, MASTER, WRITTEN
+
+pytestmark = pytest.mark.slow
 
 KEY = "ex17/way-back"
 SAID = f"{FOLDER}/messages.toml"

@@ -3,7 +3,11 @@
 import re
 import shutil
 
+import pytest
+
 from .clone import BANK, MASTER, WRITTEN
+
+pytestmark = pytest.mark.slow
 
 
 def test_it_writes_folder_master_and_bank_and_says_what_comes_next(fresh):

@@ -27,6 +27,7 @@ class Forbidden:
 sys.meta_path.insert(0, Forbidden())
 """
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(COMPILER is None, reason="the pretend GPU is compiled, and there is no C++ compiler (c++)"),
     pytest.mark.skipif(sys.platform != "linux", reason="the pretend GPU is tested on Linux only"),
 ]

@@ -12,6 +12,8 @@ import pytest
 from benchmarks.gpu.run import PARTS, TOTAL, run
 from benchmarks.gpu.sizes import SMALL
 
+pytestmark = pytest.mark.slow
+
 ENDS, HANGS = "tests.benchmarks.part_that_ends", "tests.benchmarks.part_that_hangs"
 
 

@@ -12,6 +12,8 @@ from tests.processes import PATIENCE
 from tests.website.test_accessibility import RUN
 from website.bundle import LIBRARIES
 
+pytestmark = pytest.mark.slow
+
 AXE = LIBRARIES / "axe-core" / "axe.min.js"
 WRONG = "def clock(K, M):\n    return [[(m, k) for k in range(K)] for m in range(M)]\n"
 BROKEN = "def clock(K, M):\n    return 1 / 0\n"

@@ -11,6 +11,8 @@ from gpipe_edu.puzzles import LEVELS
 
 from . import chrome, servers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def classroom(tmp_path):

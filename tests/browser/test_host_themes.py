@@ -5,6 +5,8 @@ import pytest
 from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.view.gantt.assets import style
 
+pytestmark = pytest.mark.slow
+
 KIND = "data-vscode-theme-kind"
 HOSTS = {
     "JupyterLab, light": ('<html><body data-jp-theme-light="true">', "light"),

@@ -4,6 +4,8 @@ import pytest
 
 from . import chrome, servers
 
+pytestmark = pytest.mark.slow
+
 EXPLORER = ("explorer", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8))\nw", "")
 COMPARE = ("compare", "import gpipe_edu as ge\nw = ge.gantt(ge.gpipe(4, 8), ge.one_f_one_b(4, 8))\nw", "")
 

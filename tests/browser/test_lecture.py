@@ -9,6 +9,8 @@ from gpipe_edu.teaching.lecture.outline import numbers, read
 from gpipe_edu.teaching.lecture.slides import html
 from tests.amount import third
 
+pytestmark = pytest.mark.slow
+
 SIZES = {number: [(1280, 720), (1920, 1080)] if number in third(numbers()) else [(1280, 720)] for number in numbers()}
 """Of screens. A slide grows with its screen, only its charts are laid out anew: daily not each lecture has both."""
 

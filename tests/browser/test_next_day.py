@@ -2,9 +2,13 @@
 
 import re
 
+import pytest
+
 from gpipe_edu.course.predictions import question
 
 from . import servers
+
+pytestmark = pytest.mark.slow
 
 KEY = "03/loop"
 CELLS = [

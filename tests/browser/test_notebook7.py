@@ -3,9 +3,13 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests import processes
 
 from . import chrome
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(processes.ROOT)
 

@@ -4,6 +4,8 @@ import pytest
 
 import gpipe_edu as ge
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):

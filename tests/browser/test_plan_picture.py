@@ -12,6 +12,8 @@ from gpipe_edu.view.theme import THEME
 from . import chrome
 from .kernel import Kernel
 
+pytestmark = pytest.mark.slow
+
 PLAN = "document.querySelector('.gpipe-plan')"
 
 

@@ -9,6 +9,8 @@ from gpipe_edu.course.predictions import question
 
 from . import chrome
 
+pytestmark = pytest.mark.slow
+
 KEY = "03/deadlock"
 WORDS = ".ge-prediction-words p"
 OTHER = "03/loop"

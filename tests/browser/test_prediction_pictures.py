@@ -8,6 +8,8 @@ from gpipe_edu.base import store
 from gpipe_edu.course.predictions import question
 from gpipe_edu.course.predictions.widget import Prediction
 
+pytestmark = pytest.mark.slow
+
 MODEL = """
 const state = STATE;
 const handlers = [];

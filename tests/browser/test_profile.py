@@ -1,6 +1,10 @@
 """Tests share a profile, and yet none finds what another's pages have kept."""
 
+import pytest
+
 from . import chrome
+
+pytestmark = pytest.mark.slow
 
 
 def test_what_a_page_keeps_is_gone_with_its_test(profile, tmp_path):

@@ -1,9 +1,13 @@
 """The puzzle in real hosts: solved by keyboard alone, refused moves, undo, share strings, what is remembered."""
 
+import pytest
+
 from gpipe_edu.puzzles import LEVELS, SolvedLevels
 
 from ..puzzles.solutions import solved
 from . import chrome
+
+pytestmark = pytest.mark.slow
 
 SAID = ".gp-said"
 

@@ -8,6 +8,8 @@ from gpipe_edu.puzzles import LEVELS, SolvedLevels
 from ..puzzles.solutions import solved
 from .kernel import Kernel
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def show(open_page, tmp_path):

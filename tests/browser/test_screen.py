@@ -8,6 +8,8 @@ from gpipe_edu.puzzles import LEVELS, SolvedLevels
 from ..puzzles.solutions import solved
 from .kernel import Kernel
 
+pytestmark = pytest.mark.slow
+
 WIDTH, MOST = 930, 600
 VISIBLE = 647
 MARGIN = 16

@@ -4,6 +4,8 @@ import pytest
 
 from . import chrome
 
+pytestmark = pytest.mark.slow
+
 CHART = "import gpipe_edu as ge\nge.gantt(ge.gpipe(3, 4))"
 PUZZLE = "import gpipe_edu as ge\nge.puzzle()"
 QUESTION = 'from gpipe_edu.course import predict\npredict("ex16/who-idles")'

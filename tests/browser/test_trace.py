@@ -9,6 +9,8 @@ from gpipe_edu import Span, Timeline
 
 from . import chrome, kernel
 
+pytestmark = pytest.mark.slow
+
 PLAN = ge.gpipe(3, 4)
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from . import chrome, servers
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_explorer_on_a_page_of_its_own(jupyter, open_page):
     page = opened(jupyter, open_page, "explorer", "import gpipe_edu as ge\nge.gantt(ge.gpipe(3, 4))")

@@ -8,6 +8,8 @@ pytest.importorskip("torch", reason="measuring needs torch")
 
 from gpipe_edu.sizing import measurement
 
+pytestmark = pytest.mark.slow
+
 FIGURES = {
     "about": "2 x a core", "source": "measured", "devices": 2, "memory": 8e9, "bandwidth": 8.17e9, "overhead": 1.6e-4,
     "link": 1.87e9, "latency": 7.6e-5, "state": "adam", "activation": 4,

@@ -16,6 +16,8 @@ from gpipe_edu.course.building import build, percent_format, places
 from gpipe_edu.course.commands import check as command
 from gpipe_edu.course.commands import exercises
 
+pytestmark = pytest.mark.slow
+
 STUB = "def one_f_one_b(K: int, M: int) -> list:\n    raise NotImplementedError"
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.processes import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 
 def test_train_learns_and_shows_what_happened(run):
     code, out, _ = run("train", "--partitions", "3", "--micro-batches", "5", "--epochs", "4", "--schedule", "1f1b")

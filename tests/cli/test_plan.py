@@ -10,6 +10,8 @@ from gpipe_edu.sizing import Job, Machine, Plan, Planner, SearchSpace, mlp, pres
 from gpipe_edu.sizing.flags import command, flags, lacking
 from gpipe_edu.sizing.planner import LIKELY, duration
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(run):

@@ -9,6 +9,8 @@ import gpipe_edu as ge
 
 from . import accumulating, jobs
 
+pytestmark = pytest.mark.slow
+
 M = accumulating.M
 SCHEDULES = {
     "1f1b": ge.one_f_one_b(2, M),

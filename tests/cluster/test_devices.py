@@ -6,6 +6,8 @@ from tests.processes import PATIENCE
 
 from . import starting
 
+pytestmark = pytest.mark.slow
+
 
 def told(gpus, wish):
     """What each of two ranks says, and its exit code; `gpus`: how many the machine of each seems to have."""

@@ -19,6 +19,8 @@ from tests.processes import PATIENCE
 from . import starting
 from .faulty import wait_until_seen
 
+pytestmark = pytest.mark.slow
+
 
 def ended(processes):
     """What each has printed, once all have ended, and that none ended well: by itself a rank would sleep for longer."""

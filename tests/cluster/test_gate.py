@@ -16,6 +16,8 @@ from gpipe_edu.pytorch import Stash
 
 from . import jobs
 
+pytestmark = pytest.mark.slow
+
 SCHEDULES = {
     "1f1b": ge.one_f_one_b(2, 4),
     "late recompute": ge.gpipe(2, 4, recompute="late"),

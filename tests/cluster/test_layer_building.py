@@ -14,6 +14,8 @@ from gpipe_edu.cluster.layer_building import build_layer, outline
 
 from . import jobs, layer_jobs
 
+pytestmark = pytest.mark.slow
+
 
 def run(group, K, function, *arguments):
     return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], seconds=120).values

@@ -11,6 +11,8 @@ from gpipe_edu.cluster.optimizer_checks import OptimizerChecks
 
 from .jobs import LOSS, data, network
 
+pytestmark = pytest.mark.slow
+
 
 def trained(change, kind=torch.float64, optimizer=torch.optim.SGD, steps=12):
     """The warnings in a training of one rank's weights, in which `change(weights, step, note)` comes before the

@@ -11,6 +11,8 @@ from tests.amount import third
 
 from . import jobs
 
+pytestmark = pytest.mark.slow
+
 # PyTorch's engine has no recompute that goes ahead of its backward.
 RECIPES = {name: recipe for name, recipe in recipes.RECIPES.items() if name != "gpipe-early"}
 

@@ -12,6 +12,8 @@ from gpipe_edu.distributed import LocalGroup
 
 from . import jobs, refused
 
+pytestmark = pytest.mark.slow
+
 
 def run(group, function, *arguments, **named):
     return group.run([partial(jobs.unwatched, function, *arguments, **named)] * 2, seconds=60).values

@@ -16,6 +16,8 @@ from gpipe_edu.distributed import ProcessError
 
 from . import jobs, resume_jobs
 
+pytestmark = pytest.mark.slow
+
 
 def run(group, K, function, *arguments, **named):
     return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=90).values

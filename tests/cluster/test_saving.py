@@ -11,6 +11,8 @@ from gpipe_edu.distributed import ProcessError
 
 from . import jobs
 
+pytestmark = pytest.mark.slow
+
 
 def train(group, schedule, folder, steps, **how):
     work = partial(jobs.unwatched, jobs.training, schedule, str(folder), steps, **how)

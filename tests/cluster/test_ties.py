@@ -11,6 +11,8 @@ from tests.amount import third
 from . import jobs, ties
 from .test_pipeline import RECIPES
 
+pytestmark = pytest.mark.slow
+
 
 def run(group, K, function, *arguments, **named):
     return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values

@@ -11,6 +11,8 @@ from tests.processes import PATIENCE
 
 from . import starting
 
+pytestmark = pytest.mark.slow
+
 
 def trained(*arguments, size=2):
     with starting.torchrun(*starting.JOB, *arguments, size=size) as process:

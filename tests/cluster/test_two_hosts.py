@@ -21,6 +21,8 @@ from tests.processes import PATIENCE, runs, until
 from . import starting
 from .faulty import wait_until_seen
 
+pytestmark = pytest.mark.slow
+
 HOSTS = tuple(f"gpipe{os.getpid()}{letter}" for letter in "ab")
 CABLE = tuple(f"v{os.getpid()}{letter}" for letter in "ab")
 ADDRESSES = ("10.0.0.1", "10.0.0.2")

@@ -9,6 +9,8 @@ from gpipe_edu.cluster.newest import Newest
 from . import jobs, values
 from .test_pipeline import RECIPES
 
+pytestmark = pytest.mark.slow
+
 
 def run(group, K, function, *arguments, **named):
     return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values

@@ -15,6 +15,8 @@ from gpipe_edu.process import plain
 from gpipe_edu.process.packing import pack
 from tests.processes import printed
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -18,6 +18,8 @@ from gpipe_edu.process import child, time_limit
 from gpipe_edu.process.packing import pack
 from tests.processes import printed, running
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="signals, forks and spawned processes as Linux has them")
 

@@ -13,6 +13,8 @@ from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.judging import NotJudged
 from gpipe_edu.process.packing import pack
 
+pytestmark = pytest.mark.slow
+
 CLOCK = find_exercise("ex02/clock")
 
 

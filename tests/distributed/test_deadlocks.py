@@ -8,6 +8,8 @@ from gpipe_edu.process.lines import Line
 from tests.amount import examples
 from tests.strategies import RANDOM
 
+pytestmark = pytest.mark.slow
+
 LINE = Line("cell 1", 3, "f")
 
 

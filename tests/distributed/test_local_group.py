@@ -18,7 +18,7 @@ from gpipe_edu.process import child
 from gpipe_edu.process.packing import Forwarded, pack
 from tests.processes import PATIENCE, runs, until
 
-pytestmark = pytest.mark.usefixtures("preloaded_python")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("preloaded_python")]
 
 PYTHON = sys.executable
 """One that loads all by itself, whatever the tests here have set."""

@@ -6,6 +6,8 @@ import pytest
 from gpipe_edu.distributed import ring_links, run_processes
 from gpipe_edu.distributed.failure import NoNeighbour
 
+pytestmark = pytest.mark.slow
+
 
 def pass_on(rank):
     with ring_links(rank, 3) as (send, receive):

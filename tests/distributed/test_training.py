@@ -8,7 +8,7 @@ from torch import nn
 import gpipe_edu as ge
 from gpipe_edu.distributed import train_processes
 
-pytestmark = pytest.mark.usefixtures("preloaded_python")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("preloaded_python")]
 
 
 def run_stage(k, K, stage, ops, shapes, pieces, loss_fn):

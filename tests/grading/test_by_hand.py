@@ -8,6 +8,8 @@ from gpipe_edu.teaching.grading.marks import Mark
 
 from .classroom import CLOCK, LOOP, answered, hand_in, run, states, table
 
+pytestmark = pytest.mark.slow
+
 KEY, BOOK = "ex02/clock", "exercise_02_clock.ipynb"
 
 

@@ -25,10 +25,7 @@ from tests.solutions.bank import everything
 from .classroom import WRONG_BESIDES, digests, hand_in, needs_sandbox, of_the_bank, table
 from .school import fill, keys_of
 
-pytestmark = [
-    needs_sandbox,
-    pytest.mark.timeout(7200),
-]
+pytestmark = [pytest.mark.slow, needs_sandbox, pytest.mark.timeout(7200)]
 
 REPORT = ("marks.csv", "answers.csv", "marks.json", "class.html")
 

@@ -16,6 +16,8 @@ from tests.processes import running
 from .classroom import CLOCK, LOOP, answered, hand_in, notebook, run, solved, states
 from .hostile import HOSTILE
 
+pytestmark = pytest.mark.slow
+
 BOOK = "exercise_02_clock.ipynb"
 
 

@@ -13,9 +13,7 @@ from tests.processes import PATIENCE, ROOT
 
 from .classroom import CLOCK, LOOP, answered, hand_in, needs_sandbox, run
 
-pytestmark = [
-    needs_sandbox,
-]
+pytestmark = [pytest.mark.slow, needs_sandbox]
 
 ANSWERS = 12
 

@@ -11,6 +11,8 @@ from gpipe_edu.teaching.authoring.verdicts import SEED
 
 from .forged import FORGED
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("key", "name"), FORGED)
 def test_a_forged_report_gets_nothing(key, name):

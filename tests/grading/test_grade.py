@@ -40,9 +40,7 @@ from .classroom import (
 )
 from .hostile import HOSTILE
 
-pytestmark = [
-    needs_sandbox,
-]
+pytestmark = [pytest.mark.slow, needs_sandbox]
 
 BOOK = "exercise_02_clock.ipynb"
 

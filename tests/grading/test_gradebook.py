@@ -188,6 +188,7 @@ def test_other_clones_are_known_by_what_their_names_share(tmp_path):
     assert set(find(tmp_path).students) == {"ada", "alan"}
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_class_from_moodle_goes_back_there(tmp_path):
     for name, text in (("Ada L_51", CLOCK), ("Bo_52", LOOP)):

@@ -19,6 +19,8 @@ from tests.processes import PATIENCE, ROOT
 
 from .classroom import CLOCK, SEVEN, answered, code, for_all, hand_in, needs_sandbox, notebook, solved
 
+pytestmark = pytest.mark.slow
+
 CLOCK_BOOK, STAGES_BOOK = "exercise_02_clock", "exercise_04_rematerialization"
 
 

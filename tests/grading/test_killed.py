@@ -7,12 +7,13 @@ import sys
 from contextlib import suppress
 
 import psutil
+import pytest
 
 from tests.processes import PATIENCE, ROOT, running, until
 
 from .classroom import answered, hand_in, needs_sandbox
 
-pytestmark = needs_sandbox
+pytestmark = [pytest.mark.slow, needs_sandbox]
 
 NAME = f"hides-{os.getpid()}"
 """What a process of this answer calls itself."""

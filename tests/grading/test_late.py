@@ -185,6 +185,7 @@ def test_seeds_are_drawn_once_and_late_ones_apart(tmp_path):
         Seeds(tmp_path, 1)
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_class_with_late_hand_ins(tmp_path):
     for name, text, day in (

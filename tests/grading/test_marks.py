@@ -55,6 +55,7 @@ def chosen(pytestconfig):
     return breaking if pytestconfig.getoption("whole_class") else {entry.key: entry for entry in breaking}.values()
 
 
+@pytest.mark.slow
 def test_beside_a_broken_promise_the_judge_finds_nothing_else(chosen, start):
     for entry in chosen:
         broken = frozenset(promises(entry.key))

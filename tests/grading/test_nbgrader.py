@@ -20,6 +20,8 @@ from tests.solutions.bank import bank
 
 from .classroom import CLOCK, SEVEN, answered, code, hand_in, needs_sandbox, notebook, of_the_bank, share_of, solved
 
+pytestmark = pytest.mark.slow
+
 BOOK = "exercise_02_clock"
 
 needs_nbgrader = [

@@ -37,6 +37,7 @@ def cells(*texts):
     return [cell("code", text, f"code cell {number}") for number, text in enumerate(texts, 1)]
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_an_error_that_another_answer_builds_on_costs_once(tmp_path):
     for name, (first, second, *_) in STUDENTS.items():

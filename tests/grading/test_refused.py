@@ -130,6 +130,7 @@ def pages_of(out):
     return {unescape(re.search("<h1>(.*)</h1>", text)[1]): unescape(text) for text in texts}
 
 
+@pytest.mark.slow
 @needs_sandbox
 class TestAClass:
     @pytest.mark.parametrize(

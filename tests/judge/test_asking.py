@@ -18,6 +18,8 @@ from tests.processes import ROOT
 
 from .asker import __name__ as MODULE
 
+pytestmark = pytest.mark.slow
+
 
 def add(question):
     return sum(question)

@@ -18,6 +18,8 @@ from gpipe_edu.process.packing import pack
 from gpipe_edu.process.time_limit import is_stopped
 from tests.processes import runs, until
 
+pytestmark = pytest.mark.slow
+
 MODULE = "gpipe_edu.judge.tasks.ex01_splitting.perform"
 
 

@@ -131,7 +131,7 @@ def inside(server):
     return ask
 
 
-pytestmark = needs_sandbox
+pytestmark = [pytest.mark.slow, needs_sandbox]
 
 
 def call_all(numbers):

@@ -9,7 +9,7 @@ import pytest
 
 from gpipe_edu.process import limited
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="without forks there are no limits")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="without forks there are no limits")]
 
 
 def of_each(function, *items):

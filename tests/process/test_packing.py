@@ -21,6 +21,8 @@ import pytest
 from gpipe_edu.process import packing
 from tests.processes import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 ROOT = str(Path(__file__).resolve().parents[2])
 CONSTANT = 5
 LOCK = threading.Lock()

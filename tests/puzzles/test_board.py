@@ -18,6 +18,8 @@ from tests.strategies import RANDOM
 from .brute import peak
 from .solutions import SOLUTIONS, solved
 
+pytestmark = pytest.mark.slow
+
 
 def op(text):
     ((found,),) = ge.Schedule.parse(text).rows

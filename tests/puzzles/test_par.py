@@ -16,6 +16,8 @@ from tests.strategies import RANDOM
 
 from .brute import best_makespan, peak
 
+pytestmark = pytest.mark.slow
+
 SIZES = [
     # K, M, V, kinds: at most a few thousand orders each
     (1, 2, 1, "FB"),

@@ -14,6 +14,8 @@ from tests.strategies import RANDOM, slipped
 from .brute import peak
 from .solutions import SOLUTIONS, in_groups, judge, solved
 
+pytestmark = pytest.mark.slow
+
 
 def rows_of(key):
     return [list(row) for row in ge.Schedule.parse(SOLUTIONS[key]).rows]

@@ -6,6 +6,8 @@ import pytest
 
 from . import bench
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 from torch import nn  # noqa: E402
 

@@ -10,6 +10,8 @@ from gpipe_edu.pytorch import GPipe
 
 from . import bench
 
+pytestmark = pytest.mark.slow
+
 
 def one_norm(dims, stage, momentum):
     """A single normalization, in stage 0 or 1, so that its inputs are those of the whole batch."""

@@ -1,5 +1,6 @@
 """Re-materialization: how often a layer runs, and what random numbers it sees."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -7,6 +8,8 @@ from gpipe_edu.pytorch import GPipe
 from tests.processes import printed
 
 from . import bench
+
+pytestmark = pytest.mark.slow
 
 
 class Reading(nn.Module):

@@ -14,6 +14,8 @@ from tests.amount import whole
 
 from . import bench
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.sweep
 @bench.every_way

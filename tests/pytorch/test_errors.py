@@ -16,6 +16,8 @@ from gpipe_edu.pytorch import GPipe
 
 from . import bench
 
+pytestmark = pytest.mark.slow
+
 K, M = 3, 3
 
 

@@ -11,6 +11,8 @@ from tests.processes import printed
 
 from . import bench
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 from torch import nn  # noqa: E402
 

@@ -10,6 +10,8 @@ from gpipe_edu.pytorch import GPipe
 
 from . import bench
 
+pytestmark = pytest.mark.slow
+
 every_variant = pytest.mark.parametrize("options", bench.some_variants(2, 3))
 
 

@@ -73,6 +73,7 @@ def test_a_compiled_step_around_a_pipe_trains_as_plain_pytorch(way):
         assert_equal(trained(Model(GPipe(copy.deepcopy(net), **options)), step), expected, options)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # inductor calls it itself
 @pytest.mark.parametrize(
     ("backend", "options"),
@@ -102,6 +103,7 @@ def by_method(pipe):
 every_compiled = pytest.mark.parametrize("compiled", [by_wrapper, by_method])
 
 
+@pytest.mark.slow
 @pytest.mark.sweep
 @every_compiled
 @pytest.mark.parametrize("mode", bench.MODES)

@@ -15,6 +15,8 @@ from tests.processes import printed, until
 
 from . import bench
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def workers():

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+import pytest
 from hypothesis import given
 
 from gpipe_edu import Op, Schedule
@@ -12,6 +13,8 @@ from tests.each import each
 from tests.oracle import expected_code, inputs, plain, play
 from tests.recipes import recompute_and_split, small_schedules
 from tests.strategies import RANDOM, SLIPS, slipped
+
+pytestmark = pytest.mark.slow
 
 LEGAL = [*small_schedules(3, 4), *(recompute_and_split(K, M) for K in (1, 2, 3) for M in (1, 2, 3))]
 

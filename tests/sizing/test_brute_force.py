@@ -12,6 +12,8 @@ from tests.amount import fewer
 from tests.each import each
 from tests.sizing.independent import Counted, knobs_of
 
+pytestmark = pytest.mark.slow
+
 JOBS, PARTS = 510, 30
 """How many jobs are drawn, and in how many tests."""
 

@@ -13,6 +13,8 @@ from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, command, fla
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
 from tests.each import each
 
+pytestmark = pytest.mark.slow
+
 JOB = Job(transformer(14, 64, 32, 500, heads=4, fused=False), 32, Machine(16, 1e9, 1e12, node=8))
 
 

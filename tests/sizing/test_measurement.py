@@ -5,6 +5,8 @@ import pytest
 from gpipe_edu.sizing import machine_file, mlp, presets
 from gpipe_edu.sizing.machine_file import Product
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch", reason="measuring needs torch")
 
 from gpipe_edu.cluster import links  # noqa: E402 (it loads torch)

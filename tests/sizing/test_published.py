@@ -11,6 +11,8 @@ from gpipe_edu.sizing import Job, Machine, Plan, costs, transformer
 from gpipe_edu.sizing.planner import LIKELY
 from gpipe_edu.sizing.presets import job, model, presets
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs" / "published_runs.md").read_text(encoding="utf-8")
 WORDS = " ".join(PAGE.split())
 

@@ -20,6 +20,8 @@ from tests.amount import fewer
 from tests.solutions import reasons, reasons_cap
 from tests.solutions.reasons import makespan
 
+pytestmark = pytest.mark.slow
+
 EDITS = fewer(2500)
 
 MIDDLE = "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5"

@@ -16,6 +16,8 @@ from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from tests import kernels, preloaded
 from tests.processes import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 MASTERS = build.masters(ROOT)
 each = pytest.mark.parametrize("master", MASTERS, ids=lambda path: path.stem)

@@ -8,6 +8,8 @@ from tests.amount import third
 from .bank import bank
 from .judged import NUMPY, judged
 
+pytestmark = pytest.mark.slow
+
 ENTRIES = [entry for key in NUMPY for entry in third(sorted(bank(key), key=lambda entry: (entry.slip, entry.name)))]
 
 

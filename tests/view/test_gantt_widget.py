@@ -13,6 +13,8 @@ from gpipe_edu.view.gantt.spec import specs
 from tests.processes import printed
 from tests.refusals import refusals
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("anywidget")
 
 VIEW = "application/vnd.jupyter.widget-view+json"

@@ -4,7 +4,7 @@ import pytest
 
 from website.bundle import LIBRARIES
 
-pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
 PAGES = [
     "index.html",

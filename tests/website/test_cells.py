@@ -19,6 +19,8 @@ from tests.website.stand_in import HOLD, Host, pages_of_a_reader
 from website import cells, in_page, pages, without_kernel
 from website.live.run_cells import MOST
 
+pytestmark = pytest.mark.slow
+
 QUESTION = "00/gradients"
 STUB = 'def split(batch, M: int) -> list:\n    """In words."""\n    raise NotImplementedError'
 RIGHT = """

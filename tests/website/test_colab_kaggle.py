@@ -19,6 +19,8 @@ from tests import kernels
 from tests.website.conftest import ROOT
 from website import colab_kaggle, markdown, pages
 
+pytestmark = pytest.mark.slow
+
 PAGES = {at: pages._page_of(at) for at in pages._sources(ROOT)}
 NOTEBOOKS = [at for at in PAGES if at.endswith(".ipynb")]
 SITE = "https://somebody.github.io/pipelines"

@@ -16,6 +16,8 @@ from tests.website.conftest import ROOT, handed_out
 from tests.website.stand_in import Host, pages_of_a_reader
 from website import in_page, pages
 
+pytestmark = pytest.mark.slow
+
 FIRST = "F0@0 F0@1 F0@2 B0@2 B0@1 B0@0"
 """The first level's only solution."""
 

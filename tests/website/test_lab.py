@@ -12,7 +12,7 @@ from tests.website.conftest import ROOT, TIMES, profile_on_disk
 from tests.website.visit import OWN, PATIENCE, READY, Visit, open_notebook, run_a_schedule_of_ones_own
 from website.lab import MEGABYTES, MEGABYTES_OF_PLOTS, needs_pytorch
 
-pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
 FILES = [path for part in ("notebooks", "exercises") for path in sorted((ROOT / part).glob("*.ipynb"))]
 LESSONS = [path.relative_to(ROOT).as_posix() for path in FILES if not needs_pytorch(nbformat.read(path, as_version=4))]

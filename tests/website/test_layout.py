@@ -6,7 +6,7 @@ import pytest
 
 from tests.website.conftest import TIMES
 
-pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
 LAPTOP, PHONE = (1366, 768), (390, 800)
 LESSONS = ["notebooks/00_start_here.html", "notebooks/03_scheduling.html", "notebooks/06_pytorch_pipeline.html"]

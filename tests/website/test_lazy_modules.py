@@ -12,6 +12,8 @@ from tests.processes import ROOT
 from website import slim
 from website.live import lazy_modules
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def asked(tmp_path, monkeypatch):

@@ -12,6 +12,8 @@ from tests.website.stand_in import HOLD, WORKER, Host
 from tests.website.test_in_page import FIRST, address, folder, says  # noqa: F401 (fixtures)
 from website.in_page import HERE
 
+pytestmark = pytest.mark.slow
+
 LIVE = HERE / "live"
 ENTRY = {"": None, "a": {"makespan": 9, "hints": 0}, "b": {"makespan": 7, "hints": 2}, "c": {"makespan": 7, "hints": 1}}
 

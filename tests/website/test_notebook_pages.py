@@ -14,7 +14,7 @@ from tests.solutions.typed import typed
 from tests.website.conftest import ROOT, TIMES
 from website.live.lazy_modules import ARCHIVES
 
-pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
 PAGES = [f"{part}/{path.stem}" for part in ("notebooks", "exercises") for path in sorted((ROOT / part).glob("*.ipynb"))]
 

@@ -6,7 +6,7 @@ from tests.website.conftest import profile_on_disk
 from tests.website.test_lab import put, run, text
 from tests.website.visit import SPLIT, open_notebook
 
-pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
 
 LESSON = "notebooks/00_start_here.ipynb"
 MINE = "notebooks/mine.ipynb"

@@ -16,7 +16,7 @@ from tests.website.conftest import ROOT, SAMPLE, TIMES
 from tests.website.visit import Visit, move_the_explorer
 from website import colab_kaggle, pages
 
-pytestmark = pytest.mark.timeout(1500)  # the site is built by the first test that wants it
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 class Links(HTMLParser):

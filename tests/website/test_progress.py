@@ -17,6 +17,8 @@ from tests.puzzles.solutions import solved
 from tests.website.conftest import handed_out
 from website import course_progress, in_page, pages
 
+pytestmark = pytest.mark.slow
+
 ASKED = {key: question.find(key) for number in range(16) for key in question.keys(f"{number:02}")}
 PASSED = {"tries": 2, "tries_at_hint": 0, "hints": 0, "seen": [], "passed": "2026-11-23"}
 

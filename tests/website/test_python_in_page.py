@@ -8,7 +8,7 @@ import gpipe_edu as ge
 from tests.website.conftest import TIMES
 from tests.website.visit import Visit
 
-pytestmark = pytest.mark.usefixtures("with_lab")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("with_lab")]
 
 
 def says(page, words):

@@ -20,6 +20,8 @@ from website import cells, in_page, pages, without_kernel
 
 from .asked import entries, misjudged, on_page
 
+pytestmark = pytest.mark.slow
+
 ENTRIES = entries()
 ORDERS = ["", "one learner", "another", "a third"]
 """Seeds, each with options in another order."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = pytest.mark.timeout(1500)  # the site is built by the first test that wants it
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 FOCUSED = "[...document.querySelectorAll('#found a')].indexOf(document.activeElement)"
 

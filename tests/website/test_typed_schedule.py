@@ -17,6 +17,8 @@ from tests.website.test_in_page import address, folder, host, process  # noqa: F
 from website.in_page import ROWS
 from website.live.typed_schedule import COSTS, MOST_OPS
 
+pytestmark = pytest.mark.slow
+
 DEADLOCK = "F0 B0 F1 B1\nF0 F1 B1 B0"
 TWO = "F0 F1 B0 B1\nF0 B0 F1 B1"
 DEFAULTS = {"schedule": "gpipe", "K": 2, "M": 3, "V": 2, "recompute": "none"}

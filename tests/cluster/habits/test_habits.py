@@ -10,6 +10,8 @@ from tests.amount import third
 from . import table
 from .ways import run
 
+pytestmark = pytest.mark.slow
+
 AS_PLAIN = [
     table.relu_in_place,
     table.layer_norm,

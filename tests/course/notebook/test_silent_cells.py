@@ -14,6 +14,8 @@ from gpipe_edu.course.commands import lab
 from tests import kernels
 from tests.processes import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 AT_LEISURE = "import time, sys, gpipe_edu.course.notebook.silent_cells as running\nrunning.PATIENCE = 3"
 """No line for cells that are over by then, or have spoken, however long they have to wait for a CPU."""
 SOON = "import time, sys, gpipe_edu.course.notebook.silent_cells as running\nrunning.PATIENCE = 0.3"

@@ -13,6 +13,8 @@ from gpipe_edu.course.predictions.question import find
 from gpipe_edu.course.predictions.widget import Prediction
 from tests import kernels
 
+pytestmark = pytest.mark.slow
+
 ASKED = Choice(
     "03/loop",
     "Which `<b>`?\n\n```\nF0 B0\n```",

@@ -21,6 +21,8 @@ from tests.processes import PATIENCE
 from tests.pytorch.bench import Apply
 from tests.pytorch.habits.ways import CALLS, TRAINS, as_plain, as_plain_calls, batch, data, do, held, mlp, same, seeded
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @as_plain

@@ -28,6 +28,8 @@ from tests.pytorch.habits.ways import (
     seeded,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @as_plain_calls
 def test_grad_of_some_weights(way):

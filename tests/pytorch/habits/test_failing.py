@@ -17,6 +17,8 @@ from tests.pytorch.bench import Apply
 from tests.pytorch.habits.test_own_layers import Selective
 from tests.pytorch.habits.ways import TRAINS, batch, data, held, mlp, same
 
+pytestmark = pytest.mark.slow
+
 
 class Picky(Exception):
     """Can't be made from a message."""

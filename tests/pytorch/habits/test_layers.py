@@ -10,6 +10,8 @@ from torch.nn import functional as F
 from tests.pytorch.bench import First
 from tests.pytorch.habits.ways import as_plain, as_plain_calls, batch, do, held, in_pieces, seeded, trained
 
+pytestmark = pytest.mark.slow
+
 BY_SAMPLE = {
     "conv1d": ((4, 9), [lambda: nn.Conv1d(4, 3, 3, padding="same"), nn.ReLU]),
     "conv2d": ((3, 6, 6), [lambda: nn.Conv2d(3, 4, 3), nn.GELU, lambda: nn.Conv2d(4, 2, 2, stride=2)]),

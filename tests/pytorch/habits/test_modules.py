@@ -28,6 +28,8 @@ from tests.pytorch.habits.ways import (
     seeded,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def named() -> nn.Sequential:
     """A net whose layers have names and buffers."""

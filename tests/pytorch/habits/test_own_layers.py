@@ -13,6 +13,8 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 from tests.pytorch.habits.test_layers import Residual
 from tests.pytorch.habits.ways import CALLS, TRAINS, Plain, as_plain, batch, compared, do, in_pieces, seeded, trained
 
+pytestmark = pytest.mark.slow
+
 
 @as_plain
 def test_layer_that_asks_whether_its_input_requires_a_gradient(way):

@@ -14,6 +14,8 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 from gpipe_edu.pytorch import GPipe
 from tests.pytorch.habits.ways import as_plain, as_plain_calls, batch, data, held, in_pieces, learned, mlp, seeded
 
+pytestmark = pytest.mark.slow
+
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),

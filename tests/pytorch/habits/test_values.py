@@ -31,6 +31,8 @@ from tests.pytorch.habits.ways import (
     weighed,
 )
 
+pytestmark = pytest.mark.slow
+
 STEPS = [way for way in TRAINS if way.steps]
 
 INPUTS = {

@@ -10,6 +10,8 @@ from torch.nn.utils import parametrizations, parametrize, prune
 
 from tests.pytorch.habits.ways import as_plain, batch, held, in_pieces, mlp, seeded, trained
 
+pytestmark = pytest.mark.slow
+
 WRAPPED = {
     "weight_norm": parametrizations.weight_norm,
     "orthogonal": parametrizations.orthogonal,

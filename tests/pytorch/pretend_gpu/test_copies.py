@@ -10,6 +10,8 @@ from gpipe_edu.pytorch import GPipe
 
 from . import scenes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("devices", ["one GPU", "three GPUs", "CPU between"])
 def test_a_deep_copy_trains_like_the_first(devices):

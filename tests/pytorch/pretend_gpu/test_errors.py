@@ -11,6 +11,8 @@ from gpipe_edu.pytorch import GPipe
 
 from . import cuda, scenes
 
+pytestmark = pytest.mark.slow
+
 
 class Breaks(nn.Module):
     """An assert in a kernel fails: this and every later call of the GPU raises."""

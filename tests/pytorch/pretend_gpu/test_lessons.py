@@ -11,6 +11,8 @@ from gpipe_edu.pytorch.study import wait_for_gpus
 
 from . import cuda, scenes
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 
 

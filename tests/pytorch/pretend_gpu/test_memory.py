@@ -11,6 +11,8 @@ from tests.processes import until
 
 from . import cuda, scenes
 
+pytestmark = pytest.mark.slow
+
 BLOCK = 512
 """Bytes that the pretend GPU gives at a time; the tensors here need one each."""
 

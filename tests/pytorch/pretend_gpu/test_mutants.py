@@ -17,6 +17,8 @@ import pytest
 
 from . import cuda
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 20
 """In which a mutant is to fail by itself."""
 HANGS = 3

@@ -10,6 +10,8 @@ from gpipe_edu.pytorch import GPipe
 
 from . import cuda, scenes
 
+pytestmark = pytest.mark.slow
+
 SCHEDULES = ("naive", "gpipe", "1f1b", "zero_bubble")
 MODES = ("always", "except_last", "never")
 

@@ -11,6 +11,8 @@ from gpipe_edu.pytorch import GPipe
 
 from . import cuda, scenes
 
+pytestmark = pytest.mark.slow
+
 DEVICES = ("one GPU", "three GPUs", "CPU in front", "CPU behind")
 
 

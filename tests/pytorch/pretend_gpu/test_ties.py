@@ -9,6 +9,8 @@ from gpipe_edu.pytorch import GPipe
 from . import scenes
 from .test_streams import side_streams
 
+pytestmark = pytest.mark.slow
+
 
 def tied():
     layers = scenes.net()

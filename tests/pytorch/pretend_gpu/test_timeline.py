@@ -8,6 +8,8 @@ from gpipe_edu.pytorch import GPipe
 
 from . import cuda, scenes
 
+pytestmark = pytest.mark.slow
+
 MILLISECOND = 1e-3
 
 
