@@ -28,14 +28,7 @@ FOLDER = "gpipe_edu/judge/tasks/ex17_way_back"
 MASTER = "solutions/exercise_17_way_back.py"
 BANK = "tests/solutions/bank/ex17_way_back.py"
 MARKING = "gpipe_edu/teaching/grading/marking.toml"
-WRITTEN = (
-    f"{FOLDER}/__init__.py",
-    f"{FOLDER}/messages.toml",
-    f"{FOLDER}/check.py",
-    f"{FOLDER}/perform.py",
-    MASTER,
-    BANK,
-)
+WRITTEN = (*(f"{FOLDER}/{part}" for part in ("__init__.py", "perform.py", "messages.toml", "check.py")), MASTER, BANK)
 
 ANSWERS = """
 

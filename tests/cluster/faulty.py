@@ -30,13 +30,13 @@ def _text(file):
 
 def write_what_rank_0_hears(folder):
     """A rank's "seen" has what its last sign of life told; rank 0's own is written when the others were told of it."""
-    note = watch.First._note
+    note = watch.Coordinator._note
 
     def noted(self, rank, doing):
         note(self, rank, doing)
         (folder / f"seen {rank}").write_text(f"{doing.where} {'waits' if doing.waits else 'works'}")
 
-    watch.First._note = noted
+    watch.Coordinator._note = noted
 
 
 class Trap(nn.Module):

@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 
 from gpipe_edu.cluster import watch
-from gpipe_edu.cluster.watch import Doing, First, Verdict
+from gpipe_edu.cluster.watch import Coordinator, Doing, Verdict
 from gpipe_edu.cluster.wire import Wire
 from tests.processes import PATIENCE, until
 
@@ -26,7 +26,7 @@ def ended():
 def first(ended, monkeypatch):
     monkeypatch.setattr(watch, "GRACE", 30.0)
     monkeypatch.setattr(watch, "BEAT", 0.05)
-    found = First(3, 30.0, True, hello(0), lambda: Doing("", False), ended.append)
+    found = Coordinator(3, 30.0, True, hello(0), lambda: Doing("", False), ended.append)
     yield found
     monkeypatch.setattr(watch, "GRACE", 0.0)
     found.stop()

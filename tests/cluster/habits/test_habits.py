@@ -80,8 +80,8 @@ def name(habit):
     return "losses-" + habit.keywords["name"].replace(" ", "-") if isinstance(habit, partial) else habit.__name__
 
 
-def is_as_one_device(crew, ranks, habit, pieces=False):
-    for told in run(crew, ranks, habit, pieces):
+def is_as_one_device(group, ranks, habit, pieces=False):
+    for told in run(group, ranks, habit, pieces):
         for schedule, apart in told.items():
             assert not isinstance(apart, str), f"{schedule}: {apart}"
             assert apart < 1e-10, schedule
@@ -89,38 +89,38 @@ def is_as_one_device(crew, ranks, habit, pieces=False):
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("habit", AS_PLAIN, ids=name)
-def test_two_ranks_are_as_one_device(crew, habit):
-    is_as_one_device(crew, 2, habit)
+def test_two_ranks_are_as_one_device(group, habit):
+    is_as_one_device(group, 2, habit)
 
 
-def test_whole_numbers_go_from_stage_to_stage(crew):
-    is_as_one_device(crew, 2, table.whole_numbers_between)
+def test_whole_numbers_go_from_stage_to_stage(group):
+    is_as_one_device(group, 2, table.whole_numbers_between)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("habit", third(AS_PLAIN), ids=name)
-def test_three_ranks_are_as_one_device(crew, habit):
-    is_as_one_device(crew, 3, habit)
+def test_three_ranks_are_as_one_device(group, habit):
+    is_as_one_device(group, 3, habit)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("habit", IN_PIECES, ids=name)
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_layers_that_look_at_all_samples_see_a_micro_batch(crew, habit, ranks):
-    is_as_one_device(crew, ranks, habit, pieces=True)
+def test_layers_that_look_at_all_samples_see_a_micro_batch(group, habit, ranks):
+    is_as_one_device(group, ranks, habit, pieces=True)
 
 
 @pytest.mark.parametrize("habit", REFUSED, ids=name)
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_what_is_refused_is_refused_on_every_rank(crew, habit, ranks):
-    for told in run(crew, ranks, habit):
+def test_what_is_refused_is_refused_on_every_rank(group, habit, ranks):
+    for told in run(group, ranks, habit):
         assert all(isinstance(said, str) and REFUSED[habit] in said for said in told.values()), told
 
 
-def test_the_table_would_notice_a_difference(crew):
+def test_the_table_would_notice_a_difference(group):
     def forgetful(way):
         model = way.wrap(table.mlp(), torch.nn.functional.mse_loss, table.batch(6))
         model.step(table.batch(6), table.batch(3) + (0 if type(way).__name__ == "Way" else 1e-6))
         return table.held(model)
 
-    assert all(apart > 1e-10 for told in run(crew, 2, forgetful) for apart in told.values())
+    assert all(apart > 1e-10 for told in run(group, 2, forgetful) for apart in told.values())

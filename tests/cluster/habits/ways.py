@@ -153,6 +153,6 @@ def outcomes(habit: Habit, pieces: bool) -> dict[str, float | str]:
     return found
 
 
-def run(crew: Any, ranks: int, habit: Habit, pieces: bool = False) -> list[dict[str, float | str]]:
+def run(group: Any, ranks: int, habit: Habit, pieces: bool = False) -> list[dict[str, float | str]]:
     """The outcomes on each rank."""
-    return crew.run([partial(unwatched, outcomes, habit, pieces)] * ranks, 60).values
+    return group.run([partial(unwatched, outcomes, habit, pieces)] * ranks, 60).values
