@@ -3,14 +3,14 @@
 import { createAnswerLine } from "./answer_line.js";
 import { createAnswers } from "./answers.js";
 import { overlaid } from "./overlaid.js";
-import { createOpened } from "./opened.js";
+import { createOpened } from "./opened_traces.js";
 import { createChart } from "./chart.js";
 import { createControls } from "./controls.js";
 import { createTransport } from "./transport.js";
 import { doingAt, explainMarkup, spoken } from "./explain.js";
-import { itemAt } from "./find.js";
+import { itemAt } from "./navigation.js";
 import { told } from "./keys.js";
-import { LOST, PATIENCE, SILENT } from "./kept.js";
+import { LOST, PATIENCE, SILENT } from "./kernel_notices.js";
 import { escape } from "./lettering.js";
 import { legendMarkup } from "./legend.js";
 import { neverRuns } from "./layout.js";

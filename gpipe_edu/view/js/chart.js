@@ -5,9 +5,9 @@ import { amount, px } from "./lettering.js";
 import { endOf, frameOf, panelOf, stripUnit, tallest, timeAt, xOf } from "./layout.js";
 import { draw } from "./draw.js";
 import { itemBox, overlay } from "./overlay.js";
-import { again, deviceOfItem, firstItem, heldAt, itemAt, neighbour, onPanel, same } from "./find.js";
+import { again, deviceOfItem, firstItem, heldAt, itemAt, neighbour, onPanel, same } from "./navigation.js";
 import { spoken } from "./explain.js";
-import { listen } from "./hands.js";
+import { listen } from "./input.js";
 import { axisMarkup, figureMarkup, nowMarkup, panelMarkup, titleMarkup } from "./panel.js";
 
 const LEAST_WIDTH = 290;

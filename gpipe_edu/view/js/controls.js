@@ -1,6 +1,6 @@
 // The explorer's controls: they only say what is wanted. What is allowed, and what comes of it, Python tells.
 
-import { KEPT } from "./kept.js";
+import { KEPT } from "./kernel_notices.js";
 import { escape } from "./lettering.js";
 
 const COSTS = { F: ["F", "Time of F forward"], B: ["B", "Time of B backward"], R: ["R", "Time of R recompute"], send: ["latency", "Time from the end of an op to its use on another device"], link: ["link", "Time for which a message keeps its link busy"] };

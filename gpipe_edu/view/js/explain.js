@@ -2,7 +2,7 @@
 
 import { deviceOf, labelOf, neverRuns } from "./layout.js";
 import { escape, showTime } from "./lettering.js";
-import { messageOf, needsOf, unblockedBy } from "./find.js";
+import { messageOf, needsOf, unblockedBy } from "./navigation.js";
 
 /** An op where it is not obvious which one: with its stage and device, unless it is on `device`. */
 export function nameOf(spec, index, device = -1) {

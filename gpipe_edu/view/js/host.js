@@ -2,7 +2,7 @@
 
 import { createApp } from "./app.js";
 import { bringIntoView } from "./in_view.js";
-import { LOST } from "./kept.js";
+import { LOST } from "./kernel_notices.js";
 import { passOn } from "./pass_on.js";
 
 /** What a notebook calls (anywidget): traits in, traits out. Returns what tidies up. */

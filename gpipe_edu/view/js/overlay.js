@@ -3,7 +3,7 @@
 import { arrowMarkup } from "./arrows.js";
 import { escape, px } from "./lettering.js";
 import { boxOf, deviceOf, idleOf, planBoxOf } from "./layout.js";
-import { needsOf, unblockedBy } from "./find.js";
+import { needsOf, unblockedBy } from "./navigation.js";
 
 /** Up to this many ops every transfer has its arrow; above, only those of the selected micro-batch. */
 export const MOST_ARROWS = 60;

@@ -1,6 +1,6 @@
 // The frame of a panel and what is written in it: markup only.
 
-import { KEPT } from "./kept.js";
+import { KEPT } from "./kernel_notices.js";
 import { escape, px } from "./lettering.js";
 import { axisOf } from "./layout.js";
 

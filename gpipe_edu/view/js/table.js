@@ -1,10 +1,10 @@
 // The chart as a table, for readers who cannot use a picture: the same ops, times, reasons and figures.
 
-import { KEPT } from "./kept.js";
+import { KEPT } from "./kernel_notices.js";
 import { amount, escape, showTime } from "./lettering.js";
 import { labelOf, neverRuns } from "./layout.js";
 import { nameOf } from "./explain.js";
-import { needsOf, unblockedBy } from "./find.js";
+import { needsOf, unblockedBy } from "./navigation.js";
 
 /** Above this many ops the table shows one device at a time, as browsers stall on tens of thousands of rows. */
 export const MOST_ROWS = 600;

@@ -1,7 +1,7 @@
 // Play, pause, step, scrub, speed, zoom and what is shown: the row of buttons under the chart.
 
-import { KEPT } from "./kept.js";
-import { eventsOf, nextEvent } from "./find.js";
+import { KEPT } from "./kernel_notices.js";
+import { eventsOf, nextEvent } from "./navigation.js";
 import { meaning } from "./keys.js";
 import { showTime } from "./lettering.js";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { explain, nameOf } from "../../../gpipe_edu/view/js/explain.js";
 import { idleRows, tableMarkup, tableRows } from "../../../gpipe_edu/view/js/table.js";
-import { needsOf } from "../../../gpipe_edu/view/js/find.js";
+import { needsOf } from "../../../gpipe_edu/view/js/navigation.js";
 import { NAMES, opOf, specs, stuck } from "./specs.mjs";
 
 const op = (spec, ...cell) => explain(spec, { type: "op", index: opOf(spec, ...cell) }, NAMES);

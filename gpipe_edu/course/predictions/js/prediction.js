@@ -4,7 +4,7 @@ import { choice } from "./choice.js";
 import { click } from "./click.js";
 import { curve } from "./curve.js";
 import { html, make, ours } from "./parts.js";
-import { LOST, PATIENCE, SILENT } from "../../../view/js/kept.js";
+import { LOST, PATIENCE, SILENT } from "../../../view/js/kernel_notices.js";
 import { passOn } from "../../../view/js/pass_on.js";
 
 const KINDS = { bar, choice, click, curve };

@@ -1,6 +1,6 @@
 // The whole puzzle: levels, board, palette, tools, and what Python says to every move. It sends words and draws answers.
 
-import { LOST, PATIENCE, SILENT } from "../../../view/js/kept.js";
+import { LOST, PATIENCE, SILENT } from "../../../view/js/kernel_notices.js";
 import { meaning } from "../../../view/js/keys.js";
 import { escape } from "../../../view/js/lettering.js";
 import { legendMarkup } from "../../../view/js/legend.js";

@@ -1,6 +1,6 @@
 // The board in a page: boxes that can be picked up, by pointer and by keys. What a move means, Python says.
 
-import { KEPT } from "../../../view/js/kept.js";
+import { KEPT } from "../../../view/js/kernel_notices.js";
 import { around, meaning, told } from "../../../view/js/keys.js";
 import { draw } from "../../../view/js/draw.js";
 import { frameOf, panelOf, tallest } from "../../../view/js/layout.js";

@@ -1,6 +1,6 @@
 // The ops that are left to place, a row of buttons per device. One stop for Tab; arrow keys lead from button to button.
 
-import { KEPT } from "../../../view/js/kept.js";
+import { KEPT } from "../../../view/js/kernel_notices.js";
 import { meaning } from "../../../view/js/keys.js";
 import { escape } from "../../../view/js/lettering.js";
 import { nearestButton, opLabel, opWords, rove } from "./puzzle_moves.js";

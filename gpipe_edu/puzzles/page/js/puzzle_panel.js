@@ -1,6 +1,6 @@
 // The frame of the puzzle and what is written in it: markup only.
 
-import { KEPT } from "../../../view/js/kept.js";
+import { KEPT } from "../../../view/js/kernel_notices.js";
 import { told } from "../../../view/js/keys.js";
 import { escape } from "../../../view/js/lettering.js";
 import { figureMarkup } from "../../../view/js/panel.js";

@@ -1,7 +1,7 @@
 // Traces that the reader opened: chosen or dropped, read by the kernel, drawn under what is there. Their specs stay in
 // the page; the chart's author neither sees nor saves them. Without a kernel no trace can be read.
 
-import { KEPT, LOST, PATIENCE, SILENT } from "./kept.js";
+import { KEPT, LOST, PATIENCE, SILENT } from "./kernel_notices.js";
 import { escape } from "./lettering.js";
 
 const MOST_OPEN = 3; // more charts under each other are further apart than an eye compares

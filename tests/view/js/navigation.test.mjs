@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as find from "../../../gpipe_edu/view/js/find.js";
+import * as find from "../../../gpipe_edu/view/js/navigation.js";
 import { opOf, specs } from "./specs.mjs";
 
 const gpipe = specs.gpipe;
