@@ -7,9 +7,12 @@ import shutil
 import sys
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+
+PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Settings of a command that passes unknown options on to another program."""
 
 Port = Annotated[int, typer.Option(min=0, max=65_535, help="Of the address that is printed.")]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import typer
 
-from . import check, environment, exercises, lab
+from gpipe_edu.base.terminal import PASSED_ON
 
-_PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Settings of a command that passes unknown options on to another program."""
+from . import check, environment, exercises, lab
 
 
 def mount(app: typer.Typer) -> None:
     """Give each command its name. `build`, for those who change the course, is not listed."""
-    app.command("lab", context_settings=_PASSED_ON)(lab.run)
+    app.command("lab", context_settings=PASSED_ON)(lab.run)
     app.command("copy")(lab.copy)
     app.command("progress")(exercises.progress)
     app.command("check")(check.check)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import typer
 
-from . import classroom, exercise, grade, lecture, personal, platforms
+from gpipe_edu.base.terminal import PASSED_ON
 
-_PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Settings of a command that passes unknown options on to another program."""
+from . import classroom, exercise, grade, lecture, personal, platforms
 
 
 def mount(app: typer.Typer) -> None:
     """Give each command its name. `exercise`, for those who change the course, is not listed."""
-    app.command("classroom", context_settings=_PASSED_ON)(classroom.run)
+    app.command("classroom", context_settings=PASSED_ON)(classroom.run)
     app.command("grade")(grade.run)
     app.command("nbgrader")(platforms.nbgrader)
     app.command("gradescope")(platforms.gradescope)
