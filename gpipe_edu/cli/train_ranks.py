@@ -132,7 +132,7 @@ class RanksTrainer:
             dist.barrier()
 
         piped, alone = in_turn([pipeline, one_device], ready, through)
-        timeline, link, doubt = self.pipeline.timeline(), self.pipeline.links(), self.pipeline.doubt()
+        timeline, link, uncertainty = self.pipeline.timeline(), self.pipeline.links(), self.pipeline.clock_uncertainty()
         plan = self.pipeline.plan(timeline, link, len(self._mine(inputs)))
         hosts = len(set(self._everywhere(gethostname())))
         who = f"{self._replicas} pipelines are" if self._replicas > 1 else "the pipeline is"
@@ -142,7 +142,7 @@ class RanksTrainer:
             *step_rows(piped, alone, len(x), who),
             *plan_rows(plan, timeline, "this step's mean times and the links below"),
             ("links", f"{link.latency * 1e6:.0f} us and {link.bandwidth / 1e9:.2f} GB/s, the slowest, measured"),
-            ("clocks", f"of two ranks agree to within {doubt * 1e6:.0f} us"),
+            ("clocks", f"of two ranks agree to within {uncertainty * 1e6:.0f} us"),
             same(self._difference(inputs, labels)),
         ]
 

@@ -29,7 +29,7 @@ class Gradients:
     def __init__(self, layers: nn.Module, replicas: Any, ties: Ties, *, accumulate_in_fp32: bool) -> None:
         self._accumulate_in_fp32 = accumulate_in_fp32
         self._layers, self._replicas, self._ties = layers, replicas, ties
-        self._copies = 1 if replicas is None else dist.get_world_size(replicas)
+        self._replica_count = 1 if replicas is None else dist.get_world_size(replicas)
         self._own = False
         """Whether `.grad` has gradients of this rank alone, not yet added up."""
 
@@ -51,8 +51,8 @@ class Gradients:
         finally:
             for weight, grad in zip(weights.given, held, strict=True):
                 weight.grad = grad
-        if self._copies > 1 or self._ties:
-            found = self._of_all(weights.given, found, reduce or self._copies == 1)
+        if self._replica_count > 1 or self._ties:
+            found = self._of_all(weights.given, found, reduce or self._replica_count == 1)
         hand_over(weights.given, found)
 
     def _of_all(self, weights: Sequence[Tensor], found: list[Tensor | None], now: bool) -> list[Tensor | None]:
@@ -64,7 +64,7 @@ class Gradients:
                     weight.grad = None
             self._own = False
             found = self._ties.collect(weights, found)
-            if self._copies > 1:
+            if self._replica_count > 1:
                 # The others that hold a tied weight get the sum afterwards: in another message, among other weights,
                 # replicas may be added up in another order.
                 here = [i for i, weight in enumerate(weights) if self._ties.counts_here(weight)]
@@ -76,7 +76,7 @@ class Gradients:
             # All ranks have the same in `.grad`, which is then added up with the new gradients.
             for weight in weights:
                 if weight.grad is not None:
-                    weight.grad /= self._copies * self._ties.copies(weight)
+                    weight.grad /= self._replica_count * self._ties.copies(weight)
         self._own = True
         return found
 

@@ -193,7 +193,7 @@ class Pipeline:
         return list(self._pieces)
 
     @property
-    def copies(self) -> int:
+    def replica_count(self) -> int:
         """D, the number of replicas."""
         return 1 if self.replicas is None else dist.get_world_size(self.replicas)
 
@@ -423,9 +423,9 @@ class Pipeline:
         costs = replace(calibrate(measured), send=link.latency, link=link.seconds(widest))
         return simulate(self.schedule.first(samples), costs)
 
-    def doubt(self) -> float:
+    def clock_uncertainty(self) -> float:
         """By how many seconds two ranks' clocks may disagree in `timeline`. All ranks must call this."""
-        worst = torch.tensor(self._offset.doubt, dtype=torch.float64, device=self.device)
+        worst = torch.tensor(self._offset.uncertainty, dtype=torch.float64, device=self.device)
         dist.all_reduce(worst, dist.ReduceOp.MAX, group=self.group)
         return float(worst)
 

@@ -66,7 +66,7 @@ class RankState(NamedTuple):
         places = sorted(Place(int(found[1]), int(found[2])) for found in names if found)
         replicas, ranks = (max(numbers) + 1 for numbers in zip(*places, strict=True))
         mine = Place.of(pipeline)
-        if replicas == pipeline.copies:
+        if replicas == pipeline.replica_count:
             places = [place for place in places if place.replica == mine.replica]
             if ranks == pipeline.schedule.devices:
                 places = [mine]

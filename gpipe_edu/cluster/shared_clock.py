@@ -32,7 +32,7 @@ class Offset(NamedTuple):
     """How far rank 0's clock is ahead of this rank's, and by how much that may be wrong, both in seconds."""
 
     ahead: float
-    doubt: float
+    uncertainty: float
 
 
 class SharedClock:
@@ -95,7 +95,7 @@ def offset(group: Any) -> Offset:
                 dist.recv(value, group=group, group_src=0)
                 heard = perf_counter()
                 found.append(Offset(value.item() - (asked + heard) / 2, (heard - asked) / 2))
-    return min(found, key=lambda one: one.doubt)
+    return min(found, key=lambda one: one.uncertainty)
 
 
 def _event() -> Any:

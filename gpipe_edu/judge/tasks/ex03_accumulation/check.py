@@ -29,7 +29,7 @@ from gpipe_edu.judge.tasks.ex03_accumulation.perform import MOMENTUM, StepsQuest
 from gpipe_edu.judge.weighting import Parts, beliefs_about_gradients, beliefs_about_losses, factor_of, flat, parts_of
 from gpipe_edu.process.plain import name_of
 
-from .losses import LOSSES, TOLD
+from .losses import LOSSES, WORDING
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _small(
 
     call = f"train_step(net, loss_fn, optimizer, x, y, M={M}) with {plural(N, 'sample')}"
     call += ", gradients left over from before" if old else ""
-    call += TOLD.get(loss, "")
+    call += WORDING.get(loss, "")
     call += f", y about {far:g}" if far > 1 else ""
     call += "" if training else ", net in evaluation mode"
     call += f", the first {frozen} layers of net frozen and in evaluation mode" if frozen else ""

@@ -38,7 +38,7 @@ LOSSES: Final[Mapping[str, str | Loss]] = {
 }
 """By the names in a `StepsQuestion`."""
 
-TOLD: Final = {
+WORDING: Final = {
     "mse": ", loss_fn the mean squared error",
     "smoothed": ", loss_fn the cross-entropy with smoothed labels",
     "lopsided": ", loss_fn a squared error that counts double where the output is too large",
