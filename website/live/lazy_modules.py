@@ -16,24 +16,26 @@ from types import ModuleType
 _TASKS = "gpipe_edu.judge.tasks"
 
 _JUDGES = {
-    "ex04_stage": ("check", "op_by_op"),
-    "ex06_partition": ("check", "cuts"),
-    "ex08_batchnorm": ("check", "running_values"),
-    "ex09_cap": ("check",),
-    "ex09_early": ("check",),
-    "ex11_block": ("check",),
-    "ex11_order": ("check",),
-    "ex12_interleaved": ("check",),
-    "ex15_bill": ("check",),
-    "ex15_choice": ("check", "search"),
-    "ex16_profile": ("check",),
+    "ex03_accumulation": ("check", "losses", "perform"),
+    "ex04_stage": ("check", "perform", "op_by_op"),
+    "ex06_partition": ("check", "perform", "cuts"),
+    "ex08_batchnorm": ("check", "perform", "running_values"),
+    "ex09_cap": ("check", "perform"),
+    "ex09_early": ("check", "perform"),
+    "ex11_block": ("check", "perform"),
+    "ex11_order": ("check", "perform"),
+    "ex12_interleaved": ("check", "perform"),
+    "ex15_bill": ("check", "perform"),
+    "ex15_choice": ("check", "perform", "search"),
+    "ex16_profile": ("check", "perform"),
 }
-"""The modules of judges that a first result does not wait for; their sentences, which are data, come with the rest."""
+"""Modules of exercises that a first result does not wait for; their sentences, which are data, come with the rest."""
 
 ARCHIVES = {
     "judges.zip": (
         *(f"{_TASKS}.{exercise}.{module}" for exercise, modules in _JUDGES.items() for module in modules),
         "gpipe_edu.judge.bill",
+        "gpipe_edu.judge.guest.arrays",
     ),
     "with_plots.zip": (
         *("argparse", "calendar", "gettext", "numpy.ma", "plistlib", "shlex", "unittest", "xml", "gpipe_edu.sizing"),
@@ -68,8 +70,14 @@ ARCHIVES = {
         # Their page asks its questions, so what is said stays.
         *(f"{_TASKS}.ex13_ring.{module}" for module in ("check", "perform", "perform_in_process")),
         *(f"{_TASKS}.ex13_zero1.{module}" for module in ("check", "perform", "perform_in_process")),
-        *(f"gpipe_edu.judge.{module}" for module in ("failures", "ring_messages", "ring_sums", "ring_told")),
-        *(f"gpipe_edu.judge.guest.{module}" for module in ("processes", "told_links", "traced_layers")),
+        *(
+            f"gpipe_edu.judge.{module}"
+            for module in ("failures", "ring_messages", "ring_sums", "ring_told", "traced_runs")
+        ),
+        *(
+            f"gpipe_edu.judge.guest.{module}"
+            for module in ("processes", "remote_layers", "told_links", "traced_layers")
+        ),
     ),
 }
 """Names of modules by the archive that has them; those of codecs are too many."""
