@@ -50,6 +50,7 @@ def pytest_unconfigure(config):
     shutil.rmtree(config.learner, ignore_errors=True)
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config, items):
     items[:] = heights.after_their_cells(items)
     judged = Counter()
@@ -60,10 +61,12 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(pytest.mark.slow)
         if ".ipynb::" in item.nodeid:
             item.add_marker(pytest.mark.random_order(disabled=True))  # cells have an order
-    if hasattr(config, "workerinput"):
-        items.sort(key=_length, reverse=True)  # else one worker would be left alone with something long at the end
     if not config.getoption("whole"):
         _leave_out(config, items, _most_of_a_sweep(items))
+    result = yield  # what is slow is left out, and the rest shuffled, where that is asked for
+    if hasattr(config, "workerinput"):
+        items.sort(key=_length, reverse=True)  # else one worker would be left alone with something long at the end
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)  # before nbval starts the kernel

@@ -1,9 +1,8 @@
 """The command line: `gpipe-edu lab`, or `python -m gpipe_edu lab`, and what else its `--help` lists.
 
-`build` and `exercise`, for those who change the course, exist but are not listed. Each command is a function in
-`gpipe_edu.cli`, whose parameters are its options and whose docstring is its help; what it returns is the exit code.
-This file only gives each command its name and reports errors: bad arguments are one sentence on stderr and exit code 2,
-without a traceback.
+Each product mounts its own commands; here are `train` and `schedule`, which run any schedule. A command is a function,
+whose parameters are its options and whose docstring is its help; what it returns is the exit code. Bad arguments are
+one sentence on stderr and exit code 2, without a traceback.
 """
 
 from __future__ import annotations

@@ -95,17 +95,24 @@ def test_to_ask_now_and_then_gains_little_time():
     assert len(asked) < 150, "two seconds hold 22 questions, and as much again is excused; 38 s hold 400"
 
 
-def test_one_who_works_a_little_between_two_looks_has_slept_for_the_rest(monkeypatch):
-    worked = count()
-    monkeypatch.setattr(time_limit, "_cpu", lambda pid: next(worked) / 1000)
+def is_over_after(looks, answered=False):
+    """Whether 0.3 seconds are over for a process that sleeps, after so many looks at it, a tenth of a second apart."""
     with subprocess.Popen(["sleep", "60"]) as process:
         limit = TimeLimit(lambda: [process.pid], 0.3)
         limit.begin()
-        for _ in range(4):
+        for _ in range(looks):
             sleep(0.1)
+            if answered:
+                limit.answered()
             limit.look()
-        assert limit.over
         process.kill()
+        return limit.over
+
+
+def test_one_who_works_a_little_between_two_looks_has_slept_for_the_rest(monkeypatch):
+    worked = count()
+    monkeypatch.setattr(time_limit, "_cpu", lambda pid: next(worked) / 1000)
+    assert is_over_after(4)
 
 
 @pytest.mark.parametrize(("idle", "over"), [(0, False), (2, True)], ids=["all are busy", "two CPUs are idle"])
@@ -113,14 +120,7 @@ def test_where_threads_are_not_told_one_who_uses_no_cpu_sleeps_only_while_a_cpu_
     monkeypatch.setattr(time_limit, "_QUEUES_ARE_TOLD", False)
     monkeypatch.setattr(time_limit, "_is_awake", lambda pid: False)
     monkeypatch.setattr(time_limit, "_idle", lambda: idle * monotonic())
-    with subprocess.Popen(["sleep", "60"]) as process:
-        limit = TimeLimit(lambda: [process.pid], 0.3)
-        limit.begin()
-        for _ in range(4):
-            sleep(0.1)
-            limit.look()
-        assert limit.over == over
-        process.kill()
+    assert is_over_after(4) == over
 
 
 def test_what_is_said_of_an_error_is_cut_to_length():
@@ -153,15 +153,7 @@ def test_sleep_until_the_judge_has_answered_does_not_count():
 def test_sleep_while_the_judge_itself_waits_for_a_cpu_does_not_count(monkeypatch, waited, over):
     """Hundreds of questions, each answered late, would add up to more than the answers have."""
     monkeypatch.setattr(time_limit, "_own_time", lambda: waited * monotonic())
-    with subprocess.Popen(["sleep", "60"]) as process:
-        limit = TimeLimit(lambda: [process.pid], 0.3)
-        limit.begin()
-        for _ in range(10):
-            sleep(0.1)
-            limit.answered()
-            limit.look()
-        assert limit.over == over
-        process.kill()
+    assert is_over_after(10, answered=True) == over
 
 
 def test_a_question_that_the_judge_cannot_answer_ends_it():

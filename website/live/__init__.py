@@ -5,7 +5,7 @@ host.py            what may be called, with words and plain data in both directi
 wire.py            messages to the page while it waits for an answer
 run_cells.py       runs a notebook's cells: outputs, errors, names
 page_widgets.py    what the package's widgets need of anywidget, on traitlets alone
-lazy_modules.py        modules that are fetched only when a cell imports them
+lazy_modules.py    modules that are fetched only when a cell imports them
 typed_schedule.py  what the box's schedule does, with costs of one's own and beside another one
 python.js          the page's half: starts the worker, asks it, keeps the learner's file
 store.js           that file in the browser, shared with the lab; merge.js: what two tabs have changed

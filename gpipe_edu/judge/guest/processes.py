@@ -23,7 +23,7 @@ class Failure(NamedTuple):
     seconds: float
 
 
-_crew = LocalGroup()
+_group = LocalGroup()
 """In the learner's process: waits between two calls, because starting takes long."""
 
 
@@ -38,8 +38,8 @@ class Ran(NamedTuple):
 def run_judged(calls: Sequence[Callable[[], Any]], limit: float) -> Ran:
     """Call each in a process of its own. limit: seconds. The judge gets what process k asks as (k, question)."""
     try:
-        return Ran(*_crew.run(calls, limit, lambda k, question: ask_judge((k, question))))
+        return Ran(*_group.run(calls, limit, lambda k, question: ask_judge((k, question))))
     except Exception as error:
         lines, reason = getattr(error, "lines", []), getattr(error, "reason", "")
         seconds = getattr(error, "seconds", None) or limit
-        return Ran([], _crew.diaries, Failure(type(error).__name__, str(error), lines, reason, seconds))
+        return Ran([], _group.diaries, Failure(type(error).__name__, str(error), lines, reason, seconds))
