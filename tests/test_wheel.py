@@ -1,6 +1,6 @@
 """The wheel carries the course. It is built as for a release, installed apart, and used from an empty folder.
 
-`make test-wheel` does the same, and more, in an environment that has nothing else.
+`.ci/wheel` does the same, and more, in an environment that has nothing else.
 """
 
 import json

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 BOOK = "exercise_02_clock"
 
 needs_nbgrader = [
-    pytest.mark.skipif(not importlib.util.find_spec("nbgrader"), reason="nbgrader is not here: make test-nbgrader"),
+    pytest.mark.skipif(not importlib.util.find_spec("nbgrader"), reason="nbgrader is not here: .ci/nbgrader"),
     needs_sandbox,
     pytest.mark.timeout(7200),
 ]

@@ -1,0 +1,93 @@
+"""Which rooms of tests a run leaves out: those of which nothing has changed since they passed, and no others."""
+
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from tests import unchanged
+
+BROWSER, WEBSITE, GPU = "tests/browser", "tests/website", "tests/benchmarks"
+CHANGES = {
+    "gpipe_edu/view/js/pass_on.js": {BROWSER, WEBSITE, GPU},
+    "gpipe_edu/course/predictions/widget.py": {BROWSER, WEBSITE},
+    "gpipe_edu/schedule/needs.py": {BROWSER, WEBSITE, GPU},
+    "gpipe_edu/judge/messages.toml": {BROWSER, WEBSITE},
+    "website/template.html": {WEBSITE},
+    "notebooks/03_scheduling.ipynb": {WEBSITE},
+    "benchmarks/gpu/run.py": {GPU},
+    "tests/browser/chrome.py": {BROWSER, WEBSITE},
+    "requirements.txt": {BROWSER, WEBSITE, GPU},
+    "gpipe_edu/cluster/saving.py": set(),
+    "gpipe_edu/teaching/grading/marking.toml": set(),
+    "tests/cluster/test_saving.py": set(),
+    "tests/test_words.py": set(),
+    "docs/grading.md": set(),
+    "tests/unchanged.json": set(),
+}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A clone, to change."""
+    subprocess.run(["git", "clone", "-q", "--shared", unchanged.ROOT, tmp_path / "clone"], check=True)
+    monkeypatch.setattr(unchanged, "ROOT", tmp_path / "clone")
+    monkeypatch.setattr(unchanged, "RECORD", tmp_path / "clone" / "tests" / "unchanged.json")
+    unchanged.digest.cache_clear()
+    yield tmp_path / "clone"
+    unchanged.digest.cache_clear()
+
+
+def run(project, *args, whole=False, keyword="", markexpr=""):
+    """What pytest knows of a run with these arguments."""
+    options = {"whole": whole, "keyword": keyword, "markexpr": markexpr}
+    folder = SimpleNamespace(dir=project)
+    return SimpleNamespace(args=args or (str(project),), invocation_params=folder, getoption=options.get)
+
+
+def skipped(nodeid, reason):
+    return SimpleNamespace(nodeid=nodeid, longrepr=("file", 1, reason))
+
+
+def test_a_room_runs_again_when_what_it_looks_at_has_changed(project):
+    unchanged.record(run(project), [])
+    assert unchanged.left_out(run(project)) == [BROWSER, WEBSITE, GPU]
+    for name, rooms in CHANGES.items():
+        path = project / name
+        before = path.read_bytes() if path.exists() else b""
+        path.write_bytes(before + b"\n")
+        unchanged.digest.cache_clear()
+        assert {BROWSER, WEBSITE, GPU} - set(unchanged.left_out(run(project))) == rooms, name
+        path.write_bytes(before)
+
+
+def test_a_room_runs_when_somebody_asks_for_it(project):
+    unchanged.record(run(project), [])
+    assert unchanged.left_out(run(project, whole=True)) == []
+    assert unchanged.left_out(run(project, "tests/browser/test_lab.py::test_one")) == [WEBSITE, GPU]
+    assert unchanged.left_out(run(project, "tests")) == [BROWSER, WEBSITE, GPU]
+
+
+def test_only_a_run_that_went_through_a_room_is_noted(project):
+    unchanged.RECORD.write_text("{}")
+    for part in (
+        run(project, keyword="lab"),
+        run(project, markexpr="not slow"),
+        run(project, "tests/browser/test_lab.py"),
+    ):
+        unchanged.record(part, [])
+    assert unchanged.recorded() == {}
+    unchanged.record(run(project), [skipped("tests/browser/test_lab.py::test_one", "Skipped: needs Chromium")])
+    assert set(unchanged.recorded()) == {WEBSITE, GPU}
+    unchanged.RECORD.write_text("{}")
+    unchanged.record(
+        run(project, WEBSITE), [skipped("tests/website/test_lab.py::test_one", "Skipped: `make site-test`")]
+    )
+    assert set(unchanged.recorded()) == {WEBSITE}
+
+
+def test_without_git_all_rooms_run(project, monkeypatch):
+    unchanged.record(run(project), [])
+    unchanged.digest.cache_clear()
+    monkeypatch.setenv("GIT_DIR", str(project / "nothing"))
+    assert unchanged.left_out(run(project)) == []

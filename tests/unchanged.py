@@ -1,0 +1,124 @@
+"""Rooms of tests that take minutes run when what they look at has changed since they last passed.
+
+What passed is written to `unchanged.json`, which is committed: a digest of all that a room looks at, by the graph of
+imports. Whoever names such a room, or asks for `--whole`, has it run in any case.
+"""
+
+import hashlib
+import json
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "tests" / "unchanged.json"
+EVERYWHERE = (
+    "requirements.txt",
+    "requirements-dev.txt",
+    "conftest.py",
+    ":(glob)tests/*.py",
+    ":(exclude,glob)tests/test_*.py",
+)
+BESIDE = ("css", "html", "j2", "js", "json", "toml")
+"""What stands beside Python in the package and is drawn or said."""
+
+OF_THE_WHOLE_SITE = "make site-test"
+"""What is skipped for this reason is skipped in every `make test`; what for another, as Chromium is missing, has not
+passed."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a room of tests looks at: parts of the package with all that they import, and further paths (of git)."""
+
+    package: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+PAGES = ("course", "puzzles", "view", "sizing.page", "teaching.lecture", "teaching.handouts")
+ROOMS = {
+    "tests/browser": Inputs(PAGES, ("website/bundle.py", "website/package.json", "lectures")),
+    "tests/website": Inputs((*PAGES, "judge"), ("website", "tests/browser", "notebooks", "solutions", "README.md")),
+    "tests/benchmarks": Inputs(("pytorch", "sizing", "timeline"), ("benchmarks/gpu", "tests/pytorch/pretend_gpu")),
+}
+
+
+def left_out(config) -> list[str]:
+    """The rooms that a run need not go through: nobody asks for them, and nothing that they look at has changed."""
+    if config.getoption("whole"):
+        return []
+    asked = _named(config)
+    return [
+        room
+        for room in ROOMS
+        if not any(path.is_relative_to(room) for path in asked) and recorded().get(room) == digest(room)
+    ]
+
+
+def record(config, skipped) -> None:
+    """Write down the rooms that this run, which has passed, went through in full. `skipped`: reports of tests."""
+    if config.getoption("keyword") or config.getoption("markexpr"):
+        return
+    asked = {str(path) for path in _named(config)}
+    missed = [report.nodeid for report in skipped if OF_THE_WHOLE_SITE not in str(report.longrepr)]
+    went = {
+        room: digest(room)
+        for room in ROOMS
+        if asked & {".", "tests", room} and not any(test.startswith(f"{room}/") for test in missed)
+    }
+    if went.items() - recorded().items():
+        RECORD.write_text(json.dumps(recorded() | went, indent=2, sort_keys=True) + "\n")
+
+
+def recorded() -> dict[str, str]:
+    """The digests of what passed."""
+    return json.loads(RECORD.read_text()) if RECORD.exists() else {}
+
+
+@cache
+def digest(room: str) -> str:
+    """Of the names and bytes of all files that the room looks at; "" where git can't list them, which no record has."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *_paths(room)]
+    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        return ""
+    found = hashlib.sha256()
+    for name in sorted(set(listed.stdout.split("\0")) - {""}):
+        path = ROOT / name
+        if path.is_file() and path != RECORD:
+            found.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()
+
+
+def _paths(room: str) -> list[str]:
+    """For git: the room, its modules of the package, and beside these what is no Python."""
+    inputs = ROOMS[room]
+    modules = _imported(inputs.package)
+    files = {path for module in modules for path in _files_of(module)}
+    folders = {Path(path).parent for path in files} - {Path("gpipe_edu")}
+    beside = {f":(glob){folder}/**/*.{kind}" for folder in folders for kind in BESIDE}
+    return [room, *EVERYWHERE, *inputs.paths, *sorted(files), *sorted(beside)]
+
+
+def _files_of(module: str) -> list[str]:
+    path = module.replace(".", "/")
+    return [name for name in (f"{path}.py", f"{path}/__init__.py") if (ROOT / name).exists()]
+
+
+@cache
+def _imported(package: tuple[str, ...]) -> set[str]:
+    import grimp  # import-linter's, which few runs need
+
+    graph = grimp.build_graph("gpipe_edu", cache_dir=None)
+    found = {"gpipe_edu"}
+    for part in package:
+        name = f"gpipe_edu.{part}"
+        found |= {name} | graph.find_descendants(name) | graph.find_upstream_modules(name, as_package=True)
+    return found
+
+
+def _named(config) -> list[Path]:
+    """The paths on pytest's command line, from the project's folder."""
+    paths = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
+    return [path.relative_to(ROOT) for path in paths if path.is_relative_to(ROOT)]
