@@ -81,5 +81,7 @@ def test_a_link_to_what_is_gone_is_found():
         "notebooks/00_start_here.ipynb#play": "an anchor in a notebook, which hosts make differently",
     }.items():
         assert lost(page, target) == why
-    assert lost(page, "docs/glossary.md#stage") == lost(page, "#start") == lost(page, "https://arxiv.org/abs/1") == ""
+    assert (
+        lost(page, "docs/glossary.md#stage") == lost(page, "#exercises") == lost(page, "https://arxiv.org/abs/1") == ""
+    )
     assert LINK.search(text_of(page))

@@ -1,4 +1,4 @@
-"""`python -m website.film`: the README's moving picture, filmed in Chromium: the explorer, played by hand.
+"""`python -m website.film`: the README's moving picture, filmed in Chromium: the explorer, played, light and dark.
 
 Anew after a change of how charts look; the file is an animated WebP, which is a fifth of a GIF.
 """
@@ -9,14 +9,18 @@ import io
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from PIL import Image
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 import gpipe_edu as ge
 
-OUT: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "explorer.webp"
+PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+OUT: Final[tuple[tuple[Literal["light", "dark"], str], ...]] = (
+    ("light", "explorer.webp"),
+    ("dark", "explorer-dark.webp"),
+)
 SIZE: Final[ViewportSize] = {"width": 900, "height": 476}  # down to the axis
 BLINK: Final = 90
 LOOK: Final = 1600
@@ -58,11 +62,12 @@ def main() -> None:
         html = Path(folder) / "explorer.html"
         ge.gantt(ge.gpipe(4, 8)).to_html(html)
         with driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"]) as browser:
-            page = browser.new_page(viewport=SIZE, color_scheme="light")
-            page.goto(html.as_uri())
-            page.wait_for_selector(".ge-base rect", state="attached")
-            save(film(page), OUT)
-    print(f"{OUT.name}: {OUT.stat().st_size / 1e3:.0f} kB")
+            for scheme, name in OUT:
+                page = browser.new_page(viewport=SIZE, color_scheme=scheme)
+                page.goto(html.as_uri())
+                page.wait_for_selector(".ge-base rect", state="attached")
+                save(film(page), PICTURES / name)
+                print(f"{name}: {(PICTURES / name).stat().st_size / 1e3:.0f} kB")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pages: README as the front, one for each lesson, exercise and doc, the explorer, and the search index."""
+"""The pages: the front, one for each lesson, exercise and doc, the explorer, and the search index."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from typing import Any
 import gpipe_edu as ge
 from gpipe_edu.course.lessons import READING_ORDER
 from gpipe_edu.course.predictions.widget import Prediction
-from gpipe_edu.view.palette import PAGE
-from gpipe_edu.view.svg import render
 
 from . import cells, colab_kaggle, course_progress, in_page, markdown, reader_cells, still_charts
 from .bundle import bundle
@@ -25,10 +23,6 @@ from .run_notebooks import execute
 HERE = Path(__file__).parent
 NOTE = re.compile(r'<p class="ge-note">.*?</p>', re.DOTALL)
 """What a saved explorer says of itself, where there is no site around it."""
-PICTURE = re.compile(r'<img src="docs/pictures/gpipe.svg"[^>]*>')
-"""The README's picture, which on its page follows the theme."""
-FILM = re.compile(r'<p><img src="docs/pictures/explorer.webp"[^>]*></p>\n?')
-"""What shows the explorer where it can't be; the site has it."""
 LAB = "lab/lab/index.html?path={name}"
 
 
@@ -56,15 +50,15 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             still_charts.put_inline(notebook)
             body = in_page.notebook(cells.html(notebook, at, pages), up, with_lab)
         else:
-            body = markdown.html((root / at).read_text(encoding="utf-8"), at, pages)
+            text = (root / at).read_text(encoding="utf-8")
+            body = _front(text, pages) if at == "README.md" else markdown.html(text, at, pages)
             body = f'<section class="text">{body}</section>'
         title = _title(body)
         if at == "README.md":
             there = LAB.format(name="notebooks/00_start_here.ipynb")
             start = f'<a class="button quiet" href="{there}" target="lab">Open lesson 00 in JupyterLab</a>'
-            body = body.replace("</h1>", "</h1>" + front.format(lab=start if with_lab else "") + box, 1)
+            body = body.replace("</p>", "</p>" + front.format(lab=start if with_lab else "") + box, 1)
             body += course_progress.script(course_progress.count())
-            body = PICTURE.sub(render(ge.simulate(ge.gpipe(4, 8)), theme=PAGE), FILM.sub("", body))
         follows = _next(at, notebooks, pages)
         text = template.format(title=escape(title), up=up, page=Path(at).stem, banner=banner, body=body, next=follows)
         (out / pages[at]).write_text(text, encoding="utf-8")
@@ -80,6 +74,13 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     if colab_kaggle.repository():
         colab_kaggle.write(root, out / colab_kaggle.FOLDER, colab_kaggle.site(colab_kaggle.repository()), pages)
     _copy_what_is_linked(root, out, [out / page for page in pages.values()])
+
+
+def _front(readme: str, pages: dict[str, str]) -> str:
+    """What a reader finds who is there already: of the README the two tables, and no word on how to come here."""
+    sections = re.findall(r"^## (?:The course|Exercises)\n.*?(?=^## )", readme, re.MULTILINE | re.DOTALL)
+    body = markdown.html(_text("front.md"), "website/front.md", pages | {"website/front.md": "index.html"})
+    return body.replace("<p>{tables}</p>", markdown.html("".join(sections), "README.md", pages))
 
 
 def _in_a_frame(page: str) -> str:

@@ -50,7 +50,7 @@ def _told(results: Mapping[str, Any]) -> str:
 
 
 PLACES = {
-    "README.md": (r"(?<=\(docs/from_torchgpipe\.md\); ).*(?= \|$)", for_readme),
+    "README.md": (r"(?<=^The PyTorch engine on GPUs: ).*(?=\.$)", for_readme),
     "benchmarks/README.md": (r"(?<=^Runs: ).*$", for_benchmarks),
 }
 """Where each line stands, one place in each file."""

@@ -97,7 +97,6 @@ BROKEN = [
             f"{BANK} nothing_is_wrong: it should get lost, and gets passed. Let examine",
             f"{BANK} not_right: it should get passed, and gets forward * Mend check.py, or the answer",
             f"{BANK}: several answers are called counts_up. Give each",
-            "README.md: the table of banks * Write: | ex17/way-back | 11 / 11 | 3 / 3 |",
         ],
     ),
     ("a file that nobody uses", f"{FOLDER}/notes.txt", "", "Mine.", [f"{FOLDER}/notes.txt: * Import it in check.py"]),
@@ -170,7 +169,6 @@ FRESH = [
     f"{BANK}: no right answer has an Enum for a helper. Use an Enum",
     f"{BANK}: no right answer has a NamedTuple for a helper. Use a NamedTuple",
     "README.md: the table of exercises has no row for exercise_17_way_back. Add: | [17",
-    "README.md: the table of banks * Write: | ex17/way-back | 3 / 3 | 1 / 1 |",
 ]
 
 

@@ -2,7 +2,7 @@
 
     material.py   where the parts of an exercise are, and what a problem with one of them is
     new.py        writes the parts of a new one, from template/
-    texts.py      what is seen without running an answer: sentences, hints, tables, files
+    texts.py      what is seen without running an answer: sentences, hints, a row in the README, files
     verdicts.py   what is seen only when the bank, the solution and the stub are judged
     check.py      all of it, for the exercises asked for
 

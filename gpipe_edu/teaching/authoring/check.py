@@ -50,9 +50,9 @@ def check(wanted: Sequence[str], tell: Callable[[str], None], count: Callable[[i
         if note(texts.loadable(material)):
             continue
         banks[material] = material.entries()
-        for look in (texts.predictions, texts.master, texts.marking):
+        for look in (texts.predictions, texts.master, texts.marking, texts.row):
             note(look(material))
-        for ask in (texts.slips, texts.bank, texts.tables):
+        for ask in (texts.slips, texts.bank):
             note(ask(material, banks[material]))
     if not wanted:
         note(texts.shared_slips([entry for entries in banks.values() for entry in entries]))

@@ -215,17 +215,12 @@ def marking(material: Material) -> Iterator[Problem]:
         yield Problem(where, wrong, "Name a slip of its messages.toml under [promises]")
 
 
-def tables(material: Material, entries: Sequence[Entry]) -> Iterator[Problem]:
-    """Rows that are missing in the README's two tables."""
-    page, one = README.read_text(encoding="utf-8"), material.exercise
-    if f"](exercises/{one.notebook}.ipynb) |" not in page:
-        row = f"| [{material.key[2:4]} ...](exercises/{one.notebook}.ipynb) | lesson | difficulty | minutes | ... |"
-        yield Problem(relative(README), f"the table of exercises has no row for {one.notebook}", f"Add: {row}")
-    wrong = sum(bool(entry.slip) for entry in entries)
-    right = len(entries) - wrong
-    row = f"| {material.key} | {wrong} / {wrong} | {right} / {right} |"
-    if row not in page:
-        yield Problem(relative(README), f"the table of banks does not say what {material.key} has", f"Write: {row}")
+def row(material: Material) -> Iterator[Problem]:
+    """The row that is missing in the README's table of exercises."""
+    one = material.exercise
+    if f"](exercises/{one.notebook}.ipynb) |" not in README.read_text(encoding="utf-8"):
+        wanted = f"| [{material.key[2:4]} ...](exercises/{one.notebook}.ipynb) | lesson | difficulty | minutes | ... |"
+        yield Problem(relative(README), f"the table of exercises has no row for {one.notebook}", f"Add: {wanted}")
 
 
 def _code(material: Material) -> Iterator[Path]:
