@@ -54,32 +54,15 @@ def _question(widget: Prediction) -> str:
     asked = widget._asked
     data = {
         "key": asked.key,
-        "kind": widget.kind,
         "question": widget.question,
-        "asked": widget.asked,
-        "answers": pack(_answers(widget)),
+        "options": widget.options,
+        "answers": pack([_reply(widget, letter) for letter, _ in widget.options]),
     }
     return json_element('class="ask"', json.dumps(data))
 
 
-def _answers(widget: Prediction) -> dict[str, Any]:
-    """The reply to each answer; for a curve, which has too many, to one of each sort."""
-    asked: Any = widget._asked
-    if widget.kind == "curve":
-        right = asked.solution()
-        sorts = {"right": right, "low": [0.0] * len(right), "high": [1.0] * len(right)}
-        return {"near": asked.near, **{sort: _reply(widget, curve) for sort, curve in sorts.items()}}
-    if widget.kind == "choice":
-        given: list[Any] = [letter for letter, _ in widget.asked["options"]]
-    elif widget.kind == "click":
-        given = [op["op"] for row in widget.asked["rows"] for op in row if op["open"]]
-    else:
-        given = [step * asked.step for step in range(round(asked.longest / asked.step) + 1)]
-    return {"replies": [_reply(widget, each) for each in given]}
-
-
-def _reply(widget: Prediction, given: Any) -> dict[str, Any]:
-    """The reply to `given`, an answer as the page sends it, and what is stored: an option's letter in the file, because
+def _reply(widget: Prediction, given: str) -> dict[str, Any]:
+    """The reply to `given`, a letter as the page shows it, and what is stored: the option's letter in the file, because
     the next build may show the options in another order.
     """
     outcome = Outcome(widget._asked.read(given))

@@ -21,13 +21,13 @@ def answer(lesson, right=True):
     for key in question.keys(lesson):
         asked = question.find(key).shuffle()
         wrong = next((letter for letter in "ABCD" if letter != asked.solution()), None)
-        predict(key, asked.solution() if right or asked.kind != "choice" else wrong)
+        predict(key, asked.solution() if right else wrong)
 
 
 def finish(lesson):
     with store.change("predictions") as kept:
         for asked in map(question.find, question.keys(lesson)):
-            kept[asked.key] = asked.answer if asked.kind == "choice" else asked.read(asked.answer)
+            kept[asked.key] = asked.answer
     with store.change("challenges") as kept:
         kept.update(dict.fromkeys(challenge.challenges(f"{lesson}/"), "solved"))
 

@@ -31,7 +31,7 @@ def test_it_has_words_pictures_and_votes_and_no_address(number):
 @pytest.mark.parametrize(
     ("slide", "told"),
     [
-        ('title = "x"\nvote = "03/bubble-over-m"', "no options"),
+        ('title = "x"\nvote = "03/lop"', 'did you mean "03/loop"'),
         ('title = "x"\nvote = "03/loop"\ncode = "sched-loop"', "slide 1 has"),
         ('title = "x"\ncode = "no-such-cell"', "no code cell"),
         ('title = "x"\npicture = [{ schedule = "gpip", K = 2, M = 2 }]', "must be one of"),

@@ -169,7 +169,7 @@ def test_a_prediction_reads_well_before_and_after_the_commit(path):
         asked = question.find(key)
         assert asked.because[0].isupper() or not asked.because[0].isalpha(), "it follows a full stop"
         assert asked.because.endswith((".", "!", "?", ")", "`", "$")), key
-        options = dict(asked.page().get("options", ()))
+        options = dict(asked.page())
         assert len(set(options.values())) == len(options)
         texts = [asked.text, asked.because, *options.values()]
         assert not any(re.search(r"\]\(|<\w|\$", text) for text in texts), (

@@ -43,10 +43,8 @@ def on_page(html):
 
 def misjudged(asked, entry):
     """What of a question's packed replies its file says otherwise: [] where every answer is judged rightly."""
-    if asked["kind"] == "curve":
-        return _misjudged_curve(asked["answers"], entry)
-    replies = {reply["given"]: reply for reply in asked["answers"]["replies"]}
-    expected = {"choice": _choice, "bar": _bar, "click": _click}[asked["kind"]](asked["asked"], entry)
+    replies = {reply["given"]: reply for reply in asked["answers"]}
+    expected = _expected(asked["options"], entry)
     wrong = [] if replies.keys() == expected.keys() else [f"answered are {[*replies]}, offered {[*expected]}"]
     for given, (kept, right, solution, opening, why) in expected.items():
         said = replies.get(given)
@@ -61,10 +59,10 @@ def misjudged(asked, entry):
     return wrong
 
 
-def _choice(asked, entry):
+def _expected(options, entry):
     """Of each letter shown: what is kept, whether it is right, the right one, and what is said and what is not."""
     named = {MARKDOWN.renderInline(text.strip()): "ABCDEF"[i] for i, text in enumerate(entry["options"])}
-    shown = {letter: named[text] for letter, text in asked["options"]}
+    shown = {letter: named[text] for letter, text in options}
     assert [*shown] == list("ABCDEF"[: len(named)])
     assert sorted(shown.values()) == sorted(named.values())
     solution = next(letter for letter, kept in shown.items() if kept == entry["answer"])
@@ -80,53 +78,6 @@ def _choice(asked, entry):
         )
         for letter, kept in shown.items()
     }
-
-
-def _bar(asked, entry):
-    answer, found = entry["answer"], {}
-    for step in range(int(entry["longest"] / entry["step"]) + 1):
-        given = step * entry["step"]
-        right = abs(given - answer) <= entry["near"]
-        opening = (
-            f"You said {given:g}, and {given:g} it is."
-            if given == answer
-            else f"You said {given:g}, and that is close: it is {answer:g}."
-            if right
-            else f"You said {given:g}. It is {answer:g}."
-        )
-        why = {entry["low"]: not right and given < answer, entry["high"]: not right and given > answer}
-        found[given] = (given, right, answer, opening, {**why, entry["because"]: True})
-    return found
-
-
-def _click(asked, entry):
-    device = {op["op"]: k for k, row in enumerate(asked["rows"]) for op in row if op["open"]}
-    answer, found = entry["answer"], {}
-    for op, k in device.items():
-        right, elsewhere = op == answer, k != device[answer]
-        opening = f"You clicked `{op}`, and `{op}` it is." if right else f"You clicked `{op}`. It is `{answer}`."
-        why = {entry["device"]: not right and elsewhere, entry["other"]: not right and not elsewhere}
-        found[op] = (op, right, answer, opening, {**why, entry["because"]: True})
-    return found
-
-
-def _misjudged_curve(answers, entry):
-    """A page itself finds out of which sort a curve is; here only what it says of each."""
-    opening = {
-        "right": "Your curve is close to the right one.",
-        "low": f"Your curve runs too low. {entry['low']}",
-        "high": f"Your curve runs too high. {entry['high']}",
-    }
-    wrong = [] if answers["near"] == entry["near"] else [f"near is {answers['near']}"]
-    for sort, text in opening.items():
-        said, expected = answers[sort], _bare(MARKDOWN.render(f"{text} {entry['because']}"))
-        if (
-            said["right"] != (sort == "right")
-            or said["solution"] != entry["answer"]
-            or _bare(said["words"]) != expected
-        ):
-            wrong.append(f"a curve that is {sort} is told {said}")
-    return wrong
 
 
 def _bare(html):

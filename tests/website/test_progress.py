@@ -103,12 +103,12 @@ def test_it_counts_as_python_does(page, tmp_path, monkeypatch, seed, address):
 
 def test_a_file_that_is_loaded_counts_beside_what_was_there_and_what_is_saved_is_both(page, tmp_path):
     load(page, tmp_path, {"predictions": {"00/gradients": "A"}, "exercises": {"ex01/splitting": PASSED}})
-    load(page, tmp_path, {"predictions": {"00/gradients": "B", "00/step-end": 3}, "challenges": {}}, "other.json")
+    load(page, tmp_path, {"predictions": {"00/gradients": "B", "00/step-end": "C"}, "challenges": {}}, "other.json")
     with page.expect_download() as saved:
         page.click("#save")
     kept = json.loads(saved.value.path().read_text(encoding="utf-8"))
     assert saved.value.suggested_filename == "progress.json"
-    assert kept["predictions"] == {"00/gradients": "A", "00/step-end": 3}, "the first answer counts"
+    assert kept["predictions"] == {"00/gradients": "A", "00/step-end": "C"}, "the first answer counts"
     assert kept["exercises"] == {"ex01/splitting": PASSED}
     page.reload()
     page.wait_for_selector('[data-exercise="ex01/splitting"] .done:has-text("\u2713")')

@@ -16,15 +16,16 @@ export async function answerQuestions(store, tell) {
 
 function ask(script, store, tell) {
   const asked = JSON.parse(script.textContent);
-  const state = { kind: asked.kind, question: asked.question, asked: asked.asked, outcome: {} };
+  const state = { question: asked.question, options: asked.options, outcome: {} };
   let heard = () => {};
   const after = script.closest("section").nextElementSibling;
   const open = after?.classList.contains("after") ? fold(after) : () => {};
 
   /** keep(answer): what has to be done before the reply is shown. */
   async function answer(form, given, keep = () => {}) {
-    const said = findReply(await unpack(asked.answers), asked.kind, form, given);
-    if (!said) return;
+    const replies = await unpack(asked.answers);
+    const said = replies.find((one) => one[form] === given);
+    if (!said) return; // kept for an earlier edition, which had other answers
     await keep(said.kept);
     state.outcome = said;
     heard();
@@ -48,23 +49,6 @@ function ask(script, store, tell) {
   script.after(place);
   render({ model, el: place });
   return { recall: (kept) => asked.key in kept && answer("kept", kept[asked.key]) };
-}
-
-/** What is said to an answer as it was given, or as it was kept; undefined to one that the question no longer has. */
-function findReply(answers, kind, form, answer) {
-  if (kind === "curve") return findReplyToCurve(answers, answer);
-  const same = (one) => (typeof answer === "number" ? Math.abs(one - answer) < 1e-9 : one === answer);
-  return answers.replies.find((one) => same(one[form]));
-}
-
-function findReplyToCurve(answers, curve) {
-  const truth = answers.right.solution;
-  if (curve.length !== truth.length) return undefined;
-  // To nine digits, as in Python: the order in which numbers are added up must not decide.
-  const mean = (values) => Math.round((values.reduce((sum, value) => sum + value, 0) / values.length) * 1e9) / 1e9;
-  const off = mean(curve.map((value, i) => Math.abs(value - truth[i])));
-  const said = off <= answers.near ? answers.right : mean(curve) < mean(truth) ? answers.low : answers.high;
-  return { ...said, chosen: curve, kept: curve };
 }
 
 async function unpack(packed) {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gpipe_edu.base import store
 
-from .question_kind import Question
+from .choice import Choice
 
 SECTION = "predictions"
 """The section of the learner's file."""
@@ -17,11 +17,11 @@ _MOVED: Final = {"03/three-formulas": "11/three-formulas"}
 class Outcome(NamedTuple):
     """The answer committed to, as stored, and any trouble in storing it."""
 
-    chosen: Any
+    chosen: str
     trouble: str = ""
 
 
-def recall(question: Question) -> Outcome | None:
+def recall(question: Choice) -> Outcome | None:
     """What was committed earlier; None if nothing was, or an option that a new edition no longer has."""
     try:
         kept = store.read(SECTION)
@@ -31,7 +31,7 @@ def recall(question: Question) -> Outcome | None:
     return Outcome(chosen) if question.knows(chosen) else None
 
 
-def commit(question: Question, chosen: Any) -> Outcome:
+def commit(question: Choice, chosen: str) -> Outcome:
     """Store `chosen`, unless an answer is stored already: then that one counts."""
     try:
         with store.change(SECTION) as kept:
@@ -44,15 +44,15 @@ def commit(question: Question, chosen: Any) -> Outcome:
         )
 
 
-def verdict(question: Question, outcome: Outcome) -> str:
+def verdict(question: Choice, outcome: Outcome) -> str:
     """The sentences a reader gets after the commit, as Markdown."""
     return "\n\n".join(filter(None, [f"{question.explain(outcome.chosen)} {question.because}", outcome.trouble]))
 
 
-def as_text(question: Question, outcome: Outcome | None) -> str:
+def as_text(question: Choice, outcome: Outcome | None) -> str:
     """The question for a terminal, and for pages where no kernel runs; with the verdict once there is one."""
     return f"Predict. {question.text}\n\n{verdict(question, outcome) if outcome else question.offer()}"
 
 
-def _earlier(question: Question, chosen: Any) -> str:
+def _earlier(question: Choice, chosen: str) -> str:
     return f'(Not {question.as_seen(chosen)}: the first answer counts. To answer anew: forget("{question.key}").)'

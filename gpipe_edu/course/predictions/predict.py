@@ -9,15 +9,15 @@ from __future__ import annotations
 from gpipe_edu.base import store
 from gpipe_edu.course.notebook import frontend, output
 
+from .choice import Choice
 from .commit import SECTION, Outcome, as_text, commit, recall, verdict
 from .question import find
-from .question_kind import Question
 
 
 def predict(key: str, answer: object = None) -> None:
     """Ask the question `key`, such as "03/first-backward"; with an `answer`, such as "B", commit to it instead.
 
-    In a notebook one chooses, drags, clicks or draws. The first commit counts: the answer is shown then, and
+    In a notebook one clicks. The first commit counts: the answer is shown then, and
     `forget(key)` lets you try again. Cells that *Run All* has queued behind an open question wait: run them when you
     have committed. Raises ValueError for a key or an answer that does not exist, naming those that do.
     """
@@ -39,7 +39,7 @@ def forget(key: str) -> None:
         kept.pop(question.key, None)
 
 
-def _display(notebook: frontend.Frontend, question: Question, outcome: Outcome | None) -> None:
+def _display(notebook: frontend.Frontend, question: Choice, outcome: Outcome | None) -> None:
     try:
         from .widget import Prediction
     except ModuleNotFoundError:  # without anywidget the text serves, with predict(key, "A") to commit

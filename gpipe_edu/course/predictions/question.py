@@ -2,7 +2,7 @@
 
 A file is `predictions/05.toml`, and its entry [what-is-stored] is asked for as "05/what-is-stored". Those of an
 exercise stand in its `messages.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored". What
-an entry holds depends on its kind: see `choice.py`, `bar.py`, `click.py` and `curve.py`.
+an entry holds is told in `choice.py`.
 
 An entry of an appendix says optional = true: a lesson can be complete without it.
 """
@@ -11,27 +11,15 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Callable, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from gpipe_edu.judge.exercise import all_exercises
 
-from .bar import bar
-from .choice import choice
-from .click import click
-from .curve import curve
-from .question_kind import Question
+from .choice import Choice, choice
 
-_ANY: Final = {"question", "answer", "because"}
-_KINDS: Final[dict[str, tuple[set[str], Callable[[str, Mapping[str, Any]], Question]]]] = {
-    "choice": ({"options", "wrong"}, choice),
-    "bar": ({"chart", "longest", "near", "step", "low", "high"}, bar),
-    "click": ({"chart", "among", "device", "other"}, click),
-    "curve": ({"at", "across", "up", "near", "low", "high"}, curve),
-}
-"""For every kind: its fields beyond the common ones, and the function that makes a question from an entry."""
+_FIELDS: Final = {"question", "options", "answer", "wrong", "because"}
 
 
 def lessons() -> list[str]:
@@ -45,7 +33,7 @@ def keys(lesson: str) -> list[str]:
     return [f"{lesson}/{name}" for name in _entries(lesson)]
 
 
-def find(key: str) -> Question:
+def find(key: str) -> Choice:
     """The question of that key. Raises TypeError for what is not a string, ValueError for what does not exist."""
     if not isinstance(key, str):
         raise TypeError(f'key is {key!r}; it must be text such as "03/first-backward"')
@@ -80,18 +68,14 @@ def _entries(lesson: str) -> dict[str, Any]:
         raise ValueError(f"predictions/{lesson}.toml is not valid TOML: {error}") from error
 
 
-def _question(key: str, entry: Any) -> Question:
+def _question(key: str, entry: Any) -> Choice:
     """The entry of a file, checked, so its writer learns of a slip when the cell is first run."""
     given = dict(entry) if isinstance(entry, dict) else {}
-    kind = given.pop("kind", "choice")
     if not isinstance(given.pop("optional", False), bool):
         raise ValueError(f"{key} has optional = {entry['optional']!r}; it must be true or false")
-    if kind not in _KINDS:
-        raise ValueError(f"{key} has kind {kind!r}; it must be one of {', '.join(_KINDS)}")
-    own, make = _KINDS[kind]
-    if given.keys() != _ANY | own:
-        raise ValueError(f"{key} has {sorted(given)}; it must have {', '.join(sorted(_ANY | own))}")
-    return make(key, given)
+    if given.keys() != _FIELDS:
+        raise ValueError(f"{key} has {sorted(given)}; it must have {', '.join(sorted(_FIELDS))}")
+    return choice(key, given)
 
 
 def _known(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The prediction in a notebook: something to choose, drag, click or draw, a button, and the verdict after the commit.
+"""The prediction in a notebook: its options, a button, and the verdict after the commit.
 
 The page gets the question, and the answer only as the reply to a commit, so it cannot be seen before, not even in the
 widget's state. The controls are our own, because those of ipywidgets cannot keep their keys from Notebook 7, where an
@@ -17,8 +17,8 @@ from markdown_it import MarkdownIt
 from gpipe_edu.view.gantt.assets import asset, widget_module
 from gpipe_edu.view.theme import DARK_HOSTS
 
+from .choice import Choice
 from .commit import Outcome, as_text, commit, verdict
-from .question_kind import Question
 
 _DARK = "--ge-accent: #6fb7ff; --ge-won: #7fd694; --ge-lost: #ff8a80; color-scheme: dark;"
 
@@ -33,17 +33,15 @@ class Prediction(anywidget.AnyWidget):
         f"{asset('course/predictions/js/prediction.css')}\n{DARK_HOSTS} .ge-prediction {{ {_DARK} }}\n"
     )
 
-    kind = traitlets.Unicode().tag(sync=True)
     question = traitlets.Unicode().tag(sync=True)
-    asked = traitlets.Dict().tag(sync=True)
+    options = traitlets.List(traitlets.List(traitlets.Unicode())).tag(sync=True)
     outcome = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, question: Question, outcome: Outcome | None) -> None:
+    def __init__(self, question: Choice, outcome: Outcome | None) -> None:
         self._asked, self._found = question, outcome
         super().__init__(
-            kind=question.kind,
             question=_MARKDOWN.render(question.text),
-            asked=_render(question.page()),
+            options=[[letter, _MARKDOWN.renderInline(text)] for letter, text in question.page()],
             outcome=self._reply(outcome) if outcome else {},
         )
         self.on_msg(self._commit)
@@ -70,9 +68,3 @@ class Prediction(anywidget.AnyWidget):
         data, metadata = found if isinstance(found, tuple) else (found, {})
         # For pages without widgets; the default text holds a memory address, which changes with each run.
         return {**data, "text/markdown": repr(self), "text/plain": repr(self)}, metadata
-
-
-def _render(asked: dict[str, Any]) -> dict[str, Any]:
-    """The options of a choice are Markdown; nothing else on a page is."""
-    options = [[name, _MARKDOWN.renderInline(text)] for name, text in asked.get("options", ())]
-    return {**asked, "options": options} if options else asked

@@ -18,7 +18,6 @@ from markdown_it import MarkdownIt
 from gpipe_edu.base.atomic_write import printable, write_whole
 from gpipe_edu.base.words import plural
 from gpipe_edu.course.predictions import question
-from gpipe_edu.course.predictions.choice import Choice
 from gpipe_edu.course.report import as_markdown, drawings, evidence
 from gpipe_edu.course.submitted_notebook import Refused, refusing
 from gpipe_edu.judge.exercise import find_exercise
@@ -216,14 +215,13 @@ def _votes(graded: Class) -> list[str]:
         lost[key] += len(findings)
     parts: list[str] = []
     for key, count in lost.most_common(3):
-        predictions = (question.find(f"{key[:4]}/{name}") for name in find_exercise(key).predictions)
-        asked = [found for found in predictions if isinstance(found, Choice)]
-        if asked:
-            options = "".join(f"<li>{_inline(text)}</li>" for text in asked[0].options.values())
+        for name in list(find_exercise(key).predictions)[:1]:
+            asked = question.find(f"{key[:4]}/{name}")
+            options = "".join(f"<li>{_inline(text)}</li>" for text in asked.options.values())
             parts.append(
                 f"<h3>{plural(count, 'student')} lost points in {key}. Ask all of them:</h3>"
-                f'{_MARKDOWN.render(asked[0].text)}<ol type="A">{options}</ol>'
-                f'<p class="quiet">{asked[0].answer} is right. {_inline(asked[0].because)}</p>'
+                f'{_MARKDOWN.render(asked.text)}<ol type="A">{options}</ol>'
+                f'<p class="quiet">{asked.answer} is right. {_inline(asked.because)}</p>'
             )
     return ["<h2>What to put to the vote next</h2>", *parts] if parts else []
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpipe_edu.course.predictions import question
-from gpipe_edu.course.predictions.choice import Choice
 
 INVENTORY: Final = (
     "01/naive-idle",
@@ -34,17 +33,15 @@ def keys(items: str) -> list[str]:
     if items == "inventory":
         return list(INVENTORY)
     if items in question.lessons():
-        return [key for key in question.keys(items) if isinstance(question.find(key), Choice)]
+        return question.keys(items)
     return [part.strip() for part in items.split(",")]
 
 
 def gift(wanted: Sequence[str], category: str) -> str:
-    """The quiz as GIFT. Raises ValueError for a prediction that does not exist or has no options."""
+    """The quiz as GIFT. Raises ValueError for a prediction that does not exist."""
     parts = [f"$CATEGORY: {category}"]
     for key in wanted:
         asked = question.find(key)
-        if not isinstance(asked, Choice):
-            raise ValueError(f"{key} has no options, and a quiz needs them; take another prediction")
         options = [
             f"\t{'=' if name == asked.answer else '~'}{_escape(text)}#{_escape(asked.wrong.get(name, asked.because))}"
             for name, text in asked.options.items()

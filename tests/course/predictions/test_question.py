@@ -1,6 +1,5 @@
 """Questions are found by their key, and every slip, a learner's or a writer's, is named with what is allowed."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,33 +18,6 @@ answer = "B"
 wrong.A = "One is too few."
 because = "Two it is."
 """
-PICTURED = {
-    "bar": """
-chart = { schedule = "gpipe", K = 2, M = 2, until = 4 }
-longest = 12
-answer = 9
-near = 1
-step = 0.5
-low = "Too soon."
-high = "Too late."
-""",
-    "click": """
-chart = { schedule = "gpipe", K = 2, M = 2 }
-among = "B"
-answer = "B1@1"
-device = "Wrong device."
-other = "Wrong op."
-""",
-    "curve": """
-at = [1, 2, 4]
-answer = [0.8, 0.4, 0.2]
-across = "M"
-up = "bubble"
-near = 0.1
-low = "Too low."
-high = "Too high."
-""",
-}
 
 
 @pytest.fixture
@@ -105,7 +77,7 @@ def test_what_is_no_option_is_a_type_error(folder, given):
         ('answer = "B"', "must have answer, because, options, question, wrong"),
         ('wrong.B = "No."', "must tell of A why it is wrong"),
         ('wrong.A = ""', "empty text"),
-        ('kind = "guess"', "must be one of choice, bar, click, curve"),
+        ('kind = "choice"', r"has \['answer', 'because', 'kind'"),
         ('answer = "C"', "must be A or B"),
         ('answer = "b"', "must be A or B"),
         ('options = ["one"]', "2 to 6 texts"),
@@ -139,107 +111,27 @@ def test_every_file_of_predictions_has_its_lesson():
     assert lessons | exercises >= set(question.lessons())
 
 
-def pictured(folder, kind, changed=""):
-    text = PICTURED[kind]
-    field = changed.partition(" ")[0]
-    kept = [line for line in text.splitlines() if not field or not line.startswith(field)]
-    lines = ["[first]", f'kind = "{kind}"', 'question = "Where?"', 'because = "So it is."', *kept, changed]
-    (folder / "77.toml").write_text("\n".join(lines), encoding="utf-8")
-    return question.find("77/first")
-
-
-@pytest.mark.parametrize(
-    ("kind", "given", "kept", "right", "told"),
-    [
-        ("bar", 9, 9, True, "You said 9, and 9 it is."),
-        ("bar", 9.6, 9.5, True, "that is close: it is 9"),
-        ("bar", 5, 5, False, "You said 5. It is 9. Too soon."),
-        ("bar", 11, 11, False, "Too late."),
-        ("click", "b1@1", "B1@1", True, "`B1@1` it is"),
-        ("click", "B0@1", "B0@1", False, "You clicked `B0@1`. It is `B1@1`. Wrong op."),
-        ("click", "B1@0", "B1@0", False, "Wrong device."),
-        ("curve", (0.8, 0.5, 0.2), [0.8, 0.5, 0.2], True, "close to the right one"),
-        ("curve", [0.4, 0.3, 0], [0.4, 0.3, 0], False, "Too low."),
-        ("curve", [1, 1, 1], [1, 1, 1], False, "Too high."),
-    ],
-)
-def test_what_is_dragged_clicked_or_drawn_is_judged_with_its_own_reason(folder, kind, given, kept, right, told):
-    asked = pictured(folder, kind)
-    assert asked.kind == kind
-    assert asked.read(given) == kept
-    assert asked.knows(kept)
-    assert asked.right(kept) is right
-    assert told in asked.explain(kept)
-
-
-@pytest.mark.parametrize("kind", PICTURED)
-def test_neither_a_page_nor_a_terminal_gets_the_answer_of_a_picture_before_the_commit(folder, kind):
-    asked = pictured(folder, kind)
-    shown = json.dumps(asked.page())
-    assert "So it is." not in shown + asked.offer()
-    if kind == "bar":
-        assert max(box["end"] for box in asked.page()["boxes"]) <= 4
-    if kind == "curve":
-        assert "0.4" not in shown
-    assert f'predict("{asked.key}", ' in asked.offer()
-    assert asked.right(asked.read(asked.solution()))
-
-
-@pytest.mark.parametrize(
-    ("kind", "given", "error"),
-    [
-        ("bar", "9", TypeError),
-        ("bar", True, TypeError),
-        ("bar", 13, ValueError),
-        ("bar", -1, ValueError),
-        ("click", 1, TypeError),
-        ("click", "F0@0", ValueError),
-        ("click", "B5@0", ValueError),
-        ("curve", 0.5, TypeError),
-        ("curve", [0.5, "x", 1], TypeError),
-        ("curve", [0.5, 0.5], ValueError),
-        ("curve", [0.5, 0.5, 2], ValueError),
-    ],
-)
-def test_an_answer_that_a_picture_does_not_allow_is_refused(folder, kind, given, error):
-    asked = pictured(folder, kind)
-    assert not asked.knows(given)
-    with pytest.raises(error, match=r"77/first|must be"):
-        asked.read(given)
-
-
-@pytest.mark.parametrize(
-    ("kind", "changed", "told"),
-    [
-        ("bar", "answer = 20", "must lie between"),
-        ("bar", 'near = "1"', "must be a number"),
-        ("bar", 'low = " "', "empty text"),
-        ("click", 'answer = "F0@0"', "allows"),
-        ("curve", "answer = [0.8, 0.4]", "wants 3 numbers"),
-    ],
-)
-def test_a_writers_slip_in_a_picture_is_named(folder, kind, changed, told):
-    with pytest.raises(ValueError, match=told):
-        pictured(folder, kind, changed)
-
-
-def test_the_charts_of_pictured_questions_say_what_the_simulator_says():
+def test_the_right_options_say_what_the_simulator_says():
     """The answers stand in files; here they are worked out."""
     slow = ge.Costs(F=0.25, B=0.5)
-    assert question.find("01/pipeline-speed").answer == ge.simulate(ge.gpipe(4, 4), slow).makespan
-    assert question.find("00/step-end").answer == ge.simulate(ge.gpipe(4, 4)).makespan
-    backwards = [span for span in ge.simulate(ge.gpipe(4, 4)).spans if span.op.kind == "B"]
-    assert question.find("03/first-backward").answer == str(backwards[0].op)
-    drawn = question.find("03/bubble-over-m")
-    assert list(drawn.answer) == [round(ge.simulate(ge.gpipe(4, M)).bubble_fraction, 3) for M in drawn.at]
+    assert right("01/pipeline-speed") == f"After {ge.simulate(ge.gpipe(4, 4), slow).makespan:g} units."
+    spans = ge.simulate(ge.gpipe(4, 4)).spans
+    assert right("00/step-end") == f"After {spans[-1].end:g} units."
+    assert max(span.end for span in spans if span.op.kind == "F") == 7
+    first = next(span for span in spans if span.op.kind == "B")
+    assert right("03/first-backward") == f"`B{first.op.micro_batch}` on device {first.device}."
+    assert str(ge.gpipe(4, 4)).splitlines()[1] + "      device 1" in question.find("03/first-backward").text
+    single, *shares = (ge.simulate(ge.gpipe(8, M)).bubble_fraction for M in (1, 8, 64))
+    assert f"is {single:.1%}".replace("%", " %") in question.find("03/bubble-over-m").text
+    assert right("03/bubble-over-m") == "{:.0%} and {:.0%}.".format(*shares).replace("%", " %")
 
 
-CHOICES = [
-    asked
-    for lesson in question.lessons()
-    for asked in map(question.find, question.keys(lesson))
-    if isinstance(asked, Choice)
-]
+def right(key):
+    asked = question.find(key)
+    return asked.options[asked.answer]
+
+
+CHOICES = [question.find(key) for lesson in question.lessons() for key in question.keys(lesson)]
 CHANCE = sum(1 / len(asked.options) for asked in CHOICES)
 
 

@@ -51,7 +51,7 @@ def test_the_page_gets_the_answer_after_the_commit_only():
 def test_markdown_becomes_html_and_tags_in_it_stay_text():
     widget = Prediction(ASKED, None)
     assert widget.question == "<p>Which <code>&lt;b&gt;</code>?</p>\n<pre><code>F0 B0\n</code></pre>\n"
-    assert widget.asked["options"] == [["A", "<em>one</em>"], ["B", "&lt;i&gt;two"]]
+    assert widget.options == [["A", "<em>one</em>"], ["B", "&lt;i&gt;two"]]
 
 
 def test_a_second_page_with_the_same_question_cannot_change_the_answer():

@@ -1,9 +1,9 @@
 // Options with letters.
 import { html, make, ours } from "./parts.js";
 
-export function choice(asked, name, changed) {
-  const radios = asked.options.map(([letter]) => make("input", { ...ours, type: "radio", name, value: letter }));
-  const rows = asked.options.map(([letter, text], i) => {
+export function choice(options, name, changed) {
+  const radios = options.map(([letter]) => make("input", { ...ours, type: "radio", name, value: letter }));
+  const rows = options.map(([letter, text], i) => {
     const mark = make("span", { class: "ge-prediction-mark" });
     return make("label", {}, radios[i], make("b", {}, `${letter}.`), html("span", {}, text), mark);
   });
@@ -11,7 +11,6 @@ export function choice(asked, name, changed) {
   node.addEventListener("change", changed);
   return {
     node,
-    invitation: "Choose, then commit.",
     value: () => radios.find((radio) => radio.checked)?.value,
     reveal(chosen, solution) {
       rows.forEach((row, i) => {

@@ -1,25 +1,20 @@
 // A prediction on the page. It knows the question; the answer comes from Python, after the commit.
-import { bar } from "./bar.js";
 import { choice } from "./choice.js";
-import { click } from "./click.js";
-import { curve } from "./curve.js";
 import { html, make, ours } from "./parts.js";
 import { LOST, PATIENCE, SILENT } from "../../../view/js/kernel_notices.js";
 import { passOn } from "../../../view/js/pass_on.js";
-
-const KINDS = { bar, choice, click, curve };
 
 export function render({ model, el }) {
   // Several predictions stand on one page, each with this module for itself: a counter would start anew in every one.
   const name = `ge-prediction-${Math.random().toString(36).slice(2)}`;
   const button = make("button", { ...ours, type: "submit", disabled: "" }, "Commit");
-  const kind = KINDS[model.get("kind")](model.get("asked"), name, () => (button.disabled = kind.value() === undefined));
-  const hint = make("span", { class: "ge-prediction-hint", role: "status" }, `${kind.invitation} You see the answer afterwards.`);
+  const options = choice(model.get("options"), name, () => (button.disabled = false));
+  const hint = make("span", { class: "ge-prediction-hint", role: "status" }, "Choose, then commit. You see the answer afterwards.");
   const controls = make("p", {}, button, hint);
   const words = make("div", { class: "ge-prediction-words", role: "status", "aria-live": "polite" });
   const text = html("div", { id: `${name}-question`, class: "ge-prediction-question" }, model.get("question"));
   const title = make("p", { class: "ge-prediction-title" }, "Predict");
-  const form = make("form", { class: "ge-prediction" }, title, text, kind.node, controls, words);
+  const form = make("form", { class: "ge-prediction" }, title, text, options.node, controls, words);
   let timer;
   let committed = false; // here, just now: the button that has the focus is disabled, which may take the focus away
 
@@ -28,7 +23,7 @@ export function render({ model, el }) {
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const chosen = kind.value();
+    const chosen = options.value();
     if (chosen === undefined) return;
     committed = true;
     button.disabled = true;
@@ -52,7 +47,7 @@ export function render({ model, el }) {
     clearTimeout(timer);
     const { activeElement } = document;
     const held = form.contains(activeElement) || (committed && activeElement === document.body);
-    kind.reveal(chosen, solution);
+    options.reveal(chosen, solution);
     controls.hidden = true;
     form.classList.add(right ? "ge-prediction-won" : "ge-prediction-lost");
     title.textContent = right ? "\u2713 Right" : "\u2717 Not so";
