@@ -15,7 +15,6 @@ from .lab_report import LabReport
 from .notebook.first_errors import tell_plainly
 from .notebook.long_work import counting, track
 from .notebook.short_lived import warn_of_deletion
-from .notebook.silent_cells import watch_cells
 from .notebook.timing_claims import on_your_machine
 from .predictions.predict import forget, predict
 from .progress import progress
@@ -39,5 +38,4 @@ __all__ = [
 ]
 
 tell_plainly()
-watch_cells()
 warn_of_deletion()

@@ -117,7 +117,7 @@ def prepare(environment: Any) -> None:
 def offer_kernel(environment: Any, folder: Path) -> None:
     """Write this Python's kernel into `folder`; it loads the course at startup.
 
-    A lesson's first cell imports torch before us, and during that one a learner waits longest.
+    A notebook's first cell may import torch before us: where that is not there, the error says how to get it.
     """
     kernelspec: Any = import_module("ipykernel.kernelspec")
     kernelspec.write_kernel_spec(
