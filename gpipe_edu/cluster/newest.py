@@ -1,4 +1,8 @@
-"""A dictionary that keeps only what was used last: for what is dear to make again and takes memory."""
+"""A dictionary that keeps only what was used last: for what is dear to make again and takes memory.
+
+Not `functools.lru_cache`: around a method it holds the method's object, which holds it, so a pipeline that is let go of
+would keep the memory of its engines until garbage is collected.
+"""
 
 from __future__ import annotations
 

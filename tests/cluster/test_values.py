@@ -69,6 +69,11 @@ def test_sequences_of_several_lengths_and_ragged_batches_train_and_predict(group
         assert "stage 0 can't be run with samples of shape (5, 1)" in told["said"]
 
 
+def test_engines_go_with_their_pipeline(group):
+    """They have buffers for all that is under way, on a GPU perhaps."""
+    assert run(group, 2, values.let_go, RECIPES["1f1b"](2, 4)) == [[True, True]] * 2
+
+
 def test_what_was_used_last_is_kept():
     kept = Newest(2)
     for key in "ab":

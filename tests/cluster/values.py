@@ -1,6 +1,8 @@
 """What the processes of test_values.py do: networks with several tensors between layers, and other mini-batches."""
 
 import copy
+import gc
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -194,6 +196,23 @@ def lengths(schedule):
     except ValueError as error:
         said = str(error)
     return {"apart": off, "kept": kept, "sizes": len(set(sizes)), "said": said}
+
+
+def let_go(schedule):
+    """Whether a pipeline and the engine of its step are gone when nobody holds the pipeline, before garbage is
+    collected."""
+    x, y = batches(1)[0]
+    gc.collect()
+    gc.disable()
+    try:
+        pipeline = Pipeline(transformer(5), schedule, next_words, x)
+        pipeline.step(x, y)
+        held = [weakref.ref(pipeline), weakref.ref(pipeline._engine(pipeline._boundaries[0], (2, 2, 2, 1)))]
+        assert len(pipeline._engines) == 1
+        del pipeline
+        return [one() is None for one in held]
+    finally:
+        gc.enable()
 
 
 def another_form():
