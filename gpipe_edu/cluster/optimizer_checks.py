@@ -5,11 +5,14 @@ optimizer's step. LBFGS, which has one step length for all weights, is refused. 
 step that overflows, on that rank alone; PyTorch has another one, which asks the others. `nn.utils.clip_grad_norm_`
 leaves a trace: all gradients of the rank are multiplied by one factor, another one each time, and then always have the
 same norm. That is a warning only, since somebody may want it.
+
+The trace is looked for, and not a call of the function: a clip that a library has, or one writes oneself, leaves it as
+well, while a call may be for the norm alone, or for one layer. That gradients have changed (`grad._version`) would not
+do: unscaling and clips by value change them, too.
 """
 
 from __future__ import annotations
 
-import gc
 import sys
 import warnings
 import weakref
@@ -25,6 +28,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gpipe_edu.pytorch.stage import Head
 from gpipe_edu.pytorch.uncompiled import outside_of_graphs
+
+from .noted import SCALERS
 
 _ONE_RANKS_SCALER: Final = (
     "a GradScaler sees the gradients of one rank, and would leave out a step there that the other ranks make; take "
@@ -105,7 +110,7 @@ class OptimizerChecks:
 def without_scaler_of_one_rank(heads: Iterable[Head]) -> list[Head]:
     """`heads` that raise ValueError if one is the first to use a GradScaler that knows no other ranks: these would find
     no scale in theirs."""
-    unused = [one for one in gc.get_objects() if issubclass(type(one), GradScaler) and _alone(one) and not _used(one)]
+    unused = [scaler for scaler in SCALERS if _alone(scaler) and not _used(scaler)]
 
     def checked(head: Head, output: Any) -> Tensor:
         loss = head(output)

@@ -7,16 +7,16 @@ each rank has other weights.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LRScheduler
 
 from .checkpoint_folder import read_object, write_object
+from .noted import PLATEAUS
 from .pipeline import Pipeline
 from .rank_state import same
 from .ranks import gather, refuse_together
@@ -156,10 +156,7 @@ def _has_scheduler(optimizer: Optimizer, others: Collection[object]) -> bool:
     """Whether a scheduler that is not among `others` changes the learning rates."""
     if any("initial_lr" in group for group in optimizer.param_groups):
         return not any(isinstance(other, LRScheduler) for other in others)
-    # A ReduceLROnPlateau leaves no trace on the optimizer. Its type is asked for, since of some objects isinstance asks
-    # themselves.
-    plateaus = [one for one in gc.get_objects() if issubclass(type(one), ReduceLROnPlateau)]
-    return any(one.optimizer is optimizer and all(one is not other for other in others) for one in plateaus)
+    return any(one.optimizer is optimizer and all(one is not other for other in others) for one in PLATEAUS)
 
 
 def _names(pipeline: Pipeline, group: Mapping[str, Any]) -> list[str]:

@@ -6,8 +6,9 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
-from gpipe_edu.cluster.optimizer_checks import OptimizerChecks
+from gpipe_edu.cluster.optimizer_checks import OptimizerChecks, without_scaler_of_one_rank
 
 from .jobs import LOSS, data, network
 
@@ -71,6 +72,21 @@ HONEST = {
 @pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
 def test_what_others_do_with_gradients_is_not(name, kind):
     assert trained(HONEST[name], kind) == []
+
+
+def test_a_loss_that_is_the_first_to_use_a_scaler_of_one_rank_is_refused():
+    others = [
+        torch.amp.GradScaler("cpu"),
+        torch.amp.GradScaler("cpu", enabled=False),
+        ShardedGradScaler("cpu", process_group=None),
+    ]
+    others[0].scale(torch.zeros(()))  # each rank has used it, perhaps; then each is told when it makes a step
+    for scaler in others:
+        [head] = without_scaler_of_one_rank([scaler.scale])
+        head(torch.ones(()))
+    [head] = without_scaler_of_one_rank([torch.amp.GradScaler("cpu").scale])
+    with pytest.raises(ValueError, match="a GradScaler sees the gradients of one rank"):
+        head(torch.ones(()))
 
 
 def test_hooks_go_with_the_weights_they_are_for():
