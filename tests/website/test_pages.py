@@ -259,17 +259,6 @@ def test_an_answer_stays_hidden_until_one_has_committed_and_is_kept(site, open_p
     assert page.problems == []
 
 
-def test_a_bar_is_dragged_and_judged(site, open_page):
-    page = open_page()
-    page.goto((site / "notebooks" / "00_start_here.html").as_uri())
-    form = page.locator("form.ge-prediction").first
-    form.locator('[role="slider"]').focus()
-    page.keyboard.press("ArrowRight")
-    form.locator("button").click()
-    form.locator(".ge-prediction-words", has_text="You said 8. It is 21.").wait_for()
-    assert form.locator(".ge-prediction-title").inner_text() == "✗ Not so"
-
-
 @pytest.mark.parametrize("name", ["index", "notebooks/03_scheduling", "explorer", "puzzle"])
 def test_a_page_opened_by_double_click_says_that_python_needs_a_server(site, open_page, with_lab, name):
     page = open_page(1366, 768)
