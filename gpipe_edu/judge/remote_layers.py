@@ -26,7 +26,7 @@ class Run(NamedTuple):
     x: Array
     y: Array
     of: int
-    saved: ref.layer.Saved
+    saved: ref.layers.Saved
     as_it_was: bool = True
     seen: Any = None
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpipe_edu.reference import Layer
-    from gpipe_edu.reference.difference import Grads
+    from gpipe_edu.reference.sequential import Grads
 
     Array: TypeAlias = NDArray[np.float64]
 

@@ -3,18 +3,14 @@
 It runs one op at a time. Its timeline is therefore *replayed*: durations are measured one by one, then laid out as if
 every device ran by itself. Only an engine whose devices really run at once may call a timeline *measured*.
 
-Layers keep no state between calls (`layer.py`), so re-materialization simply means not keeping `saved`, and dropout's
+Layers keep no state between calls (`layers.py`), so re-materialization simply means not keeping `saved`, and dropout's
 mask is a function of seed, step and sample number.
 """
 
-from .difference import gradient_difference
-from .layer import Layer
-from .layers import BatchNorm, Dropout, LayerNorm, Linear, ReLU, Tanh
+from .layers import BatchNorm, Dropout, Layer, LayerNorm, Linear, ReLU, Tanh, mlp
 from .losses import cross_entropy, mse
-from .models import mlp
 from .pipeline import MemoryEntry, Result, train_pipeline
-from .sequential import predict, train_sequential
-from .sgd import SGD, accumulate_grads
+from .sequential import SGD, accumulate_grads, gradient_difference, predict, train_sequential
 from .stage import Stage
 from .stale import train_without_flush
 

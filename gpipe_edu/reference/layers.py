@@ -1,12 +1,72 @@
-"""The layers of the reference engine, each with two separate gradients, as zero-bubble schedules need them."""
+"""Layers: functions from arrays to arrays, with a dict of parameters; and a model made of them.
+
+A layer keeps no state between calls. What backward needs of forward is returned as `saved` and handed back by the
+caller, so re-materialization is nothing special: do not keep `saved`, call `forward` again. The gradients with respect
+to the input and to the weights are two functions, as zero-bubble schedules need them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .layer import Array, Layer, Params, Saved
+from gpipe_edu.base.validate import whole
+
+Array = NDArray[np.float64]
+Saved = tuple[NDArray[Any], ...]
+Params = dict[str, Array]
+
+
+class Layer:
+    """Base of all layers. x and y have shape (n, ...) with n samples; gradients have the shape of what they are of.
+
+    `params` maps names to arrays, in float64; gradients come as a dict with the same names and shapes.
+    """
+
+    params: Params
+
+    def __init__(self) -> None:
+        self.params = {}
+
+    def forward(self, x: Array) -> tuple[Array, Saved]:
+        """The output y, and what the two gradient functions need to know about this call."""
+        raise NotImplementedError
+
+    def input_gradient(self, dy: Array, saved: Saved) -> Array:
+        """The gradient of the loss with respect to x, given the one with respect to y."""
+        raise NotImplementedError
+
+    def weight_gradient(self, dy: Array, saved: Saved) -> Params:
+        """The gradients of the loss with respect to the parameters, summed over the samples."""
+        return {}
+
+    def backward(self, dy: Array, saved: Saved) -> tuple[Array, Params]:
+        """Both gradients: (dx, grads)."""
+        return self.input_gradient(dy, saved), self.weight_gradient(dy, saved)
+
+    def at(self, first: int, step: int) -> Layer:
+        """This layer for a micro-batch that begins with sample `first` of its mini-batch, in training step `step`.
+
+        Only layers that draw random numbers depend on these.
+        """
+        return self
+
+    def statistics(self, saved: Saved) -> Params:
+        """Sums over the samples of one forward, for evaluation; those of all micro-batches can be added up."""
+        return {}
+
+    def evaluate(self, x: Array) -> Array:
+        """The output outside training."""
+        return self.forward(x)[0]
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in self.params.items())
+        return f"{type(self).__name__}({shapes})"
 
 
 class Linear(Layer):
@@ -170,3 +230,40 @@ class BatchNorm(LayerNorm):
     def evaluate(self, x: Array) -> Array:
         x_hat = (x - self.running["mean"]) / np.sqrt(self.running["variance"] + self.eps)
         return np.asarray(x_hat * self.params["weight"] + self.params["bias"])
+
+
+_ACTIVATIONS: dict[str, tuple[type[Layer], float]] = {"relu": (ReLU, math.sqrt(2)), "tanh": (Tanh, 1.0)}
+"""Activation and the gain that keeps the variance of its outputs (He et al. 2015, Glorot & Bengio 2010)."""
+
+_NORMS: dict[str, type[LayerNorm]] = {"layer": LayerNorm, "batch": BatchNorm}
+
+
+def mlp(
+    sizes: Sequence[int], activation: str = "relu", seed: int = 0, *, norm: str | None = None, dropout: float = 0.0
+) -> list[Layer]:
+    """A multi-layer perceptron: between sizes[i] and sizes[i+1] a Linear, and behind each but the last, in this order,
+    the norm if any ("layer" or "batch"), the activation ("relu" or "tanh") and a Dropout if its share is not 0.
+
+    Raises ValueError for fewer than two sizes, or an unknown activation or norm, TypeError for sizes that are no list
+    of whole numbers.
+    """
+    if isinstance(sizes, str) or not isinstance(sizes, Iterable):
+        raise TypeError(f"sizes is {sizes!r}; it must be a list of widths, such as [64, 128, 10]")
+    sizes = [whole(f"sizes[{index}]", size, 1) for index, size in enumerate(sizes)]
+    if len(sizes) < 2:
+        raise ValueError(f"sizes is {sizes}; give at least two: features in and features out")
+    if activation not in _ACTIVATIONS:
+        raise ValueError(f"activation is {activation!r}; it must be one of {', '.join(_ACTIVATIONS)}")
+    if norm is not None and norm not in _NORMS:
+        raise ValueError(f"norm is {norm!r}; it must be None or one of {', '.join(_NORMS)}")
+    act, gain = _ACTIVATIONS[activation]
+    rng = np.random.default_rng(seed)
+    layers: list[Layer] = []
+    for index, (inputs, outputs) in enumerate(pairwise(sizes)):
+        last = index == len(sizes) - 2
+        layers.append(Linear(inputs, outputs, seed=rng, gain=1.0 if last else gain))
+        if not last:
+            layers += [_NORMS[norm](outputs)] if norm else []
+            layers.append(act())
+            layers += [Dropout(dropout, seed=seed + index)] if dropout else []
+    return layers

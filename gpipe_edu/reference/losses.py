@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .layer import Array
+from .layers import Array
 
 Loss = Callable[[Array, Any], tuple[float, Array]]
 """(predictions (n, ...), targets (n, ...)) -> (loss, gradient with the predictions' shape)."""

@@ -24,9 +24,9 @@ from gpipe_edu.schedule.schedule import check_schedule
 from gpipe_edu.split import balance_uniform, split_batch
 from gpipe_edu.timeline import Timeline, replay
 
-from .layer import Array, Layer, Params
+from .layers import Array, Layer, Params
 from .losses import Loss, find_loss
-from .samples import check_samples
+from .sequential import check_samples
 from .stage import Stage
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .layer import Array, Layer, Params, Saved
+from .layers import Array, Layer, Params, Saved
 
 
 class Stage:

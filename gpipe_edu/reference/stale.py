@@ -24,9 +24,9 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.schedule import check_schedule
 from gpipe_edu.split import balance_uniform
 
-from .layer import Array, Layer
+from .layers import Array, Layer
 from .losses import cross_entropy
-from .sgd import SGD
+from .sequential import SGD
 from .stage import Stage
 
 

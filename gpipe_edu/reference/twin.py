@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .layer import Array, Layer
-from .layers import Dropout, Linear, ReLU, Tanh
+from .layers import Array, Dropout, Layer, Linear, ReLU, Tanh
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpipe_edu.reference.layer import Array, Layer
+from gpipe_edu.reference.layers import Array, Layer
 
 
 def arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:

@@ -15,7 +15,7 @@ from gpipe_edu import reference as ref
 from gpipe_edu.judge.guest.arrays import arrays_in
 from gpipe_edu.judge.guest.forms import HandedOutAgain, gather
 from gpipe_edu.process.asking import ask_judge
-from gpipe_edu.reference.layer import Array, Layer, Params, Saved
+from gpipe_edu.reference.layers import Array, Layer, Params, Saved
 
 HIDDEN: Final = {"gpipe_edu.reference.stage.Stage": "Stage"}
 

@@ -61,7 +61,7 @@ class StepRun:
         return [slice(a, b) for a, b in pairwise(cuts_of(len(self.layers), self.K))]
 
     @cached_property
-    def _one_device(self) -> tuple[float, list[ref.layer.Params]]:
+    def _one_device(self) -> tuple[float, list[ref.layers.Params]]:
         return ref.train_sequential(self.layers, self.asked.x, self.asked.y)
 
     @property
