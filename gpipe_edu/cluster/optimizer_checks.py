@@ -26,8 +26,8 @@ from torch.amp import GradScaler
 from torch.optim import LBFGS, Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from gpipe_edu.pytorch.compiled import outside_of_graphs
 from gpipe_edu.pytorch.stage import Head
-from gpipe_edu.pytorch.uncompiled import outside_of_graphs
 
 from .noted import SCALERS
 

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from gpipe_edu.base.validate import whole
+from gpipe_edu.pytorch.compiled import outside_of_graphs
 from gpipe_edu.pytorch.cut import cut
 from gpipe_edu.pytorch.guards import (
     as_built,
@@ -34,7 +35,6 @@ from gpipe_edu.pytorch.losses import LossFunction, make_heads
 from gpipe_edu.pytorch.shared_buffers import SharedBuffers
 from gpipe_edu.pytorch.skip import skip_ways
 from gpipe_edu.pytorch.stage import MAIN, Head
-from gpipe_edu.pytorch.uncompiled import outside_of_graphs
 from gpipe_edu.pytorch.values import Value, shown, tensors
 from gpipe_edu.pytorch.weights import has_hooks
 from gpipe_edu.schedule import Op, Schedule

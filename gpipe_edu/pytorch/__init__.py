@@ -27,10 +27,10 @@
                 if kind == "F" and last:
                     total += output.detach()
                 elif kind == "F":
-                    arriving[m, k + 1] = output                       # mailboxes.py
+                    arriving[m, k + 1] = output                       # interpreter.py
             if kind in "BC":                                          # adds to .grad of the weights: weights.py
                 outputs.pop(here).backward(gradients.pop(here, None))
-                gradients[m, k - 1] = inputs.pop(here).grad           # mailboxes.py
+                gradients[m, k - 1] = inputs.pop(here).grad           # interpreter.py
         return total
 
 The files named do that part for real: with a thread or a CUDA stream per device (place.py), random numbers that a

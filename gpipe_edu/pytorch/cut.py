@@ -1,4 +1,6 @@
-"""A net cut into stages of consecutive layers, with the same checks for one process and for several."""
+"""From what a user asks for to what runs: a net cut into stages of consecutive layers, with the same checks for one
+process and for several; a schedule's name and a checkpoint mode made a schedule.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,9 @@ from collections.abc import Iterable, Sequence
 from torch import nn
 
 from gpipe_edu.base.validate import whole
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.recipes import RECIPES, by_name, form_of
+from gpipe_edu.schedule.recompute import with_recompute
 from gpipe_edu.split import balance_uniform
 
 from .guards import buffers_stay_in_one_stage, not_sharded, plain_sequential
@@ -48,3 +53,35 @@ def group(layers: Sequence[nn.Module], counts: Sequence[int]) -> list[list[nn.Mo
     groups = [list(layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
     buffers_stay_in_one_stage(groups)
     return groups
+
+
+def choose_schedule(schedule: str | Schedule, K: int, M: int, checkpoint: str | None) -> Schedule:
+    """The schedule to run, checked. checkpoint: which micro-batches recompute; by default "except_last".
+
+    Raises TypeError or ValueError for an unknown schedule or mode, a Schedule that does not fit K and M, or a Schedule
+    together with a mode; ScheduleError for a Schedule that cannot run.
+    """
+    if isinstance(schedule, Schedule):
+        if checkpoint is not None:
+            raise ValueError(
+                f"checkpoint is {checkpoint!r}, but a Schedule says itself what is recomputed, by its R and C ops; "
+                f"leave checkpoint out, or give the schedule by name"
+            )
+        schedule.check()
+        for name, given, own in (
+            ("partitions", K, schedule.stages),
+            ("micro_batches", M, schedule.micro_batches),
+        ):
+            if given != own:
+                raise ValueError(f"{name} is {given}, but the schedule has {own}; both must be the same")
+        return schedule
+    if schedule not in list(RECIPES) or not _leaves_recompute(schedule):
+        names = ", ".join(filter(_leaves_recompute, RECIPES))
+        raise ValueError(f"schedule is {schedule!r}; it must be one of {names}, or a Schedule")
+    return with_recompute(by_name(schedule, K, M), "except_last" if checkpoint is None else checkpoint)
+
+
+def _leaves_recompute(name: str) -> bool:
+    """Whether this recipe has one stage a device and leaves it to `checkpoint` what is recomputed."""
+    form = form_of(name)
+    return form.stages == 1 and not (form.takes_V or form.recomputes)

@@ -21,8 +21,8 @@ from gpipe_edu.schedule.recompute import with_kinds
 from gpipe_edu.split import join_batch, split_batch
 from gpipe_edu.timeline import Timeline
 
-from .compiled import forms, is_compiled
-from .cut import cut, group, layer_counts, layers_of
+from .compiled import forms, is_compiled, outside_of_graphs
+from .cut import choose_schedule, cut, group, layer_counts, layers_of
 from .guards import (
     Turn,
     can_be_compiled,
@@ -44,17 +44,14 @@ from .guards import (
     same_number,
     stays_where_it_is,
 )
-from .losses import LossFunction, make_heads
+from .interpreter import StepClock
+from .losses import LossFunction, as_step_loss, make_heads
 from .mini_batch import MiniBatchRun, in_backward
 from .place import CudaPlace, make_places
-from .schedule_choice import build
 from .shared_buffers import SharedBuffers, modules_of_several
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
-from .step_clock import StepClock
-from .step_loss import as_step_loss
 from .time_first import samples_are_first
-from .uncompiled import outside_of_graphs
 from .values import Value, check, sizes_of, tensors
 from .weights import move_layers
 from .workers import Workers
@@ -100,7 +97,7 @@ class GPipe(nn.Module):
             partitions = len(balance) if partitions is None else partitions
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
         self._balance = tuple(map(len, cut(net, K, balance)))  # first, since a schedule for a mistyped K takes long
-        self._schedule = build(schedule, K, M, checkpoint)
+        self._schedule = choose_schedule(schedule, K, M, checkpoint)
         self._asked = schedule, checkpoint
         self._deferred = deferred_batch_norm
         self.training = net.training
@@ -296,7 +293,7 @@ class GPipe(nn.Module):
         schedule, checkpoint = self._asked
         if samples >= self._schedule.micro_batches or isinstance(schedule, Schedule):
             return self._schedule.first(samples)
-        return build(schedule, self._schedule.stages, samples, checkpoint)
+        return choose_schedule(schedule, self._schedule.stages, samples, checkpoint)
 
     def _start(self, x: Value, trains: bool, return_outputs: bool = False, **loss: Any) -> MiniBatchRun:
         runs_for_real(x)

@@ -2,21 +2,101 @@
 
 stage 0   F0 F1 F2          B2 B1 B0
 stage 1      F0 F1 F2 B2 B1 B0            a row is run in order; waiting for a message is the bubble
+
+Every worker has one inbox, a queue implemented in C. A worker that needs a message takes from its inbox until that
+message comes and keeps the others for later. A failure is a message too, sent to all, so no worker waits forever. When
+each op started and ended, the workers note themselves: that is the measured timeline of a step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import torch
 
 from gpipe_edu.schedule import Op
+from gpipe_edu.timeline import Span, Timeline
 
 from .guards import what_it_means
-from .mailboxes import Aborted, Address, Exchange
 from .place import Message, Place
 from .skip import Way
 from .stage import Gradients, Stage, StepState, Values
-from .step_clock import StepClock
+
+
+class Address(NamedTuple):
+    """What a message is: a value going forward ("F") or a gradient going back ("G"), its micro-batch and its way."""
+
+    kind: str
+    micro_batch: int
+    way: int
+
+
+class Aborted(Exception):
+    """Another worker has failed."""
+
+
+class Exchange:
+    """The inboxes of one step, one per worker."""
+
+    def __init__(self, workers: int) -> None:
+        self._inboxes: list[SimpleQueue[tuple[Address | None, Any]]] = [SimpleQueue() for _ in range(workers)]
+        self._waiting: list[dict[Address, Any]] = [{} for _ in range(workers)]
+        self.aborted = False
+
+    def send(self, worker: int, address: Address, value: Any) -> None:
+        """Put a message into the inbox of `worker`."""
+        self._inboxes[worker].put((address, value))
+
+    def receive(self, worker: int, address: Address) -> Any:
+        """The message at `address`, for `worker` only; waits until it is there. Raises Aborted after `abort`."""
+        waiting = self._waiting[worker]
+        while address not in waiting:
+            arrived, value = self._inboxes[worker].get()
+            if arrived is None:
+                raise Aborted
+            waiting[arrived] = value
+        return waiting.pop(address)
+
+    def abort(self) -> None:
+        """Make every `receive`, waiting or to come, raise Aborted; workers that do not wait look at `aborted`."""
+        self.aborted = True
+        for inbox in self._inboxes:
+            inbox.put((None, None))
+
+    def let_go(self) -> None:
+        """After a failure, when no worker runs any more: drop the messages that are left."""
+        self._inboxes, self._waiting = [], []
+
+
+class StepClock:
+    """The clock of one step. All places of a device count from one start, and all devices start at one moment, within
+    the microseconds it takes to ask for it, so that their spans fit together."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        self._places = places
+        self._starts: dict[torch.device, Any] = {}
+        for place in places:
+            if place.device not in self._starts:
+                self._starts[place.device] = place.zero()
+        self._notes: list[tuple[int, Op, Any, Any]] = []
+
+    def note(self, device: int, op: Op, start: Any) -> None:
+        """Note that `op` ends now on `device`; `start` is what `now()` of its place gave when it started."""
+        self._notes.append((device, op, start, self._places[device].now()))
+
+    def timeline(self, name: str) -> Timeline:
+        """The ops noted so far, in seconds from the start of the first one."""
+        spans = []
+        for device, op, start, end in self._notes:
+            place = self._places[device]
+            zero = self._starts[place.device]
+            spans.append(Span(device, op, place.seconds(zero, start), place.seconds(zero, end)))
+        first = min(span.start for span in spans)
+        moved = [Span(span.device, span.op, span.start - first, span.end - first) for span in spans]
+        return Timeline(moved, len(self._places), name=name, source="measured", unit="s")
 
 
 class Interpreter:

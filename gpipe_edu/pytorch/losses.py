@@ -1,16 +1,18 @@
-"""The weight of a micro-batch's loss in that of its mini-batch.
+"""The weight of a micro-batch's loss in that of its mini-batch, and the loss that a step returns.
 
 The mini-batch's mean is the mean of the micro-batches' means only if each is weighted by what it averages over: usually
 its samples, sometimes the targets that are not ignored, or the weights of their classes. Both the engine of one process
-and that of several (`gpipe_edu.cluster`) ask here.
+and that of several (`gpipe_edu.cluster`) ask here. What a step returns is a number, whose `backward()` says that the
+step has run it.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +20,7 @@ from torch import Tensor, nn
 
 from gpipe_edu.split import split_batch
 
+from . import torch_private
 from .guards import is_a_loss, is_a_target, setting
 from .place import move
 from .stage import Head
@@ -88,3 +91,37 @@ def target_counts(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> 
         return []
     kept = [classes[classes != ignored] for classes in (tensors(target)[0] for target in targets)]
     return [float(part.numel() if weight is None else weight[part.to(weight.device)].sum()) for part in kept]
+
+
+def as_step_loss(loss: Tensor) -> Tensor:
+    """`loss` as a StepLoss. One of the user's own kind stays so; and without the private name, PyTorch has the word."""
+    known = type(loss) is Tensor and torch_private.disabled_torch_function is not None
+    return loss.as_subclass(StepLoss) if known else loss
+
+
+class StepLoss(Tensor):
+    """As a detached tensor; what is computed from it, a copy of it and what is saved of it are plain tensors."""
+
+    __torch_function__ = torch_private.disabled_torch_function
+
+    def backward(self, *args: Any, **named: Any) -> NoReturn:
+        """Raises RuntimeError: there is nothing left to do."""
+        raise RuntimeError(
+            "this loss is that of a step, which has run the backward already, and the gradients are in .grad; leave "
+            "loss.backward() out, or call the pipe for an output with a graph: loss_fn(pipe(x), y).backward()"
+        )
+
+    def _plain(self) -> Tensor:
+        return self.as_subclass(Tensor)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return repr(self._plain())
+
+    def __format__(self, spec: str) -> str:
+        return format(self._plain(), spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return copy.deepcopy(self._plain(), memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._plain().__reduce_ex__(protocol)  # type: ignore[no-untyped-call]

@@ -14,10 +14,9 @@ from gpipe_edu.schedule import Op, Schedule
 
 from . import torch_private
 from .guards import are_alike, depends_on_something, has_memory
-from .interpreter import Interpreter
+from .interpreter import Address, Interpreter
 from .ledger import Allocator, Ledger
 from .losses import LossFunction
-from .mailboxes import Address
 from .place import CudaPlace, Message, Place, current_streams, fetch, in_streams, move, outside
 from .randomness import Randomness
 from .skip import Way

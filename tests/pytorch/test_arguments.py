@@ -64,7 +64,7 @@ def test_what_the_constructor_refuses(kind, telling, make):
 
 def test_a_mistyped_number_of_stages_is_refused_before_a_schedule_is_built(monkeypatch):
     """One for so many stages takes seconds and hundreds of megabytes."""
-    monkeypatch.setattr("gpipe_edu.pytorch.gpipe.build", lambda *_: pytest.fail("a schedule was built"))
+    monkeypatch.setattr("gpipe_edu.pytorch.gpipe.choose_schedule", lambda *_: pytest.fail("a schedule was built"))
     with pytest.raises(ValueError, match=r"9 layers cannot fill 100000 stages.*use K <= 9"):
         GPipe(nn.Sequential(*bench.mlp(), nn.Tanh()), 100_000, 8)
 

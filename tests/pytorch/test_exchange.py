@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu.pytorch.mailboxes import Aborted, Address, Exchange
+from gpipe_edu.pytorch.interpreter import Aborted, Address, Exchange
 
 from . import bench
 

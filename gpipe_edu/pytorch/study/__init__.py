@@ -5,11 +5,9 @@ from gpipe_edu.pytorch.place import wait_for_gpus
 from gpipe_edu.pytorch.workers import Workers
 
 from .attention import Attention, Block
-from .carried_skips import carry_skips
-from .chores import Chore, count, nap
 from .profile import LayerProfile, profile
-from .stopwatch import StageCalls, watch
-from .traffic import Crossing, traffic
+from .timing import Chore, StageCalls, count, nap, watch
+from .traffic import Crossing, carry_skips, traffic
 
 __all__ = [
     "Attention",

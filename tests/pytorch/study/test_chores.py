@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from gpipe_edu.pytorch import GPipe
-from gpipe_edu.pytorch.study.chores import Chore, nap
+from gpipe_edu.pytorch.study.timing import Chore, nap
 
 
 def test_once_forward_and_twice_backward():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gpipe_edu.pytorch.study.stopwatch import watch
+from gpipe_edu.pytorch.study.timing import watch
 from tests.solutions.bank.ex05_wrapper import Plain
 
 

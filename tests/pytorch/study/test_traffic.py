@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from gpipe_edu.pytorch import GPipe, Stash, Take
-from gpipe_edu.pytorch.mailboxes import Exchange
+from gpipe_edu.pytorch.interpreter import Exchange
 from gpipe_edu.pytorch.study.traffic import Crossing, traffic
 
 BALANCE = (3, 1, 2, 2)

@@ -1,23 +1,69 @@
-"""A stopwatch for a learner's pipeline in one thread: when each call of a stage ran, forward and backward.
+"""To study only a pipeline's timing: stages whose work is known, and a stopwatch for a learner's pipeline.
 
-`with watch(net, balance) as calls:` around one training step. It hooks the layers of `net`, so it works for any wrapper
-that runs these layers stage by stage; micro-batches are numbered in the order in which they enter.
+A real layer's time depends on cores, caches and libraries. A stage that sleeps needs none, so its pipeline shows
+what the schedule alone does, on any machine; one that counts in Python holds the GIL all the time.
+
+The stopwatch notes when each call of a stage ran, forward and backward: `with watch(net, balance) as calls:` around one
+training step in one thread. It hooks the layers of `net`, so it works for any wrapper that runs these layers stage by
+stage; micro-batches are numbered in the order in which they enter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate
 from time import perf_counter
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.simulate import replay
+
+Work = Callable[[], object]
+
+
+def nap() -> None:
+    """10 ms without using a core, like waiting for another device."""
+    time.sleep(0.01)
+
+
+def count() -> None:
+    """A loop in plain Python: some milliseconds, holding the GIL all the time."""
+    for _ in range(200_000):
+        pass
+
+
+class Chore(nn.Module):
+    """Returns x times a weight of 1; does `work` once in a forward and twice in a backward, so that B = 2 F."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.work, self.weight = work, nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The input, times the weight. Any shape."""
+        done: Tensor = _Work.apply(x * self.weight, self.work)  # type: ignore[no-untyped-call]
+        return done
+
+
+class _Work(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, work: Work) -> Tensor:
+        ctx.work = work
+        work()
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        ctx.work()
+        ctx.work()
+        return gradients[0], None
 
 
 class StageCalls:
