@@ -10,8 +10,8 @@ from gpipe_edu import reference as ref
 from gpipe_edu.judge.guest.networks import build_network
 from gpipe_edu.judge.networks import items_of
 from gpipe_edu.judge.remote_layers import AskedLayers, with_other_weights
-from gpipe_edu.judge.tasks.ex04_stage.op_by_op import OpByOp
-from gpipe_edu.judge.tasks.ex10_processes.own_runs import OwnRuns
+from gpipe_edu.judge.tasks.ex04_stage.check import OpByOp
+from gpipe_edu.judge.tasks.ex10_processes.step_run import OwnRuns
 from gpipe_edu.process.asking import asking
 from gpipe_edu.schedule.recompute import with_kinds
 

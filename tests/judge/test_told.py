@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpipe_edu.judge.ring_told import Told
+from gpipe_edu.judge.processes import Told
 
 A, B, C = np.random.default_rng(0).normal(size=(3, 60))
 

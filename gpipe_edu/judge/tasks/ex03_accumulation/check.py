@@ -2,17 +2,18 @@
 
 The truth comes from the reference engine: the same network in NumPy, trained on one device. A step that is wrong is
 held against what each misconception would have done. An answer's network has other weights, from which it moves as the
-real one would; the real ones are the judge's, who computes with them and knows what ran.
+real one would; the real ones are the judge's, who computes with them and knows what ran. Some losses are here that
+the reference engine has not, so that a step takes the one that it is given, and no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,14 +23,12 @@ from gpipe_edu.base.words import off_by, plural, with_article
 from gpipe_edu.judge.case import Exam, Sign, Signs, try_beliefs
 from gpipe_edu.judge.findings import Chart, Success
 from gpipe_edu.judge.guest.networks import Array, layer_of
-from gpipe_edu.judge.microbatch_trace import PieceRuns
 from gpipe_edu.judge.networks import arrays_of, arrays_of_items, draw_digit_batches, items_of
-from gpipe_edu.judge.remote_layers import AskedLayers, with_other_weights
-from gpipe_edu.judge.tasks.ex03_accumulation.perform import MOMENTUM, StepsQuestion, WatchedStep
+from gpipe_edu.judge.remote_layers import AskedLayers, PieceRuns, with_other_weights
+from gpipe_edu.judge.tasks.ex03_accumulation.perform import MOMENTUM, SMOOTHING, StepsQuestion, WatchedStep
 from gpipe_edu.judge.weighting import Parts, beliefs_about_gradients, beliefs_about_losses, factor_of, flat, parts_of
 from gpipe_edu.process.plain import name_of
-
-from .losses import LOSSES, WORDING
+from gpipe_edu.reference.losses import Loss
 
 
 @dataclass(frozen=True)
@@ -298,3 +297,36 @@ def _digits(exam: Exam, rng: Random) -> Success:
         optimizer.step(ref.train_pipeline(layers, x, y, gpipe(4, 4)).grads)
         worst = max(worst, ref.gradient_difference(step.weights, arrays_of(layers)))
     return exam.success(Chart("the pipeline beside you", str(gpipe(4, 4))), error=worst)
+
+
+def smoothed(logits: Array, labels: Any) -> tuple[float, Array]:
+    """Cross-entropy with labels that are smoothed: a share of each belongs to all classes alike."""
+    n, classes = logits.shape
+    value, gradient = ref.cross_entropy(logits, labels)
+    of_all = [ref.cross_entropy(logits, np.full(n, label)) for label in range(classes)]
+    values, gradients = zip(*of_all, strict=True)
+    share = SMOOTHING / classes
+    return (1 - SMOOTHING) * value + share * sum(values), (1 - SMOOTHING) * gradient + share * sum(gradients)
+
+
+def lopsided(output: Array, target: Any) -> tuple[float, Array]:
+    """Squared error that counts double where the output is too large, averaged over all values."""
+    error = output - target
+    weight = 1.0 + (error > 0)
+    return float((error * error * weight).mean()), 2 * error * weight / error.size
+
+
+LOSSES: Final[Mapping[str, str | Loss]] = {
+    "cross_entropy": "cross_entropy",
+    "mse": "mse",
+    "smoothed": smoothed,
+    "lopsided": lopsided,
+}
+"""By the names in a `StepsQuestion`."""
+
+WORDING: Final = {
+    "mse": ", loss_fn the mean squared error",
+    "smoothed": ", loss_fn the cross-entropy with smoothed labels",
+    "lopsided": ", loss_fn a squared error that counts double where the output is too large",
+}
+"""In a call, for those that are not usual."""

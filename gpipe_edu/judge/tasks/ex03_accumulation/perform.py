@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpipe_edu.judge.guest.garbage import ignore_other_objects
+from gpipe_edu.judge.guest.memory import ignore_other_objects
 from gpipe_edu.judge.guest.networks import Array, Item, asks_of, modes_of
 from gpipe_edu.process.asking import ask_judge
 from gpipe_edu.reference.twin import as_arrays

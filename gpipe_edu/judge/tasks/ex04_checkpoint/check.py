@@ -24,7 +24,7 @@ from gpipe_edu.judge.tasks.ex04_checkpoint.perform import CheckpointAnswer, Chec
 from gpipe_edu.judge.traced_runs import Trail
 
 from . import reruns
-from .layer_runs import LayerRuns
+from .reruns import LayerRuns
 
 _TRAPS: Final[Traps] = {
     "CheckpointError": "other-recompute",

@@ -10,7 +10,7 @@ import gc
 from typing import Any, NamedTuple, TypeAlias
 
 from gpipe_edu.base.words import with_article
-from gpipe_edu.judge.guest.garbage import ignore_other_objects
+from gpipe_edu.judge.guest.memory import ignore_other_objects
 from gpipe_edu.judge.guest.networks import Array, Item, build_network, modes_of
 from gpipe_edu.process.asking import ask_judge
 from gpipe_edu.reference.twin import as_arrays

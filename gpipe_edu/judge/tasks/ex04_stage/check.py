@@ -2,12 +2,13 @@
 
 The judge runs the learner's stages op by op, and stages of its own beside them on the same schedule: loss, gradients
 and the bytes held after every op must agree. What layers compute it computes itself, so it knows which run a backward
-relied on; the bytes are what the learner's process says.
+relied on; the bytes are what the learner's process says. A training is handed out one op at a time,
+each with its array, so that nothing can be done before its turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, chain, pairwise
@@ -23,12 +24,11 @@ from gpipe_edu.judge.case import Exam, Sign, Signs
 from gpipe_edu.judge.findings import Chart, Success
 from gpipe_edu.judge.guest.networks import Array
 from gpipe_edu.judge.networks import draw_digits, one_device
+from gpipe_edu.judge.remote_layers import AskedLayers
 from gpipe_edu.judge.tasks.ex04_stage.perform import StageAnswer, StageQuestion
 from gpipe_edu.judge.weighting import factor_of, flat
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds
-
-from .op_by_op import Batch, OpByOp
 
 Grads: TypeAlias = list[dict[str, Array]]
 
@@ -210,3 +210,69 @@ def _about_runs(asked: StageTraining, run: OpByOp, memory: bool) -> Signs:
     yield Sign("too-many-recomputes", backward > once, expected, str(backward))
     yield Sign("kept-elsewhere", memory and backward < once, expected, str(backward))
     yield Sign("keeps-more", memory and run.relies_on_the_first, "only the inputs", "a backward that used more")
+
+
+Batch: TypeAlias = tuple[Array, Array]
+
+
+class OpByOp:
+    """Answers what `perform.py` asks: for the next op, and for what a layer computes.
+
+    cuts: where each stage begins, and the end. Of the last mini-batch, loss; dx: what the backward of each micro-batch
+    on each stage gave back; held: the bytes that each device told after each of its ops. expected, misshapen: of an
+    output that ended it, as no op can take it.
+    """
+
+    def __init__(self, layers: list[ref.Layer], cuts: list[int], batches: list[Batch], schedule: Schedule) -> None:
+        self._batches, self._schedule = batches, schedule
+        self._layers = AskedLayers(dict(enumerate(layers)))
+        with_weights = [[layer for layer in layers[:b] if layer.params] for b in cuts[1:]]
+        self._features = [found[-1].params["bias"].size for found in with_weights]
+        self._todo = self._hand_out()
+        self._kinds: list[str] = []
+        self.loss, self.held, self.expected, self.misshapen = 0.0, [[0]], "", ""
+        self.dx: dict[tuple[int, int], Array] = {}
+
+    def __call__(self, question: Any) -> Any:
+        """The answer. Raises ValueError for what is no question."""
+        if question[0] != "next":
+            return self._layers(question)
+        _, came, held = question
+        self._layers(("step",))
+        return next(self._todo) if self._layers.step == 0 else self._todo.send((came, held))
+
+    def _hand_out(self) -> Generator[Any, tuple[Any, int], None]:
+        """(method, stage, micro-batch, array) for each op; sent what came and the bytes then held. None at the end."""
+        K, M = self._schedule.stages, self._schedule.micro_batches
+        for x, y in self._batches:
+            pieces, N = split_batch((x, y), M), len(x)
+            waiting: dict[tuple[str, int, int], Array] = {("F", m, 0): piece for m, (piece, _) in enumerate(pieces)}
+            self.loss, self.held = 0.0, [[] for _ in self._schedule.rows]
+            for device, op, _ in self._schedule.steps:
+                kind, m, k = op
+                self._kinds.append(kind)
+                came, held = yield {"F": "forward", "C": "backward"}[kind], k, m, waiting.pop(op)
+                self.held[device].append(held)
+                if kind == "C":
+                    waiting["C", m, k - 1] = self.dx[m, k] = came
+                    continue
+                if np.shape(came) != (shape := (len(pieces[m][0]), self._features[k])):
+                    self.expected, self.misshapen = f"shape {shape}", f"shape {np.shape(came)}"
+                    yield None
+                waiting["F", m, k + 1] = came
+                if k == K - 1:
+                    loss, dy = ref.cross_entropy(came, pieces[m][1])
+                    share = len(came) / N
+                    self.loss += share * loss
+                    waiting["C", m, k] = share * dy
+        yield None
+
+    def forwards_in(self, kind: str) -> int:
+        """How often layers ran forward in ops of a kind."""
+        return sum(run.kind == "F" and self._kinds[run.step] == kind for run in self._layers.runs)
+
+    @property
+    def relies_on_the_first(self) -> bool:
+        """Whether a backward used what no run of the same op had given."""
+        runs = self._layers.runs
+        return any(run.kind == "B" and not (run.as_it_was and runs[run.of].step == run.step) for run in runs)

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpipe_edu import reference as ref
-from gpipe_edu.judge.guest.arrays import arrays_in
 from gpipe_edu.judge.guest.forms import HandedOutAgain, gather
+from gpipe_edu.judge.guest.memory import arrays_in
 from gpipe_edu.process.asking import ask_judge
 from gpipe_edu.reference.layers import Array, Layer, Params, Saved
 

@@ -18,7 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.checkpoint import CheckpointError
 
 from gpipe_edu.base.words import with_article
-from gpipe_edu.judge.guest.garbage import ignore_other_objects
+from gpipe_edu.judge.guest.memory import ignore_other_objects
 from gpipe_edu.judge.guest.networks import Item, asks_of, build_network, modes_of
 from gpipe_edu.judge.guest.traced_layers import Stamped
 from gpipe_edu.process.asking import ask_judge

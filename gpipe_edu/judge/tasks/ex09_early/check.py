@@ -8,8 +8,7 @@ from random import Random
 from gpipe_edu import Costs, Schedule, formulas, gpipe, simulate
 from gpipe_edu.judge.case import Exam, Sign
 from gpipe_edu.judge.findings import Chart, Success
-from gpipe_edu.judge.schedules import Proposal, about_homes, about_rules, judge_schedule, train_with
-from gpipe_edu.judge.sizes import about_size
+from gpipe_edu.judge.schedules import Proposal, about_homes, about_rules, about_size, judge_schedule, train_with
 from gpipe_edu.timeline import peak_memory
 
 

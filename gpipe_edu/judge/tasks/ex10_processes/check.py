@@ -9,27 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from gpipe_edu import gpipe, one_f_one_b
 from gpipe_edu import reference as ref
-from gpipe_edu.base.words import off_by, plural
-from gpipe_edu.judge.case import Exam, Sign, Signs
-from gpipe_edu.judge.failures import judge_failure
+from gpipe_edu.base.words import off_by, percent, plural
+from gpipe_edu.distributed.deadlocks import MessageLog
+from gpipe_edu.distributed.diary import Entry
+from gpipe_edu.judge import weighting
+from gpipe_edu.judge.case import Exam, Sign, Signs, try_beliefs
 from gpipe_edu.judge.findings import Chart, Success, Trouble
 from gpipe_edu.judge.guest.processes import Diaries, Failure
-from gpipe_edu.judge.networks import draw_digits, items_of
+from gpipe_edu.judge.networks import arrays_of_items, draw_digits, items_of
+from gpipe_edu.judge.processes import judge_failure
 from gpipe_edu.judge.remote_layers import with_other_weights
 from gpipe_edu.judge.tasks.ex10_processes.perform import ProcessAnswer, RunAnswer, RunQuestion, cuts_of
 from gpipe_edu.schedule import Schedule
 
 from .diaries import about_buffers, about_habits, about_messages, about_ops, last_step
-from .failed import about_failure
-from .own_runs import OwnRuns
-from .results import about_gradients, about_loss, about_weights, about_what_is_left
-from .step_run import StepRun
+from .step_run import OwnRuns, StepRun
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -112,3 +112,124 @@ def _judge(
 def _about_the_end(schedule: Schedule, failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:
     yield from about_habits(schedule, diaries)
     yield from about_failure(failure, trouble, diaries)
+
+
+def about_weights(run: StepRun) -> Signs:
+    """The step left the weights as they were."""
+    for k, stage in enumerate(run.stages):
+        before = arrays_of_items(run.others[stage])
+        change = ref.gradient_difference(run.processes[k].weights, before)
+        expected, came = f"process {k}: the weights as they were", f"changed by {percent(change)}"
+        yield Sign("weights-changed", change > 0, expected=expected, came=came)
+
+
+def about_what_is_left(run: StepRun) -> Signs:
+    """Nothing stays for the next step."""
+    for k, process in enumerate(run.processes):
+        came = f"process {k}: {plural(process.left, 'result')} in memory"
+        yield Sign("left-behind", process.left > 0, words={"what": "results of forwards"}, came=came)
+        came = f"process {k}: {plural(process.hooks, 'hook')} more"
+        yield Sign("left-behind", process.hooks > 0, words={"what": "hooks on the stage"}, came=came)
+
+
+def about_loss(run: StepRun) -> Signs:
+    """The last process gave back the mini-batch's mean loss."""
+    yield Sign("no-return", run.loss is None)
+    yield Sign("no-loss", isinstance(run.loss, str))
+    yield Sign("own-loss", not any("loss" in entry for entry in run.diaries[-1]))
+    if abs(run.loss - run.true_loss) < 1e-9:
+        return
+    beliefs = weighting.beliefs_about_losses(run.parts(run.K - 1, "F"))
+    yield from try_beliefs(beliefs, lambda guess: abs(run.loss - guess) < 1e-9)
+    yield Sign("rounded", abs(run.loss - run.true_loss) < 1e-6)
+    yield Sign("other-loss")
+
+
+def about_gradients(run: StepRun, k: int) -> Signs:
+    """Of stage k, where the loss is right, and the gradients of the stages behind it."""
+    ours, came_back = run.processes[k].grads, run.processes[k].came_back
+    theirs, is_last = run.true_grads(k), k == run.K - 1
+    if run.errors[k] < 1e-10:
+        return
+    if not is_last:
+        yield Sign("zeros-came-back", not any(came_back))
+        yield Sign("some-zeros-came-back", not all(came_back))
+    yield Sign("emptied", all(grad is None or not np.any(grad) for grad in ours))
+    yield Sign("rounded", run.errors[k] < 1e-6)
+    factor = weighting.factor_of(ours, theirs)
+    words = {"factor": f"{factor:.3g}"}
+    several = sum(len(entry["index"]) for entry in run.diaries[k] if entry.get("op") == "B") > run.M
+    yield Sign("backward-again", bool(factor) and several, words=words)
+    beliefs = weighting.beliefs_about_gradients(run.parts(k, "B"))
+    yield from try_beliefs(beliefs, lambda guess: ref.gradient_difference(ours, guess) < 1e-8)
+    yield Sign("one-buffer", _memory_used_twice(run.diaries[k]))
+    unclipped = {"unclipped": ", without clipping" if 0 < factor < 1 else ""}
+    yield Sign("scaled", bool(factor), words=words | unclipped)
+    yield Sign("other-gradient-last" if is_last else "other-gradient")
+
+
+def _memory_used_twice(diary: Sequence[Entry]) -> bool:
+    """Whether two activations were received into the same memory, with no backward in between."""
+    seen: set[int] = set()
+    for entry in diary:
+        if entry.get("op") == "B":
+            seen.clear()
+        elif "recv" in entry.get("do", ""):
+            if entry["memory"] in seen:
+                return True
+            seen.add(entry["memory"])
+    return False
+
+
+_REASONS: Final = ("sends", "receives", "waits", "tags", "returned", "unreceived", "unwaited", "dtype", "no-neighbour")
+"""Those that the watched processes give and that are slips as they are."""
+
+_ERRORS: Final = (
+    ("no-gradient", "implicitly created"),
+    ("second-time", "a second time"),
+    ("detached", "does not require grad"),
+    ("contiguous", "contiguous"),
+    ("other-gradient-shape", "Mismatch in shape"),
+    ("one-buffer", "modified by an inplace"),
+)
+"""What a message of PyTorch's contains."""
+
+
+def about_failure(failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:
+    """If none of them shows, it is an error like others. diaries: up to then."""
+    reason = "unwaited" if failure.reason == "lost" else failure.reason  # which of the two is a matter of luck
+    if reason == "size":
+        yield from _about_sizes(trouble, diaries)
+    for name in _REASONS:
+        yield Sign(name, reason == name, trouble=trouble)
+    yield from _about_none(failure.message, trouble, diaries)
+    for sent, received in MessageLog(diaries).pairs():  # which raises no error by itself, but what computes with it may
+        expected, came = f"received as {received.shape}", f"sent {sent.shape}"
+        larger = sent.shape[1:] == received.shape[1:] and sent.shape[:1] < received.shape[:1]
+        yield Sign("first-size", larger, expected=expected, came=came, trouble=trouble)
+    for slip, words in _ERRORS:
+        yield Sign(slip, words in failure.message, trouble=trouble)
+
+
+def _about_sizes(trouble: Trouble, diaries: Diaries) -> Signs:
+    for sent, received in MessageLog(diaries).pairs():
+        expected, came = f"received as {received.shape}", f"sent {sent.shape}"
+        other, same_features = sent.shape != received.shape, sent.shape[1:] == received.shape[1:]
+        goes_back = sent.rank > received.rank
+        yield Sign(
+            "gradient-size", other and same_features and goes_back, expected=expected, came=came, trouble=trouble
+        )
+        yield Sign("first-size", other and same_features, expected=expected, came=came, trouble=trouble)
+        yield Sign("other-shape", other, expected=expected, came=came, trouble=trouble)
+
+
+def _about_none(message: str, trouble: Trouble, diaries: Diaries) -> Signs:
+    """Where None stood for the `pieces` of a process in the middle, or for a gradient that was to be sent."""
+    if "NoneType" not in message or not trouble.where:
+        return
+    text = trouble.where[-1].text
+    yield Sign("no-pieces", "subscriptable" in message and "pieces" in text, trouble=trouble)
+    needs = [entry["needs"] for diary in diaries[1:] for entry in diary if entry.get("op") == "F"]
+    sent = "send" in text or ".grad" in text
+    yield Sign("no-requires-grad", sent and bool(needs) and not any(needs), trouble=trouble)
+    yield Sign("no-grad-yet", sent, trouble=trouble)

@@ -12,8 +12,7 @@ from gpipe_edu.judge.case import Sign, Signs
 from gpipe_edu.judge.guest.processes import Diaries
 from gpipe_edu.schedule import Schedule
 
-from .own_runs import OwnRuns
-from .step_run import StepRun
+from .step_run import OwnRuns, StepRun
 
 
 def last_step(diary: Sequence[Entry]) -> list[Entry]:

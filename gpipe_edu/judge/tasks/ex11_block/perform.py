@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import cloudpickle
 import numpy as np
 
-from gpipe_edu.judge.guest.arrays import arrays_in
+from gpipe_edu.judge.guest.memory import arrays_in
 from gpipe_edu.judge.guest.networks import Array
 from gpipe_edu.process import packing
 

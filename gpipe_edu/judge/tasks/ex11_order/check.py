@@ -11,8 +11,7 @@ from gpipe_edu import Costs, Op, Schedule, Timeline, formulas, one_f_one_b, simu
 from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.judge.case import Exam, Sign
 from gpipe_edu.judge.findings import Chart, Success
-from gpipe_edu.judge.schedules import Proposal, about_homes, about_rules, judge_schedule, train_with
-from gpipe_edu.judge.sizes import about_size
+from gpipe_edu.judge.schedules import Proposal, about_homes, about_rules, about_size, judge_schedule, train_with
 
 
 def examine(exam: Exam, rng: Random) -> Success:

@@ -11,8 +11,7 @@ from gpipe_edu import interleaved as recipe
 from gpipe_edu.base.words import join_words
 from gpipe_edu.judge.case import Exam, Sign
 from gpipe_edu.judge.findings import Chart, Success
-from gpipe_edu.judge.schedules import Proposal, about_rules, gradient_error, read, show
-from gpipe_edu.judge.sizes import about_counts
+from gpipe_edu.judge.schedules import Proposal, about_counts, about_rules, gradient_error, read, show
 
 
 def examine(exam: Exam, rng: Random) -> Success:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
+from gpipe_edu.distributed.rank import this_watch
+from gpipe_edu.judge.guest.forms import gather
 from gpipe_edu.judge.guest.networks import Array
-from gpipe_edu.judge.guest.processes import Diaries, run_judged
-from gpipe_edu.judge.guest.told_links import LIMIT
+from gpipe_edu.judge.guest.processes import LIMIT, Diaries, copied, run_judged, told_links
 from gpipe_edu.process.packing import Forwarded
 
 unpack = Forwarded
@@ -29,8 +30,18 @@ class RingAnswer(NamedTuple):
 
 def perform(ring_all_reduce: Any, **given: Any) -> RingAnswer:
     """The answer to a `RingQuestion`."""
-    from .perform_in_process import reduce_in_process
 
     asked = RingQuestion(**given)
     calls = [partial(reduce_in_process, ring_all_reduce, rank, own) for rank, own in enumerate(asked.gradients)]
     return RingAnswer(*run_judged(calls, LIMIT))
+
+
+def reduce_in_process(ring_all_reduce: Any, rank: int, gradients: list[list[Array]]) -> list[Any]:
+    """What process `rank` gives for each of its gradients, one call after the other."""
+    D, answers = len(gradients[0]), []
+    for pieces in gradients:
+        watch = this_watch()
+        watch.step()
+        with told_links(rank, D) as (send, receive):
+            answers.append(gather(ring_all_reduce(rank, D, pieces, send, receive)))
+    return [copied(answer) for answer in answers]

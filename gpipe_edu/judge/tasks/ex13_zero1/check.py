@@ -13,13 +13,21 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpipe_edu.judge.case import Case, Exam, Sign, Signs
-from gpipe_edu.judge.failures import judge_failure
 from gpipe_edu.judge.findings import Success
 from gpipe_edu.judge.guest.networks import Array
 from gpipe_edu.judge.guest.processes import Failure
-from gpipe_edu.judge.ring_messages import about_collectives, about_failure, about_messages, about_pieces
-from gpipe_edu.judge.ring_sums import is_all, shares_in, shares_in_words
-from gpipe_edu.judge.ring_told import FEW, Told
+from gpipe_edu.judge.processes import (
+    FEW,
+    Told,
+    about_collectives,
+    about_messages,
+    about_pieces,
+    about_ring_failure,
+    is_all,
+    judge_failure,
+    shares_in,
+    shares_in_words,
+)
 from gpipe_edu.judge.tasks.ex13_zero1.perform import AdamCall, DeviceAnswer, StepAnswer, StepQuestion, adam_of
 
 _ROUNDED: Final = 1e-9
@@ -67,7 +75,7 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], steps: int = 1) -> i
     answer = case.ask_for(StepAnswer, asked, None, told)
     if answer.failure:
         failure = Failure(*answer.failure)
-        judge_failure(case, failure, lambda trouble: about_failure(failure, trouble, answer.diaries, lengths))
+        judge_failure(case, failure, lambda trouble: about_ring_failure(failure, trouble, answer.diaries, lengths))
     case.judge(about_collectives(answer.diaries))
     devices = [DeviceAnswer(*device) for device in answer.devices]
     for step in _steps(asked):

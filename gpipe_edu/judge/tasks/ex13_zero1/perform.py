@@ -1,4 +1,6 @@
-"""How `zero1_step` is called: in D processes at once, for some steps, with an optimizer that notes what it is given."""
+"""How `zero1_step` is called: in D processes at once, each between its two neighbours, for some steps, with an
+optimizer that notes what it is given.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpipe_edu.distributed.rank import this_watch
+from gpipe_edu.judge.guest.forms import gather
 from gpipe_edu.judge.guest.networks import Array
-from gpipe_edu.judge.guest.processes import Diaries, run_judged
-from gpipe_edu.judge.guest.told_links import LIMIT
+from gpipe_edu.judge.guest.processes import LIMIT, Diaries, copied, plain_arrays, run_judged, told_links
 from gpipe_edu.process.packing import Forwarded
 
 unpack = Forwarded
@@ -55,7 +58,6 @@ class DeviceAnswer(NamedTuple):
 
 def perform(zero1_step: Any, **given: Any) -> StepAnswer:
     """The answer to a `StepQuestion`."""
-    from .perform_in_process import step_in_process
 
     weights, gradients, rate = StepQuestion(**given)
     calls = [partial(step_in_process, zero1_step, rank, weights, own, rate) for rank, own in enumerate(gradients)]
@@ -71,3 +73,45 @@ def adam_of(weight: Any, gradient: Any, state: Any, rate: float) -> Any:
     m = state["m"] = 0.9 * state.get("m", 0) + 0.1 * gradient
     v = state["v"] = 0.99 * state.get("v", 0) + 0.01 * gradient**2
     return weight - rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.99**t)) + 0.1)
+
+
+def step_in_process(
+    zero1_step: Any, rank: int, weights: list[Array], gradients: list[list[Array]], rate: float
+) -> DeviceAnswer:
+    """What process `rank` has after one step with each of its gradients."""
+    D = len(weights)
+    adam, answers = _Adam(rate), []
+    for step, pieces in enumerate(gradients):
+        adam.step = step
+        watch = this_watch()
+        watch.step()
+
+        with told_links(rank, D) as (send, receive):
+            found = gather(zero1_step(rank, D, weights, pieces, adam.state, adam, send, receive))
+        answers.append(copied(found))
+        if not _are_weights(found, weights):
+            break  # the judge says what they are
+        weights = found
+    return DeviceAnswer(answers, adam.calls)
+
+
+class _Adam:
+    """The optimizer of a device, which notes what it is given. state: the device's own."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._left = rate, dict[str, Any]()
+        self.state: dict[str, Any] = {}
+        self.step, self.calls = 0, list[AdamCall]()
+
+    def __call__(self, weight: Any, gradient: Any, state: Any) -> Any:
+        ours, left = self.state, self._left
+        as_left = ours.keys() == left.keys() and all(np.array_equal(ours[name], left[name]) for name in left)
+        given = plain_arrays(weight), plain_arrays(gradient)
+        self.calls.append(AdamCall(self.step, *given, state.get("t", 0), state is ours, as_left))
+        new = adam_of(weight, gradient, state, self._rate)
+        self._left = dict(ours)
+        return new
+
+
+def _are_weights(found: Any, weights: list[Array]) -> bool:
+    return isinstance(found, list) and [np.shape(one) for one in found] == [one.shape for one in weights]

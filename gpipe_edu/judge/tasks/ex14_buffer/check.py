@@ -19,9 +19,8 @@ from gpipe_edu.base.words import join_words, off_by, percent, plural
 from gpipe_edu.judge.case import Belief, Exam, Sign, Signs, try_beliefs
 from gpipe_edu.judge.findings import Success
 from gpipe_edu.judge.guest.networks import Array, Item, layer_of
-from gpipe_edu.judge.microbatch_trace import PieceRuns
 from gpipe_edu.judge.networks import arrays_of_items, draw_digits, items_of
-from gpipe_edu.judge.remote_layers import AskedLayers, with_other_weights
+from gpipe_edu.judge.remote_layers import AskedLayers, PieceRuns, with_other_weights
 from gpipe_edu.judge.tasks.ex14_buffer.perform import FEW, BufferAnswer, BufferQuestion
 from gpipe_edu.judge.weighting import Parts, beliefs_about_gradients, parts_of
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from gpipe_edu.judge.guest.forms import gives_items
-from gpipe_edu.judge.guest.garbage import ignore_other_objects
+from gpipe_edu.judge.guest.memory import ignore_other_objects
 from gpipe_edu.judge.guest.networks import Array, Item
 from gpipe_edu.process.asking import ask_judge
 

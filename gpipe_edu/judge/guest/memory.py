@@ -1,7 +1,12 @@
-"""Which arrays an answer keeps."""
+"""What an answer keeps: arrays in NumPy, and in the middle of a step whatever else is held of it, at the price of that
+step alone.
+"""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,3 +32,13 @@ def arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:
             waiting += vars(value).values()
             waiting += [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
     return found
+
+
+@contextmanager
+def ignore_other_objects() -> Iterator[None]:
+    """What torch and others have made is not looked through: that takes longer than a step."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
