@@ -12,7 +12,7 @@ from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.timeline import Costs, simulate
 from gpipe_edu.timeline.stuck_schedule import standstill
-from gpipe_edu.view.stuck_text import stuck_lanes
+from gpipe_edu.view.stuck import stuck_lanes
 from gpipe_edu.view.text import render_text
 
 from .common import MicroBatches, Partitions, check_targets, find_schedule, write

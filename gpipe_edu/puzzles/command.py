@@ -21,7 +21,7 @@ from gpipe_edu.puzzles.par import SECONDS
 from gpipe_edu.puzzles.real_run import engines
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.timeline import Timeline
-from gpipe_edu.view.stuck_text import chains
+from gpipe_edu.view.stuck import chains
 from gpipe_edu.view.text import render_text
 
 HELP: Final = """\

@@ -2,19 +2,16 @@
 
 `simulate.py` has no choices to make: a device runs its row in order, each op as soon as its inputs are there, so
 planned timelines are deterministic. `stuck_schedule.py` turns a schedule that cannot run into something to draw: what
-has run, what never will, and arrows for the broken rule. `trace.py` reads the files that `chrome.py` writes,
-`diagram.py` the diagrams that people draw. `faults.py` makes profiles to practise on.
+has run, what never will, and arrows for the broken rule. `trace.py` writes and reads Chrome traces, `profiled.py` reads
+profiles and makes some to practise on, `diagram.py` reads what people draw.
 """
 
 from . import formulas
-from .calibrate import calibrate
-from .costs import Costs
+from .costs import Costs, calibrate
 from .diagram import contradictions, read_diagram
-from .faults import step_with_fault
 from .memory import peak_memory
-from .profiled import read_profiles
-from .simulate import merge_replays, replay, simulate
-from .single_thread import dispatch_calls
+from .profiled import read_profiles, step_with_fault
+from .simulate import dispatch_calls, merge_replays, replay, simulate
 from .timeline import Message, Span, Timeline
 
 __all__ = [

@@ -234,7 +234,7 @@ class Timeline:
 
     def save_trace(self, path: str | Path) -> Path:
         """Write the timeline as a Chrome trace, which chrome://tracing and Perfetto open; returns the path."""
-        from .chrome import save
+        from .trace import save
 
         return save(self, Path(path))
 

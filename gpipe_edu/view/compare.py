@@ -12,8 +12,7 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, simulate
 from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
-from .drawable import not_drawable
-from .layout import layout
+from .layout import layout, not_drawable
 from .notebook import bundle, summary
 from .palette import GROUNDS
 from .shapes import Layout

@@ -2,7 +2,7 @@
 
 Every drawer paints this and adds nothing, so the SVG and the matplotlib figure cannot drift apart, and what a picture
 shows can be tested without looking at one. Several timelines share one time axis, so that their lengths can be
-compared.
+compared. What cannot be drawn is refused here, too.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import Final
 
 from gpipe_edu.schedule import KINDS, Op
+from gpipe_edu.schedule.schedule import meant
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import memory_over_time, shares
 from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
 from . import stuck
-from .layout_builder import EDGE, FIGURES, HEADING, LANE, LINK, LINK_NOTE, NOTE, STRIP, WIRE, LayoutBuilder
 from .lettering import label_font, text_width, wrap
 from .measures import (
     TimeUnit,
@@ -32,7 +32,28 @@ from .measures import (
     time_unit,
     updates,
 )
-from .shapes import Bar, Box, Idle, Layout, Part, Point, Strip, Swatch, Wire, Words
+from .shapes import (
+    EDGE,
+    FIGURES,
+    HEADING,
+    LANE,
+    LINK,
+    LINK_NOTE,
+    NOTE,
+    STRIP,
+    WIRE,
+    Bar,
+    Box,
+    Idle,
+    Layout,
+    LayoutBuilder,
+    Part,
+    Point,
+    Strip,
+    Swatch,
+    Wire,
+    Words,
+)
 
 LEAST_WIDTH: Final = 320
 """Pixels; below this the margins would leave no room for the chart."""
@@ -312,3 +333,11 @@ def _summary(timeline: Timeline | StuckSchedule, shown: TimeUnit) -> str:
         return f"{timeline.name or 'schedule'} cannot run: {' '.join(timeline.problem.message.split())}"
     peaks = ", ".join(map(str, timeline.peak_in_flight))
     return ", ".join([*heading(timeline, shown), *figures(timeline, shown), f"peak in flight per device {peaks}"])
+
+
+def not_drawable(function: str, given: object) -> TypeError:
+    """The error for `given`, which `function` (gantt or compare) was to draw: what it draws, and what may be meant."""
+    advice = ". Give them one by one, without brackets" if isinstance(given, (list, tuple)) else meant(given)
+    return TypeError(
+        f"{function} draws schedules and timelines, such as ge.{function}(ge.gpipe(4, 8)); got {given!r}{advice}"
+    )

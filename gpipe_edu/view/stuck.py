@@ -1,12 +1,16 @@
 """The picture of a schedule that cannot run: what has run, what never will, and why, as arrows.
 
 A deadlock is a cycle, so it is drawn as one: an arrow from each op to the one it waits for, and a dashed one from there
-to the op that comes before it. The sentence above is wrapped between its parts, never inside a word.
+to the op that comes before it. The sentence above is wrapped between its parts, never inside a word. In a terminal:
+
+    device 0  F0 || [B0?] [F1?] B1?
+    device 1  F0 || [F1?] B1? [B0?]
+    B0@0 --needs--> B0@1 ..stands behind..> F1@1 --needs--> F1@0 ..stands behind..> B0@0
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
@@ -15,9 +19,8 @@ from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.diagram import contradiction_arrows
 from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
-from .layout_builder import FIGURES, LayoutBuilder
 from .lettering import label_font, text_width
-from .shapes import Arrow, Box, Outline, Point
+from .shapes import FIGURES, Arrow, Box, LayoutBuilder, Outline, Point
 
 GAP: Final = 26
 """Pixels between two lanes, where arrows along a lane have their bend."""
@@ -106,3 +109,54 @@ def head(points: Sequence[Point]) -> tuple[Point, Point, Point]:
     along, across = (to_x - x) / length, (to_y - y) / length
     back_x, back_y = to_x - 9 * along, to_y - 9 * across
     return (to_x, to_y), (back_x - 4.5 * across, back_y + 4.5 * along), (back_x + 4.5 * across, back_y - 4.5 * along)
+
+
+_BLANK: Final = "\N{NO-BREAK SPACE}"
+"""A space at which lines don't wrap: they wrap only between two arrows."""
+
+
+def render_stuck(still: StuckSchedule, width: int = 100) -> str:
+    """The lines, at most `width` columns each where no op or word is longer."""
+    lines = [f"{still.name or 'schedule'} · cannot run"]
+    for part in still.problem.message.split("\n"):
+        lines += wrap(part.strip(), width)
+    return "\n".join([*lines, stuck_lanes(still, width)])
+
+
+def stuck_lanes(still: StuckSchedule, width: int = 100) -> str:
+    """The lines without the sentence."""
+    lines: list[str] = []
+    for device in range(still.devices):
+        name = f"device {device}  "
+        lines += wrap(name + " ".join(_ops(still, device)), width, subsequent_indent=" " * len(name))
+    needs = RULES.get(still.problem.code, "needs")
+    lines += chains([(start.op, end.op, turn) for start, end, turn in still.arrows], needs, width)
+    lines += wrap("|| here the device stops; ? never runs; [ ] breaks the rule", width)
+    return "\n".join(lines)
+
+
+def _ops(still: StuckSchedule, device: int) -> Iterator[str]:
+    """The ops of a device in order, with a bar before the first that never runs."""
+    stopped, row, ran = False, still.row(device), set(still.ran)
+    several = len({span.op.stage for span in row}) > 1
+    for span in row:
+        runs = span in ran
+        if not runs and not stopped:
+            stopped = True
+            yield "||"
+        name = (str(span.op) if several else span.op.label) + ("" if runs else "?")
+        yield f"[{name}]" if span in still.wrong else name
+
+
+def chains(links: Iterable[tuple[Op, Op, bool]], needs: str = "needs", width: int = 100) -> list[str]:
+    """Arrows that lead on from one another as lines; each is (op, other op, whether it only stands behind that one)."""
+    needs, behind = (arrow.replace(" ", _BLANK) for arrow in (f"--{needs}-->", "..stands behind..>"))
+    found: list[str] = []
+    last: Op | None = None
+    for start, end, turn in links:
+        if start != last:
+            found.append(str(start))
+        found[-1] += f" {behind if turn else needs}{_BLANK}{end}"
+        last = end
+    broken = [line for chain in found for line in wrap(chain, width, break_long_words=False, break_on_hyphens=False)]
+    return [line.replace(_BLANK, " ") for line in broken]

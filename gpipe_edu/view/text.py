@@ -20,7 +20,7 @@ from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 from .lettering import fill
 from .measures import NOISE, figures, heading, time_unit
 from .palette import PAINTS, label_colour
-from .stuck_text import render_stuck
+from .stuck import render_stuck
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -9,7 +9,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.timeline import read_profiles
-from gpipe_edu.timeline.faults import step_with_fault
+from gpipe_edu.timeline.profiled import step_with_fault
 
 
 def work(folder, schedule):

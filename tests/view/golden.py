@@ -11,8 +11,7 @@ from pathlib import Path
 import gpipe_edu as ge
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.stuck_schedule import standstill
-from gpipe_edu.view.gantt.spec import specs
-from gpipe_edu.view.gantt.stuck_spec import stuck_spec
+from gpipe_edu.view.gantt.spec import specs, stuck_spec
 from gpipe_edu.view.layout import layout
 from gpipe_edu.view.lettering import label_font, text_width
 from gpipe_edu.view.measures import TimeUnit, ticks

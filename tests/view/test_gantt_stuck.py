@@ -8,8 +8,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline.stuck_schedule import standstill
-from gpipe_edu.view.gantt.spec import to_json
-from gpipe_edu.view.gantt.stuck_spec import stuck_spec
+from gpipe_edu.view.gantt.spec import stuck_spec, to_json
 from gpipe_edu.view.measures import TimeUnit
 from tests.amount import fewer
 from tests.each import each

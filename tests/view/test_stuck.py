@@ -7,7 +7,7 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import read_diagram
 from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.layout import layout
-from gpipe_edu.view.stuck_text import render_stuck
+from gpipe_edu.view.stuck import render_stuck
 from gpipe_edu.view.svg import paint
 
 DEADLOCK = Schedule.parse("F0 B0 F1 B1\nF0 F1 B1 B0", name="mine")

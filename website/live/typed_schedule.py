@@ -16,8 +16,7 @@ from gpipe_edu.timeline import Costs, Timeline
 from gpipe_edu.timeline.stuck_schedule import StuckSchedule, standstill
 from gpipe_edu.view.gantt.differences import differences
 from gpipe_edu.view.gantt.settings import MOST, RECOMPUTES, Settings, schedules
-from gpipe_edu.view.gantt.spec import kind_names, spec
-from gpipe_edu.view.gantt.stuck_spec import stuck_spec
+from gpipe_edu.view.gantt.spec import kind_names, spec, stuck_spec
 from gpipe_edu.view.measures import TimeUnit
 
 MOST_OPS: Final = 5000

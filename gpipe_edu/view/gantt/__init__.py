@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gpipe_edu.base.validate import number
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Costs, Timeline, calibrate, simulate
-from gpipe_edu.view.drawable import not_drawable
-from gpipe_edu.view.layout import refuse
+from gpipe_edu.view.layout import not_drawable, refuse
 
 from .settings import Settings, recognise
 

@@ -2,6 +2,9 @@
 
 The page has no rules of pipeline parallelism and no formulas of its own, so what it shows cannot contradict Python.
 Ops are columns, not objects, in the order of the lanes: a step of 30,000 ops is then about a megabyte.
+
+A schedule that cannot run has the same columns, and where each device stops. Bubbles, messages and memory are left out
+there: how long a device waits, and for how long it holds what it holds, has no end that could be told.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpipe_edu.schedule import KINDS, Op
+from gpipe_edu.schedule.needs import Needs
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.diagram import contradiction_arrows
 from gpipe_edu.timeline.memory import memory_over_time, shares
+from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 from gpipe_edu.view.measures import (
     TimeUnit,
     figures,
@@ -21,12 +26,13 @@ from gpipe_edu.view.measures import (
     gaps,
     heading,
     recompute_time,
+    sizes,
     stages_of,
     time_unit,
     updates,
     useful_fraction,
 )
-from gpipe_edu.view.stuck import MOST_ARROWS
+from gpipe_edu.view.stuck import MOST_ARROWS, RULES
 
 FORMAT: Final = 1
 """Incremented when a page of an older version could no longer read what is sent."""
@@ -159,3 +165,56 @@ def _messages(timeline: Timeline, index: Mapping[Op, int]) -> dict[str, list[Any
 def _columns(rows: Iterable[tuple[float, float]]) -> list[list[float]]:
     pairs = list(rows)
     return [[time for time, _ in pairs], [held for _, held in pairs]]
+
+
+def stuck_spec(still: StuckSchedule, shown: TimeUnit) -> dict[str, Any]:
+    """`still` as numbers, strings and lists; stops[d] is the first op of device d that never runs.
+
+    broken holds the arrows: an op, the one that it waits for, and whether it only stands behind that one. wrong are the
+    ops that break the rule, rule is how the legend names an arrow.
+    """
+    rows = [still.row(device) for device in range(still.devices)]
+    spans = [span for row in rows for span in row]
+    number = {span: index for index, span in enumerate(spans)}
+    index = {span.op: number[span] for span in reversed(spans)}
+    ran = set(still.ran)
+    needs = Needs(span.op for span in spans)
+    needed = [[index[need] for need in needs(span.op)] for span in spans]
+    first = [0]
+    for row in rows:
+        first.append(first[-1] + len(row))
+    as_drawn = Timeline(spans, still.devices)
+    recomputes = recompute_time(as_drawn)
+    return {
+        "format": FORMAT,
+        "name": still.name or "schedule",
+        "heading": [still.name or "schedule", "cannot run", ", ".join(sizes(as_drawn))],
+        "K": still.devices,
+        "M": 1 + max(span.op.micro_batch for span in spans),
+        "end": rounded(still.end),
+        "unit": page_unit(as_drawn),
+        "source": "planned",
+        "shown": list(shown),
+        "send": 0,
+        "stages": stages_of(still),
+        "first": first,
+        "kind": "".join(span.op.kind for span in spans),
+        "stage": [span.op.stage for span in spans],
+        "micro_batch": [span.op.micro_batch for span in spans],
+        "start": [rounded(span.start) for span in spans],
+        "stop": [rounded(span.end) for span in spans],
+        "recompute": [rounded(recomputes.get(span, 0)) for span in spans] if recomputes else [],
+        "needs": [[row[0] if row else -1 for row in needed], [row[1] if row[1:] else -1 for row in needed]],
+        "idle": {"device": [], "start": [], "stop": [], "next": [], "cause": []},
+        "messages": {"op": [], "target": [], "start": [], "stop": [], "there": []},
+        "flush": [],
+        "memory": [],
+        "cap": None,
+        "peaks": [],
+        "figures": [f"ops that run {len(still.ran)} of {len(still.ran) + len(still.stuck)}"] if still.stuck else [],
+        "broken": [[number[arrow.start], number[arrow.end], arrow.turn] for arrow in still.arrows],
+        "critical": [],
+        "stops": [first[device] + sum(span in ran for span in row) for device, row in enumerate(rows)],
+        "wrong": [number[span] for span in still.wrong],
+        "rule": RULES.get(still.problem.code, "needs"),
+    }
