@@ -8,7 +8,7 @@ from gpipe_edu.base import store
 from gpipe_edu.base.words import plural
 from gpipe_edu.judge.exercise import Exercise, all_exercises
 from gpipe_edu.puzzles.levels import LEVELS
-from gpipe_edu.puzzles.solved import SolvedLevels
+from gpipe_edu.puzzles.saved import SolvedLevels
 
 from . import attempts, challenge
 from .lessons import LESSONS, THREAD, Lesson, lesson

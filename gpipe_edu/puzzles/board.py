@@ -16,7 +16,7 @@ from gpipe_edu.schedule.notation import parse_rows
 from gpipe_edu.timeline import Timeline
 
 from .helpers import play_forced, rest, stamp_pattern
-from .level import MODES, Level
+from .levels import MODES, Level
 from .position import Position, Rows
 from .score import Score, score
 

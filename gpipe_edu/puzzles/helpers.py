@@ -12,12 +12,11 @@ from typing import Final, NamedTuple
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Span, simulate
 
-from .level import Level
-from .policy import POLICIES, follow
+from .levels import Level
+from .policy import POLICIES, follow, way_on
 from .position import Position, Rows
 from .score import NOISE
 from .states import StateSpace
-from .way_to_goal import way_on
 
 _MOST_MOVES: Final = 100
 _MOST_INTERVALS: Final = 12

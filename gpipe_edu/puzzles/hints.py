@@ -13,8 +13,7 @@ from gpipe_edu.base.words import plural, with_article
 from gpipe_edu.schedule import KINDS, Op
 
 from .board import Board
-from .policy import POLICIES
-from .way_to_goal import end_of, way_on
+from .policy import POLICIES, end_of, way_on
 
 SIZES: Final = (1, 2, 3)
 """From a nudge to the move itself."""

@@ -1,7 +1,8 @@
 """Policies: well-known schedules as rules for the next move, so that they can go on from any board.
 
 At every moment the op that can start first is placed. Which one, where several can, is the whole difference between
-GPipe, 1F1B and zero bubble.
+GPipe, 1F1B and zero bubble. From a board to its goal a way is looked for by the level's policy, or else by a short
+search.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import Final
 
 from gpipe_edu.schedule.op import SENDS_GRADIENT
 
-from .level import Level
+from .levels import Level
+from .par import prove
+from .position import Rows
+from .score import NOISE
 from .states import Move, State, StateSpace
 
 
@@ -149,3 +153,32 @@ def _rank(policy: Policy, level: Level, move: Move) -> tuple[float, ...]:
         action.stage,
         drops == (action.stage in keeps_at(level)),
     )
+
+
+_SEARCH_SECONDS: Final = 2.0
+
+
+def way_on(level: Level, rows: Rows) -> tuple[list[Move], bool]:
+    """Moves from a board to the goal, [] if none was found; and whether they are those of the level's policy.
+
+    If the level has no goal, any next move will do.
+    """
+    space = StateSpace(level)
+    state = space.run(rows, keeps_at(level)).state
+    if level.goal is None:
+        move = next_move(POLICIES[level.policy], space, state)
+        return ([move] if move else []), True
+    moves = follow(POLICIES[level.policy], space, state)
+    if moves and _reaches(level, moves):
+        return moves, True
+    found = list(prove(level, _SEARCH_SECONDS, state).moves)
+    return (found, False) if found and _reaches(level, found) else ([], False)
+
+
+def _reaches(level: Level, moves: Sequence[Move]) -> bool:
+    return level.goal is not None and end_of(moves) <= level.goal + NOISE
+
+
+def end_of(moves: Sequence[Move]) -> float:
+    """When the last of the moves ends."""
+    return max(move.end for move in moves)

@@ -20,7 +20,7 @@ from gpipe_edu.schedule.order import run_order
 from gpipe_edu.timeline import Span, Timeline, simulate
 from gpipe_edu.timeline.memory import memory_over_time
 
-from .level import Level
+from .levels import Level
 from .states import Move, PlayedRows, StateSpace
 
 Rows = tuple[tuple[Op, ...], ...]

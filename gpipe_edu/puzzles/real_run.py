@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
-from .level import Level
+from .levels import Level
 
 if TYPE_CHECKING:
     import numpy as np

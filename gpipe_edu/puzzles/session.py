@@ -12,15 +12,12 @@ from typing import Any, Final
 from gpipe_edu.schedule import Op, Schedule, ScheduleError
 
 from .board import Board, Verdict
-from .bounds import lower_bound
 from .hints import hint
-from .level import PROOFS, Level
-from .levels import LEVELS, find_level, sandbox
-from .par import prove
+from .levels import LEVELS, PROOFS, Level, find_level, sandbox
+from .par import lower_bound, prove
 from .real_run import EngineRun, run
+from .saved import SolvedLevels, keep, last, load_unfinished
 from .share import read, share
-from .solved import SolvedLevels
-from .unfinished import keep, last, load_unfinished
 
 BACK: Final = "Your unfinished board is back; Clear empties it"
 """The message for a board that was kept."""

@@ -15,8 +15,7 @@ from typing import Final
 
 from gpipe_edu.schedule import Op
 
-from .level import Level
-from .levels import SANDBOX, find_level, sandbox
+from .levels import SANDBOX, Level, find_level, sandbox
 from .position import Rows
 
 VERSION: Final = "gpipe1"

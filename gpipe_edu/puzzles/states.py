@@ -20,7 +20,7 @@ from gpipe_edu.schedule.op import SENDS_GRADIENT
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.memory import memory_over_time
 
-from .level import Level
+from .levels import Level
 
 Marks = tuple[str, ...]
 """Of one micro-batch, per stage: the kinds of the ops that have run, "F~" if its activations were dropped after F."""

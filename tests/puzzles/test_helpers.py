@@ -4,7 +4,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level, sandbox
-from gpipe_edu.puzzles.level import Level
+from gpipe_edu.puzzles.levels import Level
 from gpipe_edu.puzzles.session import Session
 from tests.each import each
 

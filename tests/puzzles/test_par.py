@@ -7,8 +7,7 @@ from hypothesis import given
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import Level, find_level, lower_bound, prove, sandbox
-from gpipe_edu.puzzles.bounds import Bounds
-from gpipe_edu.puzzles.par import _moot
+from gpipe_edu.puzzles.par import Bounds, _moot
 from gpipe_edu.puzzles.position import Position
 from gpipe_edu.puzzles.states import StateSpace
 from tests.amount import examples

@@ -7,8 +7,8 @@ import pytest
 from gpipe_edu.base import store
 from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level
 from gpipe_edu.puzzles.levels import sandbox
+from gpipe_edu.puzzles.saved import keep, last, load_unfinished
 from gpipe_edu.puzzles.session import Session, resume_board
-from gpipe_edu.puzzles.unfinished import keep, last, load_unfinished
 from gpipe_edu.schedule import Op
 
 from .solutions import solved

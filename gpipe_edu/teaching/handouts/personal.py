@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from gpipe_edu.process.lines import lines_of
-from gpipe_edu.puzzles.level import Level
+from gpipe_edu.puzzles.levels import Level
 from gpipe_edu.puzzles.par import prove
 from gpipe_edu.puzzles.position import Position
 from gpipe_edu.puzzles.score import NOISE, score

@@ -1,7 +1,10 @@
-"""The solved levels, kept with the rest of a learner's progress (see `store.py`).
+"""What is kept with the rest of a learner's progress (see `store.py`): solved levels and unfinished boards.
 
 The file holds the share string of the best schedule of every level, and each is judged when it is read: an entry that
 was edited by hand solves nothing.
+
+Boards are kept since a kernel may be restarted in the middle of a level: one per level, as its share string, which is
+checked and judged anew when it is read. A board that is solved or empty is not kept.
 """
 
 from __future__ import annotations
@@ -13,13 +16,12 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.base import store
 
 from .board import Board
-from .level import Level
-from .levels import LEVELS, OPENS_SANDBOX, SANDBOX, find_level
+from .levels import LEVELS, OPENS_SANDBOX, SANDBOX, Level, find_level
 from .position import Position
 from .score import NOISE, Score, score
 from .share import read, share
 
-_SECTION: Final = "puzzle"
+_SOLVED: Final = "puzzle"
 _OPEN: Final = "puzzle_open"
 
 
@@ -51,7 +53,7 @@ class SolvedLevels:
     @property
     def where(self) -> str:
         """Where the file is, in a sentence."""
-        return f"Progress is kept in {self.path}, under {_SECTION!r}; delete the file to start the whole course again."
+        return f"Progress is kept in {self.path}, under {_SOLVED!r}; delete the file to start the whole course again."
 
     def is_unlocked(self, key: str) -> bool:
         """True for the first level and for every one behind a solved level; the sandbox opens early, and all do if the
@@ -103,7 +105,7 @@ class SolvedLevels:
             text = share(board.level, board.rows)
             self.records[key] = Record(result.makespan, result.over_par, text, board.hints)
             try:
-                with store.change(_SECTION, self.path) as kept:
+                with store.change(_SOLVED, self.path) as kept:
                     kept[key] = {"makespan": result.makespan, "share": text, "hints": board.hints}
             except OSError as error:
                 self.notice = f"progress could not be saved in {self.path}: {error.strerror or error}"
@@ -115,7 +117,7 @@ class SolvedLevels:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
-                entries: dict[str, Any] = store.read(_SECTION, self.path)
+                entries: dict[str, Any] = store.read(_SOLVED, self.path)
                 self._everything = self._everything or bool(store.read(_OPEN, self.path).get("all"))
             except OSError as error:
                 self.notice = f"{self.path} cannot be read: {error.strerror or error}"
@@ -143,3 +145,61 @@ def _judge(key: str, text: str) -> Record:
     if not result.solved:
         raise ValueError(f"its schedule does not solve the level: {result.reasons[0]}")
     return Record(result.makespan, result.over_par, text)
+
+
+_BOARDS: Final = "puzzle_boards"
+
+
+def keep(board: Board, path: Path) -> str:
+    """Save the board in the file `path`; returns why that was impossible, in a sentence, else "".
+
+    A board with ops that its level does not have cannot be written as a share string: the one saved before stays.
+    """
+    try:
+        entry = _entry(board)
+    except ValueError:
+        return ""
+    try:
+        before = store.read(_BOARDS, path)
+        if before.get(board.level.key) == entry and (entry is None or list(before)[-1] == board.level.key):
+            return ""
+        with store.change(_BOARDS, path) as kept:
+            kept.pop(board.level.key, None)
+            if entry is not None:
+                kept[board.level.key] = entry  # last, so that the player continues with it
+    except OSError as error:
+        return f"the board could not be kept in {path}: {error.strerror or error}"
+    return ""
+
+
+def last(path: Path) -> str:
+    """The key of the level whose unfinished board was played last; "" if there is none."""
+    return next(reversed(_entries(path)), "")
+
+
+def load_unfinished(level: Level, path: Path) -> Board:
+    """The board of `level` as it was left, or an empty one."""
+    try:
+        entry = _entries(path)[level.key]
+        known, rows = read(entry["share"])
+        if known.key == level.key:
+            board = Board(known, rows)
+            board.free = bool(entry["free"]) or bool(board.problems)
+            board.hints = int(entry["hints"])
+            return board
+    except (KeyError, TypeError, ValueError):
+        pass  # none is kept, or the file was edited: a board is quickly built again
+    return Board(level)
+
+
+def _entry(board: Board) -> dict[str, Any] | None:
+    if not any(board.rows) or board.score.solved:
+        return None
+    return {"share": share(board.level, board.rows), "free": board.free, "hints": board.hints}
+
+
+def _entries(path: Path) -> dict[str, Any]:
+    try:
+        return store.read(_BOARDS, path)
+    except OSError:
+        return {}
