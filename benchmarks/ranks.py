@@ -47,7 +47,7 @@ import gpipe_edu as ge
 from benchmarks.engines import LAYERS, LOSS, WIDTH, M, batch, model
 from benchmarks.measuring import machine, spread
 from gpipe_edu.cluster import Pipeline
-from gpipe_edu.cluster.lowering import lower
+from gpipe_edu.cluster.engine import lower
 from gpipe_edu.cluster.torch_private import Runtime
 from gpipe_edu.process.loopback import talk_by_loopback
 

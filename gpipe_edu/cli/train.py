@@ -22,7 +22,7 @@ from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.schedule.recompute import CHECKPOINTS, with_recompute
 from gpipe_edu.view.text import render_text
 
-from .common import MicroBatches, Partitions, check_targets, find_schedule, write
+from .schedule import MicroBatches, Partitions, check_targets, find_schedule, write
 from .trainer import Array, Labels, Trainer
 
 ENGINES = ("numpy", "torch")

@@ -23,8 +23,7 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Timeline
 
-from .train_timed import accumulate, in_turn, plan_rows, step_rows
-from .train_torch import network, tensors
+from .train_torch import accumulate, in_turn, network, plan_rows, step_rows, tensors
 from .trainer import Array, Labels, same
 
 SAVED_EVERY = 4

@@ -1,9 +1,16 @@
-"""`train --engine torch`: the PyTorch engine, measured against one device in the same run."""
+"""`train --engine torch`: the PyTorch engine, measured against one device in the same run.
+
+What `train` shows of a step in PyTorch, compared with one device and with its plan, is here for ranks as well.
+"""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from itertools import pairwise
+from statistics import median
+from time import perf_counter
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +20,9 @@ from gpipe_edu.pytorch.place import usable_gpus, wait_for_gpus
 from gpipe_edu.reference import gradient_difference
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
-from gpipe_edu.split import balance_uniform
+from gpipe_edu.split import balance_uniform, split_batch
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
-from .train_timed import accumulate, in_turn, plan_rows, step_rows
 from .trainer import Array, Labels, kib, same
 
 
@@ -148,3 +154,46 @@ def devices_called(name: str) -> list[str]:
 def tensors(x: Array, y: Labels) -> tuple[Tensor, Tensor]:
     """A mini-batch as PyTorch takes it."""
     return torch.from_numpy(x).float(), torch.from_numpy(y)
+
+
+ROUNDS = 7
+"""Steps timed of each variant, in turn; medians are shown."""
+
+
+def in_turn(jobs: list[Callable[[], None]], ready: Callable[[], None], through: Callable[[], None]) -> list[float]:
+    """Median seconds of each job. They take turns, so that other load on the machine affects all of them alike.
+
+    ready: called before the clock starts. through: called before it stops, returns when the job has finished.
+    """
+    seconds: list[list[float]] = [[] for _ in jobs]
+    for _ in range(ROUNDS + 1):
+        for job, times in zip(jobs, seconds, strict=True):
+            ready()
+            started = perf_counter()
+            job()
+            through()
+            times.append(perf_counter() - started)
+    return [median(times[1:]) for times in seconds]
+
+
+def accumulate(net: nn.Module, loss: Callable[..., Any], x: Tensor, y: Tensor, micro_batches: int) -> None:
+    """The same gradients on the one device where net, x and y are: one micro-batch after the other."""
+    for piece, target in zip(split_batch(x, micro_batches), split_batch(y, micro_batches), strict=True):
+        (loss(net(piece), target) * (len(piece) / len(x))).backward()
+
+
+def step_rows(piped: float, alone: float, samples: int, who: str) -> list[tuple[str, str]]:
+    """The rows about a step of `samples`, from its seconds and those of one device; who: what is compared with it."""
+    return [
+        ("step", f"{piped * 1e3:.1f} ms, {samples / piped:,.0f} samples/s, measured (median of {ROUNDS})"),
+        ("one device", f"{alone * 1e3:.1f} ms: {who} {alone / piped:.2f} times as fast, measured"),
+    ]
+
+
+def plan_rows(plan: Timeline, measured: Timeline, known: str) -> list[tuple[str, str]]:
+    """The rows about planned and measured; known: what the plan was based on."""
+    return [
+        ("bubble, planned", f"{plan.bubble_fraction:.1%}, with {known}"),
+        ("bubble, measured", f"{measured.bubble_fraction:.1%} of all device time is idle"),
+        ("step, planned", f"{plan.makespan / measured.makespan - 1:+.1%} against the measured step"),
+    ]

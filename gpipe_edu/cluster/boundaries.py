@@ -4,13 +4,23 @@ Each layer is called that way when a pipeline is made, and once for each new for
 its weights, buffers and random numbers stay as they are. PyTorch's engine sends tensors from each stage to the next
 one, in one order; so a value of several tensors is taken apart there, and a skip to the next stage goes with it. What
 goes further is in `far_skips.py`.
+
+It is not `torch.func.functional_call` that takes the numbers away: of a weight or a layer that has two names it puts
+back one, and of what a forward sets nothing: a table of angles that a layer keeps would stay without numbers, and a
+count would be one too high.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,8 +28,7 @@ from gpipe_edu.pytorch.skip import Way, shelf
 from gpipe_edu.pytorch.stage import IN_PLACE, MAIN
 from gpipe_edu.pytorch.time_first import TimeIsCut, samples_are_first
 from gpipe_edu.pytorch.values import check, differentiable
-
-from .without_numbers import without_numbers
+from gpipe_edu.pytorch.weights import stand_in
 
 Held = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 """A value between two layers."""
@@ -211,3 +220,46 @@ def travelling(value: object, what: str) -> Held:
         check(tuple(value.values()), what)
         return value
     return check(value, what)
+
+
+_META: Final = torch.device("meta")
+
+
+@contextmanager
+def without_numbers(layers: nn.Module) -> Iterator[None]:
+    """`layers` hold weights and buffers on the device "meta"; then all is put back, whatever a forward has set.
+
+    That is attributes, what lists, dictionaries and sets among them hold, and the state of random numbers. A tensor
+    that is neither a weight nor a buffer stays where it is.
+    """
+    ours = {id(tensor): stand_in(tensor, _META) for tensor in chain(layers.parameters(), layers.buffers())}
+    attributes = [vars(module) for module in layers.modules()]
+    parts = [part for known in attributes for part in known.values() if type(part) in (dict, OrderedDict, list, set)]
+    held = [(part, copy(part)) for part in [*attributes, *parts]]
+    try:
+        with _random_numbers_kept():
+            for part, _ in held:
+                for key, value in _entries(part):
+                    if id(value) in ours:
+                        part[key] = ours[id(value)]
+            yield
+    finally:
+        for part, before in held:
+            part.clear()
+            part.extend(before) if isinstance(part, list) else part.update(before)
+
+
+def _entries(part: Any) -> list[tuple[Any, Any]]:
+    """Of a list or a dictionary; a set is asked for no tensors."""
+    return list(part.items()) if isinstance(part, dict) else list(enumerate(part)) if isinstance(part, list) else []
+
+
+@contextmanager
+def _random_numbers_kept() -> Iterator[None]:
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)

@@ -1,4 +1,8 @@
-"""PyTorch's runtime with the loss of a mini-batch, in which each micro-batch has its proper weight.
+"""PyTorch's runtime, which runs our schedules, with the loss of a mini-batch, in which each micro-batch has its proper
+weight.
+
+Our schedules are written in the form that it reads: the same ops in the same order, a list for each rank. PyTorch
+itself adds sends and receives, in an order that cannot deadlock.
 
 PyTorch finds the loss of a micro-batch by its place in the order in which the last stage ran them, and a schedule may
 run them in any order; so losses are kept here by micro-batch. Scaling by the engine would also scale what is already in
@@ -8,19 +12,18 @@ run them in any order; so losses are kept here by micro-batch. Scaling by the en
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from gpipe_edu.pytorch.guards import depends_on_something, what_it_means
 from gpipe_edu.pytorch.stage import Head
-from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule import Op, Schedule
 
 from .far_skips import FarSkips
-from .lowering import lower
 from .shared_clock import SharedClock
-from .torch_private import Runtime
+from .torch_private import Action, Runtime
 
 
 class Engine(Runtime):  # type: ignore[misc]
@@ -92,3 +95,27 @@ def _explained(error: Exception) -> Exception:
 
 def _of_the_step(output: Any, target: Any) -> Tensor:
     raise NotImplementedError("the loss of a micro-batch is that of its head")
+
+
+_TORCH: Final = {"F": "F", "B": "B", "C": "B", "I": "I", "W": "W"}
+"""Our kinds in PyTorch's letters; a C is a backward whose stage recomputes, see `stage.py`."""
+
+
+def lower(schedule: Schedule) -> dict[int, list[Any]]:
+    """PyTorch's actions for each device of `schedule`, which becomes a rank.
+
+    Raises ScheduleError for a schedule that can't run, ValueError for one with an R, which PyTorch's engine can't run.
+    """
+    schedule.check()
+    for device, row in enumerate(schedule.rows):
+        early = next((op for op in row if op.kind == "R"), None)
+        if early is not None:
+            raise ValueError(
+                f"the schedule has {early} on device {device}: PyTorch's engine recomputes when the gradient is there, "
+                'not before. Take gpipe(K, M, recompute="late"), or --checkpoint always'
+            )
+    return {device: [_action(op) for op in row] for device, row in enumerate(schedule.rows)}
+
+
+def _action(op: Op) -> Any:
+    return Action.from_str(f"{op.stage}{_TORCH[op.kind]}{op.micro_batch}")

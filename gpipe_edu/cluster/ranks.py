@@ -30,8 +30,8 @@ from torch.distributed import distributed_c10d as c10d
 from gpipe_edu.base.words import plural
 
 from . import messages
-from .interface import choose, is_alone
 from .watch import GRACE, SILENCE, Coordinator, Doing, Follower, Verdict, Watch
+from .wire import choose, is_alone
 
 _GROUP: Final = timedelta(minutes=30)
 """The limit of every wait inside PyTorch; the watch usually ends a process long before."""

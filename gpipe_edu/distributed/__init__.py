@@ -6,7 +6,7 @@ which, so that a deadlock is named at once instead of timing out. `ring.py` give
 ring. In the end every process is stopped, even if the function hangs.
 """
 
-from .failure import ProcessError
+from .diary import ProcessError
 from .local_group import LocalGroup, run_processes
 from .ring import ring_links
 from .training import TrainingResult, train_processes

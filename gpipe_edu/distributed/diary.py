@@ -1,18 +1,23 @@
-"""What a process notes while it runs: each message it posts, waits for and completes, and when each op ran.
+"""What a process notes while it runs: each message it posts, waits for and completes, and when each op ran; and what is
+raised when processes can't finish.
 
 A diary is a file that grows by a line per entry, so it survives if the process is killed by a signal, and can be read
-meanwhile without disturbing the process. All processes of a machine share the clock.
+meanwhile without disturbing the process. All processes of a machine share the clock. Lines of the function that is run
+are noted, and an error shows them.
 """
 
 from __future__ import annotations
 
 import json
+import linecache
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+from gpipe_edu.base.validate import SaidPlainly
 from gpipe_edu.process.lines import Line
 
 _HIDDEN: Final = (f"{os.sep}torch{os.sep}", f"{os.sep}gpipe_edu{os.sep}", os.path.dirname(os.__file__), "<")
@@ -56,3 +61,28 @@ def line() -> Line:
 def is_library_file(file: str) -> bool:
     """Whether `file` is not the learner's, but Python's, PyTorch's or ours."""
     return any(part in file for part in _HIDDEN)
+
+
+class ProcessError(SaidPlainly, RuntimeError):
+    """The processes could not finish.
+
+    reason: for a deadlock "sends", "receives", "waits", "tags", "lost" or "returned"; for a message "size", "dtype",
+    "unreceived" or "unwaited"; else "late", "died" or "exit".
+
+    lines: those that say where. seconds: how long they had, if they were late.
+    """
+
+    def __init__(self, reason: str, message: str, lines: Sequence[Line] = (), seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.reason, self.lines, self.seconds = reason, list(lines), seconds
+
+
+class NoNeighbour(ValueError):
+    """A message to or from a process that is not there."""
+
+    reason = "no-neighbour"
+
+
+def format_line(line: Line) -> str:
+    """A line of code for an error message."""
+    return f"\n  line {line.number} of {line.function}: {linecache.getline(line.file, line.number).strip()}"

@@ -34,8 +34,7 @@ from gpipe_edu.process.packing import pack
 from gpipe_edu.process.time_limit import LOOK, TimeLimit
 
 from .deadlocks import Fault, MessageLog
-from .diary import Entry, is_library_file, read
-from .failure import ProcessError, format_line
+from .diary import Entry, ProcessError, format_line, is_library_file, read
 
 _RANK: Final = f"{__package__}.rank"
 """The module that each process runs."""

@@ -17,8 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import distributed_c10d as c10d
 
-from .diary import Diary, line
-from .failure import NoNeighbour
+from .diary import Diary, NoNeighbour, line
 
 _COLLECTIVES: Final = (
     "all_gather",

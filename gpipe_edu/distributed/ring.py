@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .failure import NoNeighbour
+from .diary import NoNeighbour
 
 Send = Callable[[Any], None]
 Receive = Callable[[Any], Any]

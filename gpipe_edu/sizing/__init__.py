@@ -1,15 +1,13 @@
 """The sizing guide: how to divide the training of a model among devices, planned on paper.
 
-`model.py` counts what layers have, `machine.py` is the devices and their links, `costs.py` what each part of a step
-costs, `stages.py` the sums for a stage, `job.py` what is to be trained, `plan.py` one way to divide it, `planner.py`
-the search; a plan is simulated only if its lower bound says that it may win. `presets.toml` has machines and models
-with their sources, `machine_file.py` reads one's own, `measurement.py` measures it; `calibration.py` corrects plans by
-one measured step, `flags.py` names what runs them; `picture.py` is what a notebook shows, `explorer.py` has sliders for
-it.
+`model.py` counts what layers have, `job.py` is what is to be trained on which devices, `costs.py` what each part of a
+step costs, `stages.py` the sums for a stage, `plan.py` one way to divide it, `planner.py` the search; a plan is
+simulated only if its lower bound says that it may win. `presets.toml` has machines and models with their sources,
+`machine_file.py` reads one's own, `measurement.py` measures it; `flags.py` names what runs plans; `picture.py` is what
+a notebook shows, `explorer.py` has sliders for it.
 """
 
-from .job import STATES, BytesPerParameter, Job
-from .machine import Machine
+from .job import STATES, BytesPerParameter, Job, Machine
 from .model import LayerSize, Model, mlp, transformer
 from .plan import Plan
 from .planner import Planner, SearchSpace, duration, guide, size

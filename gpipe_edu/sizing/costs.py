@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .machine import Machine
+from .job import Machine
 from .model import LayerSize
 
 SHARE = 0.9

@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from gpipe_edu.base.validate import number, whole
 
-from .job import STATES
-from .machine import Machine
+from .job import STATES, Machine
 
 SUFFIX: Final = ".toml"
 """What the name of such a file ends with, and that of a preset doesn't."""

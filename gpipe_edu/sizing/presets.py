@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from . import costs, machine_file
-from .job import STATES, Job
-from .machine import Machine
+from .job import STATES, Job, Machine
 from .model import Model, transformer
 
 DEVICES: Final = 4

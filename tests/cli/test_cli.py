@@ -130,7 +130,7 @@ def test_bad_arguments_are_one_sentence_and_exit_code_2(run, arguments, says):
 
 @pytest.mark.parametrize("schedule", ["gpipe", "dual_pipe_v"])
 def test_more_stages_than_layers_are_refused_before_a_schedule_is_built(run, monkeypatch, schedule):
-    monkeypatch.setattr("gpipe_edu.cli.common.by_name", lambda *_: pytest.fail("a schedule was built"))
+    monkeypatch.setattr("gpipe_edu.cli.schedule.by_name", lambda *_: pytest.fail("a schedule was built"))
     code, _, err = run("train", "--layers", "4", "--schedule", schedule, "--partitions", "100000")
     assert code == 2
     stages = {"gpipe": 100_000, "dual_pipe_v": 200_000}[schedule]

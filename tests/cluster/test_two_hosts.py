@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from gpipe_edu.cluster import watch
-from gpipe_edu.cluster.interface import towards
+from gpipe_edu.cluster.wire import towards
 from tests import preloaded
 from tests.amount import third
 from tests.processes import PATIENCE, runs, until

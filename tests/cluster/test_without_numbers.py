@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from gpipe_edu.cluster.boundaries import Boundary, StageLayers, boundaries
-from gpipe_edu.cluster.without_numbers import without_numbers
+from gpipe_edu.cluster.boundaries import Boundary, StageLayers, boundaries, without_numbers
 from gpipe_edu.pytorch.stage import MAIN
 
 from . import jobs, test_gate

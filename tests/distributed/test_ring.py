@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpipe_edu.distributed import ring_links, run_processes
-from gpipe_edu.distributed.failure import NoNeighbour
+from gpipe_edu.distributed.diary import NoNeighbour
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,11 @@
-"""`plan`: how to divide the training of this model among these devices, and what to recompute."""
+"""`plan`: how to divide the training of this model among these devices, and what to recompute.
+
+One measured step gives a factor for all plans: stacks of software differ by a quarter on equal devices.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
 from typing import Annotated, Any, Final
@@ -11,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpipe_edu.base.terminal import bad_arguments
+from gpipe_edu.base.validate import number
 from gpipe_edu.base.words import plural
 from gpipe_edu.sizing import (
     STATES,
@@ -25,8 +30,6 @@ from gpipe_edu.sizing import (
     size,
     transformer,
 )
-from gpipe_edu.sizing.calibration import calibrate as calibrated
-from gpipe_edu.sizing.calibration import read
 from gpipe_edu.sizing.flags import command, flags, lacking
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.sizing.planner import LIKELY, bar
@@ -135,7 +138,7 @@ def run(
             activation=job.activation if activation_bytes is None else activation_bytes,
         )
         if calibrate is not None:
-            seconds, knobs = read(calibrate)
+            seconds, knobs = measured_step(calibrate)
             job, factor = calibrated(job, seconds, **knobs)
         chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None}
         guide = Planner(job, SearchSpace()._replace(**chosen))
@@ -275,3 +278,38 @@ def _bars(console: Console, title: str, values: dict[str, tuple[float, str]]) ->
     for name, (share, text) in values.items():
         console.print(f"  {name:<12} {bar(share, _WIDTH)} {text:>8} {share:>4.0%}", markup=False)
     console.print()
+
+
+_KNOBS = {name for name in inspect.signature(Plan).parameters if name not in ("job", "balance", "counter")}
+
+
+def measured_step(text: str) -> tuple[float, dict[str, int | str | bool]]:
+    """Seconds and knobs from words like "12.3 D=8 K=1 M=8 zero=3 recompute=full".
+
+    Raises ValueError for anything else, saying what is meant.
+    """
+    seconds, *words = text.replace(",", " ").split() or [""]
+    try:
+        measured = number("the measured step", float(seconds))
+    except ValueError:
+        measured = 0.0
+    knobs: dict[str, int | str | bool] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in _KNOBS or not value:
+            raise ValueError(f"{word!r} is no knob of a plan; write {', '.join(sorted(_KNOBS))}, such as K=4")
+        knobs[name] = int(value) if value.isdigit() else value == "yes" if name == "sequence" else value
+    if not measured or not {"D", "K", "M"} <= knobs.keys():
+        raise ValueError(
+            f'{text!r} is no measured step; write its seconds and its plan, such as "12.3 D=8 K=1 M=8 zero=3"'
+        )
+    return measured, knobs
+
+
+def calibrated(job: Job, seconds: float, **knobs: int | str | bool) -> tuple[Job, float]:
+    """The same job on a machine as slow as the one where its plan with these knobs took so long, and the factor.
+
+    Raises ValueError or TypeError for a plan that can't be.
+    """
+    factor = seconds / Plan(job, **knobs).step  # type: ignore[arg-type]  # Plan checks them
+    return job._replace(machine=job.machine.slowed(factor)), factor
