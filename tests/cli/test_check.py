@@ -13,8 +13,8 @@ import typer
 
 from gpipe_edu.course import progress
 from gpipe_edu.course.building import build, percent_format, places
+from gpipe_edu.course.commands import check
 from gpipe_edu.course.commands import check as command
-from gpipe_edu.course.commands import exercises
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +112,7 @@ def test_of_a_notebook_and_a_file_of_one_name_the_one_saved_last_is_meant(tmp_pa
 
 def test_an_exercise_is_done_in_a_python_file(tmp_path, monkeypatch, capsys, home, solution):
     monkeypatch.chdir(tmp_path)
-    assert exercises.script("ex07") == 0
+    assert check.script("ex07") == 0
     [path] = tmp_path.iterdir()
     text = path.read_text(encoding="utf-8")
     assert capsys.readouterr().out == f"{path.name} is written. Beside it: python -m gpipe_edu watch ex07\n"
@@ -133,12 +133,12 @@ def test_an_exercise_is_done_in_a_python_file(tmp_path, monkeypatch, capsys, hom
     assert "ex07/1f1b: passed" in said
 
     with pytest.raises(typer.TyperException, match="is there already, and may have your work in it"):
-        exercises.script("ex07")
+        check.script("ex07")
 
 
 def test_an_answer_gets_the_same_verdict_in_a_python_file_as_in_a_notebook(tmp_path, monkeypatch, capsys, home):
     monkeypatch.chdir(tmp_path)
-    exercises.script("ex01")
+    check.script("ex01")
     script = tmp_path / "exercise_01_splitting.py"
     text = script.read_text(encoding="utf-8")
     refuses = "    assert len(batch) >= M\n    return np.array_split(batch, M)\n"

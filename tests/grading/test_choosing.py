@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.teaching.grading.choosing import find_answers
 from gpipe_edu.teaching.grading.file_listing import File
+from gpipe_edu.teaching.grading.submissions import find_answers
 
 KEY = "ex07/1f1b"
 GRADE_ID = f"{find_exercise(KEY).cell}-answer"

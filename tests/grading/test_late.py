@@ -9,9 +9,9 @@ import pytest
 
 from gpipe_edu.teaching.grading import late
 from gpipe_edu.teaching.grading.file_listing import Sent
+from gpipe_edu.teaching.grading.journal import Seeds
 from gpipe_edu.teaching.grading.late import Deadline, charge, clocks, read_deadlines, read_extensions
 from gpipe_edu.teaching.grading.marks import Mark
-from gpipe_edu.teaching.grading.seeds import Seeds
 from gpipe_edu.teaching.grading.submissions import find
 
 from .classroom import CLOCK, LOOP, answered, hand_in, needs_sandbox, run, states, table

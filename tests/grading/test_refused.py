@@ -11,7 +11,7 @@ import pytest
 from gpipe_edu.course import submitted_notebook
 from gpipe_edu.judge.findings import Chart, Finding, Report
 from gpipe_edu.process import limited
-from gpipe_edu.teaching.grading import choosing, feedback_pages, file_listing, grade, submissions
+from gpipe_edu.teaching.grading import feedback_pages, file_listing, grade, submissions
 from gpipe_edu.teaching.grading.marks import mark
 
 from .classroom import CLOCK, answered, code, hand_in, needs_sandbox, run, states, table
@@ -206,14 +206,14 @@ def two(tmp_path):
 
 
 def fail_for_bob(monkeypatch, where, error):
-    whole = getattr(choosing, where)
+    whole = getattr(submissions, where)
 
     def fails(*given):
         if "bob" in repr(given):
             raise error
         return whole(*given)
 
-    monkeypatch.setattr(choosing, where, fails)
+    monkeypatch.setattr(submissions, where, fails)
 
 
 @pytest.mark.parametrize(
@@ -257,14 +257,14 @@ def test_what_can_not_be_told_of_an_answer_is_refused_and_the_others_are_told(tw
 
 
 def test_what_takes_too_long_to_read_is_one_student_s(two, tmp_path, monkeypatch):
-    whole = choosing.cut
+    whole = submissions.cut
 
     def endless(exercise, cells):
         while "bob" in repr(cells):
             pass
         return whole(exercise, cells)
 
-    monkeypatch.setattr(choosing, "cut", endless)
+    monkeypatch.setattr(submissions, "cut", endless)
     monkeypatch.setattr(limited, "CPU", 1)
     marks = graded(two, tmp_path).marks
     assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}

@@ -5,11 +5,10 @@ import pytest
 from gpipe_edu.course.cut import Answer
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.teaching.grading import feedback_pages
-from gpipe_edu.teaching.grading.choosing import Found
 from gpipe_edu.teaching.grading.grade import Class, _find_alike
 from gpipe_edu.teaching.grading.marks import Mark
 from gpipe_edu.teaching.grading.roster import read_roster
-from gpipe_edu.teaching.grading.submissions import HandedIn
+from gpipe_edu.teaching.grading.submissions import Found, HandedIn
 from gpipe_edu.teaching.grading.tables import safe, write
 from tests.grading.classroom import table
 

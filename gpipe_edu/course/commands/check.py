@@ -1,7 +1,10 @@
-"""`check`, `watch`, `hint` and `solution`: an exercise in an editor, with a terminal beside it."""
+"""Exercises from a terminal: `check`, `watch`, `hint` and `solution`, with an editor beside it; `build`, `progress`,
+`script` and `reset`.
+"""
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +16,17 @@ import typer
 from rich.console import Console
 
 from gpipe_edu.base.terminal import bad_arguments
+from gpipe_edu.base.words import program
 from gpipe_edu.course import asking, attempts
+from gpipe_edu.course import progress as how_far
+from gpipe_edu.course import reset as start_anew
 from gpipe_edu.course import solution as show_solution
-from gpipe_edu.course.building import build, places
+from gpipe_edu.course.building import places
+from gpipe_edu.course.building.build import build as build_all
+from gpipe_edu.course.building.build import exercise as exercise_notebook
+from gpipe_edu.course.building.build import write_script
+from gpipe_edu.course.building.glossary_links import define_terms
+from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.course.check import NotYet, judge_and_show
 from gpipe_edu.course.cut import cut
 from gpipe_edu.course.submitted_notebook import Refused, of
@@ -101,7 +112,7 @@ def notebook_of(exercise: Exercise, given: Path | None = None) -> Path:
         if not given and files and folder.resolve() != places.ROOT / "exercises":  # which are the course's own
             given = max(files, key=lambda path: path.stat().st_mtime)
     try:
-        found = given or build.exercise(exercise.notebook)
+        found = given or exercise_notebook(exercise.notebook)
     except FileNotFoundError as error:
         raise ValueError(f"{error}; --notebook names a file elsewhere") from error
     if not found.is_file():
@@ -163,3 +174,44 @@ def saves(path: Path) -> Iterator[None]:
             seen = now
             yield
         time.sleep(_EVERY)
+
+
+def build(
+    beside: Annotated[
+        bool, typer.Option("--beside", help="Write new versions beside notebooks you worked in.")
+    ] = False,
+) -> int:
+    """Build exercises/ from solutions/. A notebook somebody has worked in is left alone; exit code 1 then."""
+    with bad_arguments():
+        built = build_all(beside=beside)
+        defined = define_terms(ROOT)
+    for one in built:
+        print(one)
+    for path in defined:
+        print(f"{path.name}: definitions from the glossary written")
+    return int(any(one.what == "kept" for one in built))
+
+
+def progress() -> int:
+    """Say how far you are in lessons, puzzles and exercises, and where to go on."""
+    print(how_far())
+    return 0
+
+
+def script(
+    key: Key,
+    folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path(),
+) -> int:
+    """Write an exercise as a Python file with `# %%` cells, for editors such as VS Code; `watch` checks it, too."""
+    with bad_arguments():
+        path = write_script(find(key)[0].notebook, folder)
+    elsewhere = "" if path.parent == Path() else f" --notebook {shlex.quote(str(path))}"
+    print(f"{path} is written. Beside it: {program()} watch {key.partition('/')[0]}{elsewhere}")
+    return 0
+
+
+def reset(key: Key) -> int:
+    """Start an exercise anew, its notebook with all that is in it; what was written is kept in a dated copy."""
+    with bad_arguments():
+        start_anew(find(key)[0].key)
+    return 0

@@ -1,6 +1,8 @@
 """`lab`: JupyterLab on a copy of the course, set up so that a saved notebook shows its charts and answers again.
 
-`copy` makes the copy alone, for other editors and for a hub's server."""
+`copy` makes the copy alone, for other editors and for a hub's server; `environment` tells whether this machine can run
+the course.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from gpipe_edu.base.terminal import Port, bad_arguments, needing, put_first
 from gpipe_edu.base.words import plural
 from gpipe_edu.course.building import workspace
 from gpipe_edu.course.building.places import WORK, copy_here
+from gpipe_edu.course.environment import look
 
 Folder = Annotated[
     Path | None,
@@ -129,3 +134,17 @@ def offer_kernel(environment: Any, folder: Path) -> None:
 def _root() -> list[str]:
     """Jupyter refuses to run as root, the only user of many containers, unless allowed to."""
     return ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
+
+
+def environment() -> int:
+    """Say what the course needs, what this machine has, and how to get what is missing."""
+    console = Console(highlight=False)
+    table = Table("", "what", "found", "for", "how to get it", box=None, pad_edge=False)
+    requirements = look()
+    for needed in requirements:
+        mark = "[green]ok[/]" if needed.ok else "[bold red]missing[/]" if needed.required else "[yellow]optional[/]"
+        table.add_row(mark, needed.name, needed.found or "-", needed.purpose, "" if needed.ok else needed.cure)
+    console.print(table)
+    missing = [needed.name for needed in requirements if needed.required and not needed.ok]
+    console.print(f"Missing: {', '.join(missing)}." if missing else "Ready: the course runs here.", style="bold")
+    return 1 if missing else 0

@@ -6,16 +6,16 @@ import typer
 
 from gpipe_edu.base.terminal import PASSED_ON
 
-from . import classroom, exercise, grade, lecture, personal, platforms
+from . import exercise, grade, in_class, personal, platforms
 
 
 def mount(app: typer.Typer) -> None:
     """Give each command its name. `exercise`, for those who change the course, is not listed."""
-    app.command("classroom", context_settings=PASSED_ON)(classroom.run)
+    app.command("classroom", context_settings=PASSED_ON)(in_class.classroom)
     app.command("grade")(grade.run)
     app.command("nbgrader")(platforms.nbgrader)
     app.command("gradescope")(platforms.gradescope)
-    app.command("lecture")(lecture.run)
+    app.command("lecture")(in_class.lecture)
     app.command("personal")(personal.run)
     app.command("kit")(personal.write_kit)
     app.command("quiz")(personal.write_quiz)

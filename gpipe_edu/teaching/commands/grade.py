@@ -14,11 +14,13 @@ from gpipe_edu.base.words import plural
 from gpipe_edu.process import orphans
 from gpipe_edu.teaching.grading import by_hand, grade, gradebook, late, marks, submissions, tables
 from gpipe_edu.teaching.grading import container as containers
-from gpipe_edu.teaching.grading.feedback_text import as_text, worth
 from gpipe_edu.teaching.grading.judges import HERE
+from gpipe_edu.teaching.grading.marks import as_text, worth
 from gpipe_edu.teaching.grading.roster import Roster, read_roster
 
-from .options import AllOrNothing, Seeds, Tasks
+Tasks = Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all.")]
+Seeds = Annotated[int, typer.Option(min=1, max=20, help="How often each answer is judged; the worst counts.")]
+AllOrNothing = Annotated[bool, typer.Option("--all-or-nothing", help="No points for what is partly right.")]
 
 
 def run(

@@ -13,7 +13,7 @@ from gpipe_edu.teaching.grading.grade import tasks_of
 from gpipe_edu.teaching.grading.marks import points
 from gpipe_edu.teaching.skins import gradescope_zip, nbgrader_course
 
-from .options import AllOrNothing, Seeds, Tasks
+from .grade import AllOrNothing, Seeds, Tasks
 
 
 def nbgrader(

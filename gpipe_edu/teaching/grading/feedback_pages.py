@@ -25,10 +25,9 @@ from gpipe_edu.judge.findings import Chart, Finding
 from gpipe_edu.view.compare import compare
 from gpipe_edu.view.html import fill
 
-from .feedback_text import student_report
 from .grade import Class
 from .gradebook import write_feedback
-from .marks import STATES, Mark, number, points
+from .marks import STATES, Mark, number, points, student_report
 from .submissions import file_name
 from .tables import total
 

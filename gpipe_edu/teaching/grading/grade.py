@@ -24,14 +24,12 @@ from gpipe_edu.judge.exercise import all_exercises
 from gpipe_edu.process import limited
 
 from .by_hand import override, read_overrides
-from .choosing import Found, answer_state, find_answers
 from .file_listing import File
-from .journal import Journal, Question, judge_version
+from .journal import Journal, Question, Seeds, judge_version
 from .judges import HERE, Judges, Outcome, Task, Workplace
 from .late import Deadline, charge, is_late, read_extensions
 from .marks import Mark, mark, promises
-from .seeds import Seeds
-from .submissions import HandedIn
+from .submissions import Found, HandedIn, answer_state, find_answers
 
 
 class Wish(NamedTuple):

@@ -1,6 +1,10 @@
-"""What has been judged already, so that after an interruption, or with late hand-ins, only what is new is judged.
+"""What is kept from one run to the next: the reports of what has been judged, and the inputs that it was judged with.
 
-A line per report, on disk before the next one is begun. A line truncated by a power cut is skipped.
+A line per report, on disk before the next one is begun, so that after an interruption, or with late hand-ins, only what
+is new is judged. A line truncated by a power cut is skipped.
+
+Inputs are drawn once, so that nobody can guess them, and the same for everybody. The pages of feedback name them. So
+who hands in later has others.
 """
 
 from __future__ import annotations
@@ -8,12 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import gpipe_edu
-from gpipe_edu.base.atomic_write import name_errors
+from gpipe_edu.base.atomic_write import name_errors, write_whole
 from gpipe_edu.judge.findings import Report
 from gpipe_edu.judge.judging import unpack_report
 from gpipe_edu.process import plain
@@ -77,3 +83,37 @@ def _package_digest() -> bytes:
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
         digest.update(path.read_bytes())
     return digest.digest()
+
+
+_NAME: Final = "seeds.json"
+
+
+class Seeds:
+    """`count` seeds for a class, kept in the folder with its marks. Raises OSError; ValueError for a damaged file."""
+
+    def __init__(self, out: Path, count: int) -> None:
+        self._path, self._count = out / _NAME, count
+        self._known: dict[str, list[int]] = {}
+        if self._path.exists():
+            try:
+                found = json.loads(self._path.read_text(encoding="utf-8"))
+                known = {"": found} if isinstance(found, list) else found
+                self._known = {str(name): [int(seed) for seed in seeds] for name, seeds in known.items()}
+            except (ValueError, TypeError, AttributeError):
+                raise ValueError(
+                    f"{self._path} is damaged; it has lists of numbers. Delete it, and everybody is judged anew"
+                ) from None
+        self.of("")  # before anything is judged, as it may not be possible to write them
+
+    @staticmethod
+    def give(out: Path, seeds: Sequence[int]) -> None:
+        """Let the class with marks in `out` have these. Raises OSError."""
+        write_whole(out / _NAME, json.dumps({"": list(seeds)}) + "\n")
+
+    def of(self, student: str) -> tuple[int, ...]:
+        """The seeds of a late student, or of the class, "". Drawn when they are first asked for. Raises OSError."""
+        known = self._known.setdefault(student, [])
+        if len(known) < self._count:
+            known += [secrets.randbelow(10**6) for _ in range(self._count - len(known))]
+            write_whole(self._path, json.dumps(self._known, ensure_ascii=False) + "\n")
+        return tuple(known[: self._count])

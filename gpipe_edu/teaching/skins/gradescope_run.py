@@ -20,11 +20,10 @@ from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process import orphans
 from gpipe_edu.process.child import command
 from gpipe_edu.process.enclosure import SINGLE
-from gpipe_edu.teaching.grading.feedback_text import as_text
 from gpipe_edu.teaching.grading.grade import Wish, grade
+from gpipe_edu.teaching.grading.journal import Seeds
 from gpipe_edu.teaching.grading.judges import HERE, Judges, Workplace
-from gpipe_edu.teaching.grading.marks import Mark, points
-from gpipe_edu.teaching.grading.seeds import Seeds
+from gpipe_edu.teaching.grading.marks import Mark, as_text, points
 from gpipe_edu.teaching.grading.submissions import HandedIn, books_in
 
 from . import gradescope_worker
