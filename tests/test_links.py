@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gpipe_edu.course.building.glossary_links import anchor
+from gpipe_edu.course.building.build import anchor
 from gpipe_edu.course.building.workspace import FOLDERS
 from tests import processes
 from tests.each import each

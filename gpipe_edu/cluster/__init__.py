@@ -10,15 +10,14 @@ the private names of PyTorch's pipelining. What a pipeline refuses, how it is cu
 `other_words.py` has the sentences for calls as one process, or another library, has them.
 
 `boundaries.py` knows what travels between stages, and takes it apart into tensors; `far_skips.py` sends what PyTorch's
-engine does not, skips to a stage further on. `agreement.py` makes sure, at each step, that all ranks are about to do
-the same; engines for the last few forms of mini-batch are kept (`newest.py`).
+engine does not, skips to a stage further on. `agreement.py` makes sure, at each step, that all ranks have built the
+same network and are about to do the same.
 
 `ranks.py` is how ranks meet and compare what they are about to do, `watch.py` how they hear of one that is gone and end
-together; `messages.py` posts messages and awaits them; `fingerprint.py` tells whether they have built the same network.
-`shared_clock.py` and `links.py` measure their clocks and the links between them. `saving.py` saves a training under the
-names of the whole network, `optimizer_settings.py` what its optimizer has that is not tensors, `rank_state.py` what
-each rank has for itself; `checkpoint_folder.py` tells which saved steps are whole. `python -m gpipe_edu train` under
-torchrun is `cli/train_ranks.py`.
+together; `messages.py` posts messages and awaits them. `shared_clock.py` and `links.py` measure their clocks and the
+links between them. `saving.py` saves a training under the names of the whole network, `optimizer_settings.py` what its
+optimizer has that is not tensors, `rank_state.py` what each rank has for itself; `checkpoint_folder.py` tells which
+saved steps are whole. `python -m gpipe_edu train` under torchrun is `cli/train_ranks.py`.
 """
 
 from .engine import lower

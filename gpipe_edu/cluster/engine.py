@@ -1,5 +1,5 @@
 """PyTorch's runtime, which runs our schedules, with the loss of a mini-batch, in which each micro-batch has its proper
-weight.
+weight; the last few engines are kept, as they are dear to make again and take memory.
 
 Our schedules are written in the form that it reads: the same ops in the same order, a list for each rank. PyTorch
 itself adds sends and receives, in an order that cannot deadlock.
@@ -11,8 +11,9 @@ run them in any order; so losses are kept here by micro-batch. Scaling by the en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -119,3 +120,34 @@ def lower(schedule: Schedule) -> dict[int, list[Any]]:
 
 def _action(op: Op) -> Any:
     return Action.from_str(f"{op.stage}{_TORCH[op.kind]}{op.micro_batch}")
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Newest(Generic[K, V]):
+    """At most `most` values by key: what is dear to make again and takes memory. The oldest goes.
+
+    Not `functools.lru_cache`: around a method it holds the method's object, which holds it, so a pipeline that is let go
+    of would keep the memory of its engines until garbage is collected.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[K, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: K) -> V | None:
+        """The value of `key`, now the newest; None if it is not kept."""
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values.get(key)
+
+    def keep(self, key: K, value: V) -> None:
+        """As the newest; the oldest one goes if there are too many."""
+        self._values[key] = value
+        if len(self._values) > self._most:
+            self._values.popitem(last=False)

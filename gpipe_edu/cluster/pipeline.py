@@ -41,15 +41,13 @@ from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
 
-from .agreement import agree
+from .agreement import BuiltNetwork, agree, compare, describe, digest, fingerprint
 from .boundaries import Boundary, Held, StageLayers, behind, boundaries, parts_of, to_neighbour, travelling
-from .engine import Engine, lower
+from .engine import Engine, Newest, lower
 from .far_skips import FarSkips, far, own_groups
-from .fingerprint import BuiltNetwork, compare, describe, digest, fingerprint
 from .gradients import Gradients
 from .layer_building import Builders, build_layer, check_numbers, outline, tensors_of
 from .links import Link, measure
-from .newest import Newest
 from .optimizer_checks import OptimizerChecks, without_scaler_of_one_rank
 from .other_words import is_a_schedule, no_other_arguments, no_such_name
 from .ranks import gather

@@ -43,7 +43,7 @@ TAKEN = {
 }
 ASKED = """
 import sys
-from gpipe_edu.teaching.authoring.new import new
+from gpipe_edu.teaching.authoring.command import new
 for key in sys.argv[1:]:
     try:
         print(new(key))

@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
-from gpipe_edu.cluster.fingerprint import digest
+from gpipe_edu.cluster.agreement import digest
 from gpipe_edu.split import split_batch
 
 LOSS = nn.CrossEntropyLoss()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gpipe_edu.cluster.fingerprint import fingerprint
+from gpipe_edu.cluster.agreement import fingerprint
 
 
 def holder(tensor):

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from gpipe_edu.cluster.newest import Newest
+from gpipe_edu.cluster.engine import Newest
 
 from . import jobs, values
 from .test_pipeline import RECIPES

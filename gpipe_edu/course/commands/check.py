@@ -23,9 +23,8 @@ from gpipe_edu.course import reset as start_anew
 from gpipe_edu.course import solution as show_solution
 from gpipe_edu.course.building import places
 from gpipe_edu.course.building.build import build as build_all
+from gpipe_edu.course.building.build import define_terms, write_script
 from gpipe_edu.course.building.build import exercise as exercise_notebook
-from gpipe_edu.course.building.build import write_script
-from gpipe_edu.course.building.glossary_links import define_terms
 from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.course.check import NotYet, judge_and_show
 from gpipe_edu.course.cut import cut

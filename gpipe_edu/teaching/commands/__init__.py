@@ -5,8 +5,9 @@ from __future__ import annotations
 import typer
 
 from gpipe_edu.base.terminal import PASSED_ON
+from gpipe_edu.teaching.authoring import command
 
-from . import exercise, grade, in_class, personal, platforms
+from . import grade, in_class, personal, platforms
 
 
 def mount(app: typer.Typer) -> None:
@@ -21,5 +22,5 @@ def mount(app: typer.Typer) -> None:
     app.command("quiz")(personal.write_quiz)
     authors = typer.Typer(help="For those who write exercises.", no_args_is_help=True)
     app.add_typer(authors, name="exercise", hidden=True)
-    authors.command("new")(exercise.new)
-    authors.command("check")(exercise.check)
+    authors.command("new")(command.new)
+    authors.command("check")(command.check)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import nbformat
 
-from gpipe_edu.course.building.glossary_links import add_definitions, define_terms, definitions
+from gpipe_edu.course.building.build import add_definitions, define_terms, definitions
 from tests.each import each
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -28,8 +28,7 @@ from gpipe_edu.judge.remote_layers import with_other_weights
 from gpipe_edu.judge.tasks.ex10_processes.perform import ProcessAnswer, RunAnswer, RunQuestion, cuts_of
 from gpipe_edu.schedule import Schedule
 
-from .diaries import about_buffers, about_habits, about_messages, about_ops, last_step
-from .step_run import OwnRuns, StepRun
+from .step_run import OwnRuns, StepRun, about_buffers, about_habits, about_messages, about_ops, last_step
 
 
 def examine(exam: Exam, rng: Random) -> Success:
