@@ -4,8 +4,8 @@
 as its actions and gives each micro-batch its share of the loss, `gradients.py` adds up those of replicas and hands them
 to the weights once, with `ties.py` for weights that several ranks hold; `optimizer_checks.py` notices what takes one
 rank's weights for all, with `noted.py` for what leaves no trace on an optimizer, and `pytorch/shared_buffers.py` who
-writes to a buffer of several ranks; `replica_buffers.py` gives replicas one set of buffers. `torch_private.py` alone has
-the private names of PyTorch's pipelining. What a pipeline refuses, how it is cut and what a loss counts is asked of
+writes to a buffer of several ranks; `replica_buffers.py` gives replicas one set of buffers. `torch_private.py` alone
+has the private names of PyTorch's pipelining. What a pipeline refuses, how it is cut and what a loss counts is asked of
 `gpipe_edu.pytorch`: one gate for both engines. `layer_building.py` lets each rank build only its own layers.
 `other_words.py` has the sentences for calls as one process, or another library, has them.
 

@@ -129,8 +129,8 @@ V = TypeVar("V")
 class Newest(Generic[K, V]):
     """At most `most` values by key: what is dear to make again and takes memory. The oldest goes.
 
-    Not `functools.lru_cache`: around a method it holds the method's object, which holds it, so a pipeline that is let go
-    of would keep the memory of its engines until garbage is collected.
+    Not `functools.lru_cache`: around a method it holds the method's object, which holds it, so a pipeline that is let
+    go of would keep the memory of its engines until garbage is collected.
     """
 
     def __init__(self, most: int) -> None:
