@@ -7,15 +7,14 @@ import gc
 import os
 import sys
 from collections import defaultdict
+from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from gpipe_edu.base import store
-from gpipe_edu.judge import judge_process
-from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.process.child import fresh
+from gpipe_edu.judge import pool
 from tests import preloaded
 from tests.amount import DAILY, WHOLE
 from tests.processes import end_all_since
@@ -40,7 +39,7 @@ for _profile, _examples in ((DAILY, 50), (WHOLE, 100)):
 def _no_judge_waits():
     """Judges that wait for another check end with the tests that started them."""
     yield
-    judge_process.close_idle()
+    pool.close_idle()
 
 
 def pytest_configure(config):
@@ -71,25 +70,10 @@ def preloaded_python():
 
 
 @pytest.fixture(scope="session")
-def start():
-    """How the answers of a task get their processes: such as need not load everything anew, where there is a fork.
-
-    Forks of a process that has loaded PyTorch take twice as long, so there is one without.
-    """
-    from tests.solutions.warm import Warm
-
-    warm = {}
-
-    def of(key):
-        needs_torch = find_exercise(key).needs_torch
-        modules = ("torch._dynamo",) if needs_torch else ()  # which an optimizer loads when it is made
-        if modules not in warm:
-            warm[modules] = Warm(*modules)
-        return warm[modules].start
-
-    yield of if sys.platform == "linux" else lambda key: fresh
-    for one in warm.values():
-        one.close()
+def worker():
+    """Hundreds of answers are judged by the same one, each in a process of its own."""
+    with closing(pool.Worker()) as one:
+        yield one
 
 
 @pytest.hookimpl(wrapper=True)

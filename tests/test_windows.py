@@ -59,7 +59,7 @@ def test_an_answer_is_checked_in_a_terminal_and_the_result_is_kept_where_windows
 def test_an_answer_that_does_not_end_is_stopped_and_it_is_said_where(run):
     said = run("""
         from gpipe_edu.course.check import NotYet, check
-        from gpipe_edu.judge import judge_process
+        from gpipe_edu.judge import pool
 
         def clock(K, M):
             while True: here = K
@@ -67,7 +67,7 @@ def test_an_answer_that_does_not_end_is_stopped_and_it_is_said_where(run):
             check("ex02/clock", clock)
         except NotYet:
             pass
-        judge_process.close_idle()
+        pool.close_idle()
         """)
     assert "It was stopped after" in said
     assert "here = K" in said.partition("it was here:")[2]

@@ -13,8 +13,8 @@ from typing import Any
 
 from gpipe_edu.judge.exercise import Exercise, find_exercise
 from gpipe_edu.judge.findings import Report, Unwritten
-from gpipe_edu.judge.judge_process import judge_apart
 from gpipe_edu.judge.judging import NotJudged
+from gpipe_edu.judge.pool import judge_apart
 from gpipe_edu.process.packing import Packed, pack
 
 from . import attempts

@@ -35,10 +35,6 @@ _FOLDER: Final = re.compile(r"ex\d\d_\w+")
 _TASKS: Final = "gpipe_edu.judge.tasks"
 
 
-PYTORCH: Final = "gpipe_edu.judge.guest.with_pytorch"
-"""The module that loads what answers with PyTorch need."""
-
-
 class Exercise(NamedTuple):
     """One function that a learner writes, and the sentences of its `messages.toml`.
 
@@ -89,12 +85,6 @@ class Exercise(NamedTuple):
         if sys.platform == "emscripten":
             return f"{self.key} needs PyTorch, which no browser runs"
         return f'{self.key} needs PyTorch, which is not here: {sys.executable} -m pip install "gpipe_edu[torch]"'
-
-    def load(self) -> None:
-        """Import what its judge and its answers need, for the sake of processes that are forked from this one."""
-        _ = self.perform, self.check
-        if self.needs_torch:
-            importlib.import_module(PYTORCH)
 
     @property
     def cell(self) -> str:

@@ -132,6 +132,13 @@ class Child:
         self._sender.close()
         self._drainer.join(timeout=1)
 
+    def hang_up(self, seconds: float) -> None:
+        """Let it end what it has started, and itself, as it hears no more from us; then `close`."""
+        self._sender.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=seconds)
+        self.close()
+
     def status(self) -> int:
         """Its exit status, negative if a signal killed it; if it has only closed its pipes, it is killed."""
         with suppress(subprocess.TimeoutExpired):

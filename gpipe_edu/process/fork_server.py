@@ -139,7 +139,7 @@ def main() -> None:
             question, answer, handles = json.loads(asked), _DONE, []
             if "load" in question:
                 try:
-                    _load([module for module in question["load"] if module not in sys.modules])
+                    load(question["load"])
                 except Exception as error:
                     answer = f"{type(error).__name__}: {error}".encode()[:_LARGEST]
             else:
@@ -157,10 +157,12 @@ def main() -> None:
                 os.close(descriptor)
 
 
-def _load(modules: Sequence[str]) -> None:
-    for module in modules:
+def load(modules: Sequence[str]) -> None:
+    """Import modules for the processes that are forked from this one, as far as that has not been done."""
+    new = [module for module in modules if module not in sys.modules]
+    for module in new:
         importlib.import_module(module)
-    if modules:
+    if new:
         gc.collect()
         gc.freeze()  # else each fork's collector goes through all of it, and copies its pages
 

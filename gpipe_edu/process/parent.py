@@ -20,12 +20,13 @@ class Parent:
     """Created once, first of all. From `listen` on questions are received in a thread, also while this process works.
 
     Before that there is only one thread: rights that a process gives up are given up for threads that it starts later.
+    pipe: what messages come from, for who also waits for something else.
     """
 
     def __init__(self) -> None:
         self._questions: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._answers, self._lock = os.fdopen(os.dup(1), "wb"), threading.Lock()
-        self._pipe = os.fdopen(os.dup(0), "rb", buffering=0)
+        self.pipe = os.fdopen(os.dup(0), "rb", buffering=0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
         sys.dont_write_bytecode = True
@@ -41,7 +42,7 @@ class Parent:
         if self._listening:
             return self._questions.get()
         try:
-            return frames.read(self._pipe)
+            return frames.read(self.pipe)
         except (EOFError, OSError):
             os._exit(0)
 
@@ -53,7 +54,7 @@ class Parent:
     def _listen(self) -> None:
         with suppress(EOFError, OSError):
             while True:
-                self._questions.put(frames.read(self._pipe))
+                self._questions.put(frames.read(self.pipe))
         os._exit(0)
 
 

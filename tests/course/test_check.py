@@ -7,7 +7,7 @@ import pytest
 
 from gpipe_edu.base import store
 from gpipe_edu.course import NotYet, attempts, check, hint, report
-from gpipe_edu.judge import judge_process, judging
+from gpipe_edu.judge import judging, pool
 from gpipe_edu.judge.case import Wrong
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.judge.findings import Report, Success, Unwritten
@@ -92,7 +92,7 @@ def test_a_seed_repeats_the_inputs():
     first, second, other = (judging.judge(exercise, pack(right), seed) for seed in (3, 3, 4))
     assert first == second
     assert first.seed != other.seed
-    assert judge_process.judge_apart(exercise, packed, 3) == judging.judge(exercise, packed, 3)
+    assert pool.judge_apart(exercise, packed, 3) == judging.judge(exercise, packed, 3)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from gpipe_edu.course import NotYet, attempts, check, reset, solution
 from gpipe_edu.course.building import build, places
-from gpipe_edu.judge import judge_process, judging
+from gpipe_edu.judge import judging, pool, worker
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.host import MachineBusy, Sandbox
 from gpipe_edu.process import child, time_limit
@@ -53,7 +53,7 @@ def test_what_an_answer_has_forked_neither_holds_the_check_up_nor_lives_on(monke
             check("ex02/clock", forks)
     else:
         check("ex02/clock", forks)
-    judge_process.close_idle()
+    pool.close_idle()
     assert set(running(mark)) <= {os.getpid()}
 
 
@@ -71,13 +71,13 @@ def late(monkeypatch):
     """Have judges begin late, with `program` in the place of their own."""
 
     def begin(program=""):
-        *python, usual = child.command(judge_process.__name__)
+        *python, usual = child.command(worker.__name__)
         slow = [*python, f"import sys, time; time.sleep(1.2)\n{program or usual}"]
         monkeypatch.setattr(child, "command", lambda module: slow)
 
-    judge_process.close_idle()
+    pool.close_idle()
     yield begin
-    judge_process.close_idle()
+    pool.close_idle()
 
 
 MEGABYTE = os.urandom(1_000_000)
@@ -105,7 +105,7 @@ report = Report("ex02/clock", "passed", 1, 1, None, Success("y" * 1_000_000))
 frames.write(sys.stdout.buffer, plain.encode({"report": report}))
 """.replace("ROOT", repr(str(ROOT)))
     )
-    report = judge_process.judge_apart(find_exercise("ex02/clock"), pack(lambda K, M: MEGABYTE), 1)
+    report = pool.judge_apart(find_exercise("ex02/clock"), pack(lambda K, M: MEGABYTE), 1)
     assert report.success.words == "y" * 1_000_000
 
 
@@ -116,7 +116,7 @@ def test_a_judge_that_ends_before_it_has_read_a_long_message_is_told(late):
 
 
 def test_without_pytorch_an_answer_that_needs_it_is_not_judged_and_is_no_try(monkeypatch, late):
-    late(f"sys.modules['torch'] = None\n{child.command(judge_process.__name__)[-1]}")
+    late(f"sys.modules['torch'] = None\n{child.command(worker.__name__)[-1]}")
     with pytest.raises(RuntimeError) as caught:
         check("ex13/ring", lambda *everything: None)
     assert str(caught.value) == (
@@ -207,8 +207,8 @@ def test_what_the_environment_tells_python_to_load_is_not_the_judge_s(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         textwrap.dedent("""
         import sys
-        if "gpipe_edu.judge.judge_process" in " ".join(sys.orig_argv):
-            import gpipe_edu.judge.judge_process as judging
+        if "gpipe_edu.judge.worker" in " ".join(sys.orig_argv):
+            import gpipe_edu.judge.worker as judging
             from gpipe_edu.judge.findings import Report, Success
             judging.judge = lambda key, packed, seed, path: Report(key, "passed", seed, success=Success("mine"))
         """)

@@ -59,7 +59,7 @@ def main():
 
 def run(arguments):
     python = f"{os.path.realpath(sys.prefix)}/bin/{Path(sys.executable).name}"
-    program = [python, "-P", "-u", "-c", "from gpipe_edu.teaching.grading.container_worker import main; main()"]
+    program = [python, "-P", "-u", "-c", "from gpipe_edu.judge.worker import main; main()"]
     keep = {os.path.realpath(path) for path in (sys.prefix, sys.base_prefix)} | {str(KEPT / "context")}
     rights = [one.partition("=")[2].lower() for one in arguments if one.startswith("--cap-add=")]
     environment = {

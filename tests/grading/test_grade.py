@@ -54,7 +54,7 @@ SPLIT = """def split(batch, M):
     N = len(batch)
     return [batch[m * N // M : (m + 1) * N // M] for m in range(M)]"""
 
-WORK = "from gpipe_edu.teaching.grading.judge_worker import main; main()"
+WORK = "from gpipe_edu.judge.worker import main; main()"
 
 PROMISE = SPLIT.replace('    if M < 1:\n        raise ValueError("M must be at least 1")\n', "")
 

@@ -7,7 +7,7 @@ import pytest
 from gpipe_edu.course.building import percent_format, places
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.judge.findings import Finding, Report, Success
-from gpipe_edu.judge.judging import judge
+from gpipe_edu.judge.pool import Task
 from gpipe_edu.process.packing import pack
 from gpipe_edu.teaching.grading.marks import mark, points, promises, share
 from tests.each import each
@@ -56,11 +56,11 @@ def chosen(pytestconfig):
 
 
 @pytest.mark.slow
-def test_beside_a_broken_promise_the_judge_finds_nothing_else(chosen, start):
+def test_beside_a_broken_promise_the_judge_finds_nothing_else(chosen, worker):
     for entry in chosen:
-        broken = frozenset(promises(entry.key))
-        exercise, own = find_exercise(entry.key), start(entry.key)
-        report = judge(exercise, pack(entry.function), 20181116, passing_over=broken, start=own)
+        broken = tuple(promises(entry.key))
+        exercise = find_exercise(entry.key)
+        report = worker.report(Task(entry.name, exercise, pack(entry.function), 20181116, broken))
         assert (report.state, share(report)) == ("passed", 0.75), (entry.name, report.finding)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpipe_edu
-from gpipe_edu.judge import judge_process
+from gpipe_edu.judge import pool
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.host import Sandbox
 from gpipe_edu.judge.same_process import SameProcess
@@ -130,9 +130,9 @@ def test_the_notebook_is_as_it_was():
 
 def test_in_a_browser_it_is_what_judges(monkeypatch):
     monkeypatch.setattr(sys, "platform", "emscripten")
-    monkeypatch.setattr(judge_process, "JudgeProcess", None)
+    monkeypatch.setattr(pool, "Worker", None)
 
     def split(batch, M):
         return [batch] * M
 
-    assert judge_process.judge_apart(find_exercise("ex01/splitting"), pack(split), 1).finding.slip == "doubled"
+    assert pool.judge_apart(find_exercise("ex01/splitting"), pack(split), 1).finding.slip == "doubled"

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from gpipe_edu.judge import worker
+from gpipe_edu.judge.pool import Judges, Workplace
 from gpipe_edu.process.child import command
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX, SINGLE
 from gpipe_edu.process.probes import Confinement
-from gpipe_edu.teaching.grading.judges import Judges, Workplace
-from gpipe_edu.teaching.skins import gradescope_worker
 
 
 @pytest.mark.parametrize("enclosure", [SANDBOX, CONTAINER])
@@ -27,6 +27,6 @@ def test_alone_in_a_container_only_the_judge_has_to_be_out_of_reach():
 def test_a_worker_says_only_that_shut_which_is(tmp_path):
     """Here /tmp is open to everybody: that is not needed in Gradescope's container, and is not claimed either."""
     assert os.stat("/tmp").st_mode & 0o002
-    with Judges(1, place=Workplace(SINGLE, tuple(command(gradescope_worker.__name__)))) as judges:
+    with Judges(1, place=Workplace(SINGLE, tuple(command(worker.__name__)))) as judges:
         held = judges.probe()
     assert (held.files, held.processes, held.calls) == (False, True, True)

@@ -1,7 +1,7 @@
 """Answers of the bank are judged with the patience that each of them needs."""
 
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.judge.judging import judge
+from gpipe_edu.judge.pool import Task
 from gpipe_edu.process.packing import pack
 from gpipe_edu.teaching.authoring.verdicts import SEED
 from tests.amount import whole
@@ -28,9 +28,9 @@ SOON = 1.0
 """Seconds after which an answer that never ends is told so, where learners have more. Right ones need a tenth."""
 
 
-def judged(entry, **options):
-    """The report on an answer; with `--whole` nothing about it is other than for a learner."""
+def task(entry):
+    """An answer to be judged; with `--whole` nothing about it is other than for a learner."""
     exercise = find_exercise(entry.key)
     if entry.slip in ENDLESS and not whole():
         exercise = exercise._replace(seconds=SOON)
-    return judge(exercise, pack(entry.function), SEED, **options)
+    return Task(entry.name, exercise, pack(entry.function), SEED)

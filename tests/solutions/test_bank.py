@@ -10,19 +10,19 @@ from gpipe_edu.teaching.authoring import texts, verdicts
 from gpipe_edu.teaching.authoring.material import Material
 
 from .bank import bank, everything
-from .judged import judged
+from .judged import task
 
 
 @cache
-def verdict(entry, start):
+def verdict(entry, worker):
     """Two tests ask for it, and some take seconds."""
-    return judged(entry, start=start(entry.key))
+    return worker.report(task(entry))
 
 
 @pytest.mark.parametrize("entry", everything(), ids=lambda entry: f"{entry.key} {entry.name}")
-def test_an_answer_gets_its_verdict(entry, start, record_property):
+def test_an_answer_gets_its_verdict(entry, worker, record_property):
     record_property("bank", (entry.key, "wrong" if entry.slip else "right"))
-    report = verdict(entry, start)
+    report = verdict(entry, worker)
     if entry.slip:
         assert report.state == "wrong"
         assert report.finding.slip == entry.slip, report.finding
@@ -42,8 +42,8 @@ def test_bank_and_sentences_are_whole(key):
 
 
 @pytest.mark.parametrize("key", all_exercises())
-def test_each_misconception_has_a_sentence_of_its_own(key, start):
-    findings = [verdict(entry, start).finding for entry in bank(key) if entry.slip]
+def test_each_misconception_has_a_sentence_of_its_own(key, worker):
+    findings = [verdict(entry, worker).finding for entry in bank(key) if entry.slip]
     assert list(verdicts.sentences(Material(key), findings)) == []
 
 

@@ -3,10 +3,11 @@
 import pytest
 
 from gpipe_edu.judge.exercise import all_exercises
+from gpipe_edu.judge.judging import judge
 from tests.amount import third
 
 from .bank import bank
-from .judged import NUMPY, judged
+from .judged import NUMPY, task
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +17,8 @@ ENTRIES = [entry for key in NUMPY for entry in third(sorted(bank(key), key=lambd
 @pytest.mark.sweep
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.key} {entry.name}")
 def test_an_answer_gets_its_verdict(entry):
-    report = judged(entry, same_process=True)
+    _, exercise, packed, seed, _ = task(entry)
+    report = judge(exercise, packed, seed, same_process=True)
     slip = report.finding.slip if report.finding else ""
     assert (report.state, slip) == ("wrong" if entry.slip else "passed", entry.slip), report.finding
 

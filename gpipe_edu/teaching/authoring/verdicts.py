@@ -11,8 +11,8 @@ from gpipe_edu.course import submitted_notebook
 from gpipe_edu.course.building.build import notebook_text
 from gpipe_edu.course.cut import Answer, cut
 from gpipe_edu.judge.findings import Finding, Report
+from gpipe_edu.judge.pool import Outcome, Task
 from gpipe_edu.process.packing import Packed, pack
-from gpipe_edu.teaching.grading.judges import Outcome, Task
 
 from .material import Entry, Material, Problem, relative
 

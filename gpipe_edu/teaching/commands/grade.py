@@ -11,10 +11,10 @@ import typer
 from gpipe_edu.base.atomic_write import say
 from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.words import plural
+from gpipe_edu.judge.pool import HERE
 from gpipe_edu.process import orphans
 from gpipe_edu.teaching.grading import by_hand, grade, gradebook, late, marks, submissions, tables
 from gpipe_edu.teaching.grading import container as containers
-from gpipe_edu.teaching.grading.judges import HERE
 from gpipe_edu.teaching.grading.marks import as_text, worth
 from gpipe_edu.teaching.grading.roster import Roster, read_roster
 

@@ -25,9 +25,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import gpipe_edu
+from gpipe_edu.judge.pool import Workplace
 from gpipe_edu.process.enclosure import CONTAINER
-
-from .judges import Workplace
 
 ENGINES: Final = ("podman", "docker")
 

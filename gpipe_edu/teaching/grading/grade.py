@@ -21,12 +21,12 @@ from gpipe_edu.base.words import plural
 from gpipe_edu.course.cut import Answer, load_ours
 from gpipe_edu.course.submitted_notebook import Refused, refusing
 from gpipe_edu.judge.exercise import all_exercises
+from gpipe_edu.judge.pool import HERE, Judges, Outcome, Task, Workplace
 from gpipe_edu.process import limited
 
 from .by_hand import override, read_overrides
 from .file_listing import File
 from .journal import Journal, Question, Seeds, judge_version
-from .judges import HERE, Judges, Outcome, Task, Workplace
 from .late import Deadline, charge, is_late, read_extensions
 from .marks import Mark, mark, promises
 from .submissions import Found, HandedIn, answer_state, find_answers

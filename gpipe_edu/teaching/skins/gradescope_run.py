@@ -16,17 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from gpipe_edu.base.atomic_write import escape_on_terminals, write_whole
+from gpipe_edu.judge import worker
 from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.pool import HERE, Judges, Workplace
 from gpipe_edu.process import orphans
 from gpipe_edu.process.child import command
 from gpipe_edu.process.enclosure import SINGLE
 from gpipe_edu.teaching.grading.grade import Wish, grade
 from gpipe_edu.teaching.grading.journal import Seeds
-from gpipe_edu.teaching.grading.judges import HERE, Judges, Workplace
 from gpipe_edu.teaching.grading.marks import Mark, as_text, points
 from gpipe_edu.teaching.grading.submissions import HandedIn, books_in
-
-from . import gradescope_worker
 
 _STUDENT = "student"
 
@@ -92,7 +91,7 @@ def _workplace() -> tuple[Workplace, str]:
         held = judges.probe()
         if not HERE.enclosure.missing(held):
             return HERE, f"Answers run in a sandbox. Shut to them: {held}."
-    place = Workplace(SINGLE, tuple(command(gradescope_worker.__name__)), "in this container")
+    place = Workplace(SINGLE, tuple(command(worker.__name__)), "in this container")
     return place, "Answers run as the user nobody, who can't reach the marks."
 
 

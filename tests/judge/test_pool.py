@@ -1,21 +1,28 @@
 """Judges at work: outcomes come while tasks are still being found, and what was disturbed is judged again."""
 
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 
+from gpipe_edu.judge import pool, worker
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.host import FOLDERS
+from gpipe_edu.judge.pool import Judges, Outcome, Task, Worker, Workplace
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX
 from gpipe_edu.process.packing import Packed, pack
-from gpipe_edu.teaching.grading import judge_worker
-from gpipe_edu.teaching.grading import judges as pool
-from gpipe_edu.teaching.grading.judges import Judges, Outcome, Task, Workplace, _Worker
 from tests.processes import PATIENCE, ROOT
 
 
 def task(name, key="ex02/clock"):
-    return Task(name, find_exercise(key), Packed("clock", b"", {}, {}, ""), 1, ())
+    return Task(name, find_exercise(key), Packed("clock", b"", {}, {}, ""), 1)
+
+
+def started(code):
+    """How a worker that runs this program is started."""
+    pipe = subprocess.PIPE
+    return lambda *_: subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def judged(monkeypatch, ask, tasks, jobs=1):
@@ -54,7 +61,7 @@ def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):
 
 def test_without_pytorch_what_needs_it_is_not_judged_and_what_does_not_is():
     code = f"import sys; sys.modules['torch'] = None; sys.path.append({ROOT!r})\n"
-    code += f"from {pool.judge_worker.__name__} import main; main()"
+    code += f"from {worker.__name__} import main; main()"
     answer = pack(lambda *everything: None)
     with Judges(1, trust=True, place=Workplace(SANDBOX, (sys.executable, "-c", code))) as judges:
         tasks = [task(key, key)._replace(packed=answer) for key in ("ex05/wrapper", "ex02/clock", "ex13/ring")]
@@ -65,41 +72,37 @@ def test_without_pytorch_what_needs_it_is_not_judged_and_what_does_not_is():
     assert found["ex02/clock"].report.state == "wrong"
 
 
-def test_a_worker_that_reads_nothing_is_given_up_on_in_time(tmp_path, monkeypatch):
+def test_a_worker_that_reads_nothing_is_given_up_on_in_time(monkeypatch):
     """A pipe does not hold the question; whoever writes all of it would wait for a reader."""
     monkeypatch.setattr(pool, "_FAREWELL", 0.5)
-    worker = _Worker(str(tmp_path), Workplace(SANDBOX, (sys.executable, "-c", "import time; time.sleep(600)")))
-    assert worker.ask({"packed": "x" * 1_000_000, "student": 0}, 1) == {
-        "why": "the judge's process has ended",
-        "busy": True,
-    }
+    one = Worker(started("import time; time.sleep(600)"))
+    assert one.ask({"packed": "x" * 1_000_000, "student": 0}, 1) == {"why": "it did not come to an end", "again": True}
 
 
 def test_a_report_that_nobody_can_read_is_its_answer_s_alone(monkeypatch):
     def ask(message, seconds):
         if message["seed"]:
             raise MemoryError("too long")
-        return {"why": "late", "busy": False}
+        return {"why": "late", "again": False}
 
     with Judges(2) as judges:
-        for worker in judges._workers:
-            monkeypatch.setattr(worker, "ask", ask)
+        for one in judges._workers:
+            monkeypatch.setattr(one, "ask", ask)
         found = {task.name: outcome for task, outcome in judges.judge([task(n)._replace(seed=n % 2) for n in range(6)])}
     unread = "the judge's report can't be read (MemoryError: too long)"
     assert {n: outcome.why for n, outcome in found.items()} == {n: unread if n % 2 else "late" for n in range(6)}
 
 
 def test_in_a_container_each_student_has_a_new_one_and_one_that_is_not_clean_is_the_last(tmp_path):
-    started = tmp_path / "started"
+    noted = tmp_path / "started"
     code = (
-        f"import sys; sys.path.append({ROOT!r}); open({str(started)!r}, 'a').write('x')\n"
+        f"import sys; sys.path.append({ROOT!r}); open({str(noted)!r}, 'a').write('x')\n"
         "from gpipe_edu.process import frames, plain\n"
         "while True:\n"
         "    asked = plain.decode(frames.read(sys.stdin.buffer))\n"
         "    frames.write(sys.stdout.buffer, plain.encode({'why': asked['key'], 'last': asked['key'] == 'leaves'}))\n"
     )
-    worker = _Worker(str(tmp_path), Workplace(CONTAINER, (sys.executable, "-c", code)))
-    try:
+    with closing(Worker(started(code), one_student=True)) as one:
         for student, key, containers in [
             (None, "looks around", 1),
             (0, "first", 2),
@@ -108,17 +111,15 @@ def test_in_a_container_each_student_has_a_new_one_and_one_that_is_not_clean_is_
             (1, "first", 4),
             (1, "second", 4),
         ]:
-            assert worker.ask({"student": student, "key": key}, PATIENCE) == {"why": key}
-            assert len(started.read_text()) == containers, key
-    finally:
-        worker.close()
+            assert one.ask({"student": student, "key": key}, PATIENCE) == {"why": key}
+            assert len(noted.read_text()) == containers, key
 
 
 def test_what_an_answer_has_left_is_seen_in_a_container_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert not judge_worker._something_is_left(CONTAINER)
+    assert not worker._something_is_left(CONTAINER.name)
     (tmp_path / "another's").mkdir()
-    assert not judge_worker._something_is_left(CONTAINER)
+    assert not worker._something_is_left(CONTAINER.name)
     tempfile.mkdtemp(prefix=FOLDERS)
-    assert judge_worker._something_is_left(CONTAINER)
-    assert not judge_worker._something_is_left(SANDBOX)
+    assert worker._something_is_left(CONTAINER.name)
+    assert not worker._something_is_left(SANDBOX.name)

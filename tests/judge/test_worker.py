@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.judge import judge_process
+from gpipe_edu.judge import pool
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.judging import NotJudged
 from gpipe_edu.process.packing import pack
@@ -24,27 +24,27 @@ def clock(K, M):
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    judge_process.close_idle()
+    pool.close_idle()
     yield
-    judge_process.close_idle()
+    pool.close_idle()
 
 
 def waiting():
     """The process that waits for another check."""
-    [process] = judge_process._idle
-    return process._child.pid
+    [(_, one)] = pool._idle
+    return one.pid
 
 
 def test_the_second_check_is_judged_by_the_same_process():
-    judge_process.judge_apart(CLOCK, pack(clock), 1)
+    pool.judge_apart(CLOCK, pack(clock), 1)
     first = waiting()
-    judge_process.judge_apart(CLOCK, pack(clock), 2)
+    pool.judge_apart(CLOCK, pack(clock), 2)
     assert waiting() == first
 
 
 def test_a_case_is_told_when_it_begins():
     told = []
-    report = judge_process.judge_apart(CLOCK, pack(clock), 1, tell=told.append)
+    report = pool.judge_apart(CLOCK, pack(clock), 1, tell=told.append)
     assert told == list(range(1, report.calls + 1))
 
 
@@ -61,7 +61,7 @@ def test_what_one_answer_has_done_the_next_does_not_find():
         return [] if hasattr(numpy, "mine") else clock(K, M)
 
     for function in (spoils, looks):
-        assert judge_process.judge_apart(CLOCK, pack(function), 1).state == "passed"
+        assert pool.judge_apart(CLOCK, pack(function), 1).state == "passed"
 
 
 def test_random_numbers_are_others_each_time():
@@ -69,7 +69,7 @@ def test_random_numbers_are_others_each_time():
         print(random.random())
         return clock(K, M)
 
-    found = {judge_process.judge_apart(CLOCK, pack(draws), 1).printed for _ in range(2)}
+    found = {pool.judge_apart(CLOCK, pack(draws), 1).printed for _ in range(2)}
     assert len(found) == 2
 
 
@@ -78,19 +78,19 @@ def test_it_runs_where_the_learner_is_now(tmp_path, monkeypatch):
         assert Path("mine.txt").read_text() == "here"
         return clock(K, M)
 
-    judge_process.judge_apart(CLOCK, pack(clock), 1)
+    pool.judge_apart(CLOCK, pack(clock), 1)
     first = waiting()
     (tmp_path / "mine.txt").write_text("here")
     monkeypatch.chdir(tmp_path)
-    assert judge_process.judge_apart(CLOCK, pack(reads), 1).state == "passed"
+    assert pool.judge_apart(CLOCK, pack(reads), 1).state == "passed"
     assert waiting() == first
 
 
 def test_another_environment_is_another_process(monkeypatch):
-    judge_process.judge_apart(CLOCK, pack(clock), 1)
+    pool.judge_apart(CLOCK, pack(clock), 1)
     first = waiting()
     monkeypatch.setenv("OF_THE_LEARNER", "1")
-    judge_process.judge_apart(CLOCK, pack(clock), 1)
+    pool.judge_apart(CLOCK, pack(clock), 1)
     assert waiting() != first
 
 
@@ -101,6 +101,6 @@ def test_one_who_ends_the_judge_is_told_and_the_next_check_begins_anew():
         time.sleep(600)
 
     with pytest.raises(NotJudged, match="its process was ended by signal 9"):
-        judge_process.judge_apart(CLOCK, pack(kills), 1)
-    assert judge_process._idle == []
-    assert judge_process.judge_apart(CLOCK, pack(clock), 1).state == "passed"
+        pool.judge_apart(CLOCK, pack(kills), 1)
+    assert pool._idle == []
+    assert pool.judge_apart(CLOCK, pack(clock), 1).state == "passed"
