@@ -27,7 +27,7 @@ from gpipe_edu.base.validate import whole
 from gpipe_edu.base.words import join_words
 from gpipe_edu.process import plain
 from gpipe_edu.process.child import FLOOD, Child
-from gpipe_edu.process.forked import as_this_process
+from gpipe_edu.process.fork_server import as_this_process
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.loopback import LOOPBACK
 from gpipe_edu.process.packing import pack

@@ -19,7 +19,7 @@ from contextlib import closing, suppress
 from functools import cache, partial
 from typing import Any, BinaryIO, Final
 
-from gpipe_edu.process import bubblewrap, fork_server, forked, frames, orphans, plain
+from gpipe_edu.process import bubblewrap, fork_server, frames, orphans, plain
 from gpipe_edu.process.child import Start, fresh
 from gpipe_edu.process.enclosure import CONTAINER, ENCLOSURES, SANDBOX
 from gpipe_edu.process.limits import limit_memory
@@ -128,7 +128,7 @@ def _answer(parent: Parent, message: dict[str, Any], sandbox: _OwnSandbox) -> di
         if exercise:
             _load(exercise.key)
         if message["enclosure"] != SANDBOX.name:
-            return _apart(parent, message, forked.start)
+            return _apart(parent, message, fork_server.start)
         found = _apart(parent, message, sandbox.start_for(message["student"], _needed(exercise)))
     except OSError as error:  # such as that of a sandbox which does not start
         sandbox.close()
@@ -144,13 +144,13 @@ def _answer(parent: Parent, message: dict[str, Any], sandbox: _OwnSandbox) -> di
 
 def _apart(parent: Parent, message: dict[str, Any], start: Start) -> dict[str, Any]:
     """The same, by a process forked from this one."""
-    pid, pipe = forked.piped(partial(_do, message, start))
+    pid, pipe = fork_server.piped(partial(_do, message, start))
     with pipe:
         found = _hear(parent, pid, pipe)
     if found is not None:  # else it has ended, or is about to
         os.kill(pid, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if start is forked.start:
+    if start is fork_server.start:
         orphans.end()
     return found or {"why": ended_by(status), "again": True}
 

@@ -67,7 +67,7 @@ def fresh(module: str, environment: Mapping[str, str], session: bool) -> subproc
 
 
 Start: TypeAlias = Callable[[str, Mapping[str, str], bool], Any]
-"""How a process is started: `fresh`, `forked.start`, or `ForkServer.start` in a sandbox."""
+"""How a process is started: `fresh`, `fork_server.start`, or `ForkServer.start` in a sandbox."""
 
 
 class Child:

@@ -1,8 +1,9 @@
-"""Processes forked from one that runs elsewhere, in a sandbox, and has loaded all libraries and no learner's code.
+"""Processes with nothing left to import: forked from one that has loaded all libraries and run no learner's code.
 
-Loading PyTorch for each answer would take longer than judging it. The server is the first process of its sandbox: the
-kernel lets no other one there signal it, it may not be looked into, and it can end all others at once. It starts one at
-a time, and before each it ends what the last one has left, and deletes its files.
+Judging hundreds of answers would otherwise be mostly importing. `start` forks one from this process, and what that
+starts is forked, too (`as_this_process`). A `ForkServer` does the same in a sandbox, of which it is the first process:
+the kernel lets no other one there signal it, it may not be looked into, and it can end all others at once. It starts
+one at a time, and before each it ends what the last one has left, and deletes its files.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from time import monotonic, sleep
+from typing import Any, BinaryIO, Final, NoReturn
 
-from . import forked, orphans, scratch_folder, task_limit
+from . import orphans, scratch_folder, task_limit
+from .child import Start, fresh
+
+FORKED: Final = "GPIPE_EDUFORKED"
+"""The environment variable of a process that was forked."""
 
 _PATIENCE: Final = 60.0
 """Seconds for the server to load libraries, or to delete what an answer has left."""
@@ -35,16 +43,50 @@ _DONE: Final = b"done"
 _PR_SET_DUMPABLE: Final = 4
 
 
-class Served(forked.Forked):
-    """A process that the server has started, as its user outside of the sandbox sees it. above: what it descends from.
+class Forked:
+    """The part of `subprocess.Popen` that is used here. pipes: to its standard input, from its output and error."""
+
+    def __init__(self, pid: int, pipes: Iterable[int]) -> None:
+        self.pid, self.returncode = pid, None
+        self.stdin, self.stdout, self.stderr = map(os.fdopen, pipes, ("wb", "rb", "rb"))
+
+    returncode: int | None
+
+    def kill(self) -> None:
+        """Kill it."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """Its exit status if it has ended."""
+        if self.returncode is None:
+            with suppress(ChildProcessError):
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end and return its exit status. Raises subprocess.TimeoutExpired."""
+        until = None if timeout is None else monotonic() + timeout
+        while (status := self.poll()) is None:
+            if until is not None and monotonic() > until:
+                raise subprocess.TimeoutExpired("forked", timeout or 0)
+            sleep(0.002)
+        return status
+
+
+class Served(Forked):
+    """A process that a server has started, as its user outside of the sandbox sees it. above: what it descends from.
 
     Its exit status is known to the server alone; here it is 0, whatever it was.
     """
 
-    def __init__(self, above: int, handle: int, stdin: int, stdout: int, stderr: int) -> None:
+    def __init__(self, above: int, handle: int, pipes: Iterable[int]) -> None:
         about = Path(f"/proc/self/fdinfo/{handle}").read_text()  # its number out here, not that in the sandbox
         pid = next(int(line.split()[1]) for line in about.splitlines() if line.startswith("Pid:"))
-        super().__init__(pid, stdin, stdout, stderr)
+        super().__init__(pid, pipes)
         self.above, self._handle = above, handle
 
     def kill(self) -> None:
@@ -60,7 +102,7 @@ class Served(forked.Forked):
 
 
 class ForkServer:
-    """The server as its user sees it; `command` starts it. Any method raises OSError once the server does not answer.
+    """A server in a sandbox as its user sees it; `command` starts it. Any method raises OSError once it is silent.
 
     descriptor: one that the command needs. It ends with the thread that has made it.
     """
@@ -91,12 +133,12 @@ class ForkServer:
 
     def start(self, module: str, environment: Mapping[str, str], session: bool) -> Served:
         """A `child.Start`. All that was started before is ended first. The environment is the server's."""
-        pipes = [os.pipe() for _ in range(3)]  # (read, write) for its standard input, output and error
-        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-        (handle,) = self._ask({"start": module, "session": session}, theirs)
-        for end in theirs:
-            os.close(end)
-        return Served(self._process.pid, handle, pipes[0][1], pipes[1][0], pipes[2][0])
+        ours, theirs = _pipes()
+        try:
+            (handle,) = self._ask({"start": module, "session": session}, theirs)
+        finally:
+            _close(theirs)
+        return Served(self._process.pid, handle, ours)
 
     def end_all(self) -> None:
         """End all that was started, and delete its files."""
@@ -118,6 +160,59 @@ class ForkServer:
         if answer != _DONE:
             raise OSError(f"in the sandbox, {answer.decode(errors='replace')}")
         return handles
+
+
+def start(module: str, environment: Mapping[str, str], session: bool) -> Forked:
+    """A `child.Start`: a process forked from this one, which runs `main` of `module`."""
+    ours, theirs = _pipes()
+    pid = fork()
+    if pid == 0:
+        _become(theirs, module, environment, session)
+    _close(theirs)
+    return Forked(pid, ours)
+
+
+def as_this_process() -> Start:
+    """The way in which this process was started, for the processes that it starts."""
+    return start if FORKED in os.environ else fresh
+
+
+def fork() -> int:
+    """`os.fork`, without the warning of newer Pythons about threads; ours only wait for messages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return os.fork()
+
+
+def piped(run: Callable[[BinaryIO], None]) -> tuple[int, BinaryIO]:
+    """Fork a process that does `run(pipe)`, and ends with this one at the latest: its id, and what it writes.
+
+    It exits with 0, or with 1 where `run` raises something.
+    """
+    reading, writing = os.pipe()
+    pid = fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(reading)
+            orphans.die_with_parent()
+            with os.fdopen(writing, "wb") as pipe:
+                run(pipe)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    return pid, os.fdopen(reading, "rb", buffering=0)
+
+
+def load(modules: Sequence[str]) -> None:
+    """Import modules for the processes that are forked from this one, as far as that has not been done."""
+    new = [module for module in modules if module not in sys.modules]
+    for module in new:
+        importlib.import_module(module)
+    if new:
+        gc.collect()
+        gc.freeze()  # else each fork's collector goes through all of it, and copies its pages
 
 
 def main() -> None:
@@ -145,26 +240,46 @@ def main() -> None:
             else:
                 _end_all()
             if "start" in question:
-                started = forked.fork()
+                started = fork()
                 if started == 0:
                     _let_others_look(True)
-                    environment = {**os.environ, forked.FORKED: "1"}
-                    forked.become(ends, question["start"], environment, question["session"])
+                    _become(ends, question["start"], dict(os.environ), question["session"])
                 handles = [os.pidfd_open(started)]
             socket.send_fds(control, [answer], handles)
             os.dup2(nothing, 2)  # from the first answer on nobody reads it
-            for descriptor in (*ends, *handles):
-                os.close(descriptor)
+            _close((*ends, *handles))
 
 
-def load(modules: Sequence[str]) -> None:
-    """Import modules for the processes that are forked from this one, as far as that has not been done."""
-    new = [module for module in modules if module not in sys.modules]
-    for module in new:
-        importlib.import_module(module)
-    if new:
-        gc.collect()
-        gc.freeze()  # else each fork's collector goes through all of it, and copies its pages
+def _pipes() -> tuple[list[int], list[int]]:
+    """Our ends of the pipes for a process's standard input, output and error, and its own."""
+    stdin, stdout, stderr = (os.pipe() for _ in range(3))  # each to read, and to write
+    return [stdin[1], stdout[0], stderr[0]], [stdin[0], stdout[1], stderr[1]]
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for one in descriptors:
+        os.close(one)
+
+
+def _become(ends: Iterable[int], module: str, environment: Mapping[str, str], session: bool) -> NoReturn:
+    """In the forked process: do what a fresh Python would, with `ends` as standard input, output and error."""
+    status = 1
+    try:
+        orphans.die_with_parent()
+        if session:
+            os.setsid()
+        for number, end in enumerate(ends):
+            os.dup2(end, number)
+        os.closerange(3, 4096)
+        os.environ.clear()
+        os.environ.update({**environment, FORKED: "1"})
+        tempfile.tempdir = None  # which caches its folder
+        importlib.import_module(module).main()
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)
 
 
 def _end_all() -> None:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import Any, BinaryIO, Final, TypeVar
 
 import psutil
 
-from . import forked, frames
+from . import frames
+from .fork_server import piped
 from .limits import MEMORY, limit_memory
 
 CPU: Final = 60
@@ -41,7 +44,7 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
     if not hasattr(os, "fork"):
         yield from map(function, items)
         return
-    pid, results = forked.piped(partial(_serve, function, items))
+    pid, results = piped(partial(_serve, function, items))
     try:
         with results:
             for _ in items:
@@ -62,9 +65,9 @@ def _serve(function: Callable[[Item], Result], items: Iterable[Item], results: B
 
 def _result(function: Callable[[Item], Result], item: Item) -> bytes:
     """What comes of one item, as a pickled pair of a result and an error."""
-    pid, pipe = forked.piped(partial(_run, function, item))
+    pid, pipe = piped(partial(_run, function, item))
     with pipe:
-        data = forked.read_all(pipe, WALL)
+        data = _read(pipe)
     if data is None:
         os.kill(pid, signal.SIGKILL)
     ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -72,6 +75,17 @@ def _result(function: Callable[[Item], Result], item: Item) -> bytes:
         return data
     limit = f"{CPU} seconds of computing" if ended == -signal.SIGXCPU else f"{MEMORY / 2**30:.0f} GB of memory"
     return pickle.dumps((None, TooMuch(f"takes more than {f'{WALL:.0f} seconds' if data is None else limit}")))
+
+
+def _read(pipe: BinaryIO) -> bytes | None:
+    """What is written until `pipe` is closed; None if that takes too long."""
+    deadline, data = monotonic() + WALL, b""
+    while select.select([pipe], [], [], max(0.0, deadline - monotonic()))[0]:
+        piece = pipe.read(2**20)
+        if not piece:
+            return data
+        data += piece
+    return None
 
 
 def _run(function: Callable[[Item], Any], item: Item, pipe: BinaryIO) -> None:
