@@ -4,6 +4,8 @@
 environment, folder, standard streams and signals on to a process forked from one that has only imported libraries, none
 of this project's, and ends as that ends; if it is killed, so is the other.
 
+It is no `process.fork_server`, because nothing of this project may be loaded in what it starts.
+
 Not for what a fork does not have: another network namespace, a mark in /proc/PID/environ, no library loaded yet.
 """
 
@@ -15,7 +17,7 @@ import json
 import marshal
 import os
 import runpy
-import selectors
+import select
 import shutil
 import signal
 import socket
@@ -93,7 +95,7 @@ def _end(place, server):
 
 
 def serve(address):
-    """Fork a process for each that asks, until standard input ends. Returns, in a forked one, its arguments."""
+    """Fork a keeper for each that asks, until standard input ends. Returns, in what it keeps, the arguments."""
     for name in LIBRARIES:
         importlib.import_module(name)
     gc.collect()
@@ -101,55 +103,38 @@ def serve(address):
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(address)
     listening.listen()
-    events = selectors.DefaultSelector()
-    events.register(sys.stdin, selectors.EVENT_READ)
-    events.register(listening, selectors.EVENT_READ)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a keeper
     os.write(1, b"\n")
-    while True:
-        for key, _ in events.select():
-            if events.get_map().get(key.fd) is not key:
-                continue  # closed by an event before
-            if key.fileobj is sys.stdin:
-                for other in list(events.get_map().values()):
-                    if isinstance(other.data, int):
-                        _signal(other.data, signal.SIGKILL)
-                os._exit(0)
-            if key.fileobj is listening:
-                client, _ = listening.accept()
-                request, streams, _, _ = socket.recv_fds(client, SIZE, 3)
-                pid = os.fork()
-                if pid == 0:
-                    for other in [listening, client, *(each.fileobj for each in events.get_map().values())]:
-                        if isinstance(other, socket.socket):
-                            other.close()
-                    events.close()
-                    return _become(*marshal.loads(request), streams)
-                with suppress(PermissionError):  # it was first, and runs another program
-                    os.setpgid(pid, pid)
-                for stream in streams:
-                    os.close(stream)
-                events.register(client, selectors.EVENT_READ, pid)
-                events.register(os.pidfd_open(pid), selectors.EVENT_READ, client)
-            elif isinstance(key.fileobj, socket.socket):
-                passed_on = key.fileobj.recv(1)
-                _signal(key.data, passed_on[0] if passed_on else signal.SIGKILL)
-                if not passed_on:
-                    events.unregister(key.fileobj)
-            else:
-                client = key.data
-                with suppress(OSError):  # it may have been killed
-                    ended = os.waitid(os.P_PIDFD, key.fd, os.WEXITED)
-                    client.send(marshal.dumps(ended.si_status * (1 if ended.si_code == os.CLD_EXITED else -1)))
-                events.unregister(key.fd)
-                os.close(key.fd)
-                with suppress(KeyError):
-                    events.unregister(client)
-                client.close()
+    while sys.stdin not in select.select([sys.stdin, listening], [], [])[0]:
+        client, _ = listening.accept()
+        if os.fork() == 0:
+            listening.close()
+            return keep(client)
+        client.close()
+    os._exit(0)
 
 
-def _signal(pid, number):
-    with suppress(ProcessLookupError):  # it has just ended
-        os.killpg(pid, number)
+def keep(client):
+    """Fork a process, pass signals on to it, and say how it ended; it ends with who has asked, and with the server."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    request, streams, _, _ = socket.recv_fds(client, SIZE, 3)
+    pid = os.fork()
+    if pid == 0:
+        client.close()
+        return _become(*marshal.loads(request), streams)
+    for stream in streams:
+        os.close(stream)
+    with suppress(PermissionError):  # it was first, and runs another program
+        os.setpgid(pid, pid)
+    handle, number = os.pidfd_open(pid), 0
+    while number != signal.SIGKILL and handle not in (ready := select.select([sys.stdin, client, handle], [], [])[0]):
+        number = ((client in ready and client.recv(1)) or [signal.SIGKILL])[0]
+        with suppress(ProcessLookupError):  # it has just ended
+            os.killpg(pid, number)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with suppress(OSError):  # who has asked may have been killed
+        client.send(marshal.dumps(status))
+    os._exit(0)
 
 
 def _become(arguments, environment, folder, streams):

@@ -66,12 +66,23 @@ def test_a_kernel_ends_with_who_has_started_it():
 
 
 def test_when_a_failed_test_has_ended_all_it_starts_anew():
-    with start("-c", "import os; print(os.getppid())") as process:
-        first = int(process.communicate(timeout=PATIENCE)[0])
-    os.kill(first, signal.SIGKILL)
-    until(lambda: preloaded._server(os.getpid())[1].poll() is not None)
-    with start("-c", "import os; print(os.getppid())") as process:
-        assert int(process.communicate(timeout=PATIENCE)[0]) != first
+    preloaded.python()
+    _, server = preloaded._server(os.getpid())
+    server.kill()
+    server.wait(PATIENCE)
+    with start("-c", "print('anew')") as process:
+        assert process.communicate(timeout=PATIENCE)[0] == "anew\n"
+
+
+def test_nothing_outlives_the_tests():
+    starts = f"""
+        import subprocess
+        from tests import preloaded
+        process = subprocess.Popen([preloaded.python(), "-c", {LONG!r}], stdout=subprocess.PIPE)
+        print(process.stdout.readline().decode(), flush=True)
+    """
+    pid = int(printed(starts))
+    until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 def test_the_same_arguments_run_a_module_and_a_file(tmp_path):
