@@ -20,8 +20,8 @@ def table() -> str:
 
 def page() -> str:
     """CONTRIBUTING.md, with the table as it is today."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return before + BEGIN + table() + END + rest.partition(END)[2]
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    return before + BEGIN + table() + END + rest.split(END)[1]
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ from gpipe_edu.course.building.build import masters
 from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.judge.exercise import find_exercise, keys
 from gpipe_edu.judge.findings import Finding
-from gpipe_edu.process import orphans
 from gpipe_edu.judge.pool import Judges
+from gpipe_edu.process import orphans
 
 from . import texts, verdicts
 from .material import PARTS, Entry, Material, Problem, relative, require_clone
