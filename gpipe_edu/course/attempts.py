@@ -30,15 +30,15 @@ def record(report: Report, digest: str) -> str:
             if digest not in entry["seen"]:
                 entry["seen"] = [*entry["seen"], digest][-_REMEMBERED:]
                 entry["tries"] += 1
-            if report.state == "passed" and not entry["passed"]:
-                entry["passed"] = date.today().isoformat()
+            if report.state == "passed" and (not entry["passed"] or entry["but"]):
+                entry["passed"], entry["but"] = date.today().isoformat(), bool(report.passed_over)
     except OSError as error:
         return f"Your result could not be kept ({error}). Set {store.HOME} to a folder you may write to."
     return ""
 
 
 def state(key: str) -> dict[str, Any]:
-    """tries, hints (how many have been shown), passed (a date or "") of one exercise."""
+    """tries, hints (how many were shown), passed (a date or ""), but (whether that breaks a promise) of an exercise."""
     try:
         return _entry(store.read(_SECTION), key)
     except OSError:
@@ -101,7 +101,7 @@ def _entry(kept: dict[str, Any], key: str) -> dict[str, Any]:
     """The entry of an exercise with all fields present and of the right type, even if the file is damaged."""
     found = kept.get(key)
     found = found if isinstance(found, dict) else {}
-    empty: dict[str, Any] = {"tries": 0, "seen": [], "hints": 0, "tries_at_hint": 0, "passed": ""}
+    empty: dict[str, Any] = {"tries": 0, "seen": [], "hints": 0, "tries_at_hint": 0, "passed": "", "but": False}
     return {name: found[name] if type(found.get(name)) is type(value) else value for name, value in empty.items()}
 
 

@@ -39,7 +39,8 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
     """Judge `function` as the answer to the task `key` and show what was found.
 
     The function runs in a process of its own, with inputs drawn anew each time; `seed` draws those of an earlier check.
-    Says first if the function is older than the last text of its cell, which then ended in an error.
+    Says first if the function is older than the last text of its cell, which then ended in an error. An answer that is
+    right but for a promise beside the algorithm counts as solved; what it breaks is said.
     Raises NotYet for a wrong answer, NotImplementedError for one that is not written yet, TypeError or ValueError for
     arguments that make no sense, RuntimeError if no verdict was possible, as on a machine that is too busy.
     """
@@ -84,7 +85,7 @@ def judge_and_show(
 def show(report: Report, trouble: str = "") -> None:
     """Display the report in a notebook, print it elsewhere."""
     output.show("\n\n".join(filter(None, [as_markdown(report), attempts.offer(report.key), trouble])))
-    source = report.finding or report.success
+    source = report.first or report.success
     drawn = drawings(source.charts if source else ())
     if not drawn:
         return

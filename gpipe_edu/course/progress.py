@@ -227,4 +227,5 @@ def _tries(state: dict[str, Any]) -> str:
         return ""
     tries = plural(state["tries"], "try", "tries")
     hints = f", {plural(state['hints'], 'hint')}" if state["hints"] else ""
-    return f"{tries}{hints}" + (f", solved {state['passed']}" if state["passed"] else "")
+    but = ", but for a promise" if state["but"] else ""
+    return f"{tries}{hints}" + (f", solved {state['passed']}{but}" if state["passed"] else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Any
 
 from gpipe_edu.base.atomic_write import printable
@@ -17,14 +18,12 @@ from gpipe_edu.timeline.stuck_schedule import StuckSchedule, standstill
 from . import asking
 
 _PRINTED = 400
+_SHARES = {Fraction(1, 4): "a quarter", Fraction(1, 2): "half"}
 
 
 def as_markdown(report: Report) -> str:
-    """The report for a notebook."""
-    parts = [f"**{headline(report)}**"]
-    if report.success:
-        parts.append(report.success.words)
-    finding = report.finding
+    """The report for a notebook: right, right but for what is said of a promise, or not yet."""
+    parts, finding = [f"**{headline(report)}**"], report.first
     if finding:
         parts[0] += f" {finding.because}"
         block = "\n".join(evidence(finding))
@@ -32,11 +31,23 @@ def as_markdown(report: Report) -> str:
             parts.append(_fence(block))
         if finding.trouble and finding.slip != "arguments" and (lines := _trouble(finding.trouble)):
             parts.append(_fence("\n".join(lines)))
+    if report.state == "passed" and report.passed_over:
+        promises = find_exercise(report.key).promises
+        first_of = {promises[one.slip]: one for one in reversed(report.passed_over)}  # several slips may break one
+        parts += [f"Besides: {one.because}" for one in report.passed_over[1:] if first_of[promises[one.slip]] is one]
+        parts.append(_cost(report))
+    if report.success:
+        parts.append(report.success.words)
     if report.printed.strip() and finding:
         parts.append(f"Your code printed:\n\n{_fence(_shorten(report.printed))}")
     if finding:
         parts.append(_again(report))
     return "\n\n".join(parts)
+
+
+def _cost(report: Report) -> str:
+    share = Fraction(find_exercise(report.key).cost(finding.slip for finding in report.passed_over))
+    return f"It counts as solved. In a class this costs {_SHARES[share]} of the points."
 
 
 def _fence(text: str) -> str:
@@ -49,6 +60,9 @@ def _fence(text: str) -> str:
 def headline(report: Report) -> str:
     """One line: the task and how it stands."""
     if report.state == "passed":
+        broken = len({find_exercise(report.key).promises[finding.slip] for finding in report.passed_over})
+        if broken:
+            return f"{report.key}: right, but for {'one promise' if broken == 1 else f'{broken} promises'}."
         return f"{report.key}: passed, {plural(report.calls, 'call')}."
     if report.state == "unwritten":
         function = find_exercise(report.key).function

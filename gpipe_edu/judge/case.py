@@ -87,8 +87,8 @@ class Asked(Protocol):
 class Exam:
     """One check: asks the learner's process for answers, and knows the sentences of the exercise.
 
-    secret: draws what no answer may know beforehand. passing_over: slips that do not end it. What showed of them is in
-    `passed_over`, and the answer is judged further. replies: what came, call by call, and what was asked meanwhile.
+    secret: draws what no answer may know beforehand. passed_over: promises that were seen broken, which end no exam, so
+    the answer is judged further. replies: what came, call by call, and what was asked meanwhile.
     tell: is told the number of each case that begins. anew: a process in which the answer has done nothing yet, after
     which nothing more is asked of the first one, as a sandbox may have ended it; if not given, the one that is there.
     """
@@ -97,7 +97,6 @@ class Exam:
         self,
         exercise: Exercise,
         sandbox: Asked,
-        passing_over: Collection[str] = (),
         seed: int = 0,
         tell: Callable[[int], None] | None = None,
         anew: Callable[[], AbstractContextManager[Asked]] | None = None,
@@ -106,7 +105,6 @@ class Exam:
         self._anew = anew or (lambda: nullcontext(sandbox))
         self.secret = Random(f"secret {seed}")
         self.replies: list[tuple[Reply, list[Any]]] = []
-        self.passing_over = passing_over
         self.passed_over: list[Finding] = []
 
     @property
@@ -115,8 +113,8 @@ class Exam:
         return len(self.replies)
 
     def object_to(self, wrong: Wrong) -> None:
-        """Raise `wrong`, if its slip is not one to pass over."""
-        if wrong.finding.slip not in self.passing_over:
+        """Raise `wrong`, if its slip is no broken promise."""
+        if wrong.finding.slip not in self.exercise.promises:
             raise wrong
         if wrong.finding.slip not in [finding.slip for finding in self.passed_over]:
             self.passed_over.append(wrong.finding)

@@ -22,7 +22,7 @@ import importlib.util
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -40,8 +40,9 @@ class Exercise(NamedTuple):
 
     notebook: the name of the notebook it stands in. hints: from small to large. seconds: how long all calls of a check
     may take together. cases: how often a right answer is called, about.
-    success: what is said of a right answer. slips: what is said of each misconception. part: its
-    place among the exercises of one notebook. predictions: see `course.predictions.question`.
+    success: what is said of a right answer. slips: what is said of each misconception. promises: the slips that leave
+    an answer right, each with the promise that it breaks. part: its place among the exercises of one notebook.
+    predictions: see `course.predictions.question`.
     """
 
     key: str
@@ -51,6 +52,7 @@ class Exercise(NamedTuple):
     hints: tuple[str, str, str]
     success: str
     slips: Mapping[str, str]
+    promises: Mapping[str, str]
     seconds: float = 4.0
     part: int = 1
     cases: int = 1
@@ -90,6 +92,11 @@ class Exercise(NamedTuple):
     def cell(self) -> str:
         """What the names of its cells begin with."""
         return self.key.replace("/", "-")
+
+    def cost(self, broken: Iterable[str]) -> float:
+        """The part of a class's points, from 0 to 1, that an answer loses which is right but for these slips."""
+        scheme = _shared()["promises"]
+        return float(min(scheme["at_most"], scheme["costs"] * len({self.promises[slip] for slip in broken})))
 
     def sentence(self, slip: str, words: Mapping[str, object]) -> str:
         """What is said of a slip, with `words` in the places of their names. Raises KeyError for one without words."""
@@ -131,9 +138,17 @@ def parts_of(number: str) -> list[Exercise]:
 
 
 def _exercise(key: str) -> Exercise:
-    said = _read(files(_TASKS) / folder_of(key))
-    slips = _read(files(__package__))["slips"] | said.pop("slips")
-    return Exercise(key=key, hints=tuple(said.pop("hints")), slips=slips, **said)
+    said, shared = _read(files(_TASKS) / folder_of(key)), _shared()
+    slips = shared["slips"] | said.pop("slips")
+    groups = [one if isinstance(one, list) else [one] for one in shared["promises"]["any"] + said.pop("promises", [])]
+    promises = {slip: group[0] for group in groups for slip in group}
+    return Exercise(key=key, hints=tuple(said.pop("hints")), slips=slips, promises=promises, **said)
+
+
+@cache
+def _shared() -> dict[str, Any]:
+    """What holds for every exercise."""
+    return _read(files(__package__))
 
 
 def folder_of(key: str) -> str:

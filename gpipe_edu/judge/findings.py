@@ -75,7 +75,9 @@ class Success(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a check found. state: "passed", "wrong" or "unwritten". passed_over: what was seen and did not end it."""
+    """What a check found. state: "passed", "wrong" or "unwritten". passed_over: the promises that were seen broken; an
+    answer that passed is right but for these.
+    """
 
     key: str
     state: str
@@ -85,3 +87,13 @@ class Report(NamedTuple):
     success: Success | None = None
     printed: str = ""
     passed_over: tuple[Finding, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All that was found, in the order in which it showed."""
+        return (*self.passed_over, self.finding) if self.finding else self.passed_over
+
+    @property
+    def first(self) -> Finding | None:
+        """What is said of the answer first: what is wrong with it, or else the promise that it breaks."""
+        return self.finding or next(iter(self.passed_over), None)

@@ -5,7 +5,7 @@ It runs in a process of its own, because what a notebook has done to NumPy must 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
@@ -44,22 +44,20 @@ def judge(
     *,
     enclosure: Enclosure | None = None,
     start: Start = fresh,
-    passing_over: Collection[str] = (),
     same_process: bool = False,
     tell: Callable[[int], None] | None = None,
 ) -> Report:
     """Examine one function with the inputs of `seed`. `path`: where the learner's own modules are found.
 
-    enclosure: where the learner's process runs, if not as the learner. start: how it is started. passing_over: slips
-    that do not end the exam; a report that is "passed" may have some. same_process: where there is no other, in a
-    browser. tell: is told the number of each case that begins. Raises MachineBusy on a machine that is too busy,
-    NotJudged where an enclosure would stand open, or where what answers need is missing.
+    enclosure: where the learner's process runs, if not as the learner. start: how it is started. same_process: where
+    there is no other, in a browser. tell: is told the number of each case that begins. Raises MachineBusy on a machine
+    that is too busy, NotJudged where an enclosure would stand open, or where what answers need is missing.
     """
     if exercise.lacks:
         raise NotJudged(exercise.lacks)
     room = _Room(exercise, packed, path, enclosure, SameProcess if same_process else partial(Sandbox, start=start))
     with room.open() as sandbox:
-        exam = Exam(exercise, sandbox, passing_over, seed, tell, room.open)
+        exam = Exam(exercise, sandbox, seed, tell, room.open)
         finding, success, state, doubtful = None, None, "wrong", None
         try:
             success, state = exercise.check.examine(exam, Random(seed)), "passed"

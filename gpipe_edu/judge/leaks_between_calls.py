@@ -56,7 +56,7 @@ def is_right_alone(exam: Exam, wrong: Wrong, seed: int, fresh: Asked) -> bool:
     """Hold the exam once more, with all replies as they were but for the wrong one, which `fresh` is asked for."""
     try:
         exam.exercise.check.examine(
-            Exam(exam.exercise, _Repeated(exam.replies, wrong.number, fresh), exam.passing_over, seed), Random(seed)
+            Exam(exam.exercise, _Repeated(exam.replies, wrong.number, fresh), seed), Random(seed)
         )
     except _Further:
         return True

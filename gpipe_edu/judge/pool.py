@@ -45,7 +45,6 @@ class Task(NamedTuple):
     exercise: Exercise
     packed: Packed
     seed: int
-    passing_over: tuple[str, ...] = ()
 
 
 class Worker:
@@ -134,7 +133,6 @@ def _message(task: Task, **where: Any) -> dict[str, Any]:
         "seconds": task.exercise.seconds,
         "packed": task.packed.as_message(),
         "seed": task.seed,
-        "passing_over": list(task.passing_over),
         "enclosure": None,
         "student": None,
         "path": [],

@@ -198,7 +198,6 @@ def _found(message: dict[str, Any], start: Start, say: Callable[[bytes], None]) 
             message["path"],
             enclosure=enclosure,
             start=start,
-            passing_over=frozenset(message["passing_over"]),
             tell=lambda case: say(plain.encode({"case": case})),
         )
     except MachineBusy as error:

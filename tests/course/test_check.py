@@ -3,10 +3,11 @@
 import importlib.util
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpipe_edu.base import store
-from gpipe_edu.course import NotYet, attempts, check, hint, report
+from gpipe_edu.course import NotYet, attempts, check, hint, progress, report
 from gpipe_edu.judge import judging, pool
 from gpipe_edu.judge.case import Wrong
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
@@ -57,6 +58,54 @@ def test_a_right_answer_passes_says_what_it_did_and_is_kept(capsys):
     assert "digits" in text
     assert "device 0" in text
     assert attempts.state("ex02/clock")["passed"]
+
+
+def without_a_refusal(batch, M):
+    if isinstance(batch, tuple):
+        return list(zip(*(without_a_refusal(part, M) for part in batch), strict=True))
+    return [batch[m * len(batch) // M : (m + 1) * len(batch) // M] for m in range(M)]
+
+
+def with_a_refusal(batch, M):
+    if M < 1:
+        raise ValueError(f"M is {M}")
+    return without_a_refusal(batch, M)
+
+
+def as_if_memory_had_no_gaps(batch, M):
+    if isinstance(batch, tuple):
+        return list(zip(*(as_if_memory_had_no_gaps(part, M) for part in batch), strict=True))
+    flat = np.lib.stride_tricks.as_strided(batch, batch.shape, np.empty(batch.shape, batch.dtype).strides)
+    return [piece.copy() for piece in without_a_refusal(flat, M)]
+
+
+def test_one_that_is_right_but_for_a_promise_counts_says_what_it_costs_and_can_be_made_whole(home, capsys):
+    assert check("ex01/splitting", without_a_refusal, seed=5) is None
+    text = shown(capsys)
+    because = find_exercise("ex01/splitting").slips["no-refusal"].split("{")[0]
+    assert text.startswith(f"ex01/splitting: right, but for one promise. {because}")
+    for words in ("expected          ValueError", "It counts as solved. In a class this costs a quarter of the points."):
+        assert words in text
+    for words in ("handwritten digits", 'solution("ex01/splitting")', 'check("ex01/splitting", split, seed=5)'):
+        assert words in text
+    assert "not yet" not in text
+    assert "1 try, solved" in str(progress())
+    assert ", but for a promise" in str(progress())
+    assert progress().solved == 1
+    check("ex01/splitting", with_a_refusal)
+    assert shown(capsys).startswith("ex01/splitting: passed")
+    assert "but for a promise" not in str(progress())
+    check("ex01/splitting", without_a_refusal)
+    assert "but for a promise" not in str(progress()), "what was whole once stays so"
+
+
+def test_two_promises_are_both_said_and_cost_half(home, capsys):
+    check("ex01/splitting", as_if_memory_had_no_gaps)
+    text = shown(capsys)
+    assert text.startswith("ex01/splitting: right, but for 2 promises. ")
+    assert text.count("Besides: ") == 1
+    assert find_exercise("ex01/splitting").slips["view"] in text
+    assert "In a class this costs half of the points." in text
 
 
 def test_a_wrong_one_raises_and_shows_expected_came_difference_reason_and_seed(capsys):
@@ -138,7 +187,7 @@ def split(batch, M):
     spec = importlib.util.spec_from_file_location("theirs", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    finding = judging.judge(find_exercise("ex01/splitting"), pack(module.split), 1).finding
+    finding = judging.judge(find_exercise("ex01/splitting"), pack(module.split), 1).first
     assert (finding.slip, finding.came, finding.expected) == (slip, came, "ValueError")
     assert ("with " + came.partition(":")[0] in finding.because) == (slip == "other-error")
 

@@ -18,7 +18,6 @@ import pytest
 from gpipe_edu.course.building import percent_format
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process import bubblewrap
-from gpipe_edu.teaching.grading.marks import promises
 from tests.processes import ROOT
 
 needs_sandbox = pytest.mark.skipif(not bubblewrap.installed(), reason="bubblewrap is not here: apt install bubblewrap")
@@ -127,6 +126,12 @@ WRONG_BESIDES = {
     "KeepsInTheLayers": "the same",
     "adds_into_dy": "its own W computes with what dy has become",
     "clamps_the_targets": "the loss is that of other targets",
+    "KeepsInTheStage": "more than a stage's input is kept",
+    "steps_in_w": "the next micro-batch meets other weights",
+    "squares_t_in_place": "its own backward computes with what was squared",
+    "a_number_for_each_micro_batch": "W is made from what stands in no saved value",
+    "freezes_at_the_end": "the next call finds nothing to train",
+    "sorts_the_callers_list": "the ranks are named by their place after sorting",
 }
 """Answers of the bank that break a promise, and whose algorithm is wrong, too."""
 
@@ -135,7 +140,7 @@ def share_of(entry):
     """What an answer of the bank earns: nothing if its algorithm is wrong, three quarters but for one promise."""
     if not entry.slip:
         return 1
-    return 0.75 if entry.slip in promises(entry.key) and entry.name not in WRONG_BESIDES else 0
+    return 0.75 if entry.slip in find_exercise(entry.key).promises and entry.name not in WRONG_BESIDES else 0
 
 
 def of_the_bank(entry):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
-from gpipe_edu.teaching.grading.marks import points, promises
+from gpipe_edu.teaching.grading.marks import points
 from gpipe_edu.teaching.skins import nbgrader_course
 from tests.processes import ROOT
 from tests.solutions.bank import bank
@@ -82,7 +82,7 @@ def spread(key, whole):
         return answers
     kinds = ([], [], [])
     for entry in answers:
-        kinds[bool(entry.slip) + (entry.slip in promises(key))].append(entry)
+        kinds[bool(entry.slip) + (entry.slip in find_exercise(key).promises)].append(entry)
     right, wrong, partly = kinds
     return [right[0], *partly[:1], wrong[0], wrong[len(wrong) // 2]]
 

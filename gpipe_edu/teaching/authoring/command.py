@@ -126,8 +126,7 @@ def look_through(wanted: Sequence[str], tell: Callable[[str], None], count: Call
         for judged, (task, outcome) in enumerate(judges.judge(ready), 1):
             count(judged, len(ready))
             note(task.name.problem(outcome))
-            if outcome.report and outcome.report.finding:
-                findings[task.name.material].append(outcome.report.finding)
+            findings[task.name.material] += outcome.report.findings if outcome.report else ()
     for material, found in findings.items():
         note(verdicts.sentences(material, found))
     return Checked(len(chosen), sum(map(len, banks.values())), problems)

@@ -210,9 +210,9 @@ def marking(material: Material) -> Iterator[Problem]:
         if points != in_master:
             wrong = f"{material.key} is worth {points} points here and {in_master or 'none'} in its master"
             yield Problem(where, wrong, f"Give the check cell of {relative(material.master)} the same points")
-    for slip in sorted(marks.promises(material.key).keys() - material.exercise.slips.keys()):
+    for slip in sorted(material.exercise.promises.keys() - material.exercise.slips.keys()):
         wrong = f"{material.key} promises {slip}, which is no slip"
-        yield Problem(where, wrong, "Name a slip of its messages.toml under [promises]")
+        yield Problem(relative(material.messages), wrong, "Name one that has a sentence under [slips]")
 
 
 def row(material: Material) -> Iterator[Problem]:

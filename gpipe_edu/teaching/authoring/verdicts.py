@@ -44,8 +44,8 @@ class Judged(NamedTuple):
 
 
 def explain(report: Report) -> str:
-    """The slip of a wrong answer, the state of any other."""
-    return report.finding.slip if report.finding else report.state
+    """The slip that showed first in an answer; the state of one in which none did."""
+    return report.findings[0].slip if report.findings else report.state
 
 
 def of_entry(material: Material, entry: Entry) -> Judged:
@@ -85,7 +85,7 @@ def sentences(material: Material, findings: Iterable[Finding]) -> Iterator[Probl
 
 
 def _task(name: Judged, packed: Packed) -> Task:
-    return Task(name, name.material.exercise, packed, SEED, ())
+    return Task(name, name.material.exercise, packed, SEED)
 
 
 def _cells(material: Material, marked: bool) -> list[submitted_notebook.Cell]:

@@ -27,7 +27,7 @@ from gpipe_edu.view.html import fill
 
 from .grade import Class
 from .gradebook import write_feedback
-from .marks import STATES, Mark, number, points, student_report
+from .marks import STATES, Mark, number, points
 from .submissions import file_name
 from .tables import total
 
@@ -124,14 +124,11 @@ def _explain(one: Mark) -> list[str]:
     report = one.report
     if report is None:
         return [f"<p>{escape(one.why)}</p>", *notes] if one.why else notes
-    read = student_report(report)
-    text = as_markdown(read).partition("\n\n")
+    text = as_markdown(report).partition("\n\n")
     first = re.sub(r"^\*\*.*?\*\* ?", "", text[0])
-    others = [f"Besides: {finding.because}" for finding in report.passed_over[1:]]
-    source = read.finding or read.success
     return [
-        _MARKDOWN.render("\n\n".join(filter(None, [first, text[2], *others]))),
-        *_charts(source.charts if source else ()),
+        _MARKDOWN.render("\n\n".join(filter(None, [first, text[2]]))),
+        *_charts(drawn.charts if (drawn := report.first or report.success) else ()),
         *notes,
     ]
 

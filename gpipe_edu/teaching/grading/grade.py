@@ -28,7 +28,7 @@ from .by_hand import override, read_overrides
 from .file_listing import File
 from .journal import Journal, Question, Seeds, judge_version
 from .late import Deadline, charge, is_late, read_extensions
-from .marks import Mark, mark, promises
+from .marks import Mark, mark
 from .submissions import Found, HandedIn, answer_state, find_answers
 
 
@@ -161,7 +161,7 @@ def check_confinement(judges: Judges, wish: Wish) -> str:
 
 
 def _question(found: Found, answer: Answer, seed: int) -> Question:
-    return Question(found.exercise.key, answer.digest, seed, judge_version(found.exercise.key))
+    return Question(found.exercise.key, answer.digest, seed, judge_version())
 
 
 class _Reading:
@@ -203,12 +203,11 @@ def _tasks(rows: Iterable[dict[str, Found]], known: Callable[[Question], bool]) 
         for found in row.values():
             if found.answer is None or found.answer.state != "cut":
                 continue
-            key = found.exercise.key
             for seed in found.seeds:
                 question = _question(found, found.answer, seed)
                 if question not in seen and not known(question):
                     seen.add(question)
-                    yield Task(question, found.exercise, found.answer.pack(), seed, tuple(sorted(promises(key))))
+                    yield Task(question, found.exercise, found.answer.pack(), seed)
         yield None
 
 

@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.base.atomic_write import printable
 from gpipe_edu.course.notebook.output import plain
 from gpipe_edu.course.report import as_markdown
+from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.findings import Finding, Report
 
 STATES: Final = {
     "passed": "right",
-    "partly": "right but for a promise beside the algorithm",
+    "partly": "right, but for a promise beside the algorithm",
     "wrong": "not right",
     "unwritten": "still the stub",
     "broken": "its cell is no Python",
@@ -44,9 +45,7 @@ class Mark(NamedTuple):
     @property
     def finding(self) -> Finding | None:
         """What was wrong."""
-        if self.report is None:
-            return None
-        return self.report.finding or next(iter(self.report.passed_over), None)
+        return self.report.first if self.report else None
 
 
 @cache
@@ -70,20 +69,11 @@ def number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def promises(key: str) -> dict[str, str]:
-    """The slips that do not end an exam, each with the promise that it breaks."""
-    scheme = _scheme()["promises"]
-    groups = [one if isinstance(one, list) else [one] for one in (*scheme["any"], *scheme.get(key, ()))]
-    return {slip: group[0] for group in groups for slip in group}
-
-
 def share(report: Report) -> float:
     """The part of the points, from 0 to 1, that a report earns."""
-    scheme = _scheme()["promises"]
     if report.state != "passed":
         return 0.0
-    broken = {promises(report.key)[finding.slip] for finding in report.passed_over}
-    return 1.0 - float(min(scheme["at_most"], scheme["costs"] * len(broken)))
+    return 1.0 - find_exercise(report.key).cost(finding.slip for finding in report.passed_over)
 
 
 def mark(reports: Sequence[Report], all_or_nothing: bool = False, notes: tuple[str, ...] = ()) -> Mark:
@@ -92,17 +82,10 @@ def mark(reports: Sequence[Report], all_or_nothing: bool = False, notes: tuple[s
     part = share(worst)
     state = worst.state if worst.state != "passed" else "passed" if part == 1 else "partly"
     earned = 0.0 if all_or_nothing and part < 1 else part * points(worst.key)
-    finding = worst.finding or next(iter(worst.passed_over), None)
+    finding = worst.first
     because, slip = (finding.because, finding.slip) if finding else ("", "")
     why = "The function is still the stub." if state == "unwritten" else because
     return Mark(worst.key, state, round(earned, 2), why, slip, worst, notes)
-
-
-def student_report(report: Report) -> Report:
-    """The report that a student reads: for an answer that only breaks promises, the one about the first of them."""
-    if report.state == "passed" and report.passed_over:
-        return report._replace(state="wrong", finding=report.passed_over[0], success=None)
-    return report
 
 
 def worth(mark: Mark) -> str:
@@ -112,5 +95,5 @@ def worth(mark: Mark) -> str:
 
 def as_text(mark: Mark) -> str:
     """What a student reads about one task."""
-    body = mark.why if mark.report is None else plain(as_markdown(student_report(mark.report)))
+    body = mark.why if mark.report is None else plain(as_markdown(mark.report))
     return printable("\n".join([body, *(f"({note})" for note in mark.notes)]))
