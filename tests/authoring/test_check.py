@@ -151,10 +151,10 @@ BROKEN = [
     ),
     (
         "a promise that is no slip",
-        MARKING,
-        "[promises]\n",
-        '[promises]\n"ex17/way-back" = ["nothing"]\n',
-        [f"{MARKING}: ex17/way-back promises nothing, which is no slip. Name a slip"],
+        SAID,
+        "hints = [",
+        'promises = ["nothing"]\nhints = [',
+        [f"{SAID}: ex17/way-back promises nothing, which is no slip. Name one that has a sentence"],
     ),
 ]
 """What is done to a finished exercise: path, old text, new text, and the beginnings of the lines that tell of it."""

@@ -129,9 +129,9 @@ WRONG_BESIDES = {
     "KeepsInTheStage": "more than a stage's input is kept",
     "steps_in_w": "the next micro-batch meets other weights",
     "squares_t_in_place": "its own backward computes with what was squared",
-    "a_number_for_each_micro_batch": "W is made from what stands in no saved value",
+    "a_number_for_each_micro_batch": "W takes what it needs from the block, not from what I gave",
     "freezes_at_the_end": "the next call finds nothing to train",
-    "sorts_the_callers_list": "the ranks are named by their place after sorting",
+    "sorts_the_callers_list": "layers no longer stand with their ranks",
 }
 """Answers of the bank that break a promise, and whose algorithm is wrong, too."""
 

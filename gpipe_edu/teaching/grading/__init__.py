@@ -9,8 +9,8 @@ without running it. Workers judge it (`judge/pool.py`), as they do for `check`, 
 `journal.py` keeps each report and the seeds, `marks.py` and `marking.toml` say what it is worth; `late.py` takes off
 what days after a deadline cost, `by_hand.py` has what a person has decided, which comes last; `tables.py` and
 `feedback_pages.py` write the results, `gradebook.py` what a platform takes back, each file whole or not at all.
-Anything wrong with one student's files is Refused, and affects that student alone. Slips that cost only part of the
-mark do not end the exam (`Exam.passed_over`), so the rest of the answer is judged too.
+Anything wrong with one student's files is Refused, and affects that student alone. A broken promise
+does not end the exam (`Exam.passed_over`), so the rest of the answer is judged too.
 
 With `--in podman` the worker is in a container (`container.py`), and the grader on this side of a pipe: with hand-ins
 and marks mounted, a hostile answer could read the former and write the latter. `skins/` runs this judge inside nbgrader
