@@ -52,7 +52,7 @@ class Exercise(NamedTuple):
     hints: tuple[str, str, str]
     success: str
     slips: Mapping[str, str]
-    promises: Mapping[str, str]
+    promises: Mapping[str, str] = {}
     seconds: float = 4.0
     part: int = 1
     cases: int = 1

@@ -43,10 +43,10 @@ TAKEN = {
 }
 ASKED = """
 import sys
-from gpipe_edu.teaching.authoring.command import new
+from gpipe_edu.teaching.authoring.command import write_new
 for key in sys.argv[1:]:
     try:
-        print(new(key))
+        print(write_new(key))
     except ValueError as error:
         print(error)
 """

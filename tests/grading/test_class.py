@@ -21,8 +21,9 @@ from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from tests import preloaded
 from tests.processes import PATIENCE, ROOT, running, until
 from tests.solutions.bank import everything
+from tests.solutions.shares import WRONG_BESIDES
 
-from .classroom import WRONG_BESIDES, digests, hand_in, needs_sandbox, of_the_bank, table
+from .classroom import digests, hand_in, needs_sandbox, of_the_bank, table
 from .school import fill, keys_of
 
 pytestmark = [pytest.mark.slow, needs_sandbox, pytest.mark.timeout(7200)]

@@ -12,8 +12,7 @@ from gpipe_edu.process.packing import pack
 from gpipe_edu.teaching.grading.marks import mark, points, share
 from tests.each import each
 from tests.solutions.bank import everything
-
-from .classroom import share_of
+from tests.solutions.shares import share_of
 
 
 def passed(key, *slips):

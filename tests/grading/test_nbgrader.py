@@ -17,8 +17,9 @@ from gpipe_edu.teaching.grading.marks import points
 from gpipe_edu.teaching.skins import nbgrader_course
 from tests.processes import ROOT
 from tests.solutions.bank import bank
+from tests.solutions.shares import share_of
 
-from .classroom import CLOCK, SEVEN, answered, code, hand_in, needs_sandbox, notebook, of_the_bank, share_of, solved
+from .classroom import CLOCK, SEVEN, answered, code, hand_in, needs_sandbox, notebook, of_the_bank, solved
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.schedule.doctor import CODES
 from gpipe_edu.teaching.authoring import texts, verdicts
 from gpipe_edu.teaching.authoring.material import Material
-from tests.grading.classroom import share_of
 
 from .bank import bank, everything
 from .judged import task
+from .shares import share_of
 
 
 @cache

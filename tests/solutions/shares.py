@@ -1,0 +1,25 @@
+"""What an answer of the bank earns in a class, by what is written beside it."""
+
+from gpipe_edu.judge.exercise import find_exercise
+
+WRONG_BESIDES = {
+    "sorts_it_first": "sorted samples are not in their order either",
+    "NeverFreesWhatLayersSave": "activations are kept, which is what the stage is there to save",
+    "KeepsInTheLayers": "the same",
+    "adds_into_dy": "its own W computes with what dy has become",
+    "clamps_the_targets": "the loss is that of other targets",
+    "KeepsInTheStage": "more than a stage's input is kept",
+    "steps_in_w": "the next micro-batch meets other weights",
+    "squares_t_in_place": "its own backward computes with what was squared",
+    "a_number_for_each_micro_batch": "W takes what it needs from the block, not from what I gave",
+    "freezes_at_the_end": "the next call finds nothing to train",
+    "sorts_the_callers_list": "layers no longer stand with their ranks",
+}
+"""Answers of the bank that break a promise, and whose algorithm is wrong, too."""
+
+
+def share_of(entry):
+    """What an answer of the bank earns: nothing if its algorithm is wrong, three quarters but for one promise."""
+    if not entry.slip:
+        return 1
+    return 0.75 if entry.slip in find_exercise(entry.key).promises and entry.name not in WRONG_BESIDES else 0
