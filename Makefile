@@ -83,8 +83,11 @@ lint: $(VENV)/developer $(VENV)/npm/ready  ## style, formatting, types, which ro
 	$(BIN)/lint-imports --no-logo
 	$(VENV)/npm/node_modules/.bin/biome lint --error-on-warnings
 
-$(VENV)/site: requirements-site.txt $(VENV)/developer
+$(VENV)/site: requirements-site.txt requirements-lab.txt $(VENV)/developer
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --upgrade --target $(VENV)/jupyterlite -r requirements-site.txt
+	rm -rf $(VENV)/lab
+	$(BIN)/python -m pip download --disable-pip-version-check --no-deps --only-binary :all: --python-version 3.14 \
+		--platform any --implementation py --abi none --dest $(VENV)/lab -r requirements-lab.txt
 	@touch $@
 
 site: $(VENV)/site $(VENV)/npm/ready  ## the course as pages and as a lab in a browser, in _site/

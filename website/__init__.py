@@ -8,10 +8,10 @@ because a page's run has different widgets. The puzzle and the box for a schedul
 which is in `live/`: what stands there first is written into the page, and what a reader does is kept until Python
 answers.
 
-In the lab Python is Pyodide, with a lock file of our own that lists this package and what it needs; `lab_files.json`
-names those files with their checksums, `fetched.py` downloads them and stops if one differs. `bytecode.py` compiles
-them, in Node.js by that same Pyodide, since a browser would at each start: 8.8 seconds of processor to a ready kernel
-before, 3.5 with it, without the page around it. matplotlib is fetched by the first cell that imports `gpipe_edu.view`;
-until then timelines show themselves as SVG. JupyterLite's own cache is off: after a release it serves old files along
-with new ones.
+In the lab Python is Pyodide, from npm, with a lock file of our own that lists this package and what it needs, as each
+wheel says itself. pip downloads what `requirements-lab.txt` names, `fetched.py` what Pyodide alone has, and both stop
+at a file with another sum. `bytecode.py` compiles them, in Node.js by that same Pyodide, since a browser would at each
+start: 8.8 seconds of processor to a ready kernel before, 3.5 with it, without the page around it. matplotlib is fetched
+by the first cell that imports `gpipe_edu.view`; until then timelines show themselves as SVG. JupyterLite's own cache is
+off: after a release it serves old files along with new ones.
 """

@@ -39,7 +39,7 @@ def bundle(scripts: Sequence[Path], folder: Path) -> None:
 
 def _licences() -> list[Path]:
     """Of those packages that are parts of pages, not of those that make them."""
-    makers = ("@biomejs", "@esbuild", "esbuild", "axe-core")
+    makers = ("@biomejs", "@esbuild", "@types", "esbuild", "axe-core", "ws")
     return [
         path for path in sorted(LIBRARIES.glob("**/LICENSE*")) if path.relative_to(LIBRARIES).parts[0] not in makers
     ]

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from .fetched import CACHE
+from .fetched import CACHE, PYODIDE
 
 SCRIPT = Path(__file__).parent / "assets" / "compile.mjs"
 KEPT = CACHE.parent / "bytecode"
@@ -25,10 +25,10 @@ LEFT_OUT = "jedi/third_party/(django-stubs|typeshed/third_party|typeshed/stdlib/
 """Jedi's stubs for libraries that are not installed, and for Python 2: two thirds of the files in its wheel."""
 
 
-def compile_archives(core: Mapping[str, Path], archives: Iterable[Path]) -> dict[str, Path]:
+def compile_archives(archives: Iterable[Path]) -> dict[str, Path]:
     """Each of the wheels, and of zip files of modules, with bytecode; by name, in the cache.
 
-    core: the files of Pyodide by name. Raises FileNotFoundError without Node.js, RuntimeError if Node.js fails.
+    Raises FileNotFoundError without Node.js, RuntimeError if Node.js fails.
     """
     rules = SCRIPT.read_bytes() + f"{WITH_SOURCES} {LEFT_OUT}".encode()
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def compile_archives(core: Mapping[str, Path], archives: Iterable[Path]) -> dict
     missing = {path: target for path, target in made.items() if not target.exists()}
     if missing:
         print(f"compiling {len(missing)} packages for the browser's Python ...", flush=True)
-        _compile(core, missing)
+        _compile(missing)
     return {path.name: target for path, target in made.items()}
 
 
@@ -44,22 +44,17 @@ def _sum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _compile(core: Mapping[str, Path], wanted: Mapping[Path, Path]) -> None:
+def _compile(wanted: Mapping[Path, Path]) -> None:
     node = shutil.which("node")
     if node is None:
         raise FileNotFoundError("Node.js compiles the lab's packages, and there is no `node` here: install Node.js 20")
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        for name, path in core.items():
-            shutil.copy(path, folder / name)
-        # In Node.js Pyodide loads `ws` at its start, for sockets that are not used here.
-        (folder / "node_modules" / "ws").mkdir(parents=True)
-        (folder / "node_modules" / "ws" / "index.js").touch()
         tasks = [
             {"from": str(path), "to": str(folder / target.name), "sources": path.name.startswith(WITH_SOURCES)}
             for path, target in wanted.items()
         ]
-        command = [node, str(SCRIPT), str(folder / "pyodide.mjs"), json.dumps(tasks), LEFT_OUT]
+        command = [node, str(SCRIPT), str(PYODIDE / "pyodide.mjs"), json.dumps(tasks), LEFT_OUT]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
         if done.returncode:
             raise RuntimeError(f"the lab's packages could not be compiled:\n{(done.stdout + done.stderr)[-3000:]}")

@@ -1,8 +1,7 @@
-"""Files of Pyodide and the packages it runs, which the lab serves itself: named with their checksums, not committed.
+"""Pyodide, and the packages that are compiled for it: no package index has those, so they come from its release.
 
-`lab_files.json` holds Pyodide's core by name and checksum, the packages that Pyodide has released with it, and the lock
-file that tells Pyodide where each package is. Files missing in the cache are downloaded; a wrong checksum stops the
-build.
+npm's package `pyodide` has Python, its standard library, and the lock file of the release, which has the checksums of
+packages. A file that is not in the cache is downloaded; a wrong checksum stops the build.
 """
 
 from __future__ import annotations
@@ -17,7 +16,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+from .bundle import LIBRARIES
+
+PYODIDE = LIBRARIES / "pyodide"
+LOCK, STANDARD_LIBRARY = "pyodide-lock.json", "python_stdlib.zip"
+COMPILED = ("contourpy", "kiwisolver", "matplotlib", "numpy", "pillow")
+
 RELEASE = "https://cdn.jsdelivr.net/pyodide/v{version}/full/{name}"
 CARRIER, INSIDE = "open-webui==0.12.4", "open_webui/frontend/pyodide/{name}"
 """A package that carries the same files, for networks that reach only a package index; 106 MB."""
@@ -26,37 +30,34 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpip
 PATIENCE = 20
 
 
-def list_files() -> dict[str, Any]:
-    """The content of `lab_files.json`."""
-    found: dict[str, Any] = json.loads((HERE / "lab_files.json").read_text(encoding="utf-8"))
+def read_lock() -> dict[str, Any]:
+    """The lock file of Pyodide's release."""
+    found: dict[str, Any] = json.loads((PYODIDE / LOCK).read_text(encoding="utf-8"))
     return found
 
 
-def fetch() -> dict[str, Path]:
-    """Every file of the list by its name, in the cache. Raises ValueError for a wrong checksum."""
-    files = list_files()
-    sums = files["core"] | {one["file_name"]: one["sha256"] for one in files["lock"]["packages"].values()}
+def fetch() -> list[Path]:
+    """The wheels of COMPILED, in the cache. Raises ValueError for a wrong checksum."""
+    packages = read_lock()["packages"]
+    sums = {packages[name]["file_name"]: packages[name]["sha256"] for name in COMPILED}
     CACHE.mkdir(parents=True, exist_ok=True)
     missing = [name for name in sums if not (CACHE / name).exists()]
-    from_pyodide = [name for name in missing if name in (*files["core"], *files["released"])]
-    others = [name for name in missing if name not in from_pyodide]
-    if from_pyodide:
-        _from_pyodide(files["pyodide"], from_pyodide)
-    if others:
-        _from_index(files["lock"]["packages"], others)
+    if missing:
+        _fetch(missing)
     for name, wanted in sums.items():
         found = hashlib.sha256((CACHE / name).read_bytes()).hexdigest()
         if found != wanted:
             raise ValueError(
-                f"{CACHE / name} has the sum {found}, and {wanted} is what lab_files.json wants: it is another file. "
-                "Delete it to fetch it again; if it comes again, do not use it"
+                f"{CACHE / name} has the sum {found}, and {wanted} is what Pyodide's lock file wants: it is another "
+                "file. Delete it to fetch it again; if it comes again, do not use it"
             )
-    return {name: CACHE / name for name in sums}
+    return [CACHE / name for name in sums]
 
 
-def _from_pyodide(version: str, names: list[str]) -> None:
+def _fetch(names: list[str]) -> None:
     """From Pyodide's own release, or from the package that carries its files."""
-    print(f"fetching {len(names)} files of Pyodide {version} ...", flush=True)
+    version = json.loads((PYODIDE / "package.json").read_text(encoding="utf-8"))["version"]
+    print(f"fetching {len(names)} packages of Pyodide {version} ...", flush=True)
     try:
         for name in names:
             address = RELEASE.format(version=version, name=name)
@@ -64,25 +65,13 @@ def _from_pyodide(version: str, names: list[str]) -> None:
                 _keep(name, answer.read())
     except OSError as error:
         print(f"Pyodide's release cannot be reached ({error}); trying {CARRIER}, 106 MB", flush=True)
-        _pip(CARRIER, "--no-deps")
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*pip, "--dest", str(CACHE), CARRIER], check=True)
         (carrier,) = CACHE.glob("open_webui-*.whl")
         with zipfile.ZipFile(carrier) as wheel:
             for name in names:
                 _keep(name, wheel.read(INSIDE.format(name=name)))
         carrier.unlink()
-
-
-def _from_index(packages: dict[str, Any], names: list[str]) -> None:
-    """Wheels that run anywhere, from the package index."""
-    print(f"fetching {len(names)} packages ...", flush=True)
-    wanted = [f"{one['name']}=={one['version']}" for one in packages.values() if one["file_name"] in names]
-    anywhere = ["--only-binary", ":all:", "--platform", "any", "--implementation", "py", "--abi", "none"]
-    _pip(*wanted, "--no-deps", "--python-version", "3.14", *anywhere)
-
-
-def _pip(*arguments: str) -> None:
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", str(CACHE)]
-    subprocess.run([*pip, *arguments], check=True)
 
 
 def _keep(name: str, content: bytes) -> None:

@@ -14,13 +14,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from . import bytecode, wheel
-from .fetched import fetch, list_files
+from .fetched import LOCK, PYODIDE, STANDARD_LIBRARY, fetch, read_lock
 
 KERNEL = "@jupyterlite/pyodide-kernel-extension"
 EXTENSIONS = (KERNEL, "@jupyter-widgets/jupyterlab-manager", "anywidget")
@@ -31,20 +35,16 @@ BUILDER = Path(sys.prefix) / "jupyterlite"
 """Where requirements-site.txt is installed: beside the other packages, because a JupyterLab with a server must not load
 JupyterLite's extension."""
 
-STANDARD_LIBRARY, LOCK = "python_stdlib.zip", "pyodide-lock.json"
+WHEELS = Path(sys.prefix) / "lab"
+"""Where `make site` downloads what requirements-lab.txt names."""
 
-NEEDED = [
-    "numpy",
-    "threadpoolctl",
-    "cloudpickle",
-    "packaging",
-    "anywidget",
-    "ipywidgets",
-    "markdown-it-py",
-]
-"""Of gpipe_edu. Not matplotlib, a third of all that would be fetched: a cell that imports PLOTS brings it along."""
+CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", STANDARD_LIBRARY)
+
+BROWSER = {"sys_platform": "emscripten", "platform_system": "Emscripten", "os_name": "posix", "python_version": "3.14"}
+"""For what a wheel needs on some machines alone."""
 
 PLOTS = "gpipe_edu.view"
+"""What brings matplotlib along."""
 
 MEGABYTES, MEGABYTES_OF_PLOTS = 24, 13
 """What a first visit fetches until Python is ready, and what the first plot adds, as pages tell it."""
@@ -59,10 +59,10 @@ def build(root: Path, out: Path, work: Path) -> None:
     """Build the lab of the course in `root` into `out`, which is then the folder `lab` of the site."""
     if not BUILDER.exists():
         raise FileNotFoundError(f"{BUILDER} is not there: `make site` installs what builds the lab")
-    files = fetch()
+    compiled = fetch()
     _contents(root, work / "contents")
     _lite(work, out)
-    wanted = _pyodide(root, out, files)
+    wanted = _pyodide(root, out, compiled)
     _page(out, wanted)
     _slim(out)
 
@@ -138,34 +138,25 @@ def _lite(work: Path, out: Path) -> None:
         raise RuntimeError(f"JupyterLite could not be built:\n{(done.stdout + done.stderr)[-3000:]}")
 
 
-def _pyodide(root: Path, out: Path, files: dict[str, Path]) -> list[str]:
+def _pyodide(root: Path, out: Path, compiled: Sequence[Path]) -> list[str]:
     """Copy Python and its packages, write the lock file that lists them; returns what a kernel loads at its start."""
     folder = out / "static" / "pyodide"
     folder.mkdir(parents=True)
-    lists = list_files()
-    core = {name: files[name] for name in lists["core"]}
-    packages = lists["lock"]["packages"]
-    packages["matplotlib"]["imports"].append(PLOTS)
-    wheels = {name: files[package["file_name"]] for name, package in packages.items()}
-    pypi = out / "extensions" / KERNEL / "static" / "pypi"
-    for name, imports, depends in (
-        ("piplite", ["piplite"], ["micropip"]),
-        ("pyodide-kernel", ["pyodide_kernel"], ["ipykernel", "ipython", "comm"]),
-        ("ipykernel", ["ipykernel"], ["comm", "ipython"]),
-        ("widgetsnbextension", ["widgetsnbextension"], []),
-    ):
-        wheels[name] = sorted(pypi.glob(f"{name.replace('-', '_')}-*.whl"))[-1]
-        packages[name] = _entry(name, wheels[name], imports, depends)
+    released = read_lock()
+    of_kernel = sorted((out / "extensions" / KERNEL / "static" / "pypi").glob("*.whl"))
     with tempfile.TemporaryDirectory() as work:
-        wheels["gpipe-edu"] = wheel.build(root, Path(work))
-        packages["gpipe-edu"] = _entry("gpipe-edu", wheels["gpipe-edu"], ["gpipe_edu"], NEEDED)
-        made = bytecode.compile_archives(core, [*wheels.values(), core[STANDARD_LIBRARY]])
-    for name, path in (core | made).items():
-        shutil.copy(path, folder / name)
+        wheels = [*sorted(WHEELS.glob("*.whl")), *compiled, *of_kernel, wheel.build(root, Path(work))]
+        made = bytecode.compile_archives([*wheels, PYODIDE / STANDARD_LIBRARY])
+        packages = {entry["name"]: entry for entry in (_entry(path, released["packages"]) for path in wheels)}
+    packages["matplotlib"]["imports"].append(PLOTS)
     for package in packages.values():
         package["sha256"] = hashlib.sha256(made[package["file_name"]].read_bytes()).hexdigest()
-    (folder / LOCK).write_text(json.dumps(lists["lock"], indent=1), encoding="utf-8")
-    return [*core, LOCK, *(packages[name]["file_name"] for name in _add_dependencies(PRELOADED, packages))]
+        shutil.copy(made[package["file_name"]], folder / package["file_name"])
+    for name in CORE:
+        shutil.copy(made.get(name, PYODIDE / name), folder / name)
+    lock = {"info": released["info"], "packages": packages}
+    (folder / LOCK).write_text(json.dumps(lock, indent=1), encoding="utf-8")
+    return [*CORE, LOCK, *(packages[name]["file_name"] for name in _add_dependencies(PRELOADED, packages))]
 
 
 def _add_dependencies(names: list[str], packages: dict[str, Any]) -> list[str]:
@@ -176,16 +167,19 @@ def _add_dependencies(names: list[str], packages: dict[str, Any]) -> list[str]:
     return found
 
 
-def _entry(name: str, path: Path, imports: list[str], depends: list[str]) -> dict[str, Any]:
+def _entry(path: Path, released: dict[str, Any]) -> dict[str, Any]:
+    """What the lock file says of a wheel: its own words, and the modules by which Pyodide knows it, if it does."""
+    (about,) = metadata.distributions(path=[str(path)])
+    name = canonicalize_name(about.name)
+    needs = [Requirement(need) for need in about.requires or []]
     return {
-        "depends": depends,
+        "depends": [canonicalize_name(need.name) for need in needs if not need.marker or need.marker.evaluate(BROWSER)],
         "file_name": path.name,
-        "imports": imports,
+        "imports": released.get(name, {}).get("imports", []),
         "install_dir": "site",
         "name": name,
         "package_type": "package",
-        "unvendored_tests": False,
-        "version": path.name.split("-")[1],
+        "version": about.version,
     }
 
 

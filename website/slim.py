@@ -12,7 +12,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from .lab import LOCK, STANDARD_LIBRARY
+from .fetched import LOCK, STANDARD_LIBRARY
 from .live.lazy_modules import ARCHIVES, archive_of
 
 SLIM_LOCK, SLIM_LIBRARY = "pages-lock.json", "pages_stdlib.zip"

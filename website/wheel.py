@@ -9,6 +9,9 @@ import gpipe_edu
 
 LEFT_OUT = "py.typed"
 
+NEEDED = ("numpy", "threadpoolctl", "cloudpickle", "packaging", "anywidget", "ipywidgets", "markdown-it-py")
+"""Not matplotlib, a third of all that would be fetched: a cell that imports what draws with it brings it along."""
+
 
 def build(root: Path, folder: Path) -> Path:
     """Write the wheel into `folder`."""
@@ -20,7 +23,9 @@ def build(root: Path, folder: Path) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for file in files:
             _add(wheel, file.relative_to(root).as_posix(), file.read_bytes())
-        _add(wheel, f"{about}/METADATA", f"Metadata-Version: 2.1\nName: gpipe_edu\nVersion: {version}\n".encode())
+        needs = "".join(f"Requires-Dist: {name}\n" for name in NEEDED)
+        metadata = f"Metadata-Version: 2.1\nName: gpipe_edu\nVersion: {version}\n{needs}"
+        _add(wheel, f"{about}/METADATA", metadata.encode())
         _add(
             wheel,
             f"{about}/WHEEL",

@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 
 const [pyodide, tasks, leftOut] = process.argv.slice(2);
 const { loadPyodide } = await import(pathToFileURL(pyodide));
-const python = await loadPyodide({ lockFileContents: { info: { abi_version: "2026_0" }, packages: {} } });
+const python = await loadPyodide();
 python.runPython(`
 import copy
 import importlib.util
@@ -30,16 +30,13 @@ def compiled(archive, root, sources, left_out):
             if re.match(left_out, name):
                 continue
             entry.compress_type = zipfile.ZIP_DEFLATED
-            try:
-                pyc = bytecode(content, f"{root}/{name}") if name.endswith(".py") else None
-            except SyntaxError:  # a template, or for another Python
-                pyc = None
-            if pyc is None or sources:
+            module = name.endswith(".py")
+            if sources or not module:
                 after.writestr(entry, content, compresslevel=9)
-            if pyc is not None:
+            if module:
                 entry = copy.copy(entry)
                 entry.filename = importlib.util.cache_from_source(name) if sources else name + "c"
-                after.writestr(entry, pyc, compresslevel=9)
+                after.writestr(entry, bytecode(content, f"{root}/{name}"), compresslevel=9)
     return made.getvalue()
 `);
 const compiled = python.globals.get("compiled");
