@@ -14,7 +14,7 @@ from gpipe_edu.course.lessons import THREAD
 from gpipe_edu.course.predictions import question
 from tests.each import each
 
-from .test_standard import EXTRA, LESSONS, ROOT, prose, read
+from .test_standard import EXTRA, LESSONS, ROOT, folded, prose, read
 
 README = ROOT / "README.md"
 FIRST_EVENING = [path for path in LESSONS if path.stem[:2] in ("00", "01", "02", "03")]
@@ -49,8 +49,7 @@ def minutes(cell):
     """How long one reads at a cell."""
     if cell.cell_type == "markdown":
         return len(prose(cell.source)) / WORDS_A_MINUTE
-    folded = cell.metadata.get("jupyter", {}).get("source_hidden", False)
-    lines = 0 if folded else len(cell.source.splitlines())
+    lines = 0 if folded(cell) else len(cell.source.splitlines())
     return (lines * SECONDS_A_LINE + shows(cell) * SECONDS_A_RESULT) / 60
 
 
