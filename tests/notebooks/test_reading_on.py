@@ -3,8 +3,8 @@
 A notebook lies open from top to bottom, also before its first cell is run. The site folds what follows a question, but
 neither what stands above it nor what comes behind the next heading. So around a question
 
-- claims, which are asserts and what `on_your_machine` says, stand in folded cells (`source_hidden`). JupyterLab shows
-  the first line of a folded cell, so that is a comment;
+- claims up to the next heading, which are asserts and what `on_your_machine` says, stand in folded cells
+  (`source_hidden`). JupyterLab shows the first line of a folded cell, so that is a comment;
 - no sentence has the numbers of the right option, or its words. What they explain is said after the commit, by
   `because`.
 """
@@ -65,6 +65,7 @@ OTHERWISE = {
     ("11/best-fit", "one-parameter"): "what q is",
     ("11/best-fit", "scan"): "what q is",
     ("11/best-fit", "scan-after"): "the other model",
+    ("13/weight-versions", "bey-endless-claim"): "the slots of the question before",
     ("14/copies-or-stages", "way-zero-intro"): "what ZeRO stores",
 }
 """Sentences with the numbers or words of an answer that mean something else: the question, the cell, what is meant."""
@@ -125,13 +126,13 @@ def claims(cell):
     return found
 
 
-def visible(cell):
-    """What a reader sees of a cell, in sentences: of code its comments, texts and asserts."""
+def visible(cell, site=False):
+    """What a reader sees of a cell, in sentences: of code its comments, texts and asserts. The site folds no cell."""
     if cell.cell_type == "markdown":
         text = re.sub(r"<details>.*?</details>|```.*?```", " ", cell.source, flags=re.DOTALL)
         text = re.sub(r"\]\([^)]*\)", "]", text)
         pieces = re.split(r"(?<=[.!?:])\s+|\n\s*\n|\n- |\|", text)
-    elif folded(cell):
+    elif folded(cell) and not site:
         pieces = cell.source.splitlines()[:1]
     else:
         tokens = tokenize.generate_tokens(io.StringIO(cell.source).readline)
@@ -168,8 +169,9 @@ def tells(choice, text):
 
 def told(path):
     """Of each question the sentences around it that state its answer, but for OTHERWISE."""
-    for choice, *parts in asked(path):
-        seen = [sentence for cells in parts for cell in cells for sentence in visible(cell)]
+    for choice, up, down, behind in asked(path):
+        seen = [sentence for cell in down for sentence in visible(cell)]
+        seen += [sentence for cell in [*up, *behind] for sentence in visible(cell, site=True)]
         telling = {one for one in seen if tells(choice, one.text)}
         yield choice.key, {one for one in telling if (choice.key, one.cell) not in OTHERWISE}, {o.cell for o in telling}
 
