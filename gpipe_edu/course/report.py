@@ -18,6 +18,7 @@ from gpipe_edu.timeline.stuck_schedule import StuckSchedule, standstill
 from . import asking
 
 _PRINTED = 400
+_GREEN, _AMBER, _RED = "#2E8B57", "#C77700", "#D1453B"
 _SHARES = {Fraction(1, 4): "a quarter", Fraction(1, 2): "half"}
 
 
@@ -43,6 +44,12 @@ def as_markdown(report: Report) -> str:
     if finding:
         parts.append(_again(report))
     return "\n\n".join(parts)
+
+
+def dot(report: Report) -> str:
+    """The verdict as a colour in front of its words: green, amber, red; each is seen on white and on black."""
+    colour = _RED if report.state != "passed" else _AMBER if report.passed_over else _GREEN
+    return f'<span style="color: {colour}">&#9679;</span> '
 
 
 def _cost(report: Report) -> str:

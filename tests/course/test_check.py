@@ -1,10 +1,12 @@
 """What a learner sees of a check, and that nothing done to the notebook's process reaches the verdict."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from coloraide import Color
 
 from gpipe_edu.base import store
 from gpipe_edu.course import NotYet, attempts, check, hint, progress, report
@@ -97,6 +99,18 @@ def test_one_that_is_right_but_for_a_promise_counts_says_what_it_costs_and_can_b
     assert "but for a promise" not in str(progress())
     check("ex01/splitting", without_a_refusal)
     assert "but for a promise" not in str(progress()), "what was whole once stays so"
+
+
+def test_each_verdict_has_its_colour_which_can_be_told_from_white_and_from_black():
+    seen = set()
+    for function, state in ((with_a_refusal, "green"), (without_a_refusal, "amber"), (wrong, "red")):
+        found = judging.judge(find_exercise("ex01/splitting"), pack(function), 5)
+        colour = re.search(r'color: (#\w+)"', report.dot(found))[1]
+        assert min(Color(colour).contrast(ground, method="wcag21") for ground in ("white", "#111111")) >= 3, state
+        hue = Color(colour).convert("hsl")["hue"]
+        assert {"green": 90 < hue < 180, "amber": 20 < hue < 50, "red": hue < 15}[state]
+        seen.add(colour)
+    assert len(seen) == 3
 
 
 def test_two_promises_are_both_said_and_cost_half(home, capsys):

@@ -8,6 +8,7 @@ from typing import Final
 from . import frontend
 
 _FENCE: Final = re.compile("`{3,}")
+_DOT: Final = re.compile(r"<span style=[^>]*>&#9679;</span> ")
 _BOLD: Final = re.compile(r"(?<!\w)\*\*(.+?)\*\*(?!\w)")  # not the power in 10**9
 
 
@@ -21,7 +22,7 @@ def show(markdown: str) -> None:
 
 
 def plain(markdown: str) -> str:
-    """The text without the Markdown markup that we use: bold, code and fences. Fenced text stays as it is."""
+    """The text without the Markdown markup that we use: bold, code, fences and dots in a colour. Fenced text stays."""
     fence, lines = "", []
     for line in markdown.splitlines():
         if fence:
@@ -32,5 +33,5 @@ def plain(markdown: str) -> str:
         elif found := _FENCE.match(line):
             fence = found[0]
         else:
-            lines.append(_BOLD.sub(r"\1", line).replace("`", ""))
+            lines.append(_BOLD.sub(r"\1", _DOT.sub("", line)).replace("`", ""))
     return "\n".join(lines)
