@@ -90,8 +90,8 @@ def f_then_b(K: int, M: int) -> list:
     """F-then-B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
 
     Row k is what device k runs, in order: the forwards of all micro-batches on stage k, then their backwards. The paper
-    takes the backwards last one first; any order will do that makes no device wait longer. A `ge.Schedule`, or any form
-    that gives the rows in order, is as good as a list. The recipes of the package are not there in this exercise.
+    takes the backwards last one first; any order will do that makes no device wait longer. A `ge.Schedule`, text, or any
+    form that gives the rows in order, is as good as a list. The recipes of the package are not there in this exercise.
     """
     ### BEGIN SOLUTION
     rows = []

@@ -104,16 +104,16 @@ def train_with(exam: Exam, judge: Callable[[int, int], Schedule], sizes: list[tu
     return error
 
 
-def read(case: Case, value: Any, text: bool = False) -> Schedule:
-    """The schedule in `value`: a Schedule or rows of ops; if `text`, also its written form, or rows of words.
+def read(case: Case, value: Any) -> Schedule:
+    """The schedule in `value`: a Schedule or rows of ops, its written form, or rows of words.
 
     Raises Wrong for the first thing that is no op.
     """
     if isinstance(value, Schedule):
         return value
-    if isinstance(value, str) and text:
+    if isinstance(value, str):
         value = [line for line in value.splitlines() if line.partition("#")[0].strip()]
-    case.judge(_form(value, text))
+    case.judge(_form(value))
     return Schedule([[_op(word, device) for word in _words(row)] for device, row in enumerate(value)])
 
 
@@ -150,30 +150,24 @@ def gradient_error(schedule: Schedule, rng: Random) -> float:
     return ref.gradient_difference(ref.train_pipeline(layers, x, y, schedule).grads, exact)
 
 
-def _form(value: Any, text: bool) -> Iterator[Sign]:
+def _form(value: Any) -> Iterator[Sign]:
     """What is no list of rows of ops."""
-    if isinstance(value, str):
-        yield _no_ops(value.strip().partition("\n")[0])
     yield Sign("not-rows", not isinstance(value, list | tuple), "a list of rows", a_name_of(value))
     one_for_each = "a list of rows, one for each device"
     for device, row in enumerate(value):
         yield Sign("flat", isinstance(row, Op) or _is_triple(row), one_for_each, "a list of ops")
-        if isinstance(row, str) and not text:
-            yield _no_ops(row)
         words, came = _words(row), f"row {device} is {a_name_of(row)}"
         yield Sign("not-a-row", not isinstance(words, list | tuple), "a list of ops", came)
         for word in words:
-            yield from _word_form(word, device, text)
+            yield from _word_form(word, device)
 
 
-def _word_form(word: Any, device: int, text: bool) -> Iterator[Sign]:
+def _word_form(word: Any, device: int) -> Iterator[Sign]:
     if isinstance(word, Op):
         return
     ops = "ops such as F0 or B3"
     idle = word is None or (isinstance(word, str) and word in ("", ".", "-", "idle"))
     yield Sign("idle-slots", idle, ops, f"{word!r} in row {device}")
-    if not text and (isinstance(word, str) or _is_triple(word)):
-        yield _no_ops(word)
     slip = "not-a-word" if isinstance(word, str) else "not-an-op"
     yield Sign(slip, _op(word, device) is None, ops, f"{describe(word)} in row {device}")
 
@@ -201,10 +195,6 @@ def _op(word: Any, device: int) -> Any:
 
 def _is_triple(word: Any) -> bool:
     return isinstance(word, tuple | list) and len(word) == 3 and isinstance(word[0], str) and len(word[0]) == 1
-
-
-def _no_ops(word: Any) -> Sign:
-    return Sign("no-ops", expected='ops such as ge.Op("F", 0, 0)', came=describe(word))
 
 
 def _in_the_order_of(schedule: Schedule, right: Schedule) -> Schedule:

@@ -142,7 +142,7 @@ def whatever_can_run(K, M):
     return rows
 
 
-@BANK.wrong("no-ops")
+@BANK.right
 def as_text(K, M):
     return "\n".join(" ".join(f"{op.kind}{op.micro_batch}" for op in row) for row in by_rule(K, M))
 

@@ -147,7 +147,7 @@ def depth_first(K, M, V):
     return rows
 
 
-@BANK.wrong("no-ops")
+@BANK.right
 def as_text(K, M, V):
     return "\n".join(" ".join(f"{op.kind}{op.micro_batch}@{op.stage}" for op in row) for row in by_groups(K, M, V))
 

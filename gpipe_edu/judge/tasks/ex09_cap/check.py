@@ -34,7 +34,7 @@ def examine(exam: Exam, rng: Random) -> Success:
 def judge(exam: Exam) -> Schedule:
     """Judge the schedule; there is no one right schedule to be shown beside it."""
     case = exam.case("under_cap()", _TARGET)
-    mine = read(case, case.ask(), text=True)
+    mine = read(case, case.ask())
     case.came, case.charts = str(mine), (Chart("yours", str(mine)),)
     case.judge(_signs(Proposal(mine, mine, K, M, "yours")))
     return mine
