@@ -81,6 +81,16 @@ def test_a_time_in_a_name_is_that_of_the_platform(tmp_path):
     assert clocks(find(tmp_path)) == "Late is counted by Blackboard's export."
 
 
+def test_brightspace_s_times_stand_in_its_names(tmp_path):
+    hand_in(tmp_path / "71-17 - Ada L - Nov 20, 2026 905 AM" / BOOK, "{}")
+    hand_in(tmp_path / "72-18 - Bo - Nov 21, 2026 1201 AM" / BOOK, "{}")
+    assert sent_in(tmp_path) == {
+        "Ada L": (datetime(2026, 11, 20, 9, 5), "Brightspace's export"),
+        "Bo": (datetime(2026, 11, 21, 0, 1), "Brightspace's export"),
+    }
+    assert clocks(find(tmp_path)) == "Late is counted by Brightspace's export."
+
+
 def test_gradescope_s_times_are_those_of_its_list(tmp_path):
     for number in (11, 12):
         hand_in(tmp_path / f"submission_{number}" / BOOK, "{}")

@@ -56,6 +56,20 @@ def lay(root, *paths):
             "Blackboard's",
             {"ada", "bob"},
         ),
+        (
+            [
+                "71-17 - Ada de L - Nov 20, 2026 1159 PM/" + BOOK,
+                "71-18 - Ada de L - Nov 21, 2026 905 AM/" + BOOK,
+                "72-19 - Bo-Ann B- Nov 2, 2026 1200 PM/" + BOOK,
+            ],
+            "Brightspace's",
+            {"Ada de L", "Bo-Ann B"},
+        ),
+        (
+            ["71-17 - Al - Nov 20, 2026 1159 PM - " + BOOK, "72-18 - Al - Nov 21, 2026 905 AM - " + BOOK],
+            "Brightspace's",
+            {"Al 71", "Al 72"},
+        ),
         (["Ada L - " + BOOK, "Bo - " + BOOK], "notebooks in one folder", {"Ada L", "Bo"}),  # Google Classroom's
         (["submission_11/" + BOOK, "submission_12/" + BOOK], "Gradescope's", {"Ada L", "submission_12"}),
         (["exercise_02_clock_ada.ipynb", "bob_exercise_02_clock (1).ipynb"], "notebooks in one folder", {"ada", "bob"}),
@@ -462,3 +476,11 @@ def test_the_last_attempt_on_blackboard_counts(tmp_path):
     for path in tmp_path.iterdir():
         os.utime(path, (1, 1))
     assert newest_first(find(tmp_path).students["ada"])[0].path.name.startswith("Sheet 1_ada_attempt_2026-11-10")
+
+
+def test_the_last_of_a_student_s_folders_from_brightspace_counts(tmp_path):
+    times = ["Nov 9, 2026 905 AM", "Nov 10, 2026 1201 AM", "Nov 8, 2026 1159 PM"]
+    lay(tmp_path, *(f"71-{number} - Ada L - {time}/{BOOK}" for number, time in enumerate(times)))
+    [(student, files)] = find(tmp_path).students.items()
+    assert (student, len(files)) == ("Ada L", 3)
+    assert "Nov 10" in str(newest_first(files)[0].path)

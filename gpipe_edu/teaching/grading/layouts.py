@@ -24,9 +24,14 @@ _BLACKBOARD: Final = re.compile(
 )
 """Its names of users are unique, so no number tells two of one name apart."""
 _CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)", re.DOTALL)
+_BRIGHTSPACE: Final = re.compile(
+    r"(?P<number>\d+)-\d+ - (?P<student>.+?) ?- (?P<time>\w{3} \d\d?, \d{4} \d{3,4} [AP]M)( - (?P<name>.+))?", re.DOTALL
+)
+"""The first number is the student's, the second that of the hand-in."""
 _GRADESCOPE: Final = re.compile(r"submission_\d+")
 _SUBMITTER: Final = re.compile(r":name: (.+)|:email: (.+)")
 _CREATED: Final = re.compile(r":created_at: (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[.\d]* *(Z|[+-]\d\d:\d\d)?")
+_OF_BRIGHTSPACE: Final = "Brightspace's: NUMBER-NUMBER - NAME - DATE"
 _AGAIN: Final = re.compile(r"(\s?\(\d+\)|-\d+|[ _-]?(copy|Copy)\d*)$")
 
 
@@ -89,6 +94,8 @@ def detect_layout(place: Path, files: list[File]) -> Layout:
     heads = list(map(head, books))
     if all(heads) and all(map(_MOODLE.fullmatch, heads)):
         return _of_platform("Moodle's: NAME_NUMBER_assignsubmission_file", _MOODLE, head, files, _never)
+    if all(heads) and all(map(_BRIGHTSPACE.fullmatch, heads)):
+        return _of_platform(_OF_BRIGHTSPACE, _BRIGHTSPACE, head, files, _sent_to_brightspace)
     if all(heads) and all(map(_GRADESCOPE.fullmatch, heads)):
         told = _submitters(file for file in files if len(file.path.parts) == depth + 1)
         unknown = (None, UNKNOWN)
@@ -100,6 +107,7 @@ def detect_layout(place: Path, files: list[File]) -> Layout:
     for pattern, layout, sent in (
         (_MOODLE_FLAT, "Moodle's, without folders: NAME_NUMBER_assignsubmission_file_FILE", _never),
         (_BLACKBOARD, "Blackboard's: ASSIGNMENT_USER_attempt_TIME_FILE", _sent_to_blackboard),
+        (_BRIGHTSPACE, _OF_BRIGHTSPACE, _sent_to_brightspace),
         (_CANVAS, "Canvas': NAME_NUMBER_NUMBER_FILE", _sent_to_canvas),
     ):
         if all(pattern.fullmatch(top(file)) for file in books):  # files, and archives that hold files
@@ -172,6 +180,14 @@ def _never(found: re.Match[str]) -> Sent:
 def _sent_to_blackboard(found: re.Match[str]) -> Sent:
     with suppress(ValueError):
         return Sent(datetime.strptime(found["time"], "%Y-%m-%d-%H-%M-%S"), "Blackboard's export")
+    return UNKNOWN
+
+
+def _sent_to_brightspace(found: re.Match[str]) -> Sent:
+    """Such as "Nov 20, 2026 905 AM": the hour has no zero in front."""
+    day, clock, half = found["time"].rsplit(" ", 2)
+    with suppress(ValueError):
+        return Sent(datetime.strptime(f"{day} {clock:0>4} {half}", "%b %d, %Y %I%M %p"), "Brightspace's export")
     return UNKNOWN
 
 
