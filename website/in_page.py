@@ -76,8 +76,6 @@ def _first_boards() -> dict[str, Any]:
     """The offer, and by level the first answer; "" is what somebody sees who comes for the first time."""
     with tempfile.TemporaryDirectory() as folder:
         new = SolvedLevels(Path(folder, "new.json"))
-        everything = SolvedLevels(Path(folder, "all.json"), everything=True)
-        sessions = {"": Session("", new), **{level.key: Session(level.key, everything) for level in LEVELS}}
-        widgets = {key: Puzzle(session) for key, session in sessions.items()}
+        widgets = {key: Puzzle(Session(key, new)) for key in ("", *(level.key for level in LEVELS))}
         offer = {**json.loads(widgets[""].offer), "engines": ["numpy"]}  # PyTorch does not run in browsers
         return {"offer": offer, "answers": {key: json.loads(widget.answer) for key, widget in widgets.items()}}

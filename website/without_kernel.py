@@ -9,12 +9,10 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
-import gpipe_edu
 from gpipe_edu.course.predictions.commit import Outcome
 from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.puzzles.page.widget import Puzzle
@@ -46,8 +44,6 @@ def begin(name: str, folder: str) -> None:
 
     for shown, as_html in ((Gantt, chart), (Prediction, question), (Puzzle, puzzle)):
         setattr(shown, "_repr_mimebundle_", as_html)  # noqa: B010
-    # No level has been solved here, and a page opens the level that its lesson names.
-    setattr(gpipe_edu, "puzzle", partial(gpipe_edu.puzzle, unlock=True))  # noqa: B010
 
 
 def _question(widget: Prediction) -> str:

@@ -41,7 +41,7 @@ show, task       the board; the level
 prove            search for the best makespan there is
 run              train with a whole board on every engine that is here
 share            the board as a string;  share STRING: open one
-levels, next     all levels; the next one;  level KEY: that one;  unlock: open all of them
+levels, next     all levels; the next one;  level KEY: that one
 help, quit       this list; leave (solved levels and unfinished boards are remembered)"""
 
 TOLD: Final = ("back", "run_on", "stamp", "finish")
@@ -54,7 +54,6 @@ class Game:
     def __init__(self, session: Session, console: Console) -> None:
         self.session, self.console = session, console
         self.state = session.state()
-        self.unlocked = self.open_levels()
         self.over, self.hints, self.notice = False, 0, ""
 
     def begin(self) -> None:
@@ -84,9 +83,6 @@ class Game:
                 self.move("run_on")
             case "back":
                 self.move("back", moves=int(rest) if rest.isdecimal() else 1)
-            case "unlock":
-                self.say(f"{self.ask('unlock')['message']}.")
-                self.unlocked = self.open_levels()
             case "free" | "guided":
                 self.say(self.ask("mode", mode=word)["message"])
             case "level":
@@ -193,19 +189,11 @@ class Game:
         self.say(self.ask("hint", size=self.hints)["hint"]["text"])
 
     def check(self) -> None:
-        """Say whether the board is solved, and which level that has unlocked."""
+        """Say whether the board is solved, and how to go on if it is."""
         verdict = self.state["verdict"]
         self.say(f"{verdict[0].upper()}{verdict[1:]}.", "bold green" if self.state["solved"] else "bold")
-        unlocked = self.open_levels()
-        for level in LEVELS:
-            if level.key in unlocked - self.unlocked:
-                way = f"level {SANDBOX}" if level.key == SANDBOX else "next"
-                self.say(f"Unlocked: {level.title}. Type {way} to go there, or run to train with this one.")
-        self.unlocked = unlocked
-
-    def open_levels(self) -> set[str]:
-        """The keys of the levels that are open."""
-        return {level["key"] for level in self.state["levels"] if level["unlocked"]}
+        if self.state["solved"]:
+            self.say("Type next to go on, or run to train with this schedule.")
 
     def prove(self) -> None:
         """Search for the best makespan."""
@@ -233,7 +221,7 @@ class Game:
     def levels(self) -> None:
         """All levels, and where progress is kept."""
         for number, (level, known) in enumerate(zip(LEVELS, self.state["levels"], strict=True), start=1):
-            state = "open" if known["unlocked"] else "locked"
+            state = "not solved"
             if known["best"] is not None:
                 state = f"solved with {known['best']:g}" + (f", par {level.par:g}" if level.par is not None else "")
                 state += f", {plural(known['hinted'], 'hint')}" if known["hinted"] else ""

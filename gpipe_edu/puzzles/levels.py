@@ -1,7 +1,7 @@
 """Puzzles: pipelines of a given size, what their devices may do, and how short the step has to be.
 
 A level is plain data. It holds no rule of pipeline parallelism: those are the schedule doctor's. There are eleven, in
-the order in which they unlock: ten from `levels.toml`, and a sandbox of any size.
+the order in which they are best solved: ten from `levels.toml`, and a sandbox of any size.
 """
 
 from __future__ import annotations
@@ -159,9 +159,6 @@ class Level:
 SANDBOX: Final = "sandbox"
 """The key of the last level, whose sizes the player chooses."""
 
-OPENS_SANDBOX: Final = "1f1b"
-"""The level after which it opens: those who have built 1F1B know all that a sandbox needs."""
-
 LARGEST: Final = {"K": 16, "M": 64, "V": 8}
 """How large a sandbox may be."""
 
@@ -198,7 +195,7 @@ def _read() -> Iterator[Level]:
 
 
 LEVELS: Final[tuple[Level, ...]] = (*_read(), sandbox())
-"""All levels; each unlocks when the one before is solved, the sandbox earlier."""
+"""All levels, in the order in which they are best solved; any of them can be opened at any time."""
 
 
 def find_level(key: str) -> Level:

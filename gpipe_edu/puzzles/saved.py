@@ -16,13 +16,12 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.base import store
 
 from .board import Board
-from .levels import LEVELS, OPENS_SANDBOX, SANDBOX, Level, find_level
+from .levels import LEVELS, Level
 from .position import Position
 from .score import NOISE, Score, score
 from .share import read, share
 
 _SOLVED: Final = "puzzle"
-_OPEN: Final = "puzzle_open"
 
 
 class Record(NamedTuple):
@@ -39,13 +38,11 @@ class Record(NamedTuple):
 class SolvedLevels:
     """`SolvedLevels(path=None)`: read from the file when asked, so that two open notebooks agree.
 
-    path: instead of the learner's own file. everything: open all levels, this once. notice: a sentence if something was
-    wrong with the file, else "".
+    path: instead of the learner's own file. notice: a sentence if something was wrong with the file, else "".
     """
 
-    def __init__(self, path: str | Path | None = None, *, everything: bool = False) -> None:
+    def __init__(self, path: str | Path | None = None) -> None:
         self.path = store.path() if path is None else Path(path)
-        self._everything = everything
         self.notice = ""
         self.records: dict[str, Record] = {}
         self._load()
@@ -55,53 +52,19 @@ class SolvedLevels:
         """Where the file is, in a sentence."""
         return f"Progress is kept in {self.path}, under {_SOLVED!r}; delete the file to start the whole course again."
 
-    def is_unlocked(self, key: str) -> bool:
-        """True for the first level and for every one behind a solved level; the sandbox opens early, and all do if the
-        player has asked for that. Raises ValueError for an unknown key.
-        """
-        before = self._before(key)
-        return before is None or before.key in self.records or self._everything
-
-    def _before(self, key: str) -> Level | None:
-        """The level that has to be solved for this one; None for the first."""
-        index = LEVELS.index(find_level(key))
-        return find_level(OPENS_SANDBOX) if key == SANDBOX else LEVELS[index - 1] if index else None
-
-    def unlock(self) -> None:
-        """Open all levels, and remember that."""
-        self._everything = True
-        try:
-            with store.change(_OPEN, self.path) as kept:
-                kept["all"] = True
-        except OSError as error:
-            self.notice = f"that could not be saved in {self.path}: {error.strerror or error}"
-
     def next_level(self) -> str:
         """The key of the first level that is not solved; the last one if all are."""
         return next((level.key for level in LEVELS if level.key not in self.records), LEVELS[-1].key)
 
-    def refusal(self, key: str) -> str:
-        """Why a level is not open, in a sentence; "" if it is."""
-        if self.is_unlocked(key):
-            return ""
-        level, before = find_level(key), self._before(key)
-        if before is None:
-            return ""
-        here, there = LEVELS.index(level) + 1, LEVELS.index(before) + 1
-        return f"level {here}, {level.title}, is locked: first solve level {there}, {before.title}"
-
     def record(self, board: Board) -> Score:
-        """Judge a board, and record it if it solves its level better than before; returns its score.
-
-        A locked level is not recorded.
-        """
+        """Judge a board, and record it if it solves its level better than before; returns its score."""
         result = board.score
         key = board.level.key
         if not result.solved:
             return result
         self._load()
         best = self.records.get(key)
-        if self.is_unlocked(key) and (best is None or _better(result.makespan, board.hints, best)):
+        if best is None or _better(result.makespan, board.hints, best):
             text = share(board.level, board.rows)
             self.records[key] = Record(result.makespan, result.over_par, text, board.hints)
             try:
@@ -118,7 +81,6 @@ class SolvedLevels:
             warnings.simplefilter("always")
             try:
                 entries: dict[str, Any] = store.read(_SOLVED, self.path)
-                self._everything = self._everything or bool(store.read(_OPEN, self.path).get("all"))
             except OSError as error:
                 self.notice = f"{self.path} cannot be read: {error.strerror or error}"
                 return

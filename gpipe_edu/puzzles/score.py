@@ -2,8 +2,8 @@
 called.
 
 A board is judged only by what is on it, so a level can be solved only by its schedule. Only schedules that equal a
-recipe's, op by op, get its name. Small boards often equal several at once; then all are named, because at that size
-they are the same.
+recipe's, op by op, get its name. Small boards often equal several at once; the player is told the first of them, the
+plainest, since the rest of the list teaches nothing.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ class Score:
         if hints:
             text += f", with {plural(hints, 'hint')}"
         if self.names:
-            text += f". You built {self.names[0]}"
-        if len(self.names) > 1:
-            text += f", which is the same here as {', '.join(self.names[1:])}"
+            text += f": you built {self.names[0]}"
         return text
 
 

@@ -27,7 +27,7 @@ class Session:
     """One sitting: a board and what has been solved. `board` and `ran`, the last run, are there to be drawn.
 
     Begins with the level `key`, by default the one that was left unfinished last, or else the first that is not
-    solved. Boards stand as they were left. Raises ValueError if the level is locked.
+    solved. Boards stand as they were left. Raises ValueError for a level that does not exist.
     """
 
     def __init__(self, key: str = "", progress: SolvedLevels | None = None) -> None:
@@ -46,7 +46,6 @@ class Session:
             "run_on": lambda: self.board.run_on(),
             "stamp": lambda: self.board.stamp(),
             "finish": lambda: self.board.finish(),
-            "unlock": self._unlock,
             "mode": lambda mode: self.board.set_mode(mode),
             "hint": self._hint,
             "level": self._level,
@@ -62,8 +61,8 @@ class Session:
         """Run a command; returns {"accepted", "message", "code", "state", ...}, with a message also for bad arguments.
 
         Commands: place, remove, move, type, undo, redo, clear, back, run_on (forced moves), stamp (the first
-        micro-batch's pattern for all), finish, mode, hint, level, next (the first level that is not solved), unlock
-        (all levels), sandbox, share, open, prove, run.
+        micro-batch's pattern for all), finish, mode, hint, level, next (the first level that is not solved), sandbox,
+        share, open, prove, run.
         """
         try:
             if command not in self._commands:
@@ -101,7 +100,6 @@ class Session:
                 {
                     "key": known.key,
                     "title": known.title,
-                    "unlocked": self.progress.is_unlocked(known.key),
                     "best": self.progress.records[known.key].makespan if known.key in self.progress.records else None,
                     "hinted": self.progress.records[known.key].hints if known.key in self.progress.records else 0,
                 }
@@ -124,26 +122,16 @@ class Session:
         return Verdict(True, f"{verdict.message}. {BACK}") if any(self.board.rows) else verdict
 
     def _begin(self, level: Level) -> Board:
-        return load_unfinished(self._open_level(level), self.progress.path)
+        return load_unfinished(level, self.progress.path)
 
     def _go(self, board: Board) -> Verdict:
-        self._open_level(board.level)
         self.board = board
         return Verdict(True, board.level.title)
-
-    def _open_level(self, level: Level) -> Level:
-        if refusal := self.progress.refusal(level.key):
-            raise ValueError(refusal)
-        return level
 
     def _hint(self, size: int = 3) -> dict[str, Any]:
         found = hint(self.board, size)
         self.board.hints += found.device is not None or bool(found.back)
         return {"hint": {"text": found.text, "device": found.device, "op": str(found.op or ""), "back": found.back}}
-
-    def _unlock(self) -> Verdict:
-        self.progress.unlock()
-        return Verdict(True, "all levels are open")
 
     def _prove(self, seconds: float = 10) -> dict[str, Any]:
         return {"proof": {"text": str(prove(self.board.level, seconds)), "bound": lower_bound(self.board.level)}}
@@ -159,7 +147,7 @@ def resume_board(progress: SolvedLevels) -> Board:
     """The board that was left unfinished last, else that of the first level that is not solved."""
     key = last(progress.path)
     try:
-        if key and not progress.refusal(key):
+        if key:
             return load_unfinished(find_level(key), progress.path)
     except ValueError:
         pass  # the file was edited and names a level that does not exist

@@ -50,7 +50,6 @@ def test_the_puzzle_is_played_on_one_screen_and_nothing_else_is_there(classroom,
         page.wait_for_function("() => document.querySelector('.gp-text').value === ''")
     page.wait_for_function("() => document.querySelector('.gp-said').innerText.includes('olved')")
     assert page.locator(".gp-chip").count() == len(LEVELS)
-    assert page.locator(".gp-locked").count() == 0
     assert [url for url in page.requests if not url.startswith((classroom, "blob:", "data:"))] == []
     page.goto(classroom)  # whoever opens it anew begins anew
     page.wait_for_selector(".gp-board .ge-base")

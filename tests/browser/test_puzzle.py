@@ -104,7 +104,7 @@ def test_1f1b_by_keyboard_alone_typed_and_carried(lab):
     says(page, "Taken back")
     tab_to(page, ".gp-text")
     typed(page, "F3@0 F3@1 F3@2 B3@2 B2@1 B3@1 B1@0 B2@0 B3@0")
-    says(page, "You built 1F1B")
+    says(page, "you built 1F1B")
     assert chrome.our_problems(page) == []
 
 

@@ -116,13 +116,13 @@ def test_figures_are_those_of_simulate():
     assert result.bubble_fraction == timeline.bubble_fraction
     assert result.peaks == timeline.peak_in_flight
     assert result.over_par == 0
-    assert str(result) == "solved with makespan 14, at par. You built ZB-H1 (zero bubble)"
+    assert str(result) == "solved with makespan 14, at par: you built ZB-H1 (zero bubble)"
 
 
 def test_a_solution_above_par_is_solved_and_says_by_how_much():
     result = judge("memory-wall", in_groups(ge.gpipe(2, 2), 2))
     assert (result.solved, result.over_par) == (True, 2)
-    assert str(result) == "solved with makespan 12, 2 over par. You built GPipe, 2 micro-batches at a time"
+    assert str(result) == "solved with makespan 12, 2 over par: you built GPipe, 2 micro-batches at a time"
 
 
 def test_not_solved_says_all_that_is_in_the_way():

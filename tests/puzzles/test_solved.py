@@ -12,14 +12,10 @@ from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level, share
 from .solutions import SOLUTIONS, in_groups, solved
 
 
-def test_levels_unlock_one_after_another_and_stay_so_after_a_restart():
-    for index, level in enumerate(LEVELS):
+def test_the_next_level_is_the_first_that_is_not_solved_also_after_a_restart():
+    for level in LEVELS:
         progress = SolvedLevels()  # as after a restart
-        unlocked = [progress.is_unlocked(known.key) for known in LEVELS]
-        assert unlocked[:-1] == [number <= index for number in range(len(LEVELS) - 1)]
-        assert unlocked[-1] is (index >= 4), "the sandbox opens behind 1F1B"
         assert progress.next_level() == level.key
-        assert progress.refusal(level.key) == ""
         assert progress.record(solved(level.key)).solved
     progress = SolvedLevels()
     assert set(progress.records) == {level.key for level in LEVELS}
@@ -27,14 +23,22 @@ def test_levels_unlock_one_after_another_and_stay_so_after_a_restart():
     assert progress.notice == ""
 
 
-def test_a_locked_level_is_refused_with_what_to_solve_first_and_not_noted():
+def test_a_level_counts_whatever_has_been_solved_before_it():
+    SolvedLevels().record(solved("1f1b"))
     progress = SolvedLevels()
-    assert progress.refusal("1f1b") == (
-        "level 4, One forward, one backward, is locked: first solve level 3, The memory wall"
-    )
-    assert progress.record(solved("1f1b")).solved
-    assert progress.records == {}
-    assert not progress.path.exists()
+    assert set(progress.records) == {"1f1b"}
+    assert progress.next_level() == "first-dependency"
+
+
+def test_a_file_from_when_levels_could_be_locked_is_read(progress_file):
+    entry = {"makespan": 6, "share": share(LEVELS[0], solved("first-dependency").rows), "hints": 2}
+    old = {"puzzle": {"first-dependency": entry}, "puzzle_open": {"all": True}}
+    progress_file.write_text(json.dumps(old))
+    progress = SolvedLevels()
+    assert progress.notice == ""
+    assert progress.records["first-dependency"].hints == 2
+    progress.record(solved("zero-bubble"))
+    assert set(SolvedLevels().records) == {"first-dependency", "zero-bubble"}
 
 
 def test_only_what_is_solved_counts():
@@ -119,7 +123,6 @@ def test_entries_that_solve_nothing_do_not_count_and_are_not_lost(progress_file)
         progress = SolvedLevels()
         assert progress.records == {}, entry
         assert "the entry of 'first-dependency' does not count" in progress.notice
-        assert not progress.is_unlocked("pipelining")
     progress_file.write_text(json.dumps({"puzzle": {"pipelining": {"share": unsolved}, "later": {"x": 1}}}))
     progress = SolvedLevels()
     progress.record(solved("first-dependency"))

@@ -48,9 +48,9 @@ def packages(code: str) -> list[str]:
     return [name for name, named in _FETCHED_LATER.items() if named.search(code)]
 
 
-def puzzle(level: str = "", share: str = "", unlock: bool = False) -> dict[str, Any]:
-    """A puzzle: its number, for messages, and its state. level, share, unlock: as for `ge.puzzle`."""
-    widget = ge.puzzle(level, share=share, unlock=unlock)
+def puzzle(level: str = "", share: str = "") -> dict[str, Any]:
+    """A puzzle: its number, for messages, and its state. level, share: as for `ge.puzzle`."""
+    widget = ge.puzzle(level, share=share)
     return {"widget": widget.number, "state": widget.open()}
 
 

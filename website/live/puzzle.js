@@ -9,11 +9,11 @@ const FIRST = JSON.parse(document.getElementById("first").textContent); // {offe
 const SHOWN = "gpipe_edu puzzle shown"; // the last answer, for the next visit
 const WAITING = "Python has not answered yet, it may be starting. Your move is kept, and answered as soon as it can be.";
 
-/** What the address asks for: a share string or a level, and then all levels are open: a link leads where it says. */
+/** What the address asks for: a share string or a level. */
 function wanted() {
   const text = decodeURIComponent(location.hash.slice(1));
-  if (text.startsWith("level=")) return { level: text.slice("level=".length), unlock: true };
-  return text ? { share: text, unlock: true } : {};
+  if (text.startsWith("level=")) return { level: text.slice("level=".length) };
+  return text ? { share: text } : {};
 }
 
 const asked = wanted();

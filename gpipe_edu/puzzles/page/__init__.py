@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpipe_edu.puzzles import SolvedLevels, find_level
+from gpipe_edu.puzzles import SolvedLevels
 from gpipe_edu.puzzles.session import BACK, Session
 
 if TYPE_CHECKING:
@@ -18,35 +18,25 @@ def puzzle(
     level: str | int = "",
     *,
     share: str = "",
-    unlock: bool = False,
     progress: str | Path | None = None,
     theme: str = "auto",
 ) -> Puzzle:
-    """The puzzle: eleven levels that unlock one after another, from the first dependency to a sandbox of your own.
+    """The puzzle: eleven levels, any of which can be opened, from the first dependency to a sandbox of your own.
 
     level: where to begin, a key such as "1f1b" or a number from 1; by default where you left off, or the first level
-    that is not solved. share: a string that another player sent, to open their board. unlock: open all levels, for
-    those who teach. progress: the file that remembers what is solved, by default the learner's own. theme: "auto"
-    follows the notebook, or "light" or "dark".
+    that is not solved. share: a string that another player sent, to open their board. progress: the file that
+    remembers what is solved, by default the learner's own. theme: "auto" follows the notebook, or "light" or "dark".
 
-    A level that is still locked, or a share string that was cut, gets a sentence on the page, which then opens the
-    first level that is not solved. Raises ValueError for a level that does not exist or a bad option.
+    A share string that was cut gets a sentence on the page, which then opens as without one. Raises ValueError for a
+    level that does not exist or a bad option.
     """
     level = str(level)
     if theme not in ("auto", "light", "dark"):
         raise ValueError(f'theme is {theme!r}; it must be "auto", "light" or "dark"')
     if level and share:
         raise ValueError("level and share are both given; a share string names its level, so give only one of them")
-    kept = SolvedLevels(progress, everything=bool(unlock))
-    if level:
-        find_level(level)
-    notice = locked = ""
-    try:
-        session = Session(level, kept)
-    except ValueError as error:  # not the player's mistake: a lesson has asked for a level
-        session, said = Session("", kept), str(error)
-        locked = said[0].upper() + said[1:]
-    greeting = ". ".join(filter(None, [locked, BACK if any(session.board.rows) else ""]))
+    session = Session(level, SolvedLevels(progress))
+    notice, greeting = "", BACK if any(session.board.rows) else ""
     if share:
         answer = session.do("open", text=share)
         notice, greeting = "" if answer["accepted"] else answer["message"], ""

@@ -1,7 +1,7 @@
 """`classroom` and `lecture`: what is shown in front of a class.
 
 The puzzle is alone on a page, for a projector. Voila serves it, so there is no notebook around it. Each visitor begins
-afresh, with all levels open, and no one's progress is written. The slides for a lesson are a file.
+afresh, and no one's progress is written. The slides for a lesson are a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpipe_edu.teaching.lecture import outline
 _CELL: Final = """\
 import os
 import gpipe_edu as ge
-ge.puzzle(unlock=True, progress=f"{os.getpid()}.json")
+ge.puzzle(progress=f"{os.getpid()}.json")
 """
 
 _POLICY: Final = "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:"

@@ -74,8 +74,8 @@ test("ghosts that overlap in time never overlap on the page", () => {
 test("words: names of ops, levels, sentences", () => {
   assert.equal(moves.opWords("W12@3", NAMES), "weight gradient of micro-batch 12, stage 3");
   assert.deepEqual([moves.opLabel("F0@2", false), moves.opLabel("F0@2", true)], ["F0", "F0@2"]);
-  assert.equal(moves.levelWords({ title: "Pipelining", unlocked: true, best: 10 }, 2), "2: Pipelining, solved with makespan 10");
-  assert.match(moves.levelWords({ title: "x", unlocked: false, best: null }, 3), /locked$/);
+  assert.equal(moves.levelWords({ title: "Pipelining", best: 10 }, 2), "2: Pipelining, solved with makespan 10");
+  assert.equal(moves.levelWords({ title: "x", best: null }, 3), "3: x, not solved");
   assert.deepEqual(["", "so", "so.", "so?"].map(moves.sentence), ["", "so.", "so.", "so?"]);
   assert.deepEqual(moves.within([2, 0], { device: 4, at: 9 }), { device: 1, at: 0 });
 });
@@ -123,7 +123,7 @@ test("one box has the focus and its name; what is carried shows where it would l
 
 test("texts of Python's are never markup", () => {
   const evil = "<img src=x>";
-  const level = { key: "k", title: evil, lesson: evil, task: evil, unlocked: true, best: null };
+  const level = { key: "k", title: evil, lesson: evil, task: evil, best: null };
   const texts = [
     markup.levelMarkup(level, 1),
     markup.levelsMarkup([level], "k"),

@@ -132,7 +132,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
     if (answer.proof) return say("The search is done; its result stands under “Why is this par?”.", "note");
     if (answer.run) return say(RAN[answer.run.equal], answer.run.equal ? "yes" : "no");
     if (answer.share) return say("The share string is made: copy it from its field.", "note");
-    const steps = ["clear", "undo", "redo", "back", "unlock"];
+    const steps = ["clear", "undo", "redo", "back"];
     if (state.complete && !steps.includes(did)) return say(state.verdict, state.solved ? "yes" : "note");
     const words = did === "level" ? `Level: ${answer.message}` : answer.message;
     const more = [words, beginning() || stuckWords()].filter(Boolean);
@@ -196,7 +196,6 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
     run_on: () => act("run_on"),
     stamp: () => act("stamp"),
     finish: () => act("finish"),
-    unlock: () => act("unlock"),
     run: ({ engine }) => act("run", { engine }),
     next: ({ next }) => act("level", { key: next }),
     copy() {

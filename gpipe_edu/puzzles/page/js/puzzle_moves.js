@@ -99,8 +99,8 @@ export function sentence(text) {
 }
 
 /** What a level's button is called. */
-export function levelWords({ title, unlocked, best, hinted }, number) {
+export function levelWords({ title, best, hinted }, number) {
   const hints = hinted ? ` and ${hinted} hint${hinted === 1 ? "" : "s"}` : "";
-  const state = best !== null ? `solved with makespan ${best}${hints}` : unlocked ? "open" : "locked";
+  const state = best !== null ? `solved with makespan ${best}${hints}` : "not solved";
   return `${number}: ${title}, ${state}`;
 }

@@ -7,7 +7,6 @@ import { figureMarkup } from "../../../view/js/panel.js";
 import { levelWords, sentence } from "./puzzle_moves.js";
 
 const CHECK = "M2 8.5l4 4 8-9";
-const LOCK = "M4 7V5a4 4 0 0 1 8 0v2M3 7h10v7H3z";
 
 function push(name, label, more = "") {
   return `<button type="button" class="ge-word" data-do="${name}" ${more} ${KEPT}>${label}</button>`;
@@ -54,22 +53,20 @@ export function frameMarkup({ largest }) {
     `<input type="text" class="gp-string" aria-label="Share string of this board" readonly hidden ${KEPT}>${push("copy", "Copy", "hidden")}</div>` +
     `<form class="gp-open ge-row"><label class="ge-field">open a share string <input type="text" class="gp-string" data-open autocomplete="off" spellcheck="false" ${KEPT}></label>` +
     `<button type="submit" class="ge-word" ${KEPT}>Open</button></form></details>` +
-    `<details class="gp-more"><summary ${KEPT}>Colours, keys, progress</summary><div class="ge-legend"></div>${keysMarkup()}<p class="gp-where"></p>${push("unlock", "Unlock all levels")}</details></div><div class="gp-run" hidden></div>` +
+    `<details class="gp-more"><summary ${KEPT}>Colours, keys, progress</summary><div class="ge-legend"></div>${keysMarkup()}<p class="gp-where"></p></details></div><div class="gp-run" hidden></div>` +
     `<p class="ge-error" role="alert" hidden></p><div class="ge-live" aria-live="polite"></div>`
   );
 }
 
-/** The row of levels: number, and a check or a lock. */
+/** The row of levels: number, and a check on those that are solved. */
 export function levelsMarkup(levels, current) {
   const chips = levels.map((level, index) => {
-    const icon = level.best !== null ? CHECK : level.unlocked ? "" : LOCK;
-    const state = level.best !== null ? "gp-done" : level.unlocked ? "gp-open-level" : "gp-locked";
+    const solved = level.best !== null;
     const here = level.key === current ? ' aria-current="step"' : "";
-    const locked = level.unlocked ? "" : ' aria-disabled="true"';
     const words = escape(`Level ${levelWords(level, index + 1)}`);
-    const drawn = icon ? `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${icon}"/></svg>` : "";
+    const drawn = solved ? `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${CHECK}"/></svg>` : "";
     const mark = level.hinted ? `<small aria-hidden="true">?</small>` : "";
-    return `<li><button type="button" class="gp-chip ${state}" data-level="${level.key}" aria-label="${words}" title="${words}"${here}${locked} ${KEPT}>${index + 1}${drawn}${mark}</button></li>`;
+    return `<li><button type="button" class="gp-chip${solved ? " gp-done" : ""}" data-level="${level.key}" aria-label="${words}" title="${words}"${here} ${KEPT}>${index + 1}${drawn}${mark}</button></li>`;
   });
   return `<ol>${chips.join("")}</ol>`;
 }
