@@ -179,4 +179,4 @@ def test_version_changes_and_citation_speak_of_one_release():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert re.search(rf"^## {re.escape(version)}\b", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"gpipe_edu-{version}-py3-none-any.whl" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"gpipe_edu-{version}-py3-none-any.whl" in (ROOT / "docs" / "install.md").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 import gpipe_edu as ge
 
-PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+PICTURES: Final = Path(__file__).resolve().parent / "pictures"
 OUT: Final[tuple[tuple[Literal["light", "dark"], str], ...]] = (
     ("light", "explorer.webp"),
     ("dark", "explorer-dark.webp"),

@@ -68,8 +68,8 @@ def test_runs_that_nothing_was_fitted_to_are_planned_as_the_page_says():
     assert f"{relatives} of the {len(others)}, and MosaicGPT's" in WORDS
     one = published.within(published.calibrated_by_one(others))
     assert f"{one:.0%} of the others from other sources".replace("%", " %") in WORDS
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert f"of {len(others)} others, once a step is measured, of {one:.0%}".replace("%", " %") in readme
+    page = (Path(__file__).parents[2] / "docs" / "at_work.md").read_text(encoding="utf-8")
+    assert f"of {len(others)} others, once a step is measured, of {one:.0%}".replace("%", " %") in page
 
 
 def test_what_is_held_out_says_where_it_was_read():
