@@ -81,6 +81,11 @@ def pytest_runtest_setup(item):
         os.environ.pop("JUPYTER_PATH", None)
 
 
+def pytest_sessionstart(session):
+    if not hasattr(session.config, "workerinput"):
+        unchanged.take(session.config)
+
+
 def pytest_sessionfinish(session, exitstatus):
     if exitstatus == 0 and not hasattr(session.config, "workerinput"):
         terminal = session.config.pluginmanager.get_plugin("terminalreporter")

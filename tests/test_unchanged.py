@@ -8,21 +8,25 @@ import pytest
 from tests import unchanged
 
 BROWSER, WEBSITE, GPU = "tests/browser", "tests/website", "tests/benchmarks"
+EVERY = {BROWSER, WEBSITE, GPU}
 CHANGES = {
-    "gpipe_edu/view/js/pass_on.js": {BROWSER, WEBSITE, GPU},
+    "gpipe_edu/view/js/pass_on.js": EVERY,
     "gpipe_edu/course/predictions/widget.py": {BROWSER, WEBSITE},
-    "gpipe_edu/schedule/needs.py": {BROWSER, WEBSITE, GPU},
+    "gpipe_edu/schedule/needs.py": EVERY,
     "gpipe_edu/judge/messages.toml": {BROWSER, WEBSITE},
+    "gpipe_edu/teaching/grading/marking.toml": {BROWSER},
+    "gpipe_edu/teaching/grading/feedback_pages.css": {BROWSER},
     "website/template.html": {WEBSITE},
-    "notebooks/03_scheduling.ipynb": {WEBSITE},
+    "notebooks/03_scheduling.ipynb": EVERY,
+    "docs/grading.md": {BROWSER, WEBSITE},
+    "README.md": EVERY,
     "benchmarks/gpu/run.py": {GPU},
     "tests/browser/chrome.py": {BROWSER, WEBSITE},
-    "requirements.txt": {BROWSER, WEBSITE, GPU},
+    "requirements.txt": EVERY,
+    "requirements-lab.txt": {WEBSITE, GPU},
     "gpipe_edu/cluster/saving.py": set(),
-    "gpipe_edu/teaching/grading/marking.toml": set(),
     "tests/cluster/test_saving.py": set(),
     "tests/test_words.py": set(),
-    "docs/grading.md": set(),
     "tests/unchanged.json": set(),
 }
 
@@ -64,8 +68,29 @@ def test_a_room_runs_again_when_what_it_looks_at_has_changed(project):
 def test_a_room_runs_when_somebody_asks_for_it(project):
     unchanged.record(run(project), [])
     assert unchanged.left_out(run(project, whole=True)) == []
-    assert unchanged.left_out(run(project, "tests/browser/test_lab.py::test_one")) == [WEBSITE, GPU]
+    assert unchanged.left_out(run(project, BROWSER)) == []
+    assert unchanged.left_out(run(project, BROWSER, "tests")) == [WEBSITE, GPU]
+    assert unchanged.left_out(run(project, "tests/browser/test_lab.py::test_one")) == []
     assert unchanged.left_out(run(project, "tests")) == [BROWSER, WEBSITE, GPU]
+
+
+def test_of_a_run_elsewhere_nothing_is_said_or_looked_at(project):
+    unchanged.record(run(project), [])
+    unchanged.digest.cache_clear()
+    elsewhere = run(project, "tests/schedule", "notebooks/03_scheduling.ipynb")
+    unchanged.take(elsewhere)
+    assert unchanged.left_out(elsewhere) == []
+    unchanged.record(elsewhere, [])
+    assert unchanged.digest.cache_info().misses == 0
+
+
+def test_what_is_changed_during_a_run_has_not_passed(project):
+    unchanged.take(run(project))
+    page = project / "website" / "template.html"
+    page.write_bytes(page.read_bytes() + b"\n")
+    unchanged.record(run(project), [])
+    unchanged.digest.cache_clear()
+    assert unchanged.left_out(run(project)) == [BROWSER, GPU]
 
 
 def test_only_a_run_that_went_through_a_room_is_noted(project):

@@ -37,36 +37,43 @@ class Inputs:
 
 
 PAGES = ("course", "puzzles", "view", "sizing.page", "teaching.lecture", "teaching.handouts")
+COURSE = (
+    *("notebooks", "exercises", "solutions", "docs", "lectures"),
+    *("README.md", "CONTRIBUTING.md", "benchmarks/README.md"),
+)
+REQUIREMENTS = "requirements*.txt"
 ROOMS = {
-    "tests/browser": Inputs(PAGES, ("website/bundle.py", "website/package.json", "lectures")),
-    "tests/website": Inputs((*PAGES, "judge"), ("website", "tests/browser", "notebooks", "solutions", "README.md")),
-    "tests/benchmarks": Inputs(("pytorch", "sizing", "timeline"), ("benchmarks/gpu", "tests/pytorch/pretend_gpu")),
+    "tests/browser": Inputs(
+        (*PAGES, "teaching"), (*COURSE, "website/bundle.py", "website/package.json", "tests/website")
+    ),
+    "tests/website": Inputs((*PAGES, "judge"), (*COURSE, "website", "tests/browser", ".github", REQUIREMENTS)),
+    "tests/benchmarks": Inputs(
+        ("pytorch", "sizing", "timeline"), ("benchmarks", "notebooks", "README.md", "tests/pytorch", REQUIREMENTS)
+    ),
 }
 
 
 def left_out(config) -> list[str]:
-    """The rooms that a run need not go through: nobody asks for them, and nothing that they look at has changed."""
+    """The rooms of a run's tests that it need not go through: nobody names them, and what they look at is as it was."""
     if config.getoption("whole"):
         return []
-    asked = _named(config)
     return [
-        room
-        for room in ROOMS
-        if not any(path.is_relative_to(room) for path in asked) and recorded().get(room) == digest(room)
+        room for room in _rooms(config) if Path(room) not in _named(config) and recorded().get(room) == digest(room)
     ]
+
+
+def take(config) -> None:
+    """Note how a run finds what its rooms look at: what is changed meanwhile has not passed."""
+    for room in _rooms(config):
+        digest(room)
 
 
 def record(config, skipped) -> None:
     """Write down the rooms that this run, which has passed, went through in full. `skipped`: reports of tests."""
     if config.getoption("keyword") or config.getoption("markexpr"):
         return
-    asked = {str(path) for path in _named(config)}
     missed = [report.nodeid for report in skipped if OF_THE_WHOLE_SITE not in str(report.longrepr)]
-    went = {
-        room: digest(room)
-        for room in ROOMS
-        if asked & {".", "tests", room} and not any(test.startswith(f"{room}/") for test in missed)
-    }
+    went = {room: digest(room) for room in _rooms(config) if not any(test.startswith(f"{room}/") for test in missed)}
     if went.items() - recorded().items():
         RECORD.write_text(json.dumps(recorded() | went, indent=2, sort_keys=True) + "\n")
 
@@ -116,6 +123,12 @@ def _imported(package: tuple[str, ...]) -> set[str]:
         name = f"gpipe_edu.{part}"
         found |= {name} | graph.find_descendants(name) | graph.find_upstream_modules(name, as_package=True)
     return found
+
+
+def _rooms(config) -> list[str]:
+    """The rooms whose tests are all in a run."""
+    named = _named(config)
+    return [room for room in ROOMS if any(path in named for path in (Path(room), *Path(room).parents))]
 
 
 def _named(config) -> list[Path]:
