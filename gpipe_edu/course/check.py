@@ -20,7 +20,7 @@ from gpipe_edu.process.packing import Packed, pack
 from . import attempts
 from .notebook import frontend, output
 from .notebook.earlier_text import earlier_text
-from .report import as_markdown, dot, drawings, headline
+from .report import as_markdown, cost, dot, drawings, headline
 
 
 class NotYet(AssertionError):
@@ -84,7 +84,8 @@ def judge_and_show(
 
 def show(report: Report, trouble: str = "") -> None:
     """Display the report in a notebook, print it elsewhere."""
-    output.show("\n\n".join(filter(None, [dot(report) + as_markdown(report), attempts.offer(report.key), trouble])))
+    parts = dot(report) + as_markdown(report), cost(report), attempts.offer(report.key), trouble
+    output.show("\n\n".join(filter(None, parts)))
     source = report.first or report.success
     drawn = drawings(source.charts if source else ())
     if not drawn:

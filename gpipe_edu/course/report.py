@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import Any
 
 from gpipe_edu.base.atomic_write import printable
@@ -19,7 +18,7 @@ from . import asking
 
 _PRINTED = 400
 _GREEN, _AMBER, _RED = "#2E8B57", "#C77700", "#D1453B"
-_SHARES = {Fraction(1, 4): "a quarter", Fraction(1, 2): "half"}
+_SHARES = {0.25: "a quarter", 0.5: "half"}
 
 
 def as_markdown(report: Report) -> str:
@@ -32,11 +31,8 @@ def as_markdown(report: Report) -> str:
             parts.append(_fence(block))
         if finding.trouble and finding.slip != "arguments" and (lines := _trouble(finding.trouble)):
             parts.append(_fence("\n".join(lines)))
-    if report.state == "passed" and report.passed_over:
-        promises = find_exercise(report.key).promises
-        first_of = {promises[one.slip]: one for one in reversed(report.passed_over)}  # several slips may break one
-        parts += [f"Besides: {one.because}" for one in report.passed_over[1:] if first_of[promises[one.slip]] is one]
-        parts.append(_cost(report))
+    if report.state == "passed":
+        parts += [f"Besides: {one.because}" for one in _broken(report)[1:]]
     if report.success:
         parts.append(report.success.words)
     if report.printed.strip() and finding:
@@ -52,9 +48,21 @@ def dot(report: Report) -> str:
     return f'<span style="color: {colour}">&#9679;</span> '
 
 
-def _cost(report: Report) -> str:
-    share = Fraction(find_exercise(report.key).cost(finding.slip for finding in report.passed_over))
-    return f"It counts as solved. In a class this costs {_SHARES[share]} of the points."
+def cost(report: Report) -> str:
+    """What the promises that it breaks mean for the learner, "" where all is right or something is wrong."""
+    if report.state != "passed" or not report.passed_over:
+        return ""
+    share = _SHARES[find_exercise(report.key).cost(finding.slip for finding in report.passed_over)]
+    return f"It counts as solved. In a class this costs {share} of the points."
+
+
+def _broken(report: Report) -> list[Finding]:
+    """Of each promise that it breaks what showed first."""
+    promises = find_exercise(report.key).promises
+    found: dict[str, Finding] = {}
+    for one in report.passed_over:
+        found.setdefault(promises[one.slip], one)
+    return list(found.values())
 
 
 def _fence(text: str) -> str:
@@ -67,8 +75,7 @@ def _fence(text: str) -> str:
 def headline(report: Report) -> str:
     """One line: the task and how it stands."""
     if report.state == "passed":
-        broken = len({find_exercise(report.key).promises[finding.slip] for finding in report.passed_over})
-        if broken:
+        if broken := len(_broken(report)):
             return f"{report.key}: right, but for {'one promise' if broken == 1 else f'{broken} promises'}."
         return f"{report.key}: passed, {plural(report.calls, 'call')}."
     if report.state == "unwritten":

@@ -9,7 +9,7 @@ from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.judge.findings import Finding, Report, Success
 from gpipe_edu.judge.pool import Task
 from gpipe_edu.process.packing import pack
-from gpipe_edu.teaching.grading.marks import mark, points, share
+from gpipe_edu.teaching.grading.marks import as_text, mark, points, share, worth
 from tests.each import each
 from tests.solutions.bank import everything
 from tests.solutions.shares import share_of
@@ -78,3 +78,13 @@ def test_the_worst_seed_counts_whatever_the_order():
     assert (found.state, found.points) == ("partly", 1.5)
     assert mark([reports[0], reports[2]], all_or_nothing=True).points == 0
     assert json.dumps(found.points) == "1.5"
+
+
+@pytest.mark.parametrize(("strict", "points"), [(False, "2.25 of 3"), (True, "0 of 3")])
+def test_a_mark_says_what_is_broken_and_what_it_is_worth_and_not_what_check_says_it_costs(strict, points):
+    found = mark([passed("ex01/splitting", "view")], all_or_nothing=strict)
+    text = as_text(found)
+    assert text.startswith("ex01/splitting: right, but for one promise. view")
+    assert worth(found) == points
+    assert "a quarter" not in text
+    assert "counts as solved" not in text
