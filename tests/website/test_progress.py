@@ -101,6 +101,15 @@ def test_it_counts_as_python_does(page, tmp_path, monkeypatch, seed, address):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_what_is_solved_but_for_a_promise_is_shown_so(page, tmp_path):
+    load(
+        page, tmp_path, {"exercises": {"ex01/splitting": PASSED | {"but": True}, "ex02/clock": PASSED | {"but": False}}}
+    )
+    how = {key: page.inner_text(f'[data-exercise="{key}"] .how') for key in ("ex01/splitting", "ex02/clock")}
+    told = f"solved {PASSED['passed']}"
+    assert how == {"ex01/splitting": f"{told}, but for a promise", "ex02/clock": told}
+
+
 def test_a_file_that_is_loaded_counts_beside_what_was_there_and_what_is_saved_is_both(page, tmp_path):
     load(page, tmp_path, {"predictions": {"00/gradients": "A"}, "exercises": {"ex01/splitting": PASSED}})
     load(page, tmp_path, {"predictions": {"00/gradients": "B", "00/step-end": "C"}, "challenges": {}}, "other.json")

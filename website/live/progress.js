@@ -33,8 +33,8 @@ function count(text) {
     here: [...thread.slice(Math.max(0, last)), ...rooms].find(({ done }) => !done),
     begun: lessons.some(({ begun }) => begun),
     exercises: COURSE.exercises.map((one) => {
-      const { tries = 0, passed } = exercises[one.key] ?? {};
-      const how = passed ? `solved ${passed}` : tries ? `${tries} ${tries === 1 ? "try" : "tries"}` : "";
+      const { tries = 0, passed, but } = exercises[one.key] ?? {};
+      const how = passed ? `solved ${passed}${but ? ", but for a promise" : ""}` : tries ? `${tries} ${tries === 1 ? "try" : "tries"}` : "";
       return { ...one, done: Boolean(passed), how };
     }),
     levels: COURSE.levels.filter((level) => level in puzzle).length,
