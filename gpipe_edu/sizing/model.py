@@ -31,6 +31,7 @@ class LayerSize(NamedTuple):
     whole: int = 0  # of `stored`, what each of a tensor group holds all of, unless it cuts the sequence as well
     exact: int = 0  # of `stored`, numbers of 32 bits whatever the others have
     keys: int = 0  # keys and values, which devices that share a sequence must gather
+    tied: int = 0  # weights of the first layer that this one uses as well; on another device it has a copy of them
 
 
 class Model(NamedTuple):
@@ -44,7 +45,7 @@ class Model(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """The number of parameters of all layers."""
+        """The number of parameters of all layers, tied ones counted once."""
         return sum(layer.parameters for layer in self.layers)
 
     @property
@@ -79,14 +80,17 @@ def transformer(
     gated: bool = False,
     heads: int = 1,
     shared_heads: int | None = None,
+    head: int | None = None,
     fused: bool = True,
+    tied: bool = False,
 ) -> Model:
     """An embedding, `blocks` decoder blocks and a head; a sample is a sequence of `context` tokens. d = width.
 
     A block normalizes, attends with d x d matrices, adds, normalizes, passes d -> hidden -> GELU -> d, and adds again;
     hidden is 4 d unless given. gated: two matrices lead to the hidden layer, of which one gates the other (SwiGLU), and
     there are no biases, and no weights for positions, as in Llama. heads, shared_heads: how many of queries, and of
-    keys and values, whose matrices are smaller where several query heads share them.
+    keys and values, whose matrices are smaller where several query heads share them. head: numbers per token of a head;
+    d / heads unless given, as where the heads together are wider than d. tied: the head's matrix is the embedding's.
 
     So a plain block has 12 d^2 weights and 13 d biases and gains. Per token it stores 16 d: after either norm d,
     queries, keys and values 3 d, the heads' output d, the two sums d each, before and after the GELU 4 d each. Of
@@ -105,13 +109,15 @@ def transformer(
     keys = queries if shared_heads is None else whole("shared_heads", shared_heads, 1)
     if queries % keys:
         raise ValueError(f"heads is {queries} and shared_heads {keys}; every key must serve equally many query heads")
-    narrow = d * keys // queries  # what keys, or values, have per token
-    matrices = 2 * d * d + 2 * d * narrow + (3 if gated else 2) * d * inner
-    biases = 2 * d if gated else 7 * d + 2 * narrow + inner  # and gains
+    each = None if head is None else whole("head", head, 1)
+    wide = d if each is None else queries * each  # what queries have per token
+    narrow = wide * keys // queries  # what keys, or values, have
+    matrices = 2 * d * wide + 2 * d * narrow + (3 if gated else 2) * d * inner
+    biases = 2 * d if gated else 6 * d + wide + 2 * narrow + inner  # and gains
     # Queries with keys, and weights with values: 2 products of context x d numbers per token.
-    attention = tokens * 2 * 2 * tokens * d
+    attention = tokens * 2 * 2 * tokens * wide
     scores = 0 if fused else 5 * queries * tokens * tokens // 2
-    stored = tokens * (6 * d + 2 * narrow + 2 * inner)
+    stored = tokens * (4 * d + 2 * wide + 2 * narrow + 2 * inner)
     block = LayerSize(
         "block",
         matrices + biases,
@@ -136,7 +142,7 @@ def transformer(
             *(block._replace(name=f"block {b}") for b in range(blocks)),
             LayerSize(
                 "head",
-                words * d + (1 if gated else 2) * d,
+                (0 if tied else words * d) + (1 if gated else 2) * d,
                 tokens * 2 * words * d,
                 tokens * (d + words),
                 tokens * words,
@@ -144,8 +150,9 @@ def transformer(
                 shared=tokens * d,
                 whole=tokens * d,
                 exact=tokens * words,
+                tied=words * d if tied else 0,
             ),
         ),
         tokens,
-        d // queries,
+        d // queries if each is None else each,
     )

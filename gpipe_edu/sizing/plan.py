@@ -456,7 +456,10 @@ class Plan:
 
     @cached_property
     def _parameters(self) -> tuple[float, ...]:
-        return tuple(self._per_device([stage.parameters for stage in self._stages.total]))
+        held = [stage.parameters for stage in self._stages.total]
+        if self.V > 1 and self._homes[0][-1] == len(held) - 1:
+            held[-1] -= self._stages.total[-1].tied  # a V ends where it begins, and there is one copy of what is tied
+        return tuple(self._per_device(held))
 
     def _per_device(self, values: Sequence[float]) -> list[float]:
         if self.V == 1:

@@ -33,6 +33,7 @@ class LayerCosts(NamedTuple):
     stored: float
     scores: float  # of that, the attention scores
     parameters: float
+    tied: float  # of the first layer's, those that it uses as well
 
     @property
     def forward(self) -> float:
@@ -78,13 +79,15 @@ class Counter:
     def _count(self, samples: int, group: Group, balance: tuple[int, ...]) -> Stages:
         layers = self._costs(samples, group)
         stages = [layers[start:end] for start, end in pairwise([0, *accumulate(balance)])]
-        total = tuple(LayerCosts(*map(sum, zip(*stage, strict=True))) for stage in stages)
+        sums = [LayerCosts(*map(sum, zip(*stage, strict=True))) for stage in stages]
+        # A stage that uses weights of the first one has a copy of them.
+        total = (sums[0], *(stage._replace(parameters=stage.parameters + stage.tied) for stage in sums[1:]))
         widest = max((stage[0].entering for stage in stages[1:]), default=0.0)
-        accumulation = tuple(costs.accumulate(stage.parameters, self.job.machine) for stage in total)
+        accumulation = tuple(costs.accumulate(stage.parameters + stage.tied, self.job.machine) for stage in sums)
         return Stages(
             balance,
             total,
-            tuple(LayerCosts(*map(max, zip(*stage, strict=True))) for stage in stages),
+            tuple(_largest(stage) for stage in stages),
             tuple(stage[0].entering for stage in stages),
             accumulation,
             widest if group.sequence else widest / group.tensor,
@@ -117,6 +120,11 @@ class Counter:
         return self._layers[key]
 
 
+def _largest(layers: list[LayerCosts]) -> LayerCosts:
+    most = LayerCosts(*map(max, zip(*layers, strict=True)))
+    return most._replace(parameters=max(layer.parameters + layer.tied for layer in layers))
+
+
 def _layer(job: Job, layer: LayerSize, entering: int, samples: int, group: Group) -> LayerCosts:
     machine, tensor = job.machine, group.tensor
     here = samples / group.context  # samples' worth of tokens
@@ -135,4 +143,5 @@ def _layer(job: Job, layer: LayerSize, entering: int, samples: int, group: Group
         stored=here * costs.stored_bytes(layer, stored, job.activation),
         scores=here * scores * job.activation,
         parameters=layer.parameters / tensor,
+        tied=layer.tied / tensor,
     )

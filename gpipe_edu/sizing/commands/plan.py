@@ -20,17 +20,18 @@ from gpipe_edu.base.words import plural
 from gpipe_edu.sizing import (
     STATES,
     Job,
-    Model,
     Plan,
     Planner,
     SearchSpace,
     duration,
+    hugging_face,
     machine_file,
     mlp,
     size,
     transformer,
 )
 from gpipe_edu.sizing.flags import command, flags, lacking
+from gpipe_edu.sizing.hugging_face import Opened
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.sizing.planner import LIKELY, bar
 from gpipe_edu.sizing.presets import DEVICES, presets
@@ -52,9 +53,12 @@ def _default(option: str) -> str:
 
 
 def run(
-    model: Annotated[str, typer.Option(help=f"{', '.join(SHAPES)}, or {', '.join(presets('models'))}.")] = (
-        "transformer"
-    ),
+    model: Annotated[
+        str,
+        typer.Option(
+            help=f"{', '.join(SHAPES)}, {', '.join(presets('models'))}, or the config.json of a Hugging Face model."
+        ),
+    ] = "transformer",
     layers: Annotated[
         int | None,
         typer.Option(min=1, help=f"Blocks of a Transformer, or linear layers of the MLP.{_default('layers')}"),
@@ -128,7 +132,8 @@ def run(
     with bad_arguments():
         shape = {"layers": layers, "width": width, "context": context, "vocabulary": vocabulary}
         asked = {name: value for name, value in shape.items() if value is not None}
-        job = preset_job(_model(model, asked), batch, machine, devices)
+        planned, notes = _model(model, asked)
+        job = preset_job(planned, batch, machine, devices)
         if optimizer is not None and optimizer not in STATES:
             raise ValueError(f"optimizer is {optimizer!r}; it must be one of {', '.join(STATES)}")
         given: dict[str, Any] = {name: value * unit for name, (value, unit) in figures.items() if value is not None}
@@ -144,10 +149,10 @@ def run(
         guide = Planner(job, SearchSpace()._replace(**chosen))
     plans = list(guide.plans) if everything else guide.rows()
     if as_json:
-        typer.echo(json.dumps(_answer(guide, plans, factor), indent=1))
+        typer.echo(json.dumps(_answer(guide, plans, factor) | {"notes": notes}, indent=1))
         return 0 if guide.best else 1
     own = machine if machine.endswith(machine_file.SUFFIX) else None
-    _describe(console, guide.job, factor, own)
+    _describe(console, guide.job, factor, own, notes)
     _table(console, guide, plans)
     best = guide.best
     if best is None:
@@ -163,19 +168,24 @@ def run(
     return 0
 
 
-def _model(name: str, asked: dict[str, int]) -> Model:
+def _model(name: str, asked: dict[str, int]) -> Opened:
     """asked: the options that were given of `SHAPE`."""
-    if name not in (*SHAPES, *presets("models")):
-        raise ValueError(f"model is {name!r}; it must be one of {', '.join((*SHAPES, *presets('models')))}")
+    mine = name.endswith(hugging_face.SUFFIX)
+    if not mine and name not in (*SHAPES, *presets("models")):
+        known = ", ".join((*SHAPES, *presets("models")))
+        raise ValueError(f"model is {name!r}; it must be one of {known}, or end in {hugging_face.SUFFIX}")
     # Of a published model's width its heads and hidden layers are parts: another width is another model.
     known = SHAPES.get(name, ("layers", "context", "vocabulary"))
     for option in asked:
         if option not in known:
             raise ValueError(f"--{option} says nothing of {name}; it takes --{', --'.join(known)}")
+    changes = {"blocks" if option == "layers" else option: asked[option] for option in asked}
+    if mine:
+        return hugging_face.read(name, **changes)
     if name not in SHAPES:
-        return preset_model(name, **{"blocks" if option == "layers" else option: asked[option] for option in asked})
+        return Opened(preset_model(name, **changes), ())
     layers, width, *rest = (asked.get(option, SHAPE[option]) for option in known)
-    return transformer(layers, width, *rest) if rest else mlp([width] * (layers + 1))
+    return Opened(transformer(layers, width, *rest) if rest else mlp([width] * (layers + 1)), ())
 
 
 def _answer(guide: Planner, plans: list[Plan], factor: float | None) -> dict[str, Any]:
@@ -196,7 +206,7 @@ def _answer(guide: Planner, plans: list[Plan], factor: float | None) -> dict[str
     }
 
 
-def _describe(console: Console, job: Job, factor: float | None, file: str | None) -> None:
+def _describe(console: Console, job: Job, factor: float | None, file: str | None, notes: tuple[str, ...]) -> None:
     machine = job.machine
     console.print(
         f"{job.model.name}, {job.model.parameters:,} parameters; "
@@ -214,6 +224,8 @@ def _describe(console: Console, job: Job, factor: float | None, file: str | None
         f"per layer and op (--overhead), {link}{network}. All times below are planned.",
         markup=False,
     )
+    for note in notes:
+        console.print(note, markup=False)
     console.print()
 
 

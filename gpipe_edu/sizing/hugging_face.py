@@ -1,0 +1,257 @@
+"""A model of one's own, from the config.json that Hugging Face's transformers keeps with it.
+
+Dense decoders only, counted to the last parameter: `dense_models.toml` says what their blocks have. What else a file
+may describe is refused by name: nothing here knows what experts, latent attention or a recurrence cost.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from gpipe_edu.base.validate import whole
+from gpipe_edu.base.words import join_words
+
+from .model import Model, transformer
+
+SUFFIX: Final = ".json"
+
+LONGEST: Final = 4096
+"""Tokens of a sample unless one says more: what a file allows is seldom what one trains with."""
+
+NAMES: Final = {
+    "hidden_size": ("hidden_size", "n_embd", "d_model", "n_embed"),
+    "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"),
+    "num_key_value_heads": ("num_key_value_heads", "num_kv_heads"),
+    "head_dim": ("head_dim",),
+    "intermediate_size": ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"),
+    "vocab_size": ("vocab_size",),
+    "max_position_embeddings": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"),
+}
+"""What a size is called, in this model or that."""
+
+NEEDED: Final = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+
+ATTENTION: Final = ("full_attention", "sliding_attention", "chunked_attention")
+"""Kinds of layers that have the same weights."""
+
+
+class Opened(NamedTuple):
+    """A model, and what one has to know of how it was read, a sentence each."""
+
+    model: Model
+    notes: tuple[str, ...]
+
+
+class Dense(NamedTuple):
+    """What a block has; see `dense_models.toml`."""
+
+    gated: bool = True
+    norms: int = 2
+    norm: int = 1
+    heads_norm: str = ""
+    qkv: bool | list[Any] = False
+    out: bool | list[Any] = False
+    hidden: bool | list[Any] = False
+    last: bool = False
+    positions: int | None = None
+    tied: bool = False
+    more: int = 0
+    embedding_norm: bool = False
+    wants: dict[str, Any] = {}  # noqa: RUF012 (nothing changes it)
+    sizes: dict[str, int] = {}  # noqa: RUF012
+
+
+class Sizes(NamedTuple):
+    """Numbers, not bytes."""
+
+    width: int
+    blocks: int
+    heads: int
+    shared_heads: int
+    head: int
+    hidden: int
+    words: int
+    positions: int | None
+
+
+@cache
+def dense_models() -> dict[str, Dense]:
+    """What is known, by model_type."""
+    table = tomllib.loads(files(__package__).joinpath("dense_models.toml").read_text(encoding="utf-8"))
+    return {kind: Dense(**entry) for name, entry in table.items() for kind in entry.pop("types", [name])}
+
+
+def read(path: str | Path, **changes: int) -> Opened:
+    """The model of a config.json. changes: blocks, context or vocabulary, where they are to be other than in the file.
+
+    Raises ValueError for a file that is none, for one that lacks a size, and for a model that is no dense decoder; it
+    says which, and what to do. OSError for a file that cannot be read.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r} is no JSON ({error}); give the config.json of a Hugging Face model") from None
+    if not isinstance(config, dict):
+        raise ValueError(f"{str(path)!r} holds no object; give the config.json of a Hugging Face model")
+    try:
+        return of_config(config, **changes)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def of_config(config: dict[str, Any], **changes: int) -> Opened:
+    """The same, of what stands in the file."""
+    notes = []
+    inner = config.get("text_config")
+    if isinstance(inner, dict):
+        outer = config.get("model_type", "the file")
+        notes.append(f"Of {outer} the language model alone is planned; what reads pictures or sound is not counted.")
+        config = {"tie_word_embeddings": config[TIED], **inner} if (TIED in config) else inner
+    kind = str(config.get("model_type", ""))
+    _refuse(config, kind)
+    dense, known = _dense(config, kind)
+    notes += [known] if known else []
+    sizes = _sizes(config, dense, kind)
+    sizes = sizes._replace(blocks=changes.get("blocks", sizes.blocks), words=changes.get("vocabulary", sizes.words))
+    allowed = sizes.positions or LONGEST
+    context = changes.get("context", min(allowed, LONGEST))
+    if "context" not in changes and allowed > LONGEST:
+        notes.append(f"Samples of {context:,} tokens; the file allows {allowed:,} (--context).")
+    return Opened(_model(config, kind, dense, sizes, context), tuple(notes))
+
+
+TIED: Final = "tie_word_embeddings"
+
+
+def _refuse(config: dict[str, Any], kind: str) -> None:
+    """Raises ValueError for what is no dense decoder, by what tells it."""
+    named = f"model_type {kind!r}" if kind else "a file without a model_type"
+
+    def first(*keys: str) -> str | None:
+        return next((key for key in keys if _number(config.get(key)) > 1), None)
+
+    experts = first("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
+    if experts:
+        raise ValueError(
+            f"{named} is a mixture of experts ({experts} is {config[experts]}). Expert parallelism, its exchanges and "
+            "what each device then holds are not planned here; plan a dense model with the same width and depth for "
+            "the pipeline's part"
+        )
+    latent = first("kv_lora_rank", "q_lora_rank")
+    if latent:
+        raise ValueError(
+            f"{named} has latent attention ({latent} is {config[latent]}), whose matrices and stored numbers are not "
+            "counted here; plan a dense model of the same width and depth instead"
+        )
+    layers = [str(one) for one in config.get("layer_types") or config.get("layers_block_type") or ()]
+    strange = next((one for one in layers if one not in ATTENTION), None) if layers else None
+    state = first("state_size", "mamba_d_state", "mamba_d_ssm", "ssm_state_size", "lru_width", "linear_num_key_heads")
+    if strange or state:
+        tells = f"a layer is {strange!r}" if strange else f"{state} is {config[str(state)]}"
+        raise ValueError(
+            f"{named} is a hybrid or a state-space model ({tells}); only blocks of attention and two or three matrices "
+            "are counted here"
+        )
+    if config.get("is_encoder_decoder"):
+        raise ValueError(f"{named} is an encoder with a decoder; only decoders are planned here")
+
+
+def _dense(config: dict[str, Any], kind: str) -> tuple[Dense, str]:
+    """What its blocks have, and a sentence where that is assumed."""
+    known = dense_models()
+    if kind in known:
+        dense = known[kind]
+        for key, value in dense.wants.items():
+            if config.get(key, value) != value:
+                raise ValueError(f"of {kind} with {key} {config[key]!r} the parameters are not known here")
+        return dense, ""
+    if config.get("hidden_act") == "silu" and "rms_norm_eps" in config:
+        told = f"model_type {kind!r} is not known here" if kind else "The file names no model_type"
+        return known["llama"], f"{told}: its blocks are counted as Llama's, to which its norms and activation point."
+    raise ValueError(
+        f"model_type {kind!r} is not known here, and nothing says that its blocks are Llama's; known are "
+        f"{join_words(sorted(known), last=' and ')}"
+    )
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _size(config: dict[str, Any], dense: Dense, name: str) -> int | None:
+    for key in NAMES[name]:
+        if config.get(key) is not None:
+            return whole(key, config[key], 1)
+    return dense.sizes.get(name)
+
+
+def _sizes(config: dict[str, Any], dense: Dense, kind: str) -> Sizes:
+    found = {name: _size(config, dense, name) for name in NAMES}
+    missing = [" or ".join(NAMES[name]) for name in NEEDED if found[name] is None]
+    if missing:
+        raise ValueError(f"the file lacks {join_words(missing, last=' and ')}")
+    width, blocks, heads, words = (int(found[name] or 0) for name in NEEDED)
+    shared = found["num_key_value_heads"] or heads
+    if kind == "falcon":
+        new = bool(config.get("new_decoder_architecture"))
+        shared = shared if new else 1 if config.get("multi_query", True) else heads
+    elif kind == "gpt_bigcode":
+        shared = 1 if config.get("multi_query", True) else heads
+    elif kind == "mpt":
+        shared = config.get("attn_config", {}).get("kv_n_heads", heads)
+    if found["head_dim"] is None and width % heads:
+        raise ValueError(f"hidden_size {width} is no multiple of num_attention_heads {heads}, and head_dim is missing")
+    positions = found["max_position_embeddings"]
+    if dense.positions is not None and positions is None:
+        raise ValueError(f"the file lacks {' or '.join(NAMES['max_position_embeddings'])}")
+    return Sizes(
+        *(width, blocks, heads, shared),
+        head=found["head_dim"] or width // heads,
+        hidden=found["intermediate_size"] or 4 * width,
+        words=words,
+        positions=positions,
+    )
+
+
+def _model(config: dict[str, Any], kind: str, dense: Dense, sizes: Sizes, context: int) -> Model:
+    """The layers, with their parameters as the file's model has them."""
+    width, blocks, heads, shared, head, hidden, words, positions = sizes
+    tied = bool(config.get(TIED, dense.tied))
+
+    def biased(rule: bool | list[Any]) -> bool:
+        return bool(config.get(rule[0], rule[1])) if isinstance(rule, list) else rule
+
+    query, narrow, ways = heads * head, shared * head, 2 if dense.gated else 1
+    norms = dense.norms
+    if kind == "falcon":
+        one = config.get("parallel_attn", True) and not config.get("new_decoder_architecture")
+        norms = 1 if one or config.get("num_ln_in_parallel_attn") == 1 else 2
+    block = 2 * width * query + 2 * width * narrow + (ways + 1) * width * hidden
+    block += (query + 2 * narrow) * biased(dense.qkv) + width * biased(dense.out)
+    block += (ways * hidden + width) * biased(dense.hidden) + norms * dense.norm * width + dense.more
+    block += {"": 0, "head": 2 * head, "all": query + narrow}[dense.heads_norm] * max(1, dense.norm)
+    vectors = 0 if dense.positions is None else (positions or 0) + dense.positions
+    model = transformer(
+        *(blocks, width, context, words),
+        hidden=hidden,
+        gated=dense.gated,
+        heads=heads,
+        shared_heads=shared,
+        head=head,
+        tied=tied,
+    )
+    embedding, *inner, last = model.layers
+    after = dense.norm * width + words * dense.last
+    layers = (
+        embedding._replace(parameters=(words + vectors) * width + dense.norm * width * dense.embedding_norm),
+        *(one._replace(parameters=block) for one in inner),
+        last._replace(parameters=after + (0 if tied else words * width)),
+    )
+    return model._replace(name=f"{kind or 'Transformer'} of {blocks} blocks", layers=layers)
