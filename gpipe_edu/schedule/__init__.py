@@ -4,11 +4,13 @@ Only `needs.py` states the rules of pipeline parallelism: the doctor, the simula
 ask it what an op waits for. `order.py` finds one order in which all ops can run, in linear time. What it cannot place
 is a deadlock; what it can place is what `simulate` times and the NumPy engine runs. `deadlock.py` finds the circle of
 ops that wait for each other, `doctor.py` says in a sentence why a schedule cannot run; its codes are `CODES`.
-`recipes.py` has the well-known schedules, each a rule for one device.
+`recipes.py` has the well-known schedules, each a rule for one device. `notation.py` is the written form, and
+`pipeline_csv.py` the one that PyTorch reads; `reading.py` says whether a text has any of them.
 """
 
 from .doctor import CODES, Problem, ScheduleError
 from .op import KINDS, Op
+from .reading import looks_like_schedule, read_schedule_text
 from .recipes import breadth_first, dual_pipe_v, gpipe, interleaved, naive, one_f_one_b, zero_bubble, zero_bubble_v
 from .recompute import with_recompute
 from .schedule import Schedule
@@ -24,8 +26,10 @@ __all__ = [
     "dual_pipe_v",
     "gpipe",
     "interleaved",
+    "looks_like_schedule",
     "naive",
     "one_f_one_b",
+    "read_schedule_text",
     "with_recompute",
     "zero_bubble",
     "zero_bubble_v",

@@ -6,8 +6,10 @@ how long ops take, so they belong to a timeline. That is why one schedule can be
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from functools import cached_property
+from pathlib import Path
 
 from gpipe_edu.base.validate import whole
 
@@ -16,6 +18,7 @@ from .needs import Needs
 from .notation import format_rows, guess, parse_rows
 from .op import Op
 from .order import Turn, run_order
+from .pipeline_csv import format_csv, is_pipeline_csv, parse_csv
 
 
 class Schedule:
@@ -117,9 +120,24 @@ class Schedule:
         An op without "@" belongs to the stage with the number of its line; "F0@2" names stage 2. A line "-" is a
         device without ops. Blank lines and comments after "#" are skipped. `str(schedule)` is the inverse.
 
+        A text with cells such as "0F1" (stage 0, micro-batch 1) is read as PyTorch's pipeline CSV, see `to_csv`;
+        letters of PyTorch before 2.6 are read as what they meant, with a UserWarning.
+
         Raises ScheduleError naming line and word for anything else, TypeError for what is not text.
         """
-        return cls(parse_rows(text), name=name)
+        return cls(parse_csv(text) if isinstance(text, str) and is_pipeline_csv(text) else parse_rows(text), name=name)
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """PyTorch's pipeline CSV of this schedule, also written to `path` if there is one: a line for each rank, a cell
+        for each op, such as "0F1": stage 0, forward, micro-batch 1. `parse` is the inverse, but for a C.
+
+        A C is written as B, since there a stage says itself whether it recomputes. Raises ScheduleError if this cannot
+        run, ValueError if it has an R, for which there is no letter, OSError if `path` cannot be written.
+        """
+        text = format_csv(self.check().rows)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8", newline="\n")
+        return text
 
     def __str__(self) -> str:
         return format_rows(self.rows)

@@ -1,0 +1,147 @@
+"""PyTorch's pipeline CSV: a line a rank, a cell an op, `<stage><kind><micro-batch>`.
+
+    0F0,0F1,,0B0,0B1         rank 0: stage 0; a blank cell is a slot in which the rank idles
+    ,1F0,1B0,1F1,1B1         rank 1: stage 1
+
+It is what `torch.distributed.pipelining` reads and writes of a schedule, so what a trainer takes that stands on it. Its
+kinds are F, I, W and B (both gradients at once). It may have sends, receives and what sharded weights need beside the
+compute: those follow from the order of the ops, so they are left out here.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from .doctor import Problem, ScheduleError
+from .op import Op
+
+_COMPUTE: Final = re.compile(r"(\d{1,9})(F|I|W|BW|B)(\d{1,9})", re.ASCII)
+_AROUND: Final = re.compile(r"\d+(?:(?:SEND|RECV)_[FB]|UNSHARD|RESHARD|REDUCE_GRAD)\d*", re.ASCII)
+_TOGETHER: Final = re.compile(r"\(([^()]*)\)\s*(OVERLAP_F_B|BATCH_P2P)")
+_CELL_SHAPED: Final = re.compile(r"\d+[A-Z_]+\d+|\d+(?:UNSHARD|RESHARD|REDUCE_GRAD)|\d+[fiwb]\d+", re.ASCII)
+
+_OURS: Final = {
+    "F": "F",
+    "B": "B",
+    "C": "B",  # whether a stage recomputes in its backward is the stage's business there
+    "I": "I",
+    "W": "W",
+}
+
+
+class _Cell(NamedTuple):
+    line: int
+    cell: int
+    text: str
+    letter: str
+    micro_batch: int
+    stage: int
+
+
+def is_pipeline_csv(text: str) -> bool:
+    """Whether the first line with anything on it has a cell such as "0F0", with or without mistakes beside it."""
+    first = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip(", \t")), "")
+    return any(map(_CELL_SHAPED.fullmatch, re.split(r'[,;\s()"]+', first)))
+
+
+def parse_csv(text: str) -> list[list[Op]]:
+    """The ops of each rank, in order. Blank lines before the first rank and behind the last one are no ranks.
+
+    Older releases of PyTorch write B for the input gradient alone and BW for both: that is recognised by a BW, or by
+    W's without an I, and said in a UserWarning.
+
+    Raises ScheduleError that names line and cell for what is no cell, and for the order that PyTorch prints of its own
+    1F1B, whose last rank is wrong.
+    """
+    lines = text.lstrip("\ufeff").splitlines()
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    ranks = [list(_cells(line, number)) for number, line in enumerate(lines[first:], start=first + 1)]
+    letters = _letters(ranks)
+    rows = [[Op(letters[cell.letter], cell.micro_batch, cell.stage) for cell in rank] for rank in ranks]
+    _refuse_misprint(rows, first + 1)
+    return rows
+
+
+def format_csv(rows: Sequence[Sequence[Op]]) -> str:
+    """The inverse of `parse_csv`, without blank cells, for a schedule that can run; a C is written as B.
+
+    Raises ValueError for an R, for which the form has no letter.
+    """
+    for device, row in enumerate(rows):
+        early = next((op for op in row if op.kind == "R"), None)
+        if early is not None:
+            raise ValueError(
+                f"the schedule has {early} on device {device}, but PyTorch's pipeline CSV has no letter for a recompute: "
+                'its engine recomputes only within the backward. Take gpipe(K, M, recompute="late"), whose C is '
+                "written as B, and let the stages recompute"
+            )
+    return "".join(",".join(f"{op.stage}{_OURS[op.kind]}{op.micro_batch}" for op in row) + "\n" for row in rows)
+
+
+def _cells(line: str, number: int) -> Iterator[_Cell]:
+    """The compute of one line, pairs taken apart: the two of an overlap run one after the other."""
+    for place, cell in enumerate(next(csv.reader([line])), start=1):
+        text = cell.strip()
+        together = _TOGETHER.fullmatch(text)
+        for part in together[1].split(";") if together else [text]:
+            word = part.strip()
+            compute = _COMPUTE.fullmatch(word)
+            if compute and not (together and together[2] == "BATCH_P2P"):
+                yield _Cell(number, place, text, compute[2], int(compute[3]), int(compute[1]))
+            elif not (text == "" or (_AROUND.fullmatch(word) and not (together and together[2] == "OVERLAP_F_B"))):
+                raise _unreadable(number, place, text)
+
+
+def _unreadable(line: int, cell: int, text: str) -> ScheduleError:
+    message = (
+        f'line {line}, cell {cell}: cannot read "{text}"; a cell of PyTorch\'s pipeline CSV is a stage, a letter '
+        f"(F, I, W, or B for I and W at once) and a micro-batch, such as 0F3, a comma between two"
+    )
+    meant = re.sub(r"[\s;]+", ",", text.upper())
+    if meant != text and all(_COMPUTE.fullmatch(word) for word in meant.split(",")):
+        message += f'. Did you mean "{meant}"?'
+    return ScheduleError([Problem("unreadable", message, None)])
+
+
+def _letters(ranks: Sequence[Sequence[_Cell]]) -> dict[str, str]:
+    """By letter of the file, our kind."""
+    used: dict[str, _Cell] = {}
+    for rank in ranks:
+        for cell in rank:
+            used.setdefault(cell.letter, cell)
+    if "BW" in used and "I" in used:
+        old, new = used["BW"], used["I"]
+        message = (
+            f"line {old.line}, cell {old.cell} is {old.text}, as PyTorch before 2.6 writes both gradients at once, "
+            f"but line {new.line}, cell {new.cell} is {new.text}, a letter of later releases: write B for BW"
+        )
+        raise ScheduleError([Problem("unreadable", message, None)])
+    if "BW" in used or ("W" in used and "I" not in used and "B" in used):
+        warnings.warn(
+            "The file has the letters of PyTorch before 2.6: its B is read as I, the input gradient, and BW as B, both "
+            "gradients at once",
+            stacklevel=2,
+        )
+        return {"F": "F", "W": "W", "B": "I", "BW": "B"}
+    return {letter: letter for letter in "FIWB"}
+
+
+def _refuse_misprint(rows: Sequence[Sequence[Op]], first: int) -> None:
+    """Raises ScheduleError where the last stage has the forwards 1 to M and the backwards 0 to M - 1."""
+    last = max((op.stage for row in rows for op in row), default=0)
+    for line, row in enumerate(rows, start=first):
+        forwards = [op.micro_batch for op in row if (op.kind, op.stage) == ("F", last)]
+        backwards = [op.micro_batch for op in row if (op.kind, op.stage) == ("B", last)]
+        if forwards and [m - 1 for m in forwards] == backwards == list(range(len(backwards))):
+            message = (
+                f"line {line} has the forwards {last}F1 to {last}F{forwards[-1]} and no {last}F0: so PyTorch 2.13 prints "
+                f"its own Schedule1F1B, and the print is off by one on the last rank; its run uses other code, and "
+                f"begins with {last}F0. Take 1 from each F of that line"
+            )
+            raise ScheduleError([Problem("missing", message, Op("F", 0, last))])
