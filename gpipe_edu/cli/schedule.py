@@ -8,12 +8,15 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
+from warnings import catch_warnings, simplefilter
 
 import typer
 from rich.console import Console
 
 from gpipe_edu.base.terminal import bad_arguments, needing
 from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.pipeline_csv import torchtitan_flags
+from gpipe_edu.schedule.reading import parse_any
 from gpipe_edu.schedule.recipes import RECIPES, by_name, form_of, recipe_name
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Costs, Timeline, simulate
@@ -45,16 +48,21 @@ def find_schedule(what: str, partitions: int, micro_batches: int, layers: int | 
     if not path.is_file():
         raise ValueError(f"schedule is {what!r}; it must be one of {', '.join(RECIPES)}, or an existing file")
     try:
-        return Schedule.parse(path.read_text(encoding="utf-8"), name=path.stem)
+        with catch_warnings(record=True) as notes:
+            simplefilter("always")
+            found_in_file = parse_any(path.read_text(encoding="utf-8"), name=path.stem)
     except UnicodeDecodeError:
         raise ValueError(f"{what} is no text file; a schedule has a line per device, such as F0 F1 B1 B0") from None
+    for note in notes:
+        typer.echo(f"note: {note.message}", err=True)
+    return found_in_file
 
 
-def check_targets(trace: Path | None, figure: Path | None) -> None:
+def check_targets(trace: Path | None, figure: Path | None, csv: Path | None = None) -> None:
     """Refuse, before any work is done, files that could not be written after it."""
     if figure is not None and figure.suffix not in PICTURES:
         raise ValueError(f"figure is {str(figure)!r}; its name must end in {' or '.join(PICTURES)}")
-    for path in filter(None, (trace, figure)):
+    for path in filter(None, (trace, figure, csv)):
         if not path.parent.is_dir():
             raise ValueError(f"the folder of {str(path)!r} does not exist; create it first")
         there = path.exists()
@@ -93,11 +101,16 @@ def run(
     text: Annotated[bool, typer.Option("--text", help="Print only the schedule in its written form.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the plan as a Chrome trace (JSON).")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write the plan as a picture (.svg or .png).")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the schedule as PyTorch's pipeline CSV.")] = None,
 ) -> int:
-    """Check a schedule and draw its plan. Exit code 1, with every problem named, if it cannot run."""
+    """Check a schedule and draw its plan. Exit code 1, with every problem named, if it cannot run.
+
+    A file has a line per device, such as F0 F1 B1 B0, or is PyTorch's pipeline CSV, or an order as zero bubble,
+    Megatron-LM or torchgpipe writes it.
+    """
     console = Console(highlight=False)
     with bad_arguments():
-        check_targets(trace, figure)
+        check_targets(trace, figure, csv)
         schedule = find_schedule(what, partitions, micro_batches)
         costs = Costs(F=forward, B=backward, send=send)
     problems = schedule.problems()
@@ -107,6 +120,9 @@ def run(
         console.print(stuck_lanes(standstill(schedule, costs), console.width), markup=False)
     if problems:
         return 1
+    if csv is not None:
+        with bad_arguments():
+            schedule.to_csv(csv)
     if text:
         console.print(str(schedule), markup=False, soft_wrap=True)
         return 0
@@ -115,4 +131,8 @@ def run(
     with bad_arguments():
         for path in write(timeline, trace, figure):
             console.print(f"wrote {path}", markup=False)
+    if csv is not None:
+        console.print(f"wrote {csv}", markup=False)
+        if flags := torchtitan_flags(schedule.rows, str(csv)):
+            console.print(f"torchtitan takes it with {flags}", markup=False, soft_wrap=True)
     return 0

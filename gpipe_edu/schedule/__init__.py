@@ -5,11 +5,13 @@ ask it what an op waits for. `order.py` finds one order in which all ops can run
 is a deadlock; what it can place is what `simulate` times and the NumPy engine runs. `deadlock.py` finds the circle of
 ops that wait for each other, `doctor.py` says in a sentence why a schedule cannot run; its codes are `CODES`.
 `recipes.py` has the well-known schedules, each a rule for one device. `notation.py` is the written form, and
-`pipeline_csv.py` the one that PyTorch reads; `reading.py` says whether a text has any of them.
+`pipeline_csv.py` the one that PyTorch reads, `other_orders.py` has what others write; `reading.py` says which of them a
+text is.
 """
 
 from .doctor import CODES, Problem, ScheduleError
 from .op import KINDS, Op
+from .other_orders import read_clocks, read_megatron_order, read_zero_bubble
 from .reading import looks_like_schedule, read_schedule_text
 from .recipes import breadth_first, dual_pipe_v, gpipe, interleaved, naive, one_f_one_b, zero_bubble, zero_bubble_v
 from .recompute import with_recompute
@@ -29,7 +31,10 @@ __all__ = [
     "looks_like_schedule",
     "naive",
     "one_f_one_b",
+    "read_clocks",
+    "read_megatron_order",
     "read_schedule_text",
+    "read_zero_bubble",
     "with_recompute",
     "zero_bubble",
     "zero_bubble_v",

@@ -20,8 +20,14 @@ from .doctor import Problem, ScheduleError
 from .op import Op
 
 _COMPUTE: Final = re.compile(r"(\d{1,9})(F|I|W|BW|B)(\d{1,9})", re.ASCII)
-_AROUND: Final = re.compile(r"\d+(?:(?:SEND|RECV)_[FB]|UNSHARD|RESHARD|REDUCE_GRAD)\d*", re.ASCII)
-_TOGETHER: Final = re.compile(r"\(([^()]*)\)\s*(OVERLAP_F_B|BATCH_P2P)")
+_AROUND: Final = re.compile(r"\d+(?:(?:_?(?:SEND|RECV)_[FB])+|UNSHARD|RESHARD|REDUCE_GRAD)\d*", re.ASCII)
+_TOGETHER: Final = {
+    "OVERLAP_F_B": _COMPUTE,
+    "BATCH_P2P": _AROUND,
+}
+"""What stands in brackets before each of these, with semicolons between."""
+
+_BRACKETS: Final = re.compile(r"\(([^()]*)\)\s*(\w+)")
 _CELL_SHAPED: Final = re.compile(r"\d+[A-Z_]+\d+|\d+(?:UNSHARD|RESHARD|REDUCE_GRAD)|\d+[fiwb]\d+", re.ASCII)
 
 _OURS: Final = {
@@ -77,25 +83,59 @@ def format_csv(rows: Sequence[Sequence[Op]]) -> str:
         early = next((op for op in row if op.kind == "R"), None)
         if early is not None:
             raise ValueError(
-                f"the schedule has {early} on device {device}, but PyTorch's pipeline CSV has no letter for a recompute: "
-                'its engine recomputes only within the backward. Take gpipe(K, M, recompute="late"), whose C is '
-                "written as B, and let the stages recompute"
+                f"the schedule has {early} on device {device}, but PyTorch's pipeline CSV has no letter for a "
+                'recompute of its own: its engine recomputes within the backward. Take gpipe(K, M, recompute="late"), '
+                "whose C is written as B, and let the stages recompute"
             )
     return "".join(",".join(f"{op.stage}{_OURS[op.kind]}{op.micro_batch}" for op in row) + "\n" for row in rows)
 
 
+ONE_STAGE_A_RANK: Final = "PipelineScheduleSingle"
+
+
+def torchtitan_flags(rows: Sequence[Sequence[Op]], file: str) -> str:
+    """The flags with which torchtitan (0.2 to the newest of 2026) runs these rows from `file`; "" if its ranks hold
+    other stages.
+
+    The schedule it names besides says only how stages are dealt to ranks: one each, in a loop, or in a V.
+    """
+    K = len(rows)
+    held = [sorted({op.stage for op in row}) for row in rows]
+    V = max(map(len, held), default=0)
+    if held == [[k] for k in range(K)]:
+        dealt = ONE_STAGE_A_RANK
+    elif held == [list(range(k, V * K, K)) for k in range(K)]:
+        dealt = "PipelineScheduleMulti"
+    elif held == [[k, 2 * K - 1 - k] for k in range(K)]:
+        dealt = "ZBVZeroBubble"
+    else:
+        return ""
+    return f"--parallelism.pipeline_parallel_degree {K} {torchtitan_schedule(dealt, file)}"
+
+
+def torchtitan_schedule(dealt: str, file: str) -> str:
+    """Those of them that name the schedule; `dealt`: PyTorch's name of one with as many stages on the same ranks."""
+    name = "--parallelism.pipeline_parallel_schedule"
+    return f"{name} {dealt} {name}_csv {file}"
+
+
 def _cells(line: str, number: int) -> Iterator[_Cell]:
-    """The compute of one line, pairs taken apart: the two of an overlap run one after the other."""
+    """The compute of one line; of an overlapping pair one op after the other, as one device runs them."""
     for place, cell in enumerate(next(csv.reader([line])), start=1):
         text = cell.strip()
-        together = _TOGETHER.fullmatch(text)
-        for part in together[1].split(";") if together else [text]:
-            word = part.strip()
-            compute = _COMPUTE.fullmatch(word)
-            if compute and not (together and together[2] == "BATCH_P2P"):
+        for word in _words(text) if text else []:
+            if compute := _COMPUTE.fullmatch(word):
                 yield _Cell(number, place, text, compute[2], int(compute[3]), int(compute[1]))
-            elif not (text == "" or (_AROUND.fullmatch(word) and not (together and together[2] == "OVERLAP_F_B"))):
+            elif not _AROUND.fullmatch(word):
                 raise _unreadable(number, place, text)
+
+
+def _words(cell: str) -> list[str]:
+    """The parts of a cell: what is in its brackets, if they hold what they should, or else all of it."""
+    pair = _BRACKETS.fullmatch(cell)
+    inside = [word.strip() for word in pair[1].split(";")] if pair else []
+    right = pair is not None and pair[2] in _TOGETHER and all(map(_TOGETHER[pair[2]].fullmatch, inside))
+    return inside if right else [cell]
 
 
 def _unreadable(line: int, cell: int, text: str) -> ScheduleError:
@@ -111,10 +151,7 @@ def _unreadable(line: int, cell: int, text: str) -> ScheduleError:
 
 def _letters(ranks: Sequence[Sequence[_Cell]]) -> dict[str, str]:
     """By letter of the file, our kind."""
-    used: dict[str, _Cell] = {}
-    for rank in ranks:
-        for cell in rank:
-            used.setdefault(cell.letter, cell)
+    used = {cell.letter: cell for rank in reversed(ranks) for cell in reversed(rank)}
     if "BW" in used and "I" in used:
         old, new = used["BW"], used["I"]
         message = (
@@ -140,8 +177,8 @@ def _refuse_misprint(rows: Sequence[Sequence[Op]], first: int) -> None:
         backwards = [op.micro_batch for op in row if (op.kind, op.stage) == ("B", last)]
         if forwards and [m - 1 for m in forwards] == backwards == list(range(len(backwards))):
             message = (
-                f"line {line} has the forwards {last}F1 to {last}F{forwards[-1]} and no {last}F0: so PyTorch 2.13 prints "
-                f"its own Schedule1F1B, and the print is off by one on the last rank; its run uses other code, and "
-                f"begins with {last}F0. Take 1 from each F of that line"
+                f"line {line} has {last}F1 to {last}F{forwards[-1]} and no {last}F0: so PyTorch 2.13 prints its own "
+                f"Schedule1F1B, and the print is off by one on the last rank; its run uses other code, and begins with "
+                f"{last}F0. Take 1 from each F of that line"
             )
             raise ScheduleError([Problem("missing", message, Op("F", 0, last))])

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import gpipe_edu as ge
 from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -194,6 +195,38 @@ def test_files_that_are_no_schedule_are_refused_in_a_sentence(run, tmp_path):
         assert code == 2
         assert says in err
         assert err.count("\n") == 1
+
+
+def test_schedule_takes_pytorchs_csv_and_writes_it(run, tmp_path):
+    files = Path(__file__).parents[1] / "schedule" / "files"
+    written = tmp_path / "mine.csv"
+    code, out, err = run("schedule", str(files / "letters_old.csv"), "--text")
+    assert (code, out) == (0, "F0 F1 I0 W0 I1 W1\nF0 I0 F1 I1 W0 W1\n")
+    assert "note: The file has the letters of PyTorch before 2.6" in err
+    code, out, err = run("schedule", str(files / "overlap.csv"), "--csv", str(written))
+    assert (code, err) == (0, "")
+    assert f"wrote {written}" in out
+    assert f"--parallelism.pipeline_parallel_schedule_csv {written}" in out
+    assert written.read_text() == ge.dual_pipe_v(2, 4).to_csv()
+    code, _, err = run("schedule", str(files / "off_by_one.csv"))
+    assert code == 2
+    assert "so PyTorch 2.13 prints its own Schedule1F1B" in err
+
+
+def test_schedule_takes_orders_of_others(run, tmp_path):
+    (tmp_path / "order.txt").write_text("1 1 -1 -1\n1 -1 1 -1\n")
+    assert run("schedule", str(tmp_path / "order.txt"), "--text")[1] == "F0 F1 B0 B1\nF0 B0 F1 B1\n"
+
+
+def test_what_has_no_csv_is_refused_and_none_is_written(run, tmp_path):
+    for arguments, says in (
+        (("gpipe-early", "--csv", str(tmp_path / "no.csv")), "no letter for a recompute"),
+        (("gpipe", "--csv", str(tmp_path / "no" / "no.csv")), "does not exist; create it first"),
+    ):
+        code, _, err = run("schedule", *arguments)
+        assert code == 2
+        assert says in err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("options", [[], ["-OO"]])
