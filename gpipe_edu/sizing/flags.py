@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from gpipe_edu.schedule.pipeline_csv import ONE_STAGE_A_RANK, torchtitan_schedule
 from gpipe_edu.schedule.recipes import form_of
 
 from .plan import Plan
@@ -40,10 +41,7 @@ _TITAN_SCHEDULES: Final = {
     "breadth_first": "LoopedBFS",
     "zero_bubble_v": "ZBVZeroBubble",
 }
-"""Names of PyTorch's schedules, which torchtitan takes."""
-
-_ZB_H1: Final = "InterleavedZeroBubble"
-"""The schedule of PyTorch's that is ZB-H1 with one stage a rank. torchtitan's flags give it two or more."""
+"""Names of PyTorch's schedules, which torchtitan takes; others it takes from a file."""
 
 
 def command(plan: Plan) -> Command:
@@ -96,11 +94,18 @@ def _beside_a_pipeline(plan: Plan) -> str:
     return f"ZeRO-{plan.zero} beside a pipeline" if plan.K > 1 and plan.zero > 1 else ""
 
 
-def _schedule(plan: Plan, text: str | None, nearest: str = "") -> Flag:
+def _schedule(plan: Plan, text: str | None) -> Flag:
     """text: how a system is asked for the plan's schedule, None if it has not got it."""
     if text is None:
-        return Flag("schedule", f"{plan.recipe} is {NONE}{nearest}", plan.recipe)
+        return Flag("schedule", f"{plan.recipe} is {NONE}", plan.recipe)
     return Flag("schedule", text)
+
+
+def _as_csv(plan: Plan) -> str:
+    """What runs a schedule of one stage a rank from a file, which has PyTorch's name for none, and what writes that."""
+    file = f"{plan.recipe}.csv"
+    written = f"gpipe-edu schedule {plan.recipe} --partitions {plan.K} --micro-batches {plan.M} --csv {file}"
+    return f"{torchtitan_schedule(ONE_STAGE_A_RANK, file)}, which `{written}` writes"
 
 
 def _megatron(plan: Plan) -> list[Flag]:
@@ -157,14 +162,13 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     found += [Flag("tensor", f"--parallelism.tensor_parallel_degree {tensor}")] * (tensor > 1)
     found += [Flag("context", f"--parallelism.context_parallel_degree {context}")] * (context > 1)
     if plan.K > 1:
-        name = "--parallelism.pipeline_parallel_schedule"
-        known = _TITAN_SCHEDULES.get(plan.recipe)
-        schedule = f"{name} {known}" if known else None
-        if schedule and plan.V > 1:
+        # PyTorch's own 1F1B refuses fewer micro-batches than stages.
+        known = None if plan.recipe == "1f1b" and plan.M < plan.K else _TITAN_SCHEDULES.get(plan.recipe)
+        schedule = f"--parallelism.pipeline_parallel_schedule {known}" if known else _as_csv(plan)
+        if plan.V > 1:
             schedule += f" --parallelism.pipeline_parallel_layers_per_stage {max(plan.balance)}"
-        nearest = f"; nearest {name} {_ZB_H1}, which is zero_bubble with one stage a rank, but here has two or more"
         found[1:1] = [Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}")]
-        found += [_schedule(plan, schedule, nearest * (plan.recipe == "zero_bubble"))]
+        found += [_schedule(plan, schedule)]
     return found
 
 

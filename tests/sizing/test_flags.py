@@ -135,9 +135,23 @@ def test_schedules_have_pytorch_s_names():
         name = re.search(r"pipeline_parallel_schedule (\w+)", text)
         assert name
         assert get_schedule_class(name[1])
-        assert (f"nearest --parallelism.{name[0]}, which is zero_bubble with one stage" in text) == (
-            schedule == "zero_bubble"
-        )
+        assert ("pipeline_parallel_schedule_csv" in text) == (schedule == "zero_bubble")
+
+
+def test_a_schedule_that_torchtitan_has_no_name_for_is_a_file_that_a_command_writes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for plan in (Plan(JOB, 2, 4, 4, schedule="zero_bubble"), Plan(JOB, 1, 4, 2, schedule="1f1b")):
+        [flag] = [flag for flag in flags(plan)[TORCHTITAN] if flag.knob == "schedule"]
+        assert not flag.lacks
+        assert flag.text.startswith("--parallelism.pipeline_parallel_schedule PipelineScheduleSingle ")
+        [file] = re.findall(r"pipeline_parallel_schedule_csv (\S+),", flag.text)
+        [written] = re.findall("`gpipe-edu (.*)` writes", flag.text)
+        with pytest.raises(SystemExit):
+            main(written.split())
+        expected = (ge.zero_bubble if plan.recipe == "zero_bubble" else ge.one_f_one_b)(plan.K, plan.M)
+        assert (tmp_path / file).read_text() == expected.to_csv()
+    for system in (MEGATRON, DEEPSPEED):
+        assert "csv" not in said(plan)[system]
 
 
 @each("K, M", [(2, 2), (2, 8), (3, 5), (4, 4), (4, 7), (4, 8), (6, 6), (6, 12)])
@@ -155,7 +169,7 @@ def test_zero_bubble_is_pytorch_s_interleaved_one_with_one_stage_a_rank(K, M):
 def test_what_a_system_lacks_is_told():
     assert lacking(Plan(JOB, 2, 2, 4, schedule="zero_bubble", zero=2, tensor=2)) == {
         MEGATRON: ["ZeRO-2 beside a pipeline", "zero_bubble"],
-        TORCHTITAN: ["zero_bubble"],
+        TORCHTITAN: [],
         DEEPSPEED: ["ZeRO-2 beside a pipeline", "zero_bubble"],
     }
     assert lacking(Plan(JOB, 2, 2, 4, "stage", zero=1, context=2)) == {
