@@ -11,10 +11,9 @@ from gpipe_edu.schedule.pipeline_csv import ONE_STAGE_A_RANK, torchtitan_schedul
 from gpipe_edu.schedule.recipes import form_of
 
 from .plan import Plan
+from .systems import full_name, systems
 
-MEGATRON: Final = "Megatron-LM (Megatron Core 0.14)"
-TORCHTITAN: Final = "torchtitan 0.2"
-DEEPSPEED: Final = "DeepSpeed 0.17"
+MEGATRON, TORCHTITAN, DEEPSPEED = (full_name(system) for system in ("megatron", "torchtitan", "deepspeed"))
 
 NONE: Final = "not there"
 
@@ -34,12 +33,10 @@ class Command(NamedTuple):
     differs: tuple[str, ...]
 
 
+_TITAN_SCHEDULE: Final = "parallelism.pipeline_parallel_schedule"
+
 _TITAN_SCHEDULES: Final = {
-    "gpipe": "GPipe",
-    "1f1b": "1F1B",
-    "interleaved": "Interleaved1F1B",
-    "breadth_first": "LoopedBFS",
-    "zero_bubble_v": "ZBVZeroBubble",
+    sets["schedule"]: name for name, sets in systems()["torchtitan"]["words"][_TITAN_SCHEDULE]["values"].items()
 }
 """Names of PyTorch's schedules, which torchtitan takes; others it takes from a file."""
 
@@ -143,13 +140,11 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     spread = f"--parallelism.data_parallel_shard_degree {plan.D} --parallelism.fsdp_reshard_after_forward"
     copies = f"--parallelism.data_parallel_replicate_degree {plan.D} --parallelism.data_parallel_shard_degree 1"
     zero = {0: copies, 1: f"{NONE}; nearest {spread} never", 2: f"{spread} never", 3: f"{spread} always"}[plan.zero]
-    batch = f"--training.global_batch_size {_batch(plan)}"
-    if plan.K > 1:
-        local = f"--training.local_batch_size {plan.M * plan.samples} {batch}"
-        batch = f"{local} --parallelism.pipeline_parallel_microbatch_size {plan.samples}"
-    else:
-        batch = f"--training.local_batch_size {plan.samples} {batch}"
-    recompute = {"none": "--activation_checkpoint.mode none", "full": "--activation_checkpoint.mode full"}
+    tokens = plan.job.model.tokens
+    batch = f"--training.num_tokens_per_microbatch_per_dp_rank {plan.samples * tokens}"
+    batch += f" --training.num_tokens_per_train_step {_batch(plan) * tokens} --training.max_context_length {tokens}"
+    batch += f" --parallelism.num_pp_microbatches {plan.M}" * (plan.K > 1)
+    recompute = {"none": "activation-checkpoint:none", "full": "activation-checkpoint:full"}
     found = [
         Flag("D, ZeRO", zero, "ZeRO-1" * (plan.zero == 1)),
         Flag("M", batch + _rounded(plan)),
@@ -164,7 +159,7 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     if plan.K > 1:
         # PyTorch's own 1F1B refuses fewer micro-batches than stages.
         known = None if plan.recipe == "1f1b" and plan.M < plan.K else _TITAN_SCHEDULES.get(plan.recipe)
-        schedule = f"--parallelism.pipeline_parallel_schedule {known}" if known else _as_csv(plan)
+        schedule = f"--{_TITAN_SCHEDULE} {known}" if known else _as_csv(plan)
         if plan.V > 1:
             schedule += f" --parallelism.pipeline_parallel_layers_per_stage {max(plan.balance)}"
         found[1:1] = [Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}")]

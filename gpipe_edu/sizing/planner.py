@@ -190,7 +190,7 @@ class Planner:
             # Devices are passed from D to K, or to groups, and back; more stages may take another schedule.
             if near and turned and (len(turned) == 1 or turned in ({"D", "K"}, {"D", "tensor"}, {"D", "context"})):
                 found.append(plan)
-        return [Change(plan, _effect(plan, best)) for plan in found]
+        return [Change(plan, effect(plan, best)) for plan in found]
 
     def reason(self) -> str:
         """Why the best plan is the best, in a few sentences. Raises ValueError if nothing fits."""
@@ -430,7 +430,8 @@ def _line(plan: Plan, step: str) -> str:
     return text if plan.fits else f"{text} {size(plan.short)} short"
 
 
-def _effect(plan: Plan, best: Plan) -> str:
+def effect(plan: Plan, best: Plan) -> str:
+    """What `plan` is beside `best`, in words."""
     change = plan.step / best.step - 1
     slower = f"{change:+.0%} time" if abs(change) >= 0.005 else "same time"
     if not plan.fits:

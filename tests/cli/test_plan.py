@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from gpipe_edu.sizing import Job, Machine, Plan, Planner, SearchSpace, mlp, presets, transformer
+from gpipe_edu.sizing import Job, Machine, Plan, Planner, SearchSpace, like, mlp, presets, transformer
 from gpipe_edu.sizing.flags import command, flags, lacking
 from gpipe_edu.sizing.planner import LIKELY, duration
 
@@ -150,7 +150,7 @@ def test_a_best_plan_that_no_system_runs_is_told_beside_it(run):
     out = run("--model", "llama3-70b", "--machine", "h100", "--devices", "64", "--batch", "512", "--zero", "1")[1]
     best, told = out.index("Best: D=2, K=8, M=256, tensor=4, ZeRO-1, zero_bubble_v"), out.index("No system of")
     assert best < told < out.index("memory of device")
-    assert "torchtitan 0.2 lacks ZeRO-1" in " ".join(out[told:].split())
+    assert "torchtitan (August 2026) lacks ZeRO-1" in " ".join(out[told:].split())
 
 
 def test_all_shows_every_plan(run):
@@ -183,6 +183,48 @@ def test_a_published_model_is_planned_with_other_layers_tokens_and_words(run):
     assert asked("--vocabulary", "1000") == ("32", f"{8_028_164_096 - 2 * 127_000 * 4096:,}")
 
 
+def test_a_model_from_its_config_json(run, tmp_path):
+    config = {"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True}
+    config |= {"hidden_size": 64, "num_hidden_layers": 6, "intermediate_size": 96, "vocab_size": 500}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config | {"max_position_embeddings": 8192}), encoding="utf-8")
+    model = transformer(6, 64, 4096, 500, hidden=96, gated=True, heads=4, shared_heads=2, tied=True)
+    code, out, _ = run("--model", str(file))
+    assert code == 0
+    assert out.startswith(f"llama of 6 blocks, {model.parameters:,} parameters")
+    assert "Samples of 4,096 tokens; the file allows 8,192 (--context)." in out
+    assert json.loads(run("--model", str(file), "--context", "32", "--json")[1])["notes"] == []
+    file.write_text(json.dumps(config | {"num_local_experts": 8}), encoding="utf-8")
+    code, _, err = run("--model", str(file))
+    assert code == 2
+    assert err.startswith(f"error: {file}: model_type 'llama' is a mixture of experts (num_local_experts is 8).")
+
+
+def test_a_split_of_ones_own_stands_beside_the_best(run):
+    words = "--pipeline-model-parallel-size 2 --micro-batch-size 4 --global-batch-size 32 --use-distributed-optimizer"
+    asked = ["--layers", "6", "--width", "64", "--vocabulary", "500", "--like", words]
+    job = Job(transformer(6, 64, 1024, 500), 32, Machine(4, 16e9, 10e12, 50e-6, 10e9))
+    plan = Plan(job, 2, 2, 4, zero=1, balance=(4, 4))
+    code, out, _ = run(*asked)
+    assert code == 0
+    shown = " ".join(out.split())
+    assert f"yours, as Megatron-LM would divide it {plan.knobs}: {duration(plan.step)} a step" in shown
+    best = Planner(job).best
+    assert f"The best takes {best.step / plan.step:.0%} of its time." in shown
+    turned = [line.split("  ")[0] for line in out.partition("one knob of yours turned")[2].splitlines()[1:5]]
+    assert set(turned) <= {words for words, _ in like.turned(plan)}
+    answer = json.loads(run(*asked, "--json")[1])
+    assert answer["like"] == plan.as_dict()
+    # Its mini-batch is taken, unless one says otherwise.
+    assert run(*asked, "--batch", "64", "--json")[1] != run(*asked, "--json")[1]
+    model = "--num-layers 6 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 500"
+    _, out, _ = run("--like", f"{words} {model}")
+    assert out.startswith("Transformer of 6 blocks")
+    code, _, err = run("--like", f"{words} {model}", "--layers", "4")
+    assert code == 2
+    assert "--layers and what --like says tell the model; give --model, or leave it out" in " ".join(err.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -200,6 +242,12 @@ def test_a_published_model_is_planned_with_other_layers_tokens_and_words(run):
         (["--batch", "0"], "--batch"),
         (["--layers", "0"], "--layers"),
         (["--model", "resnet"], "model is 'resnet'; it must be one of transformer, mlp, gpt3"),
+        (["--model", "none.json"], "none.json: No such file or directory"),
+        (
+            ["--like", "--lr 1"],
+            "has no words by which a plan is told in Megatron-LM, torchtitan, DeepSpeed and nanotron",
+        ),
+        (["--like", "--pipeline-model-parallel-size 3"], "take 3 devices, which do not divide 4 (--devices)"),
         (["--machine", "h300"], "'h300' is none of the machines known by name: h100"),
         (
             ["--tensor", "3", "--node", "4"],

@@ -71,7 +71,10 @@ def test_a_mini_batch_that_is_cut_unevenly_is_rounded_up_everywhere_and_said_to_
     found = said(plan)
     for system, batch in (
         (MEGATRON, "--global-batch-size 36; 32 samples are not cut unevenly"),
-        (TORCHTITAN, "--training.global_batch_size 36; 32 samples are not cut unevenly"),
+        (
+            TORCHTITAN,
+            "num_tokens_per_train_step 1152 --training.max_context_length 32; 32 samples are not cut unevenly",
+        ),
         (DEEPSPEED, '"train_batch_size": 36,'),
     ):
         assert batch in found[system]
@@ -99,11 +102,11 @@ def test_flags_have_the_plan_s_numbers():
     for words in ("--sequence-parallel", "--use-distributed-optimizer", "--recompute-granularity full"):
         assert words in found[MEGATRON]
     for words in (
-        *("pipeline_parallel_degree 2", "tensor_parallel_degree 2", "context_parallel_degree 2", "mode full"),
+        *("pipeline_parallel_degree 2", "tensor_parallel_degree 2", "context_parallel_degree 2", "checkpoint:full"),
         *(
-            "local_batch_size 16",
-            "global_batch_size 32",
-            "microbatch_size 4",
+            "num_tokens_per_microbatch_per_dp_rank 128",
+            "num_tokens_per_train_step 1024",
+            "num_pp_microbatches 4",
             "pipeline_parallel_schedule Interleaved1F1B",
         ),
     ):
@@ -116,7 +119,7 @@ def test_sharded_replicas_without_a_pipeline():
     found = said(Plan(JOB, 4, 1, 2, zero=3))
     assert "--data-parallel-sharding-strategy optim_grads_params" in found[MEGATRON]
     assert "data_parallel_shard_degree 4 --parallelism.fsdp_reshard_after_forward always" in found[TORCHTITAN]
-    assert "local_batch_size 4 --training.global_batch_size 32" in found[TORCHTITAN]
+    assert "num_tokens_per_microbatch_per_dp_rank 128 --training.num_tokens_per_train_step 1024" in found[TORCHTITAN]
     assert '"stage": 3' in found[DEEPSPEED]
     assert "pipeline" not in " ".join(found.values())
     # Neither has them beside a pipeline.

@@ -199,8 +199,8 @@ def test_a_best_plan_that_no_system_runs_is_told():
     guide = Planner(TIGHT, ZERO_BUBBLE)
     [warning] = guide.warnings()
     assert warning.startswith(
-        "No system of `plan --flags` runs the best plan: Megatron-LM (Megatron Core 0.14) "
-        "lacks zero_bubble; torchtitan 0.2 lacks ZeRO-1; DeepSpeed 0.17 lacks zero_bubble."
+        "No system of `plan --flags` runs the best plan: Megatron-LM (Megatron Core 0.19) "
+        "lacks zero_bubble; torchtitan (August 2026) lacks ZeRO-1; DeepSpeed (0.17) lacks zero_bubble."
     )
     for shown in (str(guide), unescape(as_html(guide))):
         assert warning in " ".join(shown.split())
@@ -212,7 +212,7 @@ def test_the_fastest_that_a_system_runs_is_told_besides():
     running = [plan for plan in guide.fitting if not all(lacking(plan).values())]
     [told] = [plan for plan in running if f"The fastest that one runs: {plan.knobs}, " in warning]
     assert guide.best.step < told.step < (1 + TIE) * min(plan.step for plan in running)
-    assert warning.endswith(f"{told.step / guide.best.step:.2f} times as long, in Megatron-LM (Megatron Core 0.14).")
+    assert warning.endswith(f"{told.step / guide.best.step:.2f} times as long, in Megatron-LM (Megatron Core 0.19).")
     [warning] = Planner(TIGHT, ZERO_BUBBLE).warnings()
     assert warning.endswith("They run no other that fits, either.")
 

@@ -25,6 +25,7 @@ from gpipe_edu.sizing import (
     SearchSpace,
     duration,
     hugging_face,
+    like,
     machine_file,
     mlp,
     size,
@@ -33,7 +34,7 @@ from gpipe_edu.sizing import (
 from gpipe_edu.sizing.flags import command, flags, lacking
 from gpipe_edu.sizing.hugging_face import Opened
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
-from gpipe_edu.sizing.planner import LIKELY, bar
+from gpipe_edu.sizing.planner import LIKELY, TIE, bar, effect
 from gpipe_edu.sizing.presets import DEVICES, presets
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
@@ -45,6 +46,12 @@ SHAPES: Final = {"transformer": tuple(SHAPE), "mlp": ("layers", "width")}
 """Models of one's own, and what options say of them; others are known by name."""
 
 
+BATCH: Final = 32
+"""Samples of a mini-batch, unless one says."""
+
+ROWS: Final = 8
+"""Of the changes to a plan of one's own, so many are shown, those that gain most."""
+
 _WIDTH = 24
 
 
@@ -54,11 +61,12 @@ def _default(option: str) -> str:
 
 def run(
     model: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help=f"{', '.join(SHAPES)}, {', '.join(presets('models'))}, or the config.json of a Hugging Face model."
+            help=f"{', '.join(SHAPES)}, {', '.join(presets('models'))}, or the config.json of a Hugging Face model. "
+            "Default: as --like says, or transformer."
         ),
-    ] = "transformer",
+    ] = None,
     layers: Annotated[
         int | None,
         typer.Option(min=1, help=f"Blocks of a Transformer, or linear layers of the MLP.{_default('layers')}"),
@@ -72,7 +80,12 @@ def run(
     vocabulary: Annotated[
         int | None, typer.Option(min=1, help=f"Words of a Transformer.{_default('vocabulary')}")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="N: samples in a mini-batch, over all replicas.")] = 32,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help=f"N: samples in a mini-batch, over all replicas. Default: as --like says, or {BATCH}."
+        ),
+    ] = None,
     devices: Annotated[
         int | None, typer.Option(min=1, help=f"How many there are. Default: as the machine's file says, or {DEVICES}.")
     ] = None,
@@ -101,6 +114,14 @@ def run(
     recompute: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(RECOMPUTES)}.")] = None,
     calibrate: Annotated[
         str | None, typer.Option(help='A step of yours and its plan: "12.3 D=8 K=1 M=8 zero=3" for 12.3 s.')
+    ] = None,
+    like_text: Annotated[
+        str | None,
+        typer.Option(
+            "--like",
+            help="Beside the best: your split, in the words of Megatron-LM or torchtitan, or a file of theirs, of "
+            "DeepSpeed's or nanotron's.",
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every plan, not only the best of each K.")] = False,
     show_flags: Annotated[
@@ -132,8 +153,9 @@ def run(
     with bad_arguments():
         shape = {"layers": layers, "width": width, "context": context, "vocabulary": vocabulary}
         asked = {name: value for name, value in shape.items() if value is not None}
-        planned, notes = _model(model, asked)
-        job = preset_job(planned, batch, machine, devices)
+        mine = None if like_text is None else like.read(like_text)
+        planned, notes = _model(model, asked, mine)
+        job = preset_job(planned, batch or (mine and mine.batch) or BATCH, machine, devices or (mine and mine.devices))
         if optimizer is not None and optimizer not in STATES:
             raise ValueError(f"optimizer is {optimizer!r}; it must be one of {', '.join(STATES)}")
         given: dict[str, Any] = {name: value * unit for name, (value, unit) in figures.items() if value is not None}
@@ -147,9 +169,11 @@ def run(
             job, factor = calibrated(job, seconds, **knobs)
         chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None}
         guide = Planner(job, SearchSpace()._replace(**chosen))
+        own_plan = mine and like.plan_like(mine, job)
     plans = list(guide.plans) if everything else guide.rows()
     if as_json:
-        typer.echo(json.dumps(_answer(guide, plans, factor) | {"notes": notes}, indent=1))
+        more = {"notes": notes, "like": own_plan and own_plan.as_dict()}
+        typer.echo(json.dumps(_answer(guide, plans, factor) | more, indent=1))
         return 0 if guide.best else 1
     own = machine if machine.endswith(machine_file.SUFFIX) else None
     _describe(console, guide.job, factor, own, notes)
@@ -159,21 +183,37 @@ def run(
         console.print(guide.shortage(), style="bold red", markup=False)
         _warn(console, guide)
         console.print("What alone would cure it:", *guide.cures(), sep="\n  ", markup=False)
+        if mine and own_plan:
+            _beside(console, guide, mine.system, own_plan)
         console.print(f"\n{guide.ways}", markup=False)
         return 1
     _advise(console, guide, best, compare=factor is None and own is None)
+    if mine and own_plan:
+        _beside(console, guide, mine.system, own_plan)
     if show_flags:
         _run(console, best)
     console.print(f"\n{guide.ways}", markup=False)
     return 0
 
 
-def _model(name: str, asked: dict[str, int]) -> Opened:
-    """asked: the options that were given of `SHAPE`."""
+def _model(name: str | None, asked: dict[str, int], mine: like.Like | None) -> Opened:
+    """asked: the options that were given of `SHAPE`. mine: what --like says."""
+    more = mine.notes if mine else ()
+    if name is None and mine and mine.model:
+        if asked:
+            raise ValueError(
+                f"--{next(iter(asked))} and what --like says tell the model; give --model, or leave it out"
+            )
+        return Opened(mine.model, more)
+    opened = _named_model("transformer" if name is None else name, asked)
+    return Opened(opened.model, opened.notes + more)
+
+
+def _named_model(name: str, asked: dict[str, int]) -> Opened:
     mine = name.endswith(hugging_face.SUFFIX)
     if not mine and name not in (*SHAPES, *presets("models")):
-        known = ", ".join((*SHAPES, *presets("models")))
-        raise ValueError(f"model is {name!r}; it must be one of {known}, or end in {hugging_face.SUFFIX}")
+        names = ", ".join((*SHAPES, *presets("models")))
+        raise ValueError(f"model is {name!r}; it must be one of {names}, or end in {hugging_face.SUFFIX}")
     # Of a published model's width its heads and hidden layers are parts: another width is another model.
     known = SHAPES.get(name, ("layers", "context", "vocabulary"))
     for option in asked:
@@ -261,8 +301,25 @@ def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None
     spent = {name: seconds for name, seconds in best.parts.items() if seconds > 0.005 * best.step}
     _bars(console, "a step", {name: (seconds / best.step, duration(seconds)) for name, seconds in spent.items()})
     table = Table("one knob turned", "planned effect", box=None, pad_edge=False)
-    for plan, effect in guide.changes():
-        table.add_row(plan.knobs, effect)
+    for plan, change in guide.changes():
+        table.add_row(plan.knobs, change)
+    console.print(table)
+
+
+def _beside(console: Console, guide: Planner, system: str, mine: Plan) -> None:
+    """The split that runs elsewhere, beside the best, and with one knob turned."""
+    console.print(f"\nyours, as {system} would divide it", style="bold", markup=False)
+    usable = guide.job.machine.usable
+    held = f"{size(max(mine.memory))} of {size(usable)} on device {mine.fullest}"
+    short = "" if mine.fits else f", {size(mine.short)} too much"
+    console.print(f"{mine.knobs}: {duration(mine.step)} a step, bubble {mine.bubble:.1%}, {held}{short}.", markup=False)
+    if guide.best:
+        times = mine.step / guide.best.step
+        tied = "It is as fast as the best." if times <= 1 + TIE else f"The best takes {1 / times:.0%} of its time."
+        console.print(tied, markup=False)
+    table = Table("one knob of yours turned", "planned effect", box=None, pad_edge=False)
+    for words, plan in sorted(like.turned(mine), key=lambda turn: (not turn[1].fits, turn[1].step))[:ROWS]:
+        table.add_row(words, effect(plan, mine))
     console.print(table)
 
 
