@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpipe_edu.schedule import Op, Schedule, ScheduleError
+from gpipe_edu.schedule.pipeline_csv import torchtitan_flags
 
 from .board import Board, Verdict
 from .hints import hint
@@ -52,6 +53,7 @@ class Session:
             "next": lambda: self._level(self.progress.next_level()),
             "sandbox": lambda **sizes: self._go(Board(sandbox(**sizes))),
             "share": lambda: {"share": share(self.board.level, self.board.rows)},
+            "csv": self._csv,
             "open": lambda text: self._go(open_shared(*read(text))),
             "prove": self._prove,
             "run": self._run,
@@ -62,7 +64,7 @@ class Session:
 
         Commands: place, remove, move, type, undo, redo, clear, back, run_on (forced moves), stamp (the first
         micro-batch's pattern for all), finish, mode, hint, level, next (the first level that is not solved), sandbox,
-        share, open, prove, run.
+        share, csv (PyTorch's pipeline CSV of a whole board), open, prove, run.
         """
         try:
             if command not in self._commands:
@@ -132,6 +134,13 @@ class Session:
         found = hint(self.board, size)
         self.board.hints += found.device is not None or bool(found.back)
         return {"hint": {"text": found.text, "device": found.device, "op": str(found.op or ""), "back": found.back}}
+
+    def _csv(self) -> dict[str, Any]:
+        if not self.board.position.complete:
+            raise ValueError(f"nothing to download yet: {self.board.score.reasons[0]}")
+        schedule, file = self.board.position.schedule, f"{self.board.level.key}.csv"
+        text = schedule.to_csv()
+        return {"csv": {"file": file, "text": text, "flags": torchtitan_flags(schedule.rows, file)}}
 
     def _prove(self, seconds: float = 10) -> dict[str, Any]:
         return {"proof": {"text": str(prove(self.board.level, seconds)), "bound": lower_bound(self.board.level)}}

@@ -1,5 +1,7 @@
 """The puzzle on a page of its own, whose kernel is the test: drag, keyboard, hints, what is said and how often."""
 
+from pathlib import Path
+
 import pytest
 
 import gpipe_edu as ge
@@ -80,6 +82,24 @@ def test_that_it_is_solved_is_said_once(show):
     says(page, "Solved with makespan 6, at par")
     assert page.inner_text(".ge-puzzle").lower().count("solved with makespan") == 1
     assert page.is_visible("[data-next]")
+
+
+def test_a_whole_board_is_downloaded_as_csv_with_what_torchtitan_is_told(show):
+    page = show("first-dependency")
+    page.click("text=Share this board")
+    page.click('[data-do="csv"]')
+    says(page, "nothing to download yet")
+    typed(page, "F0@0 F0@1 F0@2 B0@2 B0@1 B0@0")
+    says(page, "Solved")
+    with page.expect_download() as saved:
+        page.click('[data-do="csv"]')
+    assert saved.value.suggested_filename == "first-dependency.csv"
+    assert Path(saved.value.path()).read_text() == ge.naive(3, 1).to_csv()
+    says(page, "The board is saved as PyTorch's pipeline CSV")
+    assert page.inner_text(".gp-csv code").endswith("--parallelism.pipeline_parallel_schedule_csv first-dependency.csv")
+    page.click('[data-do="undo"]')
+    says(page, "Taken back")
+    assert not page.is_visible(".gp-csv")
 
 
 def test_a_dead_end_has_a_button_that_leads_out_of_it(show):

@@ -2,6 +2,7 @@
 
 import json
 
+import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, share
 from gpipe_edu.puzzles.session import Session
 from gpipe_edu.schedule import Op
@@ -87,6 +88,16 @@ def test_hint_share_open_prove_and_run():
     result = do(session, "run")["run"]
     assert result["equal"]
     assert len(session.ran.measured.spans) == len(session.ran.planned.spans) == 6
+
+
+def test_a_whole_board_is_a_csv_and_an_unfinished_one_says_what_is_missing():
+    session = Session("1f1b")
+    assert do(session, "csv")["message"].startswith("nothing to download yet: still to be placed")
+    session.do("type", text=SOLUTIONS["1f1b"])
+    told = do(session, "csv")["csv"]
+    assert ge.Schedule.parse(told["text"]) == session.board.position.schedule
+    assert told["file"] == "1f1b.csv"
+    assert told["flags"].endswith("PipelineScheduleSingle --parallelism.pipeline_parallel_schedule_csv 1f1b.csv")
 
 
 def test_editing_and_modes():

@@ -5,6 +5,7 @@ doctor's.
 """
 
 import json
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -275,6 +276,40 @@ def test_each_keystroke_is_judged_and_the_chart_stays_while_it_is_wrong(open_box
     page.wait_for_selector("#says:not(.stuck)")
     assert not page.query_selector("#chart.old")
     assert page.locator("#chart .ge-never").count() == 0
+    assert page.problems == []
+
+
+def test_pytorchs_csv_may_be_pasted_and_the_letters_of_old_releases_are_said_aloud(judge):
+    value = judge(ge.zero_bubble(2, 3).to_csv())
+    assert value["says"] == said_of(ge.simulate(ge.zero_bubble(2, 3), ge.Costs()))
+    value = judge("0F0,0B0,0W0\n1F0,1B0,1W0")
+    assert value["says"].startswith("The file has the letters of PyTorch before 2.6")
+    assert value["says"].endswith(said_of(ge.simulate(ge.zero_bubble(2, 1))))
+    assert judge("0F0," * (MOST_OPS + 1))["says"].startswith("The box has")
+    assert "so PyTorch 2.13 prints" in judge("0F0,0F1,0B0,0B1\n1F1,1B0,1F2,1B1")["says"]
+
+
+def test_a_typed_schedule_is_a_csv_or_says_why_there_is_none(host):  # noqa: F811
+    made = host.ask("csv", rows=TWO)["value"]
+    assert made["csv"] == ge.one_f_one_b(2, 2).to_csv()
+    assert made["flags"].endswith("--parallelism.pipeline_parallel_schedule_csv schedule.csv")
+    assert host.ask("csv", rows=DEADLOCK)["value"] == {"refused": doctor(DEADLOCK).message}
+    assert "no letter for a recompute" in host.ask("csv", rows=str(ge.gpipe(2, 2, "early")))["value"]["refused"]
+
+
+def test_it_is_downloaded_with_the_line_for_torchtitan_beside(open_box):
+    page = open_box()
+    page.fill("#rows", TWO)
+    says(page, said_of(ge.simulate(ge.Schedule.parse(TWO))))
+    with page.expect_download() as saved:
+        page.click("#csv")
+    assert saved.value.suggested_filename == "schedule.csv"
+    assert Path(saved.value.path()).read_text() == ge.one_f_one_b(2, 2).to_csv()
+    assert page.inner_text("#flags").startswith("torchtitan takes it with --parallelism.pipeline_parallel_degree 2")
+    page.fill("#rows", DEADLOCK)
+    assert page.inner_text("#flags") == ""
+    page.click("#csv")
+    page.wait_for_selector("#flags:has-text('No CSV: deadlock')")
     assert page.problems == []
 
 

@@ -1,6 +1,7 @@
 // A schedule that one types: Python judges it at each keystroke, and the page shows the chart or what is wrong.
 
 import { createApp } from "../../gpipe_edu/view/js/app.js";
+import { download } from "../../gpipe_edu/view/js/download.js";
 import { isMine, readLink, writeLink } from "./box_link.js";
 import { announce, createPython, startWhenIdle } from "./python.js";
 
@@ -10,6 +11,7 @@ const part = (name) => document.getElementById(name);
 const [rows, says, chart] = [part("rows"), part("says"), part("chart")];
 const [recipe, refused, costs] = [part("recipe"), part("refused"), part("costs")];
 const [keeper, copy, copied] = [part("keep"), part("copy"), part("copied")];
+const [csv, flags] = [part("csv"), part("flags")];
 const FIELDS = {
   F: ["F", "Time of F, forward", ""],
   B: ["B", "Time of B, backward", ""],
@@ -113,6 +115,7 @@ function write(how = "replaceState") {
 function changed() {
   stretch();
   copied.textContent = "";
+  flags.textContent = "";
   clearTimeout(writing);
   writing = setTimeout(write, REST);
   judge();
@@ -167,6 +170,16 @@ copy.addEventListener("click", () => {
     () => (copied.textContent = "Copied."),
     () => (copied.textContent = "The browser does not let this page copy; the link is the address of this page."),
   );
+});
+
+csv.addEventListener("click", () => {
+  python
+    .ask("csv", { rows: rows.value })
+    .then((made) => {
+      if (made.csv) download(document, made.file, "text/csv", made.csv);
+      flags.textContent = made.refused ? `No CSV: ${made.refused}` : made.flags && `torchtitan takes it with ${made.flags}`;
+    })
+    .catch((error) => announce(error.message));
 });
 
 /** What a recipe does not have cannot be chosen for it. */

@@ -17,7 +17,7 @@ from gpipe_edu.base import store
 from gpipe_edu.base.atomic_write import write_whole
 
 from . import page_widgets, wire
-from .typed_schedule import judge, recipe
+from .typed_schedule import as_csv, judge, recipe
 
 _FETCHED_LATER = {"matplotlib": re.compile(r"\b(matplotlib|gpipe_edu\.view)\b")}
 """Packages that only some cells need, and what such a cell names."""
@@ -79,6 +79,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "update": update,
     "schedule": judge,
     "recipe": recipe,
+    "csv": as_csv,
     "keep": keep,
 }
 

@@ -5,12 +5,15 @@ What a reader may type is text, so every refusal is a sentence that says what is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import gpipe_edu as ge
+from gpipe_edu.schedule.pipeline_csv import torchtitan_flags
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.timeline import Costs, Timeline
 from gpipe_edu.timeline.stuck_schedule import StuckSchedule, standstill
@@ -73,6 +76,16 @@ def recipe(**wanted: Any) -> dict[str, str]:
     return {"rows": str(settings.build())}
 
 
+def as_csv(rows: str) -> dict[str, str]:
+    """PyTorch's pipeline CSV of a typed schedule, its file and torchtitan's flags for it; or why there is none."""
+    file = "schedule.csv"
+    try:
+        typed, _ = _parsed("", rows)
+        return {"csv": typed.to_csv(), "file": file, "flags": torchtitan_flags(typed.rows, file)}
+    except ValueError as error:
+        return {"refused": str(error)}
+
+
 def offer(rows: str) -> dict[str, Any]:
     """What the page's controls offer, and where they begin: at the size of `rows`, which stand in the box."""
     first = ge.Schedule.parse(rows)
@@ -89,13 +102,10 @@ def offer(rows: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)  # the kept one is asked for with each keystroke
 def _judged(name: str, rows: str, costs: tuple[tuple[str, str], ...]) -> Judged:
-    words = len(rows.split())
-    if words > MOST_OPS:
-        return Judged(f"The box has {words} ops, and takes up to {MOST_OPS}.", stuck=True)
     try:
-        typed = ge.Schedule.parse(rows, name=name)
+        typed, note = _parsed(name, rows)
         problems = typed.problems()
-    except ge.ScheduleError as error:
+    except ValueError as error:
         return Judged(str(error), stuck=True)
     kinds = "".join(sorted({op.kind for row in typed.rows for op in row}))
     said = problems[0].message if problems else ""
@@ -108,7 +118,18 @@ def _judged(name: str, rows: str, costs: tuple[tuple[str, str], ...]) -> Judged:
     except ValueError as error:
         return Judged("\n".join(filter(None, [said, str(error)])), stuck=True, kinds=kinds)
     sent = stuck_spec(drawn, _SHOWN) if problems else spec(drawn, _SHOWN, critical_path=True)
-    return Judged(said or _figures(drawn), bool(problems), kinds, drawn, sent)
+    return Judged("\n".join(filter(None, [note, said or _figures(drawn)])), bool(problems), kinds, drawn, sent)
+
+
+def _parsed(name: str, rows: str) -> tuple[ge.Schedule, str]:
+    """A typed schedule, and what a reader has to know of how it was read. Raises ValueError if it cannot be."""
+    words = len(re.split(r"[\s,]+", rows.strip()))
+    if words > MOST_OPS:
+        raise ValueError(f"The box has {words} ops, and takes up to {MOST_OPS}.")
+    with catch_warnings(record=True) as notes:
+        simplefilter("always")
+        typed = ge.Schedule.parse(rows, name=name)
+    return typed, "\n".join(f"{note.message}." for note in notes)
 
 
 def _figures(drawn: Timeline) -> str:

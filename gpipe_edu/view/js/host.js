@@ -1,6 +1,7 @@
 // The two hosts: a notebook, where a kernel answers, and a page, where the answers were worked out in advance.
 
 import { createApp } from "./app.js";
+import { download } from "./download.js";
 import { bringIntoView } from "./in_view.js";
 import { LOST } from "./kernel_notices.js";
 import { passOn } from "./pass_on.js";
@@ -62,13 +63,6 @@ export function render({ model, el }) {
     stopPassing();
     app.destroy();
   };
-}
-
-/** Hand a file to the browser, which saves it where its reader's files go. */
-function download(document, name, media, content) {
-  const address = URL.createObjectURL(new Blob([content], { type: media }));
-  Object.assign(document.createElement("a"), { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
 /** The key under which a page keeps the answer to a wish. */

@@ -1,5 +1,6 @@
 // The whole puzzle: levels, board, palette, tools, and what Python says to every move. It sends words and draws answers.
 
+import { download } from "../../../view/js/download.js";
 import { LOST, PATIENCE, SILENT } from "../../../view/js/kernel_notices.js";
 import { meaning } from "../../../view/js/keys.js";
 import { escape } from "../../../view/js/lettering.js";
@@ -93,6 +94,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
     if (answer.hint) showHint(answer.hint);
     else if (answer.proof) part("gp-proof").textContent = proofWords(answer.proof);
     if (answer.share) showShare(answer.share);
+    if (answer.csv) showCsv(answer);
     if (answer.run) run.show(answer.run);
     refocus(held, fromPalette, answer); // where the board gets the focus it tells where one is, so what Python says comes after
     tellAbout(answer, answer.did);
@@ -131,6 +133,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
     if (answer.hint) return say(answer.hint.text, "note", answer.hint.back);
     if (answer.proof) return say("The search is done; its result stands under “Why is this par?”.", "note");
     if (answer.run) return say(RAN[answer.run.equal], answer.run.equal ? "yes" : "no");
+    if (answer.csv) return say("The board is saved as PyTorch's pipeline CSV", "note");
     if (answer.share) return say("The share string is made: copy it from its field.", "note");
     const steps = ["clear", "undo", "redo", "back"];
     if (state.complete && !steps.includes(did)) return say(state.verdict, state.solved ? "yes" : "note");
@@ -159,10 +162,18 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
     field.select();
   }
 
+  /** Another view of the same puzzle gets the answer, too, and saves nothing. */
+  function showCsv({ csv: { file, text, flags }, serial: asked }) {
+    if (asked === serial && last?.command === "csv") download(host.ownerDocument, file, "text/csv", text);
+    part("gp-csv").hidden = !flags;
+    part("gp-csv").innerHTML = flags ? `torchtitan takes it with <code>${escape(flags)}</code>` : "";
+  }
+
   /** A board that has changed has not been run, nor is it the one that was shared. */
   function outdate() {
     run.end();
     part("gp-string").hidden = true;
+    part("gp-csv").hidden = true;
     host.querySelector('[data-do="copy"]').hidden = true;
   }
 
@@ -192,6 +203,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
     hint: ({ size }) => act("hint", { size: Number(size) }),
     prove: () => act("prove"),
     share: () => act("share"),
+    csv: () => act("csv"),
     back: ({ moves }) => act("back", { moves: Number(moves) }),
     run_on: () => act("run_on"),
     stamp: () => act("stamp"),

@@ -49,7 +49,8 @@ export function frameMarkup({ largest }) {
     `<input type="text" class="gp-text" placeholder="F0@1, or 1: F0 F1" autocomplete="off" spellcheck="false" ${KEPT}></label>` +
     `<button type="submit" class="ge-word" ${KEPT}>Place</button></form>` +
     `<details class="gp-more"><summary ${KEPT}>Why is this par?</summary><div class="gp-why"></div>${push("prove", "Prove it")}<p class="gp-proof" role="status"></p></details>` +
-    `<details class="gp-more"><summary ${KEPT}>Share this board, open another</summary><div class="ge-row">${push("share", "Make a share string")}` +
+    `<details class="gp-more"><summary ${KEPT}>Share this board, open another</summary><div class="ge-row">${push("csv", "Download as CSV", `title="PyTorch's pipeline CSV, which trainers take"`)}` +
+    `<span class="gp-csv" hidden></span></div><div class="ge-row">${push("share", "Make a share string")}` +
     `<input type="text" class="gp-string" aria-label="Share string of this board" readonly hidden ${KEPT}>${push("copy", "Copy", "hidden")}</div>` +
     `<form class="gp-open ge-row"><label class="ge-field">open a share string <input type="text" class="gp-string" data-open autocomplete="off" spellcheck="false" ${KEPT}></label>` +
     `<button type="submit" class="ge-word" ${KEPT}>Open</button></form></details>` +
