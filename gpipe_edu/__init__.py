@@ -20,12 +20,13 @@ from gpipe_edu.schedule import (
     zero_bubble_v,
 )
 from gpipe_edu.split import balance_by_cost, balance_uniform, join_batch, split_batch
-from gpipe_edu.timeline import Costs, Span, Timeline, formulas, simulate
+from gpipe_edu.timeline import Costs, Diagnosis, Span, Timeline, diagnose, formulas, load, simulate
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Costs",
+    "Diagnosis",
     "Op",
     "Problem",
     "Schedule",
@@ -36,12 +37,14 @@ __all__ = [
     "balance_uniform",
     "breadth_first",
     "compare",
+    "diagnose",
     "dual_pipe_v",
     "formulas",
     "gantt",
     "gpipe",
     "interleaved",
     "join_batch",
+    "load",
     "naive",
     "one_f_one_b",
     "puzzle",

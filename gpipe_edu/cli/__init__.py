@@ -1,6 +1,7 @@
 """The command line: `gpipe-edu lab`, or `python -m gpipe_edu lab`, and what else its `--help` lists.
 
-Each product mounts its own commands; here are `train` and `schedule`, which run any schedule. A command is a function,
+Each product mounts its own commands; here are `train` and `schedule`, which run any schedule,
+and `open`, for what others have measured. A command is a function,
 whose parameters are its options and whose docstring is its help; what it returns is the exit code. Bad arguments are
 one sentence on stderr and exit code 2, without a traceback.
 """
@@ -20,6 +21,7 @@ from gpipe_edu.puzzles import command as puzzle
 from gpipe_edu.sizing import commands as planning
 from gpipe_edu.teaching import commands as teaching
 
+from . import open as opening
 from . import schedule, train
 
 _HELP: Final = "Learn pipeline parallelism: the course in JupyterLab, its exercises, schedules, and the planner."
@@ -30,6 +32,7 @@ for mounted in (learning, puzzle, planning, teaching):
     mounted.mount(app)
 app.command("train")(train.run)
 app.command("schedule")(schedule.run)
+app.command("open")(opening.run)
 
 
 def main(arguments: list[str] | None = None) -> None:

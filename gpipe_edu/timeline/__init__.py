@@ -2,27 +2,32 @@
 
 `simulate.py` has no choices to make: a device runs its row in order, each op as soon as its inputs are there, so
 planned timelines are deterministic. `stuck_schedule.py` turns a schedule that cannot run into something to draw: what
-has run, what never will, and arrows for the broken rule. `trace.py` writes and reads Chrome traces, `profiled.py` reads
-profiles and makes some to practise on, `diagram.py` reads what people draw.
+has run, what never will, and arrows for the broken rule. `trace.py` writes and reads Chrome traces, `opened/` opens
+what other programs have measured, `faults.py` makes steps to practise on, `diagram.py` reads what people draw.
 """
 
 from . import formulas
 from .costs import Costs, calibrate
+from .diagnosis import Diagnosis, diagnose
 from .diagram import contradictions, read_diagram
+from .faults import step_with_fault
 from .memory import peak_memory
-from .profiled import read_profiles, step_with_fault
+from .opened import load, read_profiles
 from .simulate import dispatch_calls, merge_replays, replay, simulate
 from .timeline import Message, Span, Timeline
 
 __all__ = [
     "Costs",
+    "Diagnosis",
     "Message",
     "Span",
     "Timeline",
     "calibrate",
     "contradictions",
+    "diagnose",
     "dispatch_calls",
     "formulas",
+    "load",
     "merge_replays",
     "peak_memory",
     "read_diagram",

@@ -20,7 +20,8 @@ Micro-batch by micro-batch, (0, 0) (0, 1) (1, 0) (1, 1), they take three, too; w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpipe_edu.schedule import Op, Schedule
@@ -82,9 +83,16 @@ def replay(
 
 
 def run(
-    schedule: Schedule, duration: Callable[[Op], float], send: float = 0, link: float = 0
+    schedule: Schedule,
+    duration: Callable[[Op], float],
+    send: float = 0,
+    link: float = 0,
+    late: Mapping[tuple[int, int], float] = MappingProxyType({}),
 ) -> tuple[list[Span], list[Message]]:
-    """When every op runs and every message is on its link; of a schedule that comes to a standstill, what runs."""
+    """When every op runs and every message is on its link; of a schedule that comes to a standstill, what runs.
+
+    late: what comes on top of `send` between a source and a target, where that was measured.
+    """
     device_of_stage = schedule.device_of_stage
     free = [0.0] * schedule.devices
     ended: dict[Op, float] = {}
@@ -99,6 +107,8 @@ def run(
             there = ended[need]
             if device_of_stage[need[2]] != device:
                 there = arrived[need] if link else there + send
+                if late:
+                    there += late.get((device_of_stage[need[2]], device), 0)
             if there > start:
                 start = there
         free[device] = ended[op] = end = start + duration(op)

@@ -6,7 +6,7 @@ from statistics import median
 import pytest
 
 from gpipe_edu import gpipe, one_f_one_b
-from gpipe_edu.timeline.profiled import SLOWER, step_with_fault
+from gpipe_edu.timeline.faults import SLOWER, step_with_fault
 
 LAYERS = [4, 4, 3, 4]
 

@@ -9,7 +9,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.timeline import read_profiles
-from gpipe_edu.timeline.profiled import step_with_fault
+from gpipe_edu.timeline.faults import step_with_fault
 
 
 def work(folder, schedule):
@@ -18,7 +18,7 @@ def work(folder, schedule):
 
     from gpipe_edu.cluster import Pipeline
 
-    from ..cluster import jobs
+    from ...cluster import jobs
 
     (x, y), rank = jobs.data(), dist.get_rank()
     pipeline = Pipeline(jobs.network(), schedule, jobs.LOSS, x)
@@ -135,18 +135,17 @@ def test_an_op_in_which_nothing_is_computed_takes_no_time(tmp_path):
         (
             [*op("PP:0F0", 1), event("sgemm", 9, 5, "kernel")],
             {},
-            "one.json was recorded with a GPU: its ops tell when the",
+            "one.json is a trace of a GPU with ops such as “PP:0F0”",
         ),
-        ([*op("PP:0F0", 1), event("cudaLaunchKernel", 1, 1, "cuda_runtime")], {}, "was recorded with a GPU"),
-        ([*op("PP:0F0", 1), event("PP:0F0", 9, 5, "gpu_user_annotation")], {}, "was recorded with a GPU"),
-        (op("PP:0F0", 1), {"distributedInfo": {"backend": "nccl"}}, "was recorded with a GPU"),
+        ([*op("PP:0F0", 1), event("cudaLaunchKernel", 1, 1, "cuda_runtime")], {}, "is a trace of a GPU"),
+        ([*op("PP:0F0", 1), event("PP:0F0", 9, 5, "gpu_user_annotation")], {}, "is a trace of a GPU"),
+        (op("PP:0F0", 1), {"distributedInfo": {"backend": "nccl"}}, "is a trace of a GPU"),
         (
             [*op("PP:0F0", 1), *op("PP:(0F3;7B3)OVERLAP_F_B", 9)],
             {},
-            r"one.json has pairs of ops that run as one, such as “PP:\(0F3;7B3\)OVERLAP_F_B” \(DualPipeV\)",
+            r"one.json is a trace of ops that run as pairs, such as “PP:\(0F3;7B3\)OVERLAP_F_B”, but without",
         ),
-        ([event("PP:0F0", 1)], {}, "one.json has ops such as “PP:0F0”, but no operation inside them"),
-        ([event("PP:0F0", 1), event("c10d::recv_", 1, 1, "cpu_op")], {}, "no operation inside them"),
+        ([event("PP:(0F3;7B3)OVERLAP_F_B", 1)], {}, "is a trace of ops that run as pairs"),
         (op("PP:1F0", 1), {}, "no file has stage 0: give the profiles of all ranks"),
     ],
 )
@@ -167,10 +166,10 @@ def test_files_of_two_replicas_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("no json", "one.json is no trace that torch.profiler exported"),
-        ("[]", "one.json is no trace"),
-        ('{"traceEvents": 3}', "one.json is no trace"),
-        ('{"traceEvents": [{"ph": "X", "name": "aten::mm", "ts": 1, "dur": 1}]}', "has no event such as “PP:0F0”"),
+        ("no json", "one.json is a text, but no order of ops"),
+        ("[]", "one.json is a trace of 0 events"),
+        ('{"traceEvents": 3}', "one.json is JSON of something else"),
+        ('{"traceEvents": [{"ph": "X", "name": "aten::mm", "ts": 1, "dur": 1}]}', "named as an op of a pipeline"),
     ],
 )
 def test_another_file_is_refused_by_name(tmp_path, content, told):

@@ -1,0 +1,70 @@
+"""`open`: what is in a file of a pipeline, as a chart, and what could be gained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gpipe_edu.base.terminal import bad_arguments, needing
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.timeline import Timeline, diagnose, simulate
+from gpipe_edu.timeline.opened import open_files
+from gpipe_edu.timeline.stuck_schedule import standstill
+from gpipe_edu.view.stuck import stuck_lanes
+from gpipe_edu.view.text import render_text
+
+from .schedule import check_targets, write
+
+
+def run(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Traces of all ranks, a folder of them, or an order of ops."),
+    ],
+    step: Annotated[int | None, typer.Option(min=0, help="Which whole step, from 0; else the last.")] = None,
+    replica: Annotated[int | None, typer.Option(min=0, help="Which of several pipelines, from 0.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write the step as a Chrome trace (JSON).")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Write the chart as a picture (.svg or .png).")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the chart as a page of its own, to look into.")] = None,
+) -> int:
+    """Open a measured run, or a schedule: the chart, its bubble, and what could be gained.
+
+    Reads torch.profiler's traces, Megatron's pipeline timer, traces of gpipe_edu, and orders of ops. Exit code 1 for a
+    schedule that cannot run.
+    """
+    console = Console(highlight=False)
+    with bad_arguments():
+        check_targets(trace, figure)
+        check_targets(html, None)
+        opened = open_files(files, step=step, replica=replica)
+    for line in opened.said:
+        console.print(line, markup=False)
+    found = opened.found
+    if isinstance(found, Schedule) and (problems := found.problems()):
+        for problem in problems:
+            console.print(problem.message, style="bold red", markup=False)
+        if found.stages:
+            console.print(stuck_lanes(standstill(found), console.width), markup=False)
+        return 1
+    timeline = simulate(found) if isinstance(found, Schedule) else found
+    console.print(render_text(timeline, width=console.width, color=True))
+    if timeline.measured:
+        console.print(str(diagnose(timeline if step is not None else opened.steps)), markup=False)
+    with bad_arguments():
+        written = write(timeline, trace, figure) + _page(timeline, html)
+        for path in written:
+            console.print(f"wrote {path}", markup=False)
+    return 0
+
+
+def _page(timeline: Timeline, path: Path | None) -> list[Path]:
+    if path is None:
+        return []
+    with needing("notebooks", "a page"):
+        from gpipe_edu.view.gantt import gantt
+
+        gantt(timeline).to_html(path)
+    return [path]

@@ -1,0 +1,378 @@
+"""What a measured step says: how large its bubble is, and what would make it shorter.
+
+The yardstick is the same order of ops at the costs of this run, each op taking the median of its like and messages no
+time. What is longer than that was lost on the way: to late messages, or to an op that took long once. What is left is
+lost to the order itself, and to a stage that the others wait for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from statistics import median
+from typing import Final, NamedTuple
+
+from gpipe_edu.base.validate import whole
+from gpipe_edu.base.words import join_words, percent, plural
+from gpipe_edu.schedule import Op, Schedule, recipes
+from gpipe_edu.split import balance_by_cost
+
+from .simulate import run
+from .timeline import Span, Timeline
+
+_WORTH: Final = 0.01
+"""The least share of the step that is worth a sentence."""
+
+_MOST: Final = 3
+"""Sentences."""
+
+_LIKE: Final = 1.5
+"""From how many times its like's median an op counts as a hiccup."""
+
+
+class Finding(NamedTuple):
+    """One thing that would make the step shorter, by `gain` in the timeline's unit; in a sentence."""
+
+    gain: float
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` found. Times are in the timeline's unit, seconds if it was measured; shares are of 1.
+
+    bubble: the idle share of all device time. planned_bubble: that of the same order at these costs.
+    makespan, planned_makespan: how long the step took, and would take in that order at these costs.
+    slowest_stage: the stage whose ops take longest for a micro-batch. slower_by: how many times the others' median.
+    balance: layers for each stage as `balance_by_cost` cuts them; if the layers are not known, each of today's stages
+    counts as ten of equal cost, and of many stages as fewer. balanced_makespan: the step with that cut.
+    spread: by what share of their median the durations of like ops differ from it, in the median. steps: how many steps
+    that is from.
+    late: by how much messages come late, the median for each source and target device where one was waited for.
+    shorter: the schedule that would be shortest at these costs and in this memory, None if this is.
+    shorter_makespan: its step.
+    findings: what would make the step shorter, what gains most first; each is worth 1 % of the step or more.
+
+    `str()` is the bubble's sentence, then those of the two findings that would gain most.
+    """
+
+    bubble: float
+    planned_bubble: float
+    makespan: float
+    planned_makespan: float
+    unit: str
+    steps: int
+    spread: float
+    slowest_stage: int
+    slower_by: float
+    balance: tuple[int, ...]
+    balanced_makespan: float
+    late: Mapping[tuple[int, int], float]
+    shorter: Schedule | None
+    shorter_makespan: float
+    headline: str
+    findings: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        return " ".join([self.headline, *(found.sentence for found in self.findings[: _MOST - 1])])
+
+
+def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] | None = None) -> Diagnosis:
+    """What the bubble of a step is, what of it the order explains, and what would make the step shorter.
+
+    timeline: a step, or several of the same order; then costs are medians over all of them, and the bubble and the
+    makespan medians of theirs. layers: how many layers each stage has, if they cost alike within a stage.
+
+    Raises ValueError for no steps, for steps of different orders, and for one that no order of ops explains, as a
+    drawn one; TypeError for what is no timeline.
+    """
+    steps = _checked(timeline)
+    schedule = Schedule([[span.op for span in steps[0].row(device)] for device in range(steps[0].devices)])
+    if len(schedule.steps) != len(steps[0].spans):
+        raise ValueError(f"{steps[0]!r} shows what cannot run: {schedule.problems()[0].message}")
+    run_of = _Measured(steps, schedule)
+    makespan = median(step.makespan for step in steps)
+    planned = run_of.length(schedule)
+    on_time = run_of.length(schedule, run_of.late)
+    pieces = _pieces(layers, schedule.stages)
+    balance, balanced = run_of.balanced(pieces)
+    shorter, shorter_makespan, own = run_of.shorter()
+    costs = run_of.per_micro_batch
+    slowest = max(range(len(costs)), key=costs.__getitem__)
+    others = costs[:slowest] + costs[slowest + 1 :]
+    slower_by = costs[slowest] / median(others) if others and median(others) else 1.0
+    words = _Words(run_of, makespan)
+    bubble, planned_bubble = median(step.bubble_fraction for step in steps), run_of.bubble(schedule, planned)
+    findings = [
+        Finding(planned - balanced, words.cut(slowest, slower_by, balance, balanced, layers)),
+        Finding(on_time - planned, words.messages(on_time, planned)),
+    ]
+    if shorter is not None:
+        findings.append(Finding(own - shorter_makespan, words.other(shorter, shorter_makespan, own)))
+    return Diagnosis(
+        bubble=bubble,
+        planned_bubble=planned_bubble,
+        makespan=makespan,
+        planned_makespan=planned,
+        unit=steps[0].unit,
+        steps=len(steps),
+        spread=run_of.spread,
+        slowest_stage=slowest,
+        slower_by=slower_by,
+        balance=balance,
+        balanced_makespan=balanced,
+        late=run_of.late,
+        shorter=shorter,
+        shorter_makespan=shorter_makespan,
+        headline=words.bubble(bubble, planned_bubble, planned),
+        findings=tuple(sorted((f for f in findings if f.gain >= _WORTH * makespan), key=lambda f: -f.gain)),
+    )
+
+
+def _checked(timeline: Timeline | Sequence[Timeline]) -> list[Timeline]:
+    steps = [timeline] if isinstance(timeline, Timeline) else list(timeline)
+    if not steps:
+        raise ValueError("no step was given: give a timeline, or several of the same order")
+    for step in steps:
+        if not isinstance(step, Timeline):
+            raise TypeError(f"timeline is {step!r}; it must be a Timeline, such as ge.load gives, or a list of them")
+    rows = {tuple(tuple(span.op for span in step.row(device)) for device in range(step.devices)) for step in steps}
+    if len(rows) > 1:
+        raise ValueError("the steps run other ops, or in another order, than one another: give those of one order")
+    return steps
+
+
+def _pieces(layers: Sequence[int] | None, stages: int) -> list[int]:
+    """How many layers of equal cost each stage is taken for."""
+    if layers is None:
+        return [max(2, min(10, 640 // stages))] * stages
+    if len(layers) != stages:
+        raise ValueError(
+            f"layers has {plural(len(layers), 'number')}; it must have one for each of the {stages} stages"
+        )
+    return [whole(f"layers[{stage}]", count, 1) for stage, count in enumerate(layers)]
+
+
+class _Measured:
+    """The costs of a run, and how long a step is with them."""
+
+    def __init__(self, steps: Sequence[Timeline], schedule: Schedule) -> None:
+        self.steps, self.schedule = steps, schedule
+        durations: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for step in steps:
+            for span in step.spans:
+                durations[span.op.kind, span.op.stage].append(span.end - span.start)
+        self.cost = {key: median(found) for key, found in durations.items()}
+        off = [
+            abs(one - self.cost[key]) / self.cost[key]
+            for key, found in durations.items()
+            if self.cost[key]
+            for one in found
+        ]
+        self.spread = median(off) if off else 0.0
+        self.counts = {key: len(found) / len(steps) for key, found in durations.items()}
+        self.late = _late(steps)
+
+    @property
+    def per_micro_batch(self) -> list[float]:
+        """For each stage, the time of its ops on one micro-batch."""
+        totals = [0.0] * self.schedule.stages
+        for (kind, stage), cost in self.cost.items():
+            totals[stage] += cost * self.counts[kind, stage]
+        return [total / self.schedule.micro_batches for total in totals]
+
+    def duration(self, op: Op) -> float:
+        """How long such an op takes."""
+        return self.cost[op.kind, op.stage]
+
+    def length(self, schedule: Schedule, late: Mapping[tuple[int, int], float] | None = None) -> float:
+        """How long a step by this order takes."""
+        return _end(run(schedule, self.duration, late=late or {})[0])
+
+    def bubble(self, schedule: Schedule, makespan: float) -> float:
+        """Its idle share."""
+        busy = sum(self.duration(op) for row in schedule.rows for op in row)
+        return 1 - busy / (schedule.devices * makespan) if makespan else 0.0
+
+    def balanced(self, pieces: Sequence[int]) -> tuple[tuple[int, ...], float]:
+        """The cut by cost, and how long the same order takes with it."""
+        costs = self.per_micro_batch
+        layer_of = [stage for stage, count in enumerate(pieces) for _ in range(count)]
+        balance = balance_by_cost([costs[stage] / pieces[stage] for stage in layer_of], len(pieces))
+        kinds = {kind for kind, _ in self.cost}
+        bounds = [sum(balance[:stage]) for stage in range(len(balance) + 1)]
+        cost = {
+            (kind, stage): sum(self.cost.get((kind, was), 0.0) / pieces[was] for was in layer_of[begin:end])
+            for kind in kinds
+            for stage, (begin, end) in enumerate(pairwise(bounds))
+        }
+        found = _end(run(self.schedule, lambda op: cost[op.kind, op.stage])[0])
+        planned = self.length(self.schedule)
+        # Even stages need not be the best for every order: then the cut stays as it is.
+        return (balance, found) if found < planned else (tuple(pieces), planned)
+
+    def shorter(self) -> tuple[Schedule | None, float, float]:
+        """The recipe with the shortest step among those that hold no more micro-batches, its step, and that of the
+        order that was run, all with messages that take the same time; None if that is as short."""
+        send = median(self.late.values()) if self.late else 0.0
+        best, length = None, _end(run(self.schedule, self.duration, send)[0])
+        kinds = {kind for kind, _ in self.cost}
+        if "F" not in kinds or kinds & set("RC") or not kinds & set("BI"):
+            return best, length, length
+        own = length
+        held = max(self.steps[0].peak_in_flight)
+        for schedule, parts in self._candidates():
+            spans, _ = run(schedule, partial(self._part, parts), send)
+            peak = max(Timeline(spans, schedule.devices).peak_in_flight)
+            if peak <= held * parts and _end(spans) < length * (1 - _WORTH):
+                best, length = schedule, _end(spans)
+        return best, length, own
+
+    def _candidates(self) -> Iterable[tuple[Schedule, int]]:
+        """Recipes for the same stages, and with each of them cut in two; and into how many it is cut."""
+        K, M, V = self.schedule.devices, self.schedule.micro_batches, self.schedule.stages // self.schedule.devices
+        if self.schedule.stages != V * K or K == 1:
+            return
+        makers: list[tuple[Callable[[], Schedule], int]] = [
+            (lambda: recipes.interleaved(K, M, V), 1),
+            (lambda: recipes.breadth_first(K, M, V), 1),
+        ]
+        if V == 1:
+            makers = [
+                (lambda: recipes.one_f_one_b(K, M), 1),
+                (lambda: recipes.gpipe(K, M), 1),
+                (lambda: recipes.zero_bubble(K, M), 1),
+                (lambda: recipes.interleaved(K, M, 2), 2),
+            ]
+        if V == 2:
+            makers += [(lambda: recipes.zero_bubble_v(K, M), 1)]
+        for make, parts in makers:
+            try:
+                yield make(), parts
+            except ValueError:  # too large, or too few micro-batches for it
+                continue
+
+    def _part(self, parts: int, op: Op) -> float:
+        """An op's cost where each stage is cut into `parts`; half of a backward that was not measured apart is its
+        weight gradient."""
+        stage, cost = op.stage // parts, self.cost
+        if (op.kind, stage) in cost:
+            return cost[op.kind, stage] / parts
+        if op.kind == "B":
+            return (cost["I", stage] + cost.get(("W", stage), 0.0)) / parts
+        return cost.get(("B", stage), 0.0) / 2 / parts
+
+
+def _end(spans: Iterable[Span]) -> float:
+    return max(span.end for span in spans)
+
+
+def _late(steps: Sequence[Timeline]) -> dict[tuple[int, int], float]:
+    """For each link the median time from the end of an op to the start of the one that waited for its message."""
+    found: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for step in steps:
+        span_of = {span.op: span for span in step.spans}
+        for device in range(step.devices):
+            free = step.start
+            for span in step.row(device):
+                cause = max((span_of[need] for need in step.needs(span.op)), key=lambda one: one.end, default=None)
+                if cause is not None and cause.device != device:
+                    delay = span.start - cause.end
+                    # If the device was busy when the message was sent, it is the message that it waited for only if
+                    # that is most of the time.
+                    if delay >= 0 and span.start - free > delay / 2:
+                        found[cause.device, device].append(delay)
+                free = max(free, span.end)
+    return {link: median(delays) for link, delays in sorted(found.items())}
+
+
+class _Words:
+    """The sentences, each with how sure it is."""
+
+    def __init__(self, measured: _Measured, makespan: float) -> None:
+        self._measured, self._makespan = measured, makespan
+
+    def _time(self, time: float) -> str:
+        if self._measured.steps[0].unit != "s":
+            return f"{time:.4g}"
+        scale, unit = next(
+            (s, u) for s, u in ((1, "s"), (1e3, "ms"), (1e6, "µs")) if self._makespan * s >= 1 or s > 1e3
+        )
+        return f"{time * scale:.3g} {unit}"
+
+    @property
+    def _spread(self) -> str:
+        return percent(self._measured.spread) if self._measured.spread >= 0.001 else "less than 0.1%"
+
+    def _sure(self) -> str:
+        steps, M = len(self._measured.steps), self._measured.schedule.micro_batches
+        of = "one step" if steps == 1 else f"{steps} steps"
+        return f"{of} of {plural(M, 'micro-batch')}, in which like ops differ by {self._spread}"
+
+    def bubble(self, bubble: float, planned_bubble: float, planned: float) -> str:
+        """The measured bubble against that of the order."""
+        lost = self._makespan - planned
+        text = (
+            f"The bubble is {percent(bubble)} of a step of {self._time(self._makespan)}; the same order at these costs "
+        )
+        text += f"has {percent(planned_bubble)}"
+        if lost < _WORTH * self._makespan:
+            text += ", so it is the order and the costs that make it"
+        else:
+            text += (
+                f" and takes {self._time(planned)}: {self._time(lost)} are lost to late messages, or to ops that took "
+            )
+            text += "long once"
+            op, times = self._hiccup()
+            text += f", such as {op} with {times:.1f} times its like's time" if times > _LIKE else ""
+        return f"{text} ({self._sure()})."
+
+    def _hiccup(self) -> tuple[Op, float]:
+        """The op that took longest beyond its like, and how many times as long."""
+        cost = self._measured.cost
+        spans = [span for step in self._measured.steps for span in step.spans]
+        worst = max(spans, key=lambda span: span.end - span.start - cost[span.op.kind, span.op.stage])
+        like = cost[worst.op.kind, worst.op.stage]
+        return worst.op, (worst.end - worst.start) / like if like else 1.0
+
+    def cut(self, stage: int, by: float, balance: Sequence[int], step: float, layers: Sequence[int] | None) -> str:
+        """The slowest stage, and another cut."""
+        told = f"{join_words(balance, most=16)} layers"
+        if layers is None:
+            told += f", each of today's stages taken for {sum(balance) // len(balance)},"
+        else:
+            told += f" instead of {join_words(layers, most=16)}"
+        sure = "far more" if by - 1 > 3 * self._measured.spread else "not much more"
+        return (
+            f"Stage {stage} is the slowest, with {by:.2f} times the others' median, which is {sure} than the "
+            f"{self._spread} of chance; a cut into {told} as balance_by_cost proposes would give a step of "
+            f"{self._time(step)}, if it is the layers that are slow and not the device."
+        )
+
+    def messages(self, late: float, planned: float) -> str:
+        """The links that are waited for."""
+        links = self._measured.late
+        if not links:
+            return ""
+        (source, target), most = max(links.items(), key=lambda item: item[1])
+        others = [delay for link, delay in links.items() if link != (source, target)]
+        beside = f" (others: {self._time(median(others))})" if others else ""
+        return (
+            f"Messages are late, most from device {source} to {target}, by {self._time(most)} in the median of those "
+            f"that were waited for{beside}: without that this order would take {self._time(planned)} and not "
+            f"{self._time(late)}."
+        )
+
+    def other(self, schedule: Schedule, step: float, planned: float) -> str:
+        """A schedule that would be shorter."""
+        apart = {op.kind for row in schedule.rows for op in row} & set("IW")
+        measured = {kind for kind, _ in self._measured.cost}
+        guess = ", if half of a backward is its weight gradient" if apart and "I" not in measured else ""
+        half = ", each stage cut in two" if schedule.stages > self._measured.schedule.stages else ""
+        return (
+            f"By {schedule.name}{half} a step would take {self._time(step)} and not {self._time(planned)} at these "
+            f"costs, with no more in flight than the fullest device has now{guess}."
+        )

@@ -1,0 +1,301 @@
+"""One door for what people have of a pipeline: it looks what a file is, says what it took it for, and opens it."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gpipe_edu.base.validate import whole
+from gpipe_edu.base.words import join_words, plural, shorten
+from gpipe_edu.schedule import Schedule
+
+from .. import trace
+from ..timeline import Timeline
+from .pp_timer import SECONDS, Timed, in_pipelines, looks_like_timer, read_timer
+from .ranks import Profile, Rank, Together, lacking, pipelines, rank_of, said_of, whole_steps
+from .recording import MARKS, Recording, Unreadable, recordings
+from .refusals import PROFILE, what_lacks
+from .trace_file import BASE, TraceFile
+
+Files = Path | str | Iterable[Path | str]
+
+_TRACES: Final = (".json", ".json.gz", ".trace", ".trace.gz")
+_ORDERS: Final = (".csv", ".txt")
+_BINARY: Final = {
+    b"PK\x03\x04": "a zip archive, as torch.save writes",
+    b"SQLite format 3": "a database of Nsight Systems",
+    b"\x89PNG": "a picture",
+    b"%PDF": "a PDF",
+}
+_MICROSECONDS: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What was in the files: an order of ops, or the steps of one pipeline, from the first to the last.
+
+    said: what they were taken for, a line each. number: which of the steps was asked for.
+    """
+
+    said: tuple[str, ...]
+    schedule: Schedule | None = None
+    steps: tuple[Timeline, ...] = ()
+    number: int = -1
+
+    @property
+    def found(self) -> Schedule | Timeline:
+        """The order, or the step that was asked for."""
+        return self.schedule if self.schedule is not None else self.steps[self.number]
+
+
+def load(files: Files, *, step: int | None = None, replica: int | None = None, name: str = "") -> Schedule | Timeline:
+    """The order of ops, or the measured step, that is in a file, a folder, or several files in any order.
+
+    An order is text: a line per device, as `str(schedule)` writes it, or PyTorch's pipeline CSV. Measured are traces of
+    torch.profiler, `.json` or `.json.gz`, one for each rank or merged; our own traces; and the files of Megatron's
+    pipeline timer. An op's time is that of its GPU kernels; without a GPU from its first operation to its last; in a
+    profile that has neither it is the op's mark, with the wait for its message. The timeline's name says which.
+
+    step: which of the whole steps, from 0; the last one if it is not said. replica: which of several pipelines, from 0.
+
+    Raises ValueError for what is none of these, and for what a chart would show wrong: it says what the file is, what
+    it lacks, and the lines that would put that there. Raises OSError for a file that can't be read.
+    """
+    return open_files(files, step=step, replica=replica, name=name).found
+
+
+def read_profiles(files: Sequence[Path | str], name: str = "profile") -> Timeline:
+    """The last whole step in the traces that the ranks of one pipeline exported: `load`, for these alone.
+
+    Raises ValueError as `load` does, and for files of something else.
+    """
+    if isinstance(files, (str, Path)) or not files:
+        raise ValueError("give a list of files, the profile of each rank of a pipeline")
+    found = load(files, name=name)
+    if not isinstance(found, Timeline):
+        raise ValueError(f"{Path(files[0]).name} is an order of ops, and no trace; `ge.load` opens it")
+    return found
+
+
+def open_files(files: Files, *, step: int | None = None, replica: int | None = None, name: str = "") -> Opened:
+    """`load`, with all that can be said of the files."""
+    paths, folder, said = _paths(files)
+    found: list[_Content] = []
+    for path in paths:
+        try:
+            found.append(_look(path))
+        except _SomethingElseError as error:
+            if not folder:
+                raise
+            said.append(f"left out: {error.what}")
+    if not found:
+        raise ValueError(f"{folder} holds no file that can be opened, {join_words(said, most=3)}. {_WANTED}")
+    kinds = {type(content) for content in found}
+    if len(kinds) > 1 or (len(found) > 1 and not kinds & {_Trace, Timed}):
+        listed = join_words((f"{content.file} is {_WHAT[type(content)]}" for content in found), most=3)
+        raise ValueError(f"{listed}: of these one can be opened at a time")
+    label = name or folder or paths[0].name.removesuffix(".gz").rpartition(".")[0]
+    first = found[0]
+    if isinstance(first, _Order):
+        _expect_unset(first.file, step=step, replica=replica)
+        try:
+            schedule = read_orders(first.text, label)
+        except ValueError as error:
+            raise ValueError(f"{first.file} is a text, but no order of ops: {error}") from None
+        return Opened((*said, f"{first.file}: {_WHAT[_Order]}"), schedule)
+    if isinstance(first, _Own):
+        _expect_unset(first.file, step=step, replica=replica)
+        return Opened((*said, f"{first.file}: {_WHAT[_Own]}"), steps=(first.timeline,))
+    if isinstance(first, _Trace):
+        return _profiles([content for content in found if isinstance(content, _Trace)], label, step, replica, said)
+    return _timers([content for content in found if isinstance(content, Timed)], label, step, replica, said)
+
+
+def read_orders(text: str, name: str) -> Schedule:
+    """The order of ops that is written in a text. Raises ScheduleError, a ValueError, for another text."""
+    return Schedule.parse(text, name=name)
+
+
+class _SomethingElseError(ValueError):
+    """A file of none of the kinds that can be opened. what: what it is, in words."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}, and nothing that can be opened here. {_WANTED}")
+        self.what = what
+
+
+class _Order(NamedTuple):
+    file: str
+    text: str
+
+
+class _Own(NamedTuple):
+    file: str
+    timeline: Timeline
+
+
+class _Trace(NamedTuple):
+    file: str
+    rank: int | None
+    pipeline: tuple[int, ...]
+    base: int
+    recordings: list[Recording]
+
+
+_Content = _Order | _Own | _Trace | Timed
+
+_WHAT: Final = {
+    _Order: "an order of ops, a line for each device",
+    _Own: "a trace that gpipe_edu saved",
+    _Trace: "a trace of torch.profiler",
+    Timed: "times of Megatron's pipeline timer",
+}
+
+_WANTED: Final = (
+    "Open an order of ops (a text, or PyTorch's pipeline CSV), torch.profiler's traces of all ranks, Megatron's "
+    "pipeline timer, or what gpipe_edu saved. A profile of your own pipeline is two lines around a step:"
+    + PROFILE
+    + '\n    found.export_chrome_trace(f"rank{rank}_trace.json")'
+)
+
+
+def _paths(files: Files) -> tuple[list[Path], str, list[str]]:
+    """The files, the name of their folder if that was given, and what to say of those that were not taken."""
+    given = [Path(files)] if isinstance(files, (str, Path)) else [Path(file) for file in files]
+    if not given:
+        raise ValueError("no file was given: name files, or a folder")
+    if len(given) > 1 or not given[0].is_dir():
+        if folder := next((path for path in given if path.is_dir()), None):
+            raise ValueError(f"{folder} is a folder, among other files: give one folder, or files")
+        return given, "", []
+    top, said = given[0], []
+    while True:
+        there = [path for path in sorted(top.iterdir(), key=_natural) if not path.name.startswith(".")]
+        paths = [path for path in there if path.is_file() and path.name.lower().endswith(_TRACES)]
+        paths = paths or [path for path in there if path.is_file() and path.suffix.lower() in _ORDERS]
+        folders = [path for path in there if path.is_dir()]
+        if paths or not folders:
+            break
+        if len(folders) > 1:
+            said.append(f"of the {len(folders)} folders in {top.name} this is the last, {folders[-1].name}")
+        top = folders[-1]
+    if not paths:
+        raise ValueError(f"{given[0]} has no file that ends in {join_words(_TRACES + _ORDERS)}. {_WANTED}")
+    return paths, top.resolve().name, said
+
+
+def _natural(path: Path) -> list[object]:
+    """A key by which rank2 comes before rank10."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def _look(path: Path) -> _Content:
+    """What a file is. Raises _SomethingElseError for what can't be opened, ValueError for what lacks something."""
+    head = _head(path)
+    if not head.strip():
+        raise _SomethingElseError(f"{path.name} is empty")
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return _json(path)
+    if b"\0" not in head:
+        try:
+            return _Order(path.name, path.read_text(encoding="utf-8-sig"))
+        except UnicodeDecodeError:
+            pass
+    what = next((what for begin, what in _BINARY.items() if head.startswith(begin)), "no text")
+    raise _SomethingElseError(f"{path.name} is {what}")
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if head[:2] != b"\x1f\x8b":
+        return head
+    try:
+        with gzip.open(path) as packed:
+            return packed.read(4096)
+    except (EOFError, OSError, zlib.error):
+        raise ValueError(f"{path.name} is compressed by gzip and was cut off or changed: copy it anew") from None
+
+
+def _json(path: Path) -> _Content:
+    file = TraceFile(path)
+    try:
+        found = list(recordings(file))
+    except Unreadable as error:
+        found, lack = [], error
+    about = file.about
+    own = about.get("otherData")
+    if isinstance(own, dict) and own.get("program") == trace.PROGRAM:
+        return _Own(path.name, trace.load(path))
+    if not file.has_events:
+        if looks_like_timer(about):
+            return read_timer(path, about)
+        listed = join_words((f"“{shorten(key, 40)}”" for key in about), most=3) or "nothing"
+        raise _SomethingElseError(f"{path.name} is JSON of something else, an object with {listed}")
+    if not found:
+        raise ValueError(what_lacks(path.name, lack.lack, **lack.words))
+    rank, pipeline = rank_of(path, about) if len(found) == 1 else (None, ())
+    base = about.get(BASE, 0)
+    return _Trace(path.name, rank, pipeline, base if isinstance(base, int) else 0, found)
+
+
+def _profiles(traces: Sequence[_Trace], label: str, step: int | None, replica: int | None, said: list[str]) -> Opened:
+    first = min(one.base for one in traces)
+    profiles = [
+        Profile(one.file, one.rank, one.pipeline, (one.base - first) / 1e3, recording)
+        for one in traces
+        for recording in one.recordings
+    ]
+    found = pipelines(profiles)
+    complete = [ranks for ranks in found if not lacking(ranks)]
+    asked = found[_index("replica", replica or 0, len(found))]
+    chosen = complete[0] if replica is None and complete else asked
+    if lack := lacking(chosen):
+        raise ValueError(lack)
+    how = sorted({rank.by for rank in chosen})
+    by = f"ops by {join_words(how, last=' and ')}"
+    said = [*said, f"{said_of(chosen)}; {by}"]
+    said += [_MARKS_HOLD_WAITS] * (MARKS in how)
+    said += _of_replicas(len(found), found.index(chosen))
+    return _chosen(whole_steps(chosen, f"{label}: {by}", _MICROSECONDS), step, said)
+
+
+_MARKS_HOLD_WAITS: Final = (
+    "no operation is inside the ops' marks, so the wait for a message counts as work, and the bubble is larger than "
+    "shown: profile with ProfilerActivity.CPU"
+)
+
+
+def _timers(timed: Sequence[Timed], label: str, step: int | None, replica: int | None, said: list[str]) -> Opened:
+    found = in_pipelines(timed)
+    number = _index("replica", replica or 0, len(found))
+    ranks = [Rank(one.file, one.rank, MARKS, [one.step]) for one in found[number]]
+    said = [*said, f"{_WHAT[Timed]}, {plural(len(ranks), 'rank')}", *_of_replicas(len(found), number)]
+    return _chosen(whole_steps(ranks, f"{label}: ops by Megatron's timer", SECONDS), step, said)
+
+
+def _of_replicas(count: int, number: int) -> list[str]:
+    return [f"{count} replicas of the pipeline are in the files; this is replica {number}"] if count > 1 else []
+
+
+def _chosen(steps: Sequence[Together], step: int | None, said: Sequence[str]) -> Opened:
+    number = len(steps) - 1 if step is None else _index("step", step, len(steps))
+    which = f"{len(steps)} whole steps; this is step {number}" if len(steps) > 1 else "one whole step"
+    return Opened((*said, which, *steps[number].notes), None, tuple(one.timeline for one in steps), number)
+
+
+def _index(what: str, number: int, count: int) -> int:
+    if not 0 <= whole(what, number, 0) < count:
+        raise ValueError(f"{what} is {number}; the files have {plural(count, what)}, from 0 to {count - 1}")
+    return number
+
+
+def _expect_unset(file: str, **given: int | None) -> None:
+    for what, number in given.items():
+        if number is not None:
+            raise ValueError(f"{what} is {number}, and {file} has no {what}s to choose from: leave it out")

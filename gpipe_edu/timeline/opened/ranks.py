@@ -1,0 +1,322 @@
+"""Profiles of ranks, together: which of them form a pipeline, which of their steps belong together, and by how much
+their clocks disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from gpipe_edu.base.words import join_words, plural
+from gpipe_edu.schedule import Op, Schedule
+
+from ..timeline import Message, Span, Timeline
+from .marks import Named, Transfer
+from .recording import KERNELS, MARKS, OPERATIONS, Recording
+from .steps import Step, steps_of
+
+_PIPELINE: Final = re.compile(r"(^|[^a-z])(pp|pipe|pipeline)([^a-z]|$)", re.IGNORECASE)
+"""What a process group of a pipeline is called: mesh_pp by a device mesh, PIPELINE_MODEL_PARALLEL_GROUP by Megatron."""
+
+_IN_NAME: Final = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
+
+_MESH: Final = """
+    mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "pp"))
+    stage = PipelineStage(module, k, K, device, group=mesh.get_group("pp"))"""
+
+
+class Profile(NamedTuple):
+    """What a file holds of one rank. rank: None if nothing tells it. pipeline: all ranks of its pipeline, in their
+    order, () if that is not said. base: how much later than the others' its times begin, in microseconds."""
+
+    file: str
+    rank: int | None
+    pipeline: tuple[int, ...]
+    base: float
+    recording: Recording
+
+
+class Rank(NamedTuple):
+    """One rank of a pipeline. name: its files'. rank: None if nothing tells it. by: what its ops were timed by.
+    pipeline: all ranks of its pipeline, () if that is not said."""
+
+    name: str
+    rank: int | None
+    by: str
+    steps: Sequence[Step]
+    pipeline: tuple[int, ...] = ()
+
+    @property
+    def stages(self) -> set[int]:
+        """The stages that it has run."""
+        return {placed.op.stage for step in self.steps for placed in step.ops}
+
+
+def _rank(profiles: Sequence[Profile], position: int) -> Rank:
+    """A rank from one file, or from several of different steps."""
+    name = join_words(dict.fromkeys(one.file for one in profiles), last=" and ")
+    steps: list[Step] = []
+    for one in sorted(profiles, key=lambda one: one.base + one.recording.ops[0].start):
+        ops = [op._replace(start=one.base + op.start, end=one.base + op.end) for op in one.recording.ops]
+        sent = [of._replace(start=one.base + of.start, end=one.base + of.end) for of in one.recording.transfers]
+        found = steps_of(ops, sent, lambda named: _placed(named, position))
+        if steps and found[0].start < steps[-1].end:
+            raise ValueError(
+                f"{name} are of the same rank, {one.rank}, and of the same time: give each file once, all of one run"
+            )
+        steps += found
+    return Rank(name, profiles[0].rank, _worst(one.recording.by for one in profiles), steps, profiles[0].pipeline)
+
+
+def _placed(named: Named, position: int) -> Op:
+    return Op(named.kind, named.micro_batch, position if named.stage is None else named.stage)
+
+
+def _worst(ways: Iterable[str]) -> str:
+    order = (KERNELS, OPERATIONS, MARKS)
+    return max(ways, key=order.index)
+
+
+def rank_of(file: Path, about: dict[str, Any]) -> tuple[int | None, tuple[int, ...]]:
+    """The rank that exported a trace, None if nothing tells it, and the ranks of its pipeline, () if nothing does."""
+    distributed = about.get("distributedInfo")
+    distributed = distributed if isinstance(distributed, dict) else {}
+    rank = distributed.get("rank")
+    if not isinstance(rank, int):
+        match = _IN_NAME.search(file.name)
+        rank = int(match[1]) if match else None
+    groups = distributed.get("pg_config")
+    mine = [
+        (group.get("pg_desc") != "mesh_pp", tuple(group["ranks"]))
+        for group in (groups if isinstance(groups, list) else [])
+        if isinstance(group, dict)
+        and _PIPELINE.search(str(group.get("pg_desc")))
+        and isinstance(group.get("ranks"), list)
+        and rank in group["ranks"]
+    ]
+    return rank, min(mine)[1] if mine else ()
+
+
+def pipelines(profiles: Sequence[Profile]) -> list[list[Rank]]:
+    """The ranks of each pipeline, in the order of their stages; pipelines in the order of their ranks.
+
+    Raises ValueError if the files are of several pipelines and do not say which rank is of which.
+    """
+    grouped: dict[tuple[int, ...], dict[object, list[Profile]]] = {}
+    for number, one in enumerate(profiles):
+        key = number if one.rank is None else ("rank", one.rank)
+        grouped.setdefault(one.pipeline, {}).setdefault(key, []).append(one)
+    found = []
+    for group, of_ranks in sorted(grouped.items()):
+        known = sorted({rank for of in of_ranks.values() for one in of if (rank := one.rank) is not None})
+        order = list(group) or known
+        if len(known) < len(of_ranks) and any(op.op.stage is None for one in profiles for op in one.recording.ops):
+            raise ValueError(
+                f"{join_words(one.file for one in profiles)}: ops are called “Forward 0”, without their stage, and "
+                "no file says which rank it is of. Name files by their ranks, such as rank0_trace.json"
+            )
+        ranks = [_rank(of, order.index(of[0].rank) if of[0].rank is not None else 0) for of in of_ranks.values()]
+        found.append(sorted(ranks, key=lambda rank: min(rank.stages)))
+        if not group:
+            _expect_one_pipeline(found[-1])
+    return found
+
+
+def _expect_one_pipeline(ranks: Sequence[Rank]) -> None:
+    of: dict[int, Rank] = {}
+    for rank in ranks:
+        for stage in sorted(rank.stages):
+            if stage in of:
+                raise ValueError(
+                    f"{of[stage].name} and {rank.name} both have stage {stage}, so they are of two replicas of a "
+                    "pipeline, or of one tensor group, and no process group called mesh_pp says which ranks form a "
+                    f"pipeline: give the files of one, or name the group, as a device mesh does:{_MESH}"
+                )
+            of[stage] = rank
+
+
+def lacking(ranks: Sequence[Rank]) -> str:
+    """What the files lack of a pipeline, a rank of it or a stage; "" if nothing."""
+    group = ranks[0].pipeline
+    if gone := [rank for rank in group if rank not in {one.rank for one in ranks}]:
+        return (
+            f"the pipeline has ranks {join_words(group)}, and no file is of rank {gone[0]}: give the files of all of "
+            "them, each exported under a name of its own, such as\n"
+            '    found.export_chrome_trace(f"rank{torch.distributed.get_rank()}_trace.json")'
+        )
+    stages = set[int]().union(*(rank.stages for rank in ranks))
+    if missing := set(range(max(stages))) - stages:
+        return f"no file has stage {min(missing)}: give the profiles of all ranks of the pipeline"
+    return ""
+
+
+class Together(NamedTuple):
+    """One step of all ranks: as a timeline, and what is to be said of it."""
+
+    timeline: Timeline
+    notes: tuple[str, ...]
+
+
+def whole_steps(ranks: Sequence[Rank], name: str, unit: float) -> list[Together]:
+    """The steps that are whole on all ranks, from the first to the last. unit: seconds of one unit of the ranks' time.
+
+    Raises ValueError if there is none; it says what the last one lacks.
+    """
+    trained = any(not step.forward_only for rank in ranks for step in rank.steps)
+    candidates = [[step for step in rank.steps if step.whole and step.forward_only != trained] for rank in ranks]
+    for rank, of in zip(ranks, candidates, strict=True):
+        if not of:
+            raise ValueError(f"{rank.name} has no whole step: {_lack(rank.steps[-1])}. Profile some more steps")
+    fewest = min(candidates, key=len)
+    found, wrong = [], ""
+    for number, step in enumerate(fewest):
+        row = [_partner(step, of, number - len(fewest)) for of in candidates]
+        if problem := _incomplete(row, trained):
+            wrong = problem
+        else:
+            found.append(_timeline(row, name, unit))
+    if not found:
+        raise ValueError(f"{join_words(rank.name for rank in ranks)} have no whole step in common: {wrong}")
+    return found
+
+
+def _lack(step: Step) -> str:
+    begun = {placed.op[1:]: placed.op for placed in step.ops if placed.op.kind == "F"}
+    finished = {placed.op[1:]: placed.op for placed in step.ops if placed.op.kind in "BCW"}
+    for key, op in begun.items():
+        if key not in finished:
+            return f"in the last one {op} has no backward"
+    return next(f"in the last one {op} has no forward" for key, op in finished.items() if key not in begun)
+
+
+def _partner(step: Step, of: Sequence[Step], from_end: int) -> Step:
+    """The step of another rank that ran at the same time; by their count from the end if clocks are hours apart."""
+    best = max(of, key=step.overlap)
+    return best if step.overlap(best) > 0 else of[from_end]
+
+
+def _incomplete(row: Sequence[Step], trained: bool) -> str:
+    """What is wrong with a step as the ranks have it; "" if nothing is."""
+    rows = [[placed.op for placed in step.ops] for step in row]
+    if trained:
+        problems = Schedule(rows).problems()
+        return problems[0].message if problems else ""
+    per_stage: dict[int, set[int]] = {}
+    for op in (op for ops in rows for op in ops):
+        per_stage.setdefault(op.stage, set()).add(op.micro_batch)
+    every = set().union(*per_stage.values())
+    return next(
+        (f"stage {stage} lacks micro-batch {min(every - has)}" for stage, has in per_stage.items() if every - has), ""
+    )
+
+
+def _timeline(row: Sequence[Step], name: str, unit: float) -> Together:
+    shifts, notes = _clocks(row, unit)
+    first = min(step.start + shift for step, shift in zip(row, shifts, strict=True))
+    spans = [
+        Span(device, placed.op, (placed.start + shift - first) * unit, (placed.end + shift - first) * unit)
+        for device, (step, shift) in enumerate(zip(row, shifts, strict=True))
+        for placed in step.ops
+    ]
+    sent = [
+        message._replace(
+            start=(message.start - first) * unit, end=(message.end - first) * unit, there=(message.there - first) * unit
+        )
+        for message in _messages(row, shifts)
+    ]
+    timeline = Timeline(spans, len(row), name=name, source="measured", unit="s", messages=sent)
+    return Together(timeline, (*notes, *_overlapping(timeline)))
+
+
+def _clocks(row: Sequence[Step], unit: float) -> tuple[list[float], list[str]]:
+    """What to add to each rank's times, and what to say of it.
+
+    An op that starts before what it waits for has ended shows that the clocks of two ranks disagree. Each rank's is
+    moved by the least with which no op does; if none can be found, times stay as they are.
+    """
+    ended = {placed.op: (device, placed.end) for device, step in enumerate(row) for placed in step.ops}
+    needs = Schedule([[placed.op for placed in step.ops] for step in row]).needs
+    early: dict[tuple[int, int], tuple[float, str]] = {}
+    for device, step in enumerate(row):
+        for placed in step.ops:
+            for need in needs(placed.op):
+                source, end = ended[need]
+                if source != device:
+                    by = (end - placed.start, f"{placed.op} began before {need} had ended")
+                    early[source, device] = max(by, early.get((source, device), by))
+    length = max(step.end for step in row) - min(step.start for step in row)
+    work = sum(placed.end - placed.start for step in row for placed in step.ops) / len(row)
+    worst, example = max(early.values(), default=(0.0, ""))
+    still = [0.0] * len(row)
+    scale = min(length, work or length)
+    if worst < 0.001 * scale:
+        return still, []
+    if worst < 0.01 * scale:
+        return still, [f"times contradict the order by {worst * unit * 1e3:.3g} ms: by them {example}"]
+    shifts = list(still)
+    for _ in range(len(row) + 1):
+        moved = [
+            max([shift, *(shifts[source] + by for (source, goal), (by, _) in early.items() if goal == device)])
+            for device, shift in enumerate(shifts)
+        ]
+        if moved == shifts:
+            least = median(shifts)
+            shifts = [shift - least for shift in shifts]
+            said = join_words(f"{shift * unit * 1e3:+.3g}" for shift in shifts)
+            return shifts, [
+                f"clocks contradict the order: by them {example}. The ranks' times were moved by {said} ms, the least "
+                "with which no op begins before what it waits for; gaps between ranks are only as right as that"
+            ]
+        shifts = moved
+    return still, [
+        f"times contradict the order: by them {example}, and no shift of clocks explains it. Gaps between ranks say "
+        "nothing"
+    ]
+
+
+def _overlapping(timeline: Timeline) -> list[str]:
+    """What to say where one rank ran two ops at once, as kernels of two streams do."""
+    twice = 0.0
+    for device in range(timeline.devices):
+        free = timeline.start
+        for span in timeline.row(device):
+            twice += max(0.0, min(free, span.end) - span.start)
+            free = max(free, span.end)
+    if twice < 0.005 * timeline.devices * timeline.makespan:
+        return []
+    share = twice / timeline.devices / timeline.makespan
+    return [
+        f"on a rank ops overlap, for {share:.1%} of the step in the mean: the bubble is larger by that much than shown"
+    ]
+
+
+def _messages(row: Sequence[Step], shifts: Sequence[float]) -> list[Message]:
+    """The messages whose sender and receiver both show: under way once both have begun."""
+    ops = {placed.op: device for device, step in enumerate(row) for placed in step.ops}
+    sent: dict[Transfer, tuple[int, float, float]] = {}
+    got: dict[Transfer, tuple[int, float, float]] = {}
+    for device, (step, shift) in enumerate(zip(row, shifts, strict=True)):
+        for one in step.transfers:
+            (sent if one.transfer.sends else got)[one.transfer] = (device, one.start + shift, one.end + shift)
+    found = []
+    for transfer, (source, start, end) in sent.items():
+        goal = transfer._replace(sends=False, stage=transfer.stage + (1 if transfer.kind == "F" else -1))
+        kinds = "F" if transfer.kind == "F" else "BIC"
+        op = next((op for kind in kinds if (op := Op(kind, transfer.micro_batch, transfer.stage)) in ops), None)
+        if op is None or goal not in got:
+            continue
+        target, begun, there = got[goal]
+        start = max(start, begun)
+        end = max(start, end)
+        found.append(Message(op, source, target, start, end, max(end, there)))
+    return found
+
+
+def said_of(ranks: Sequence[Rank]) -> str:
+    """What files of torch.profiler were taken for."""
+    known = [rank.rank for rank in ranks if rank.rank is not None]
+    of = f"of ranks {join_words(known)}" if len(known) == len(ranks) else f"of {plural(len(ranks), 'rank')}"
+    return f"traces of torch.profiler, {of}"

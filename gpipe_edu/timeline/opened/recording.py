@@ -1,0 +1,283 @@
+"""What one process did, by a profile: when each op of the pipeline worked, and when its messages were under way.
+
+An op's mark holds more than its work. On a CPU it begins with the wait for the op's message, which shows as a time
+without operations. On a GPU it tells only when the host launched the work: there the kernels count that were launched
+within the mark, on any thread, since autograd launches most of a backward on a thread of its own.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from math import isnan
+from typing import Any, Final, NamedTuple
+
+from .marks import Named, Transfer, ops_of, transfer_of
+from .trace_file import TraceFile
+
+KERNELS, OPERATIONS, MARKS = "GPU kernels", "operations on the CPU", "marks as they stand, waits included"
+"""By what ops were timed, from the best to the worst."""
+
+_MESSAGES: Final = ("c10d::", "_c10d_functional::", "record_param_comms", "nccl:", "gloo:")
+"""How operations begin that send, receive or wait: they are what an op waits for."""
+
+_AUTOGRAD: Final = "autograd::engine::evaluate_function"
+"""How an operation begins that only a backward has."""
+
+_LAUNCHES: Final = frozenset(["cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "privateuse1_runtime"])
+_ON_GPU: Final = frozenset(["kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"])
+
+
+class TimedOp(NamedTuple):
+    """When an op worked; mark: when its mark began, as the host ran it. All in microseconds."""
+
+    op: Named
+    start: float
+    end: float
+    mark: float
+
+
+class TimedTransfer(NamedTuple):
+    """When one end of a message kept its GPU's link busy; mark: as of a TimedOp. In microseconds."""
+
+    transfer: Transfer
+    start: float
+    end: float
+    mark: float
+
+
+class _Mark(NamedTuple):
+    start: float
+    end: float
+    thread: Any
+    name: str
+
+
+class _Intervals:
+    """Starts and ends, in order of their start."""
+
+    def __init__(self) -> None:
+        self.starts, self.ends = array("d"), array("d")
+
+    def add(self, start: float, length: float) -> None:
+        self.starts.append(start)
+        self.ends.append(start + length)
+
+    def sort(self) -> None:
+        pairs = sorted(zip(self.starts, self.ends, strict=True))
+        self.starts, self.ends = (
+            (array("d", column) for column in zip(*pairs, strict=True)) if pairs else (self.starts, self.ends)
+        )
+
+    def within(self, start: float, end: float) -> tuple[float, float] | None:
+        """From the start of the first that begins within this time to the end of the last; None if none does."""
+        first, behind = bisect_left(self.starts, start), bisect_left(self.starts, end)
+        return (self.starts[first], max(self.ends[first:behind])) if first < behind else None
+
+
+class _Process:
+    """What one process of the host ran, as it stands in the file."""
+
+    def __init__(self) -> None:
+        self.marks: list[_Mark] = []
+        self.transfers: list[_Mark] = []
+        self.operations: dict[Any, _Intervals] = defaultdict(_Intervals)
+        self.backwards: dict[Any, _Intervals] = defaultdict(_Intervals)
+        self.launches: dict[int, tuple[float, Any]] = {}
+        self.kernels: list[tuple[int, float, float, bool]] = []  # correlation, start, end, whether it is a message
+
+
+class Recording(NamedTuple):
+    """The ops of one process, in the order in which the host ran them. by: KERNELS, OPERATIONS or MARKS."""
+
+    ops: list[TimedOp]
+    transfers: list[TimedTransfer]
+    by: str
+
+
+class Unreadable(ValueError):
+    """What a file lacks, so that its ops' times can't be told: a key of `refusals`, and what belongs into its words."""
+
+    def __init__(self, lack: str, **words: object) -> None:
+        super().__init__(lack)
+        self.lack, self.words = lack, words
+
+
+def recordings(file: TraceFile) -> Iterator[Recording]:
+    """What each process did that runs ops; in a file that was merged of several, there is one for each rank.
+
+    Raises Unreadable if a file has ops whose times can't be told, and if it has none.
+    """
+    processes: dict[Any, _Process] = defaultdict(_Process)
+    found = _Sorter(processes)
+    for event in file:
+        if event.get("ph") == "X":
+            found.take(event)
+    running = [process for process in processes.values() if process.marks]
+    if not running:
+        raise Unreadable("no-ops", events=found.count)
+    found.give_kernels(running)
+    distributed = file.about.get("distributedInfo")
+    nccl = isinstance(distributed, dict) and distributed.get("backend") == "nccl"
+    for process in running:
+        yield _recording(process, gpu=found.gpu or nccl)
+
+
+class _Sorter:
+    """Puts each event where it belongs."""
+
+    def __init__(self, processes: dict[Any, _Process]) -> None:
+        self._processes = processes
+        self._kernels: list[tuple[int, float, float, bool, _Process | None]] = []
+        self._last: _Process | None = None
+        self._switches = 0
+        self.gpu, self.count = False, 0
+
+    def take(self, event: dict[str, Any]) -> None:
+        self.count += 1
+        category, name, thread = event.get("cat"), event.get("name"), event.get("tid")
+        start, length = _time(event.get("ts")), _time(event.get("dur", 0))
+        if not isinstance(name, str) or start is None or length is None:
+            return
+        if category in _ON_GPU:
+            self.gpu = True
+            correlation = _correlation(event)
+            if category == "kernel" and correlation is not None:
+                self._kernels.append((correlation, start, start + length, "nccl" in name.lower(), self._last))
+            return
+        if category == "cpu_op":
+            if not name.startswith(_MESSAGES):
+                process = self._processes[event.get("pid")]
+                process.operations[thread].add(start, length)
+                if name.startswith(_AUTOGRAD):
+                    process.backwards[thread].add(start, length)
+        elif category in _LAUNCHES:
+            self.gpu |= "launch" in name.lower()  # the profiler itself waits for a GPU that nobody uses
+            correlation = _correlation(event)
+            if correlation is not None:
+                process = self._processes[event.get("pid")]
+                process.launches[correlation] = start, thread
+                self._switches += process is not self._last
+                self._last = process
+        elif ops_of(name):  # times have three digits: what begins as a mark ends is of the next one
+            self._processes[event.get("pid")].marks.append(_Mark(start, round(start + length, 3), thread, name))
+        elif transfer_of(name):
+            self._processes[event.get("pid")].transfers.append(_Mark(start, round(start + length, 3), thread, name))
+
+    def give_kernels(self, running: list[_Process]) -> None:
+        """Each kernel to the process that launched it.
+
+        Processes count their launches alike, each from 1. In a file that was merged one rank behind the other, a
+        kernel is of the rank among whose events it stands.
+        """
+        apart = self._switches <= len(running)
+        for correlation, start, end, message, last in self._kernels:
+            of = [process for process in running if correlation in process.launches]
+            if len(of) > 1:
+                if not apart or last not in of:
+                    raise Unreadable("kernels-mixed", processes=len(running))
+                of = [last]
+            for process in of:
+                process.kernels.append((correlation, start, end, message))
+
+
+def _correlation(event: dict[str, Any]) -> int | None:
+    args = event.get("args")
+    found = args.get("correlation") if isinstance(args, dict) else None
+    return found if isinstance(found, int) else None
+
+
+def _time(value: Any) -> float | None:
+    return value if isinstance(value, (int, float)) and not isnan(value) else None
+
+
+def _recording(process: _Process, gpu: bool) -> Recording:
+    process.marks.sort(key=lambda mark: (mark.start, mark.end))
+    for intervals in (*process.operations.values(), *process.backwards.values()):
+        intervals.sort()
+    if gpu:
+        return Recording(list(_by_kernels(process)), list(_transfers(process)), KERNELS)
+    if any(process.operations[mark.thread].within(mark.start, mark.end) for mark in process.marks):
+        return Recording(list(_by_operations(process)), [], OPERATIONS)
+    if pair := next((mark.name for mark in process.marks if len(ops_of(mark.name)) > 1), None):
+        raise Unreadable("no-operations-in-pair", pair=pair)
+    ops = [TimedOp(ops_of(mark.name)[0], mark.start, mark.end, mark.start) for mark in process.marks]
+    return Recording(ops, [], MARKS)
+
+
+def _by_operations(process: _Process) -> Iterator[TimedOp]:
+    for mark in process.marks:
+        operations = process.operations[mark.thread]
+        for op, start, end in _parts(mark, process.backwards[mark.thread]):
+            inside = operations.within(start, end) or (end, end)
+            yield TimedOp(op, *inside, mark.start)
+
+
+def _parts(mark: _Mark, backwards: _Intervals) -> Iterator[tuple[Named, float, float]]:
+    """The ops of a mark, each with its part of it; of a pair, the backward begins with autograd's first operation."""
+    ops = ops_of(mark.name)
+    if len(ops) == 1:
+        yield ops[0], mark.start, mark.end
+        return
+    backward = backwards.within(mark.start, mark.end)
+    if backward is None or len(ops) != 2 or {ops[0].kind == "F", ops[1].kind == "F"} != {True, False}:
+        raise Unreadable("no-operations-in-pair", pair=mark.name)
+    cut = backward[0] if ops[0].kind == "F" else backward[1]
+    yield ops[0], mark.start, cut
+    yield ops[1], cut, mark.end
+
+
+def _by_kernels(process: _Process) -> Iterator[TimedOp]:
+    """From the first kernel that each op launched to its last; where there is none, no time, behind the op before."""
+    everywhere = _Intervals()  # backwards of all threads, for pairs
+    for intervals in process.backwards.values():
+        for start, end in zip(intervals.starts, intervals.ends, strict=True):
+            everywhere.add(start, end - start)
+    everywhere.sort()
+    parts = [(*part, mark) for mark in process.marks for part in _parts(mark, everywhere)]
+    found: list[tuple[float, float] | None] = [None] * len(parts)
+    threads: dict[Any, list[int]] = defaultdict(list)
+    for number, part in enumerate(parts):
+        threads[part[3].thread].append(number)
+    starts = {thread: [parts[number][1] for number in numbers] for thread, numbers in threads.items()}
+    for correlation, start, end, message in process.kernels:
+        if message:
+            continue
+        at, by = process.launches[correlation]
+        asked = [by] if by in threads else list(threads)
+        within = [
+            number
+            for thread in asked
+            if (place := bisect_right(starts[thread], at) - 1) >= 0 and at < parts[number := threads[thread][place]][2]
+        ]
+        if len(within) > 1:
+            raise Unreadable("two-ops-at-once", one=parts[within[0]][3].name, other=parts[within[1]][3].name)
+        for number in within:
+            first, last = found[number] or (start, end)
+            found[number] = min(first, start), max(last, end)
+    if not any(found):
+        raise Unreadable("no-kernels", op=process.marks[0].name)
+    before = min(start for start, _ in filter(None, found))
+    for (op, _, _, mark), inside in zip(parts, found, strict=True):
+        start, end = inside or (before, before)
+        yield TimedOp(op, start, end, mark.start)
+        before = end
+
+
+def _transfers(process: _Process) -> Iterator[TimedTransfer]:
+    """The kernels of each message, launched within its mark."""
+    marks = sorted(process.transfers, key=lambda mark: mark.start)
+    starts = [mark.start for mark in marks]
+    found: dict[int, tuple[float, float]] = {}
+    for correlation, start, end, message in process.kernels:
+        at, _ = process.launches[correlation]
+        number = bisect_right(starts, at) - 1
+        if message and number >= 0 and at <= marks[number].end:
+            first, last = found.get(number, (start, end))
+            found[number] = min(first, start), max(last, end)
+    for number, (start, end) in sorted(found.items()):
+        transfer = transfer_of(marks[number].name)
+        if transfer is not None:
+            yield TimedTransfer(transfer, start, end, marks[number].start)

@@ -1,0 +1,86 @@
+"""The ops of one rank, cut into steps. A profile begins and ends in the middle of one, so not every step is whole.
+
+A step begins with a forward of micro-batch 0 while nothing is in flight, or with an op that the step before it has
+already had.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from gpipe_edu.schedule import Op
+from gpipe_edu.schedule.op import FINISHES
+
+from .marks import Named
+from .recording import TimedOp, TimedTransfer
+
+
+class PlacedOp(NamedTuple):
+    """An op that a rank ran from start to end, in microseconds."""
+
+    op: Op
+    start: float
+    end: float
+
+
+class Step:
+    """`Step(ops, transfers)`: what one rank ran in one step, in the order in which its host ran it."""
+
+    def __init__(self, ops: Sequence[PlacedOp], transfers: Sequence[TimedTransfer] = ()) -> None:
+        self.ops, self.transfers = tuple(ops), tuple(transfers)
+
+    @cached_property
+    def start(self) -> float:
+        """When its first op begins."""
+        return min(op.start for op in self.ops)
+
+    @cached_property
+    def end(self) -> float:
+        """When its last op ends."""
+        return max(op.end for op in self.ops)
+
+    @property
+    def forward_only(self) -> bool:
+        """Whether it is a step of an evaluation."""
+        return all(placed.op.kind == "F" for placed in self.ops)
+
+    @property
+    def whole(self) -> bool:
+        """Whether each micro-batch that it has begun is finished, and the other way round; as far as one rank tells."""
+        begun = {placed.op[1:] for placed in self.ops if placed.op.kind == "F"}
+        finished = {placed.op[1:] for placed in self.ops if placed.op.kind in FINISHES}
+        return self.forward_only or begun == finished
+
+    def overlap(self, other: Step) -> float:
+        """For how long both are under way; negative if one begins behind the other."""
+        return min(self.end, other.end) - max(self.start, other.start)
+
+
+def steps_of(ops: Iterable[TimedOp], transfers: Sequence[TimedTransfer], place: Callable[[Named], Op]) -> list[Step]:
+    """The steps of a rank, from the first to the last. place: the op, with its stage."""
+    runs: list[list[tuple[PlacedOp, float]]] = []
+    seen: set[Op] = set()
+    in_flight: set[tuple[int, int]] = set()
+    for timed in sorted(ops, key=lambda timed: timed.mark):
+        op = place(timed.op)
+        begins = op.kind == "F" and op.micro_batch == 0 and not in_flight
+        if not runs or begins or op in seen:
+            runs.append([])
+            seen, in_flight = set(), set()
+        seen.add(op)
+        if op.kind == "F":
+            in_flight.add(op[1:])
+        elif op.kind in FINISHES:
+            in_flight.discard(op[1:])
+        runs[-1].append((PlacedOp(op, timed.start, timed.end), timed.mark))
+    firsts, lasts = [run[0][1] for run in runs], [run[-1][1] for run in runs]
+    sent: list[list[TimedTransfer]] = [[] for _ in runs]
+    for one in transfers:
+        # What is sent follows the op that made it; what is received may come before a step's first op.
+        number = bisect_right(firsts, one.mark) - 1 if one.transfer.sends else bisect_left(lasts, one.mark)
+        if 0 <= number < len(runs):
+            sent[number].append(one)
+    return [Step([placed for placed, _ in run], mine) for run, mine in zip(runs, sent, strict=True)]

@@ -1,0 +1,399 @@
+"""Runs that were measured elsewhere are opened with their true times, whatever form their files have."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu.timeline import Message, read_profiles, step_with_fault
+from gpipe_edu.timeline.opened import open_files
+
+from . import traces
+
+FILES = Path(__file__).with_name("files")
+
+SCHEDULES = [
+    ge.one_f_one_b(4, 8),
+    ge.gpipe(3, 4),
+    ge.interleaved(2, 4, V=2),
+    ge.zero_bubble(3, 6),
+    ge.zero_bubble_v(2, 4),
+    ge.one_f_one_b(12, 12),
+    ge.breadth_first(2, 4, V=3),
+]
+
+
+def same(found, true, within=2e-6):
+    """Whether two timelines have the same ops at the same times, which files have in microseconds."""
+    assert found.devices == true.devices
+    for device in range(true.devices):
+        assert [span.op for span in found.row(device)] == [span.op for span in true.row(device)]
+        for mine, other in zip(found.row(device), true.row(device), strict=True):
+            assert mine.start - found.start == pytest.approx(other.start - true.start, abs=within)
+            assert mine.end - found.start == pytest.approx(other.end - true.start, abs=within)
+
+
+def test_samples_have_the_bubble_that_was_put_into_them():
+    for name, bubble, devices in (
+        ("kineto_cpu_slow_rank_2", 0.397, 4),
+        ("kineto_gpu", 0.200, 2),
+        ("kineto_cpu_2_replicas", 0.200, 2),
+        ("kineto_cpu_12_ranks", 0.478, 12),
+        ("megatron_pp_timer", 0.200, 2),
+    ):
+        found = ge.load(FILES / name)
+        assert found.measured
+        assert found.bubble_fraction == pytest.approx(bubble, abs=0.001)
+        assert [found.row(k)[0].op.stage for k in range(found.devices)] == list(range(devices))
+        files = list((FILES / name).iterdir())
+        Random(1).shuffle(files)
+        assert ge.load(files) == found
+        assert ge.load(list(map(str, files))) == found
+    assert ge.diagnose(ge.load(FILES / "kineto_cpu_slow_rank_2")).slowest_stage == 2
+
+
+def test_true_times_come_back_from_a_cpu_and_a_gpu_in_any_order_of_files(tmp_path):
+    """Waits inside ops, kernels launched by another thread, all-reduces meanwhile, bases that differ, odd names."""
+    for number, schedule in enumerate(SCHEDULES):
+        for gpu in (False, True):
+            true = ge.simulate(schedule, ge.Costs(F=0.01, B=0.02, send=0.001, unit="s"))
+            files = traces.save_all(tmp_path / f"{number}{gpu}", true, gpu=gpu, seed=number)
+            found = ge.load(files)
+            same(found, true)
+            assert found.bubble_fraction == pytest.approx(true.bubble_fraction, abs=1e-3)
+            assert ge.load(tmp_path / f"{number}{gpu}") == found
+            assert ("GPU kernels" if gpu else "operations on the CPU") in found.name
+
+
+def test_of_several_steps_the_last_whole_one_is_shown_and_step_chooses(tmp_path):
+    for number, schedule in enumerate(SCHEDULES):
+        true = ge.simulate(schedule, ge.Costs(F=0.01, B=0.02, unit="s"))
+        fewest = min(map(len, schedule.rows))
+        for first, last in ((0, 0), (fewest // 2, 0), (1, 2), (0, fewest - 1), (fewest - 1, 1)):
+            folder = tmp_path / f"{number}_{first}_{last}"
+            traces.save_all(folder, true, steps=4, cut=(first, last), seed=number)
+            opened = open_files(folder)
+            whole = 4 - (first > 0) - (last > 0)
+            assert len(opened.steps) == whole, (schedule.name, first, last)
+            for step in opened.steps:
+                same(step, true)
+            assert opened.found is opened.steps[-1]
+            assert any(f"{whole} whole steps; this is step {whole - 1}" in line for line in opened.said)
+            assert ge.load(folder, step=0) == opened.steps[0]
+    with pytest.raises(ValueError, match=r"step is 9; the files have 2 steps, from 0 to 1"):
+        ge.load(folder, step=9)
+
+
+def test_a_step_that_is_not_whole_is_no_step(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    traces.save_all(tmp_path / "cut", true, cut=(0, 2))
+    with pytest.raises(ValueError, match=r"has no whole step: in the last one F\d@\d has no backward"):
+        ge.load(tmp_path / "cut")
+    for device in range(2):  # a rank has one micro-batch fewer than the other
+        trace = traces.Trace(device, 2, [])
+        spans = [span for span in traces.later(true.row(device), 0) if device == 0 or span.op.micro_batch < 3]
+        traces.on_cpu(trace, spans)
+        trace.save(tmp_path / f"{device}.json")
+    with pytest.raises(ValueError, match=r"have no whole step in common: .*3"):
+        ge.load([tmp_path / "0.json", tmp_path / "1.json"])
+
+
+def test_steps_in_files_of_their_own_are_joined_and_a_file_given_twice_is_refused(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    for device in range(2):
+        for step in range(2):
+            trace = traces.Trace(device, 2, [("mesh_pp", [0, 1])])
+            traces.on_cpu(trace, traces.later(true.row(device), step * 1e6))
+            trace.save(tmp_path / f"host_{device}.{step}.pt.trace.json")
+    assert len(open_files(tmp_path).steps) == 2
+    shutil.copy(tmp_path / "host_1.0.pt.trace.json", tmp_path / "again.json")
+    with pytest.raises(ValueError, match=r"again.json, .* are of the same rank, 1, and of the same time"):
+        ge.load(tmp_path)
+
+
+def test_of_replicas_one_is_drawn_and_replica_chooses(tmp_path):
+    steps = [step_with_fault(ge.one_f_one_b(3, 4), [4] * 3, seed=seed) for seed in range(2)]
+    for number, step in enumerate(steps):
+        for k in range(3):
+            trace = traces.Trace(number + 2 * k, 6, [("mesh_pp", [number, number + 2, number + 4])])
+            traces.on_cpu(trace, traces.later(step.row(k), 0))
+            trace.save(tmp_path / f"{'abc'[k]}{number}.json")
+    for number, step in enumerate(steps):
+        same(ge.load(tmp_path, replica=number), step)
+    assert any("2 replicas of the pipeline are in the files; this is replica 0" in x for x in open_files(tmp_path).said)
+    with pytest.raises(ValueError, match="replica is 2; the files have 2 replicas"):
+        ge.load(tmp_path, replica=2)
+    (tmp_path / "a0.json").unlink()
+    same(ge.load(tmp_path), steps[1])  # the one that is there
+    with pytest.raises(ValueError, match=r"the pipeline has ranks 0, 2, 4, and no file is of rank 0"):
+        ge.load(tmp_path, replica=0)
+
+
+def test_ranks_that_share_stages_need_to_say_which_are_a_pipeline(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 2))
+    for rank in range(4):
+        trace = traces.Trace(rank, 4, [("mesh_dp", [rank])])
+        traces.on_cpu(trace, traces.later(true.row(rank // 2), 0))
+        trace.save(tmp_path / f"{rank}.json")
+    with pytest.raises(ValueError, match=r"both have stage 0.*\n.*mesh_dim_names"):
+        ge.load(tmp_path)
+    same(ge.load([tmp_path / "1.json", tmp_path / "3.json"]), true)
+    with pytest.raises(ValueError, match="no file has stage 0"):
+        ge.load(tmp_path / "3.json")
+
+
+def test_a_file_that_was_merged_of_several_is_one_pipeline(tmp_path):
+    for number, schedule in enumerate(SCHEDULES[:4]):
+        true = ge.simulate(schedule, ge.Costs(F=0.01, B=0.02, unit="s"))
+        for gpu in (False, True):
+            of_ranks = []
+            for k in range(true.devices):
+                trace = traces.Trace(k, true.devices, [], pid=10 * k)
+                rows = traces.later(true.row(k), 0)
+                traces.on_gpu(trace, rows, schedule.stages) if gpu else traces.on_cpu(trace, rows)
+                of_ranks.append({**trace.about, "traceEvents": trace.events})
+            file = tmp_path / f"{number}{gpu}.json"
+            file.write_text(json.dumps({"traceEvents": [one for each in of_ranks for one in each["traceEvents"]]}))
+            same(ge.load(file), true)
+            file.write_text(json.dumps([one for each in of_ranks for one in each["traceEvents"]]))
+            same(ge.load(file), true)
+            file.write_text(json.dumps(of_ranks))  # a list of whole traces
+            same(ge.load(file), true)
+
+
+def test_kernels_of_a_merged_file_that_could_be_of_either_rank_are_refused(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    events = []
+    for k in range(2):
+        trace = traces.Trace(k, 2, [])
+        traces.on_gpu(trace, traces.later(true.row(k), 0), 2)
+        events += trace.events
+    events.sort(key=lambda event: event.get("ts", 0))
+    (tmp_path / "merged.json").write_text(json.dumps({"traceEvents": events}))
+    with pytest.raises(ValueError, match=r"merged.json is a trace merged of 2 processes of GPUs"):
+        ge.load(tmp_path)
+
+
+def test_messages_of_a_gpu_are_on_their_links(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(F=0.01, B=0.02, send=0.002, unit="s"))
+    found = ge.load(traces.save_all(tmp_path, true, gpu=True))
+    assert len(found.messages) == 2 * 2 * 4
+    ends = {span.op: span.end for span in found.spans}
+    for message in found.messages:
+        assert abs(message.source - message.target) == 1
+        assert ends[message.op] - 1e-6 <= message.start <= message.end <= message.there
+        assert isinstance(message, Message)
+
+
+def test_clocks_that_contradict_the_order_are_moved_and_told(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    for number, off in enumerate((0, 5e3, -5e3, 3.6e9, -3.6e9)):  # up to an hour
+        for k in range(2):
+            trace = traces.Trace(k, 2, [])
+            traces.on_cpu(trace, traces.later(true.row(k), off * k))
+            (tmp_path / f"{number}").mkdir(exist_ok=True)
+            trace.save(tmp_path / f"{number}" / f"{k}.json")
+        opened = open_files(tmp_path / f"{number}")
+        told = [line for line in opened.said if line.startswith("clocks contradict the order: by them")]
+        assert bool(told) == bool(off)
+        same(opened.found, true)
+        assert not told or "before" in told[0]
+
+
+def test_times_that_no_clock_explains_are_told_and_left_as_they_are(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    for k in range(2):
+        trace = traces.Trace(k, 2, [])
+        spans = traces.later(true.row(k), 0)
+        if k == 1:  # all at once, before anything has arrived, and then late
+            spans = [span._replace(start=span.start - (4e4 if n == 0 else -4e4)) for n, span in enumerate(spans)]
+            spans = [span._replace(end=span.start + 1e3) for span in spans]
+        traces.on_cpu(trace, spans)
+        trace.save(tmp_path / f"{k}.json")
+    assert any("times contradict the order" in line for line in open_files(tmp_path).said)
+
+
+def test_ops_that_overlap_on_a_rank_are_told(tmp_path):
+    trace = traces.Trace(0, 1, [], "nccl")
+    for number, kind in enumerate("FB"):
+        trace.add("user_annotation", f"PP:0{kind}0", number * 10, 9)
+        trace.launch(number * 10 + 1, 1, "gemm", 100 + number * 50, 200 + number * 50)
+    trace.save(tmp_path / "one.json")
+    assert any("on a rank ops overlap, for 33.3% of the step" in line for line in open_files(tmp_path).said)
+
+
+def test_marks_without_anything_inside_stand_as_they_are_and_it_is_said(tmp_path):
+    trace = traces.Trace(0, 1, [])
+    for number, name in enumerate(("PP:0F0", "PP:0B0")):
+        trace.add("user_annotation", name, number * 10, 9)
+    trace.save(tmp_path / "one.json")
+    opened = open_files(tmp_path / "one.json")
+    assert [round((span.end - span.start) * 1e6) for span in opened.found.spans] == [9, 9]
+    assert any("the bubble is larger than shown" in line for line in opened.said)
+    assert "marks as they stand, waits included" in opened.found.name
+
+
+def test_ops_without_a_stage_in_their_name_have_that_of_their_rank(tmp_path):
+    """As ScheduleGPipe names them."""
+    true = ge.simulate(ge.gpipe(4, 3), ge.Costs(F=0.01, B=0.02, unit="s"))
+    words = {"F": "Forward", "B": "Backward"}
+    files = traces.save_all(tmp_path / "a", true, replicas=2, name=lambda op: f"{words[op.kind]} {op.micro_batch}")
+    same(ge.load(files), true)
+    same(ge.load(files, replica=1), true)
+    for file in files:
+        about = json.loads(gzip.decompress(file.read_bytes()))
+        rank = about.pop("distributedInfo")["rank"]
+        if rank % 2 == 0:
+            (tmp_path / f"rank{rank}.json").write_text(json.dumps(about))
+            (tmp_path / f"{'dcba'[rank // 2]}.json").write_text(json.dumps(about))
+    same(ge.load(list(tmp_path.glob("rank*.json"))), true)
+    with pytest.raises(ValueError, match="no file says which rank it is of"):
+        ge.load(list(tmp_path.glob("?.json")))
+
+
+def test_pairs_that_run_as_one_are_cut_where_the_backward_begins(tmp_path):
+    for gpu in (False, True):
+        trace = traces.Trace(0, 1, [], "nccl" if gpu else "gloo")
+        times = {"PP:0F0": (0, 10), "PP:(0F1;0B0)OVERLAP_F_B": (10, 50), "PP:0B1": (50, 60)}
+        for name, (start, end) in times.items():
+            trace.add("user_annotation", name, start, end - start)
+        for at, name in ((1, "aten::mm"), (12, "aten::mm"), (35, "autograd::engine::evaluate_function: x"), (51, "y")):
+            trace.add("cpu_op", name, at, 8, tid=2 if gpu and at == 35 else 1)
+            if gpu:
+                trace.launch(at + 1, 2 if at == 35 else 1, "gemm", 1000 + at, 1008 + at)
+        file = trace.save(tmp_path / f"{gpu}.json")
+        found = [(str(span.op), round(span.start * 1e6), round(span.end * 1e6)) for span in ge.load(file).spans]
+        assert found == [("F0@0", 0, 8), ("F1@0", 11, 19), ("B0@0", 34, 42), ("B1@0", 50, 58)]
+
+
+def test_two_workers_of_one_process_have_their_own_ops_or_are_refused(tmp_path):
+    trace = traces.Trace(0, 1, [], "nccl")
+    for tid in (1, 2):
+        trace.add("user_annotation", f"PP:{tid - 1}F0", 0, 20, tid)
+        trace.launch(5, tid, "gemm", 100 * tid, 100 * tid + 50)
+    found = ge.load(trace.save(tmp_path / "one.json"))
+    assert [(str(span.op), round(span.start * 1e6)) for span in found.spans] == [("F0@0", 0), ("F0@1", 100)]
+    trace.launch(5, 3, "gemm", 100, 150)
+    with pytest.raises(ValueError, match="“PP:0F0” and “PP:1F0” ran at once, and which of them launched a kernel"):
+        ge.load(trace.save(tmp_path / "one.json"))
+
+
+def test_a_step_that_only_evaluates_is_shown_if_there_is_no_other(tmp_path):
+    rows = [[op for op in row if op.kind == "F"] for row in ge.gpipe(2, 3).rows]
+    true = ge.gpipe(2, 3)
+    spans = [[span for span in ge.simulate(true).row(k) if span.op in rows[k]] for k in range(2)]
+    for k in range(2):
+        trace = traces.Trace(k, 2, [])
+        traces.on_cpu(trace, traces.later(spans[k], 0))
+        trace.save(tmp_path / f"{k}.json")
+    assert [span.op.kind for span in ge.load(tmp_path).spans] == ["F"] * 6
+    for k in range(2):
+        trace = traces.Trace(k, 2, [])
+        traces.on_cpu(trace, traces.later(ge.simulate(true).row(k), 0) + traces.later(spans[k], 1e9))
+        trace.save(tmp_path / f"{k}.json")
+    same(ge.load(tmp_path), ge.simulate(true))
+
+
+def test_an_order_of_ops_is_a_schedule_and_our_own_trace_a_timeline(tmp_path):
+    schedule = ge.one_f_one_b(2, 4)
+    (tmp_path / "mine.txt").write_text(str(schedule))
+    assert ge.load(tmp_path / "mine.txt") == schedule
+    timeline = ge.simulate(schedule)
+    assert ge.load(timeline.save_trace(tmp_path / "plan.json")) == timeline
+    for what in ("mine.txt", "plan.json"):
+        with pytest.raises(ValueError, match=r"step is 0, and .* has no steps to choose from"):
+            ge.load(tmp_path / what, step=0)
+    with pytest.raises(ValueError, match=r"mine.txt is an order of ops, .* plan.json is a trace that gpipe_edu saved"):
+        ge.load([tmp_path / "mine.txt", tmp_path / "plan.json"])
+    with pytest.raises(ValueError, match=r"mine.txt is an order of ops, and no trace"):
+        read_profiles([tmp_path / "mine.txt"])
+
+
+def test_every_refusal_says_what_the_file_is(tmp_path):
+    zipped = gzip.compress(b'{"traceEvents": []}')
+    for name, content, told in (
+        ("a.json", b"", "a.json is empty"),
+        ("a.json", b"  \n", "a.json is empty"),
+        ("a.json", b'{"a": 1}', "a.json is JSON of something else, an object with “a”"),
+        ("a.json", b"{}", "an object with nothing"),
+        ("a.json", b'{"traceEvents": [', "a.json begins as JSON but cannot be read to its end"),
+        ("a.json", b'{"traceEvents": [{"ph": "X", "na', "was cut off or changed"),
+        ("a.json", b'{"traceEvents": 3}', "an object with “traceEvents”"),
+        ("a.json", b'[{"a": 1}]', "a.json is a trace of 0 events, and none of them is named as an op"),
+        ("a.json.gz", zipped[:-12], "a.json.gz"),
+        ("a.json.gz", zipped, "a.json.gz is a trace of 0 events"),
+        ("a.pt", b"PK\x03\x04\0\0", "a.pt is a zip archive, as torch.save writes, and nothing that can be opened"),
+        ("a.sqlite", b"SQLite format 3\0", "a database of Nsight Systems"),
+        ("a.bin", b"\x00\xff\x00", "a.bin is no text"),
+        ("a.txt", "naïve".encode("latin-1"), "a.txt is no text"),
+        ("a.txt", b"hello there", "a.txt is a text, but no order of ops: line 1"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match="^" + told.replace(".", r"\.") if told.startswith("a.") else told):
+            ge.load(tmp_path / name)
+    with pytest.raises(ValueError, match="no file was given"):
+        ge.load([])
+    with pytest.raises(OSError, match="none"):
+        ge.load(tmp_path / "none.json")
+    with pytest.raises(ValueError, match="is a folder, among other files"):
+        ge.load([tmp_path, tmp_path / "a.json"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty has no file that ends in \.json, "):
+        ge.load(tmp_path / "empty")
+
+
+def test_what_is_refused_comes_with_the_lines_that_put_it_there(tmp_path):
+    trace = traces.Trace(0, 1, [])
+    trace.add("cpu_op", "aten::mm", 1, 1)
+    with pytest.raises(ValueError, match=r"(?s)Schedule1F1B names none.*record_function\(f\"PP:.*_load_csv"):
+        ge.load(trace.save(tmp_path / "one.json"))
+    trace.add("user_annotation", "PP:0F0", 1, 1)
+    trace.about["distributedInfo"]["backend"] = "nccl"
+    with pytest.raises(ValueError, match=r"(?s)when the host launched work.*\n.*ProfilerActivity.CUDA"):
+        ge.load(trace.save(tmp_path / "one.json"))
+
+
+def test_a_folder_may_hold_other_files_and_folders(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    for iteration in (9, 10):
+        traces.save_all(tmp_path / "profile" / f"iteration_{iteration}", true, steps=iteration - 8)
+    (tmp_path / "profile" / "iteration_10" / "config.json").write_text('{"layers": 3}')
+    (tmp_path / "profile" / "iteration_10" / "log.txt").write_text("step 1")
+    opened = open_files(tmp_path / "profile")
+    assert len(opened.steps) == 2
+    assert opened.said[0] == "of the 2 folders in profile this is the last, iteration_10"
+    assert opened.said[1].startswith("left out: config.json is JSON of something else")
+
+
+def test_megatrons_timer_with_several_chunks_and_replicas(tmp_path):
+    true = ge.simulate(ge.interleaved(2, 4, V=2), ge.Costs(F=0.01, B=0.02, unit="s"))
+    words = {"F": "forward", "B": "backward"}
+
+    def write(folder, replica, k, drop=None):
+        times = {}
+        for _, op, start, end in true.row(k):
+            key = f"{words[op.kind]}-{op.stage // 2}-{op.micro_batch}"
+            times |= {f"{key}-start": start * 1e3, f"{key}-end": end * 1e3}
+        times.pop(drop, None)
+        folder.mkdir(exist_ok=True)
+        name = f"event_times_PP2_VPP2_TPxCPxDP_rank_{replica}_pp_rank_{k}_rank_{replica * 2 + k}.json"
+        (folder / name).write_text(json.dumps(times))
+
+    for replica in range(2):
+        for k in range(2):
+            write(tmp_path / "all", replica, k)
+    same(ge.load(tmp_path / "all"), true)
+    same(ge.load(tmp_path / "all", replica=1), true)
+    write(tmp_path / "one", 0, 0)
+    with pytest.raises(ValueError, match=r"has 2 ranks by the names of the files, and no file is of pipeline rank 1"):
+        ge.load(tmp_path / "one")
+    write(tmp_path / "one", 0, 1, drop="backward-1-3-end")
+    with pytest.raises(ValueError, match="B3@3 has no end; the step was cut off there"):
+        ge.load(tmp_path / "one")
+    (tmp_path / "times.json").write_text('{"forward-0-start": 1, "forward-0-end": 2}')
+    with pytest.raises(ValueError, match="its name does not say of which rank"):
+        ge.load(tmp_path / "times.json")
