@@ -187,5 +187,5 @@ ge.compare(found.with_name(f"cut by count {by_count}"), better.with_name(f"cut b
 progress()
 
 # %% [markdown]
-# **Where next:** [on several machines](../docs/cluster.md) tells how to take a profile of a pipeline of your own;
-# `gpipe_edu.timeline.read_profiles` makes a timeline of PyTorch's.
+# **Where next:** [see your bubble](../docs/measured_run.md) tells how to take a profile of a pipeline of your own;
+# `gpipe-edu open` and `ge.diagnose` say what it shows.

@@ -90,14 +90,14 @@ def rank_of(file: Path, about: dict[str, Any]) -> tuple[int | None, tuple[int, .
         rank = int(match[1]) if match else None
     groups = distributed.get("pg_config")
     mine = [
-        (group.get("pg_desc") != "mesh_pp", tuple(group["ranks"]))
+        (group.get("pg_desc") != "mesh_pp", len(group["ranks"]), tuple(group["ranks"]))
         for group in (groups if isinstance(groups, list) else [])
         if isinstance(group, dict)
         and _PIPELINE.search(str(group.get("pg_desc")))
         and isinstance(group.get("ranks"), list)
         and rank in group["ranks"]
     ]
-    return rank, min(mine)[1] if mine else ()
+    return rank, min(mine)[2] if mine else ()  # of Megatron's, others that pipelines share are larger
 
 
 def pipelines(profiles: Sequence[Profile]) -> list[list[Rank]]:

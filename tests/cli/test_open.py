@@ -1,0 +1,70 @@
+"""`gpipe-edu open`: what a person is told of a measured run, and what is written of it."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import gpipe_edu as ge
+
+FILES = Path(__file__).parents[1] / "timeline" / "opened" / "files"
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_measured_run_is_shown_with_its_bubble_and_what_it_says(run, tmp_path):
+    picture, trace = tmp_path / "step.svg", tmp_path / "step.json"
+    code, out, _ = run("open", str(FILES / "kineto_cpu_slow_rank_2"), "--figure", str(picture), "--trace", str(trace))
+    told = " ".join(out.split())
+    assert code == 0
+    assert told.startswith("traces of torch.profiler, of ranks 0, 1, 2, 3; ops by operations on the CPU one whole step")
+    assert "device 3" in told
+    assert "The bubble is 39.7% of a step of 4.58 s; the same order at these costs has 39.7%" in told
+    assert "Stage 2 is the slowest, with 1.60 times the others' median" in told
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    assert ge.load(trace).bubble_fraction == pytest.approx(0.397, abs=0.001)
+
+
+def test_files_are_named_in_any_order_and_replicas_chosen(run):
+    files = sorted(map(str, (FILES / "kineto_cpu_2_replicas").iterdir()), reverse=True)
+    code, out, _ = run("open", *files, "--replica", "1")
+    assert code == 0
+    assert "2 replicas of the pipeline are in the files; this is replica 1" in " ".join(out.split())
+    code, _, told = run("open", *files, "--replica", "2")
+    assert code == 2
+    assert "replica is 2; the files have 2 replicas, from 0 to 1" in told
+
+
+def test_a_page_of_its_own(run, tmp_path):
+    pytest.importorskip("anywidget", reason="a page is the widget's")
+    page = tmp_path / "step.html"
+    code, out, _ = run("open", str(FILES / "kineto_gpu"), "--html", str(page))
+    assert code == 0
+    assert f"wrote {page}" in out.replace("\n", "")
+    assert "kineto_gpu: ops by GPU kernels" in page.read_text(encoding="utf-8")
+
+
+def test_an_order_of_ops_is_planned_or_said_why_it_cannot_run(run, tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text(str(ge.one_f_one_b(2, 4)))
+    code, out, _ = run("open", str(file))
+    assert code == 0
+    assert "bubble 20.0%" in out
+    file.write_text("B0 F0\n")
+    code, out, _ = run("open", str(file))
+    assert code == 1
+    assert "B0" in out
+
+
+def test_what_cannot_be_opened_is_one_message_without_a_traceback(run, tmp_path):
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": "aten::mm", "ts": 1, "dur": 1}]}))
+    code, _, told = run("open", str(file))
+    assert code == 2
+    assert told.startswith("error: one.json is a trace of 1 events")
+    assert 'with record_function(f"PP:{stage}F{m}")' in told
+    assert "Traceback" not in told
+    code, _, told = run("open", str(tmp_path / "none.json"))
+    assert code == 2
+    assert "none.json" in told
