@@ -42,6 +42,8 @@ def run(
         opened = open_files(files, step=step, replica=replica)
     for line in opened.said:
         console.print(line, markup=False)
+    for line in opened.doubts:
+        console.print(line, style="bold yellow", markup=False)
     found = opened.found
     if isinstance(found, Schedule) and (problems := found.problems()):
         for problem in problems:

@@ -54,7 +54,8 @@ class Timeline:
     """`Timeline(spans, devices)`: the spans of one step on `devices` devices, in order of their start. Immutable.
 
     source is a key of `SOURCES`; unit is "s" for seconds or "" for cost units; send is the latency that was planned
-    between devices; messages are those that were planned to keep a link busy, at most one for an op.
+    between devices; messages are those that kept a link busy, at most one for an op. notes say how it was measured
+    elsewhere, and what makes it doubtful.
 
     Raises ValueError for no spans, an unknown source, a span of a device that does not exist, or one that ends before
     it starts.
@@ -70,6 +71,7 @@ class Timeline:
         unit: str = "",
         send: float = 0,
         messages: Iterable[Message] = (),
+        notes: Iterable[str] = (),
     ) -> None:
         spans = tuple(spans) if isinstance(spans, Iterable) else (spans,)
         if not all(isinstance(span, Span) for span in spans):
@@ -78,7 +80,7 @@ class Timeline:
         self.spans: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.start, span.end, span.device)))
         self.devices = whole("devices", devices, 1)
         self.name, self.source, self.unit, self.send = name, source, unit, send
-        self.messages = tuple(messages)
+        self.messages, self.notes = tuple(messages), tuple(notes)
         if source not in SOURCES:
             raise ValueError(f"Timeline source is {source!r}; it must be one of {', '.join(SOURCES)}")
         if unit not in UNITS:
@@ -89,10 +91,11 @@ class Timeline:
             if not (0 <= span.device < devices and span.start <= span.end):
                 raise ValueError(f"{span} does not fit {devices} devices numbered from 0, or ends before it starts")
 
-    def with_name(self, name: str) -> Timeline:
-        """The same timeline under another name, which is its title in a picture."""
+    def with_name(self, name: str, notes: Iterable[str] | None = None) -> Timeline:
+        """The same timeline under another name, which is its title in a picture; notes: others, if they are given."""
         about: dict[str, Any] = {"source": self.source, "unit": self.unit, "send": self.send}
-        return Timeline(self.spans, self.devices, name=name, messages=self.messages, **about)
+        kept = self.notes if notes is None else notes
+        return Timeline(self.spans, self.devices, name=name, messages=self.messages, notes=kept, **about)
 
     @property
     def measured(self) -> bool:

@@ -30,7 +30,7 @@ def test_files_are_named_in_any_order_and_replicas_chosen(run):
     files = sorted(map(str, (FILES / "kineto_cpu_2_replicas").iterdir()), reverse=True)
     code, out, _ = run("open", *files, "--replica", "1")
     assert code == 0
-    assert "2 replicas of the pipeline are in the files; this is replica 1" in " ".join(out.split())
+    assert "of ranks 1, 3, replica 1 of 2; ops by" in " ".join(out.split())
     code, _, told = run("open", *files, "--replica", "2")
     assert code == 2
     assert "replica is 2; the files have 2 replicas, from 0 to 1" in told

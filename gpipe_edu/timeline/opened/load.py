@@ -20,7 +20,7 @@ from .pp_timer import SECONDS, Timed, in_pipelines, looks_like_timer, read_timer
 from .ranks import Profile, Rank, Together, lacking, pipelines, rank_of, said_of, whole_steps
 from .recording import MARKS, Recording, Unreadable, recordings
 from .refusals import PROFILE, what_lacks
-from .trace_file import BASE, TraceFile
+from .trace_file import BASE, TraceFile, distributed_info
 
 Files = Path | str | Iterable[Path | str]
 
@@ -39,13 +39,15 @@ _MICROSECONDS: Final = 1e-6
 class Opened:
     """What was in the files: an order of ops, or the steps of one pipeline, from the first to the last.
 
-    said: what they were taken for, a line each. number: which of the steps was asked for.
+    said: what they were taken for, a line each. number: which of the steps was asked for. doubts: why its chart may not
+    be what happened, a line each.
     """
 
     said: tuple[str, ...]
     schedule: Schedule | None = None
     steps: tuple[Timeline, ...] = ()
     number: int = -1
+    doubts: tuple[str, ...] = ()
 
     @property
     def found(self) -> Schedule | Timeline:
@@ -62,6 +64,9 @@ def load(files: Files, *, step: int | None = None, replica: int | None = None, n
     profile that has neither it is the op's mark, with the wait for its message. The timeline's name says which.
 
     step: which of the whole steps, from 0; the last one if it is not said. replica: which of several pipelines, from 0.
+
+    `notes` of the timeline say what was taken for what. If its chart may not be what happened, as where clocks
+    disagree, its name says so, too.
 
     Raises ValueError for what is none of these, and for what a chart would show wrong: it says what the file is, what
     it lacks, and the lines that would put that there. Raises OSError for a file that can't be read.
@@ -144,6 +149,7 @@ class _Trace(NamedTuple):
     rank: int | None
     pipeline: tuple[int, ...]
     base: int
+    world: int
     recordings: list[Recording]
 
 
@@ -178,6 +184,7 @@ def _paths(files: Files) -> tuple[list[Path], str, list[str]]:
         there = [path for path in sorted(top.iterdir(), key=_natural) if not path.name.startswith(".")]
         paths = [path for path in there if path.is_file() and path.name.lower().endswith(_TRACES)]
         paths = paths or [path for path in there if path.is_file() and path.suffix.lower() in _ORDERS]
+        paths = paths or [path for path in there if path.is_file()]
         folders = [path for path in there if path.is_dir()]
         if paths or not folders:
             break
@@ -185,7 +192,7 @@ def _paths(files: Files) -> tuple[list[Path], str, list[str]]:
             said.append(f"of the {len(folders)} folders in {top.name} this is the last, {folders[-1].name}")
         top = folders[-1]
     if not paths:
-        raise ValueError(f"{given[0]} has no file that ends in {join_words(_TRACES + _ORDERS)}. {_WANTED}")
+        raise ValueError(f"{given[0]} is an empty folder. {_WANTED}")
     return paths, top.resolve().name, said
 
 
@@ -239,9 +246,17 @@ def _json(path: Path) -> _Content:
         raise _SomethingElseError(f"{path.name} is JSON of something else, an object with {listed}")
     if not found:
         raise ValueError(what_lacks(path.name, lack.lack, **lack.words))
-    rank, pipeline = rank_of(path, about) if len(found) == 1 else (None, ())
-    base = about.get(BASE, 0)
-    return _Trace(path.name, rank, pipeline, base if isinstance(base, int) else 0, found)
+    distributed = distributed_info(about)
+    rank, pipeline = rank_of(path, distributed) if len(found) == 1 else (None, ())
+    base, world = about.get(BASE, 0), distributed.get("world_size", 0)
+    return _Trace(
+        path.name,
+        rank,
+        pipeline,
+        base if isinstance(base, int) else 0,
+        world if isinstance(world, int) else 0,
+        found,
+    )
 
 
 def _profiles(traces: Sequence[_Trace], label: str, step: int | None, replica: int | None, said: list[str]) -> Opened:
@@ -252,17 +267,24 @@ def _profiles(traces: Sequence[_Trace], label: str, step: int | None, replica: i
         for recording in one.recordings
     ]
     found = pipelines(profiles)
-    complete = [ranks for ranks in found if not lacking(ranks)]
+    most = max(one.world for one in traces)
+    complete = [ranks for ranks in found if not lacking(ranks, most)]
     asked = found[_index("replica", replica or 0, len(found))]
     chosen = complete[0] if replica is None and complete else asked
-    if lack := lacking(chosen):
+    if lack := lacking(chosen, most):
         raise ValueError(lack)
     how = sorted({rank.by for rank in chosen})
     by = f"ops by {join_words(how, last=' and ')}"
-    said = [*said, f"{said_of(chosen)}; {by}"]
-    said += [_MARKS_HOLD_WAITS] * (MARKS in how)
-    said += _of_replicas(len(found), found.index(chosen))
-    return _chosen(whole_steps(chosen, f"{label}: {by}", _MICROSECONDS), step, said)
+    of = _of_replicas(len(found), found.index(chosen))
+    doubts = []
+    if not chosen[0].pipeline and most > len(chosen):
+        doubts.append(
+            f"ranks may be missing: of {most} that ran {len(chosen)} are here, and no process group called mesh_pp "
+            "says whether these are a whole pipeline"
+        )
+    steps, others = whole_steps(chosen, f"{label}{of}: {by}", _MICROSECONDS)
+    said = [*said, f"{said_of(chosen)}{of}; {by}", *[_MARKS_HOLD_WAITS] * (MARKS in how)]
+    return _chosen(steps, others, step, said, doubts)
 
 
 _MARKS_HOLD_WAITS: Final = (
@@ -275,18 +297,26 @@ def _timers(timed: Sequence[Timed], label: str, step: int | None, replica: int |
     found = in_pipelines(timed)
     number = _index("replica", replica or 0, len(found))
     ranks = [Rank(one.file, one.rank, MARKS, [one.step]) for one in found[number]]
-    said = [*said, f"{_WHAT[Timed]}, {plural(len(ranks), 'rank')}", *_of_replicas(len(found), number)]
-    return _chosen(whole_steps(ranks, f"{label}: ops by Megatron's timer", SECONDS), step, said)
+    of = _of_replicas(len(found), number)
+    steps, others = whole_steps(ranks, f"{label}{of}: ops by Megatron's timer", SECONDS)
+    return _chosen(steps, others, step, [*said, f"{_WHAT[Timed]}, {plural(len(ranks), 'rank')}{of}"], [])
 
 
-def _of_replicas(count: int, number: int) -> list[str]:
-    return [f"{count} replicas of the pipeline are in the files; this is replica {number}"] if count > 1 else []
+def _of_replicas(count: int, number: int) -> str:
+    return f", replica {number} of {count}" if count > 1 else ""
 
 
-def _chosen(steps: Sequence[Together], step: int | None, said: Sequence[str]) -> Opened:
+def _chosen(
+    steps: Sequence[Together], others: str, step: int | None, said: Sequence[str], doubts: Sequence[str]
+) -> Opened:
     number = len(steps) - 1 if step is None else _index("step", step, len(steps))
     which = f"{len(steps)} whole steps; this is step {number}" if len(steps) > 1 else "one whole step"
-    return Opened((*said, which, *steps[number].notes), None, tuple(one.timeline for one in steps), number)
+    said = (*said, which, *filter(None, [others]))
+    noted = []
+    for one in steps:
+        name = "; ".join([one.timeline.name, *(doubt.partition(":")[0] for doubt in (*doubts, *one.doubts))])
+        noted.append(one.timeline.with_name(name, notes=(*said, *doubts, *one.doubts)))
+    return Opened(said, None, tuple(noted), number, (*doubts, *steps[number].doubts))
 
 
 def _index(what: str, number: int, count: int) -> int:

@@ -38,6 +38,12 @@ class Transfer(NamedTuple):
     micro_batch: int
     stage: int
 
+    @property
+    def other(self) -> Transfer:
+        """Its other end."""
+        on = 1 if (self.kind == "F") == self.sends else -1
+        return self._replace(sends=not self.sends, stage=self.stage + on)
+
 
 @lru_cache(maxsize=1 << 16)
 def ops_of(name: str) -> tuple[Named, ...]:

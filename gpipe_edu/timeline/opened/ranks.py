@@ -5,7 +5,7 @@ their clocks disagree.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -41,13 +41,14 @@ class Profile(NamedTuple):
 
 class Rank(NamedTuple):
     """One rank of a pipeline. name: its files'. rank: None if nothing tells it. by: what its ops were timed by.
-    pipeline: all ranks of its pipeline, () if that is not said."""
+    pipeline: all ranks of its pipeline, () if that is not said. beside: stages with which it exchanged messages."""
 
     name: str
     rank: int | None
     by: str
     steps: Sequence[Step]
     pipeline: tuple[int, ...] = ()
+    beside: frozenset[int] = frozenset()
 
     @property
     def stages(self) -> set[int]:
@@ -68,7 +69,9 @@ def _rank(profiles: Sequence[Profile], position: int) -> Rank:
                 f"{name} are of the same rank, {one.rank}, and of the same time: give each file once, all of one run"
             )
         steps += found
-    return Rank(name, profiles[0].rank, _worst(one.recording.by for one in profiles), steps, profiles[0].pipeline)
+    beside = frozenset[int]().union(*(one.recording.beside for one in profiles))
+    by = _worst(one.recording.by for one in profiles)
+    return Rank(name, profiles[0].rank, by, steps, profiles[0].pipeline, beside)
 
 
 def _placed(named: Named, position: int) -> Op:
@@ -80,10 +83,8 @@ def _worst(ways: Iterable[str]) -> str:
     return max(ways, key=order.index)
 
 
-def rank_of(file: Path, about: dict[str, Any]) -> tuple[int | None, tuple[int, ...]]:
+def rank_of(file: Path, distributed: Mapping[str, Any]) -> tuple[int | None, tuple[int, ...]]:
     """The rank that exported a trace, None if nothing tells it, and the ranks of its pipeline, () if nothing does."""
-    distributed = about.get("distributedInfo")
-    distributed = distributed if isinstance(distributed, dict) else {}
     rank = distributed.get("rank")
     if not isinstance(rank, int):
         match = _IN_NAME.search(file.name)
@@ -138,8 +139,8 @@ def _expect_one_pipeline(ranks: Sequence[Rank]) -> None:
             of[stage] = rank
 
 
-def lacking(ranks: Sequence[Rank]) -> str:
-    """What the files lack of a pipeline, a rank of it or a stage; "" if nothing."""
+def lacking(ranks: Sequence[Rank], world: int) -> str:
+    """What the files lack of a pipeline, a rank of it or a stage; "" if nothing. world: how many ranks ran, by them."""
     group = ranks[0].pipeline
     if gone := [rank for rank in group if rank not in {one.rank for one in ranks}]:
         return (
@@ -148,48 +149,46 @@ def lacking(ranks: Sequence[Rank]) -> str:
             '    found.export_chrome_trace(f"rank{torch.distributed.get_rank()}_trace.json")'
         )
     stages = set[int]().union(*(rank.stages for rank in ranks))
-    if missing := set(range(max(stages))) - stages:
+    beside = frozenset[int]().union(*(rank.beside for rank in ranks)) if world > len(ranks) else frozenset[int]()
+    if missing := (set(range(max(stages))) | beside) - stages:
         return f"no file has stage {min(missing)}: give the profiles of all ranks of the pipeline"
     return ""
 
 
 class Together(NamedTuple):
-    """One step of all ranks: as a timeline, and what is to be said of it."""
+    """One step of all ranks: as a timeline, and why its chart may not be what happened, a line each."""
 
     timeline: Timeline
-    notes: tuple[str, ...]
+    doubts: tuple[str, ...]
 
 
-def whole_steps(ranks: Sequence[Rank], name: str, unit: float) -> list[Together]:
-    """The steps that are whole on all ranks, from the first to the last. unit: seconds of one unit of the ranks' time.
+def whole_steps(ranks: Sequence[Rank], name: str, unit: float) -> tuple[list[Together], str]:
+    """The steps that are whole on all ranks, from the first to the last, and what to say of others, "" if there are
+    none. unit: seconds of one unit of the ranks' time.
 
-    Raises ValueError if there is none; it says what the last one lacks.
+    Raises ValueError if there is no whole step; it says what the last one lacks.
     """
     trained = any(not step.forward_only for rank in ranks for step in rank.steps)
-    candidates = [[step for step in rank.steps if step.whole and step.forward_only != trained] for rank in ranks]
+    candidates = [[step for step in rank.steps if not step.lack and step.forward_only != trained] for rank in ranks]
     for rank, of in zip(ranks, candidates, strict=True):
         if not of:
-            raise ValueError(f"{rank.name} has no whole step: {_lack(rank.steps[-1])}. Profile some more steps")
+            last = next((step for step in rank.steps if step.again), rank.steps[-1])
+            raise ValueError(
+                f"{rank.name} has no whole step: {last.lack or 'it only evaluates'}. Profile some more steps"
+            )
     fewest = min(candidates, key=len)
-    found, wrong = [], ""
+    found, wrong = [], [f"on {rank.name} {step.lack}" for rank in ranks for step in rank.steps if step.lack]
     for number, step in enumerate(fewest):
         row = [_partner(step, of, number - len(fewest)) for of in candidates]
         if problem := _incomplete(row, trained):
-            wrong = problem
+            wrong.append(problem)
         else:
             found.append(_timeline(row, name, unit))
     if not found:
-        raise ValueError(f"{join_words(rank.name for rank in ranks)} have no whole step in common: {wrong}")
-    return found
-
-
-def _lack(step: Step) -> str:
-    begun = {placed.op[1:]: placed.op for placed in step.ops if placed.op.kind == "F"}
-    finished = {placed.op[1:]: placed.op for placed in step.ops if placed.op.kind in "BCW"}
-    for key, op in begun.items():
-        if key not in finished:
-            return f"in the last one {op} has no backward"
-    return next(f"in the last one {op} has no forward" for key, op in finished.items() if key not in begun)
+        raise ValueError(f"{join_words(rank.name for rank in ranks)} have no whole step in common: {wrong[-1]}")
+    others = max(len(rank.steps) for rank in ranks) - len(found)
+    why = wrong[-1] if wrong else "it only evaluates"
+    return found, f"left out {plural(others, 'step')} that is not whole: {why}" if others else ""
 
 
 def _partner(step: Step, of: Sequence[Step], from_end: int) -> Step:
@@ -214,7 +213,7 @@ def _incomplete(row: Sequence[Step], trained: bool) -> str:
 
 
 def _timeline(row: Sequence[Step], name: str, unit: float) -> Together:
-    shifts, notes = _clocks(row, unit)
+    shifts, doubts = _clocks(row, unit)
     first = min(step.start + shift for step, shift in zip(row, shifts, strict=True))
     spans = [
         Span(device, placed.op, (placed.start + shift - first) * unit, (placed.end + shift - first) * unit)
@@ -228,7 +227,7 @@ def _timeline(row: Sequence[Step], name: str, unit: float) -> Together:
         for message in _messages(row, shifts)
     ]
     timeline = Timeline(spans, len(row), name=name, source="measured", unit="s", messages=sent)
-    return Together(timeline, (*notes, *_overlapping(timeline)))
+    return Together(timeline, (*doubts, *_overlapping(timeline)))
 
 
 def _clocks(row: Sequence[Step], unit: float) -> tuple[list[float], list[str]]:
@@ -288,9 +287,7 @@ def _overlapping(timeline: Timeline) -> list[str]:
     if twice < 0.005 * timeline.devices * timeline.makespan:
         return []
     share = twice / timeline.devices / timeline.makespan
-    return [
-        f"on a rank ops overlap, for {share:.1%} of the step in the mean: the bubble is larger by that much than shown"
-    ]
+    return [f"ops of a rank overlap: for {share:.1%} of the step in the mean, by which the bubble is larger than shown"]
 
 
 def _messages(row: Sequence[Step], shifts: Sequence[float]) -> list[Message]:
@@ -303,12 +300,11 @@ def _messages(row: Sequence[Step], shifts: Sequence[float]) -> list[Message]:
             (sent if one.transfer.sends else got)[one.transfer] = (device, one.start + shift, one.end + shift)
     found = []
     for transfer, (source, start, end) in sent.items():
-        goal = transfer._replace(sends=False, stage=transfer.stage + (1 if transfer.kind == "F" else -1))
         kinds = "F" if transfer.kind == "F" else "BIC"
         op = next((op for kind in kinds if (op := Op(kind, transfer.micro_batch, transfer.stage)) in ops), None)
-        if op is None or goal not in got:
+        if op is None or transfer.other not in got:
             continue
-        target, begun, there = got[goal]
+        target, begun, there = got[transfer.other]
         start = max(start, begun)
         end = max(start, end)
         found.append(Message(op, source, target, start, end, max(end, there)))

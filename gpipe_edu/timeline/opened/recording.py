@@ -11,17 +11,21 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from math import isnan
 from typing import Any, Final, NamedTuple
 
 from .marks import Named, Transfer, ops_of, transfer_of
-from .trace_file import TraceFile
+from .trace_file import TraceFile, distributed_info
 
 KERNELS, OPERATIONS, MARKS = "GPU kernels", "operations on the CPU", "marks as they stand, waits included"
 """By what ops were timed, from the best to the worst."""
 
 _MESSAGES: Final = ("c10d::", "_c10d_functional::", "record_param_comms", "nccl:", "gloo:")
 """How operations begin that send, receive or wait: they are what an op waits for."""
+
+_RECEIVES: Final = "c10d::recv"
+"""How the operation begins that asks for a message: what an op does before that is no work."""
 
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 """How an operation begins that only a backward has."""
@@ -85,16 +89,19 @@ class _Process:
         self.transfers: list[_Mark] = []
         self.operations: dict[Any, _Intervals] = defaultdict(_Intervals)
         self.backwards: dict[Any, _Intervals] = defaultdict(_Intervals)
+        self.receives: dict[Any, _Intervals] = defaultdict(_Intervals)
         self.launches: dict[int, tuple[float, Any]] = {}
         self.kernels: list[tuple[int, float, float, bool]] = []  # correlation, start, end, whether it is a message
 
 
 class Recording(NamedTuple):
-    """The ops of one process, in the order in which the host ran them. by: KERNELS, OPERATIONS or MARKS."""
+    """The ops of one process, in the order in which the host ran them. by: KERNELS, OPERATIONS or MARKS. beside: stages
+    that it sent something to, or received from."""
 
     ops: list[TimedOp]
     transfers: list[TimedTransfer]
     by: str
+    beside: frozenset[int]
 
 
 class Unreadable(ValueError):
@@ -119,8 +126,7 @@ def recordings(file: TraceFile) -> Iterator[Recording]:
     if not running:
         raise Unreadable("no-ops", events=found.count)
     found.give_kernels(running)
-    distributed = file.about.get("distributedInfo")
-    nccl = isinstance(distributed, dict) and distributed.get("backend") == "nccl"
+    nccl = distributed_info(file.about).get("backend") == "nccl"
     for process in running:
         yield _recording(process, gpu=found.gpu or nccl)
 
@@ -148,8 +154,10 @@ class _Sorter:
                 self._kernels.append((correlation, start, start + length, "nccl" in name.lower(), self._last))
             return
         if category == "cpu_op":
-            if not name.startswith(_MESSAGES):
-                process = self._processes[event.get("pid")]
+            process = self._processes[event.get("pid")]
+            if name.startswith(_RECEIVES):
+                process.receives[thread].add(start, length)
+            elif not name.startswith(_MESSAGES):
                 process.operations[thread].add(start, length)
                 if name.startswith(_AUTOGRAD):
                     process.backwards[thread].add(start, length)
@@ -194,24 +202,29 @@ def _time(value: Any) -> float | None:
 
 
 def _recording(process: _Process, gpu: bool) -> Recording:
-    process.marks.sort(key=lambda mark: (mark.start, mark.end))
-    for intervals in (*process.operations.values(), *process.backwards.values()):
+    process.marks.sort(key=lambda mark: (mark.start, mark.end, mark.name))
+    for mark, after in pairwise(process.marks):
+        if mark == after:
+            raise Unreadable("twice", op=mark.name)
+    for intervals in (*process.operations.values(), *process.backwards.values(), *process.receives.values()):
         intervals.sort()
+    beside = frozenset(one.other.stage for mark in process.transfers if (one := transfer_of(mark.name)))
     if gpu:
-        return Recording(list(_by_kernels(process)), list(_transfers(process)), KERNELS)
+        return Recording(list(_by_kernels(process)), list(_transfers(process)), KERNELS, beside)
     if any(process.operations[mark.thread].within(mark.start, mark.end) for mark in process.marks):
-        return Recording(list(_by_operations(process)), [], OPERATIONS)
+        return Recording(list(_by_operations(process)), [], OPERATIONS, beside)
     if pair := next((mark.name for mark in process.marks if len(ops_of(mark.name)) > 1), None):
         raise Unreadable("no-operations-in-pair", pair=pair)
     ops = [TimedOp(ops_of(mark.name)[0], mark.start, mark.end, mark.start) for mark in process.marks]
-    return Recording(ops, [], MARKS)
+    return Recording(ops, [], MARKS, beside)
 
 
 def _by_operations(process: _Process) -> Iterator[TimedOp]:
     for mark in process.marks:
-        operations = process.operations[mark.thread]
+        operations, receives = process.operations[mark.thread], process.receives[mark.thread]
         for op, start, end in _parts(mark, process.backwards[mark.thread]):
-            inside = operations.within(start, end) or (end, end)
+            asked = receives.within(start, end)
+            inside = (asked and operations.within(asked[0], end)) or operations.within(start, end) or (end, end)
             yield TimedOp(op, *inside, mark.start)
 
 

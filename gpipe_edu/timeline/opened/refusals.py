@@ -24,6 +24,10 @@ _LACKS: Final = {
         + "\nor let PyTorch's runtime, which names them, run the same order from its CSV:"
         + _CSV
     ),
+    "twice": (
+        "has “{op}” twice, at the same time: it was written or merged from one trace twice. Give the files of the "
+        "ranks, each as export_chrome_trace wrote it"
+    ),
     "no-kernels": (
         "is a trace of a GPU with ops such as “{op}”, but without kernels that were launched within them: it tells "
         "when the host launched work, not when the GPU did it. Profile both:" + PROFILE

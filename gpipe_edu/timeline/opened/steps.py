@@ -27,10 +27,15 @@ class PlacedOp(NamedTuple):
 
 
 class Step:
-    """`Step(ops, transfers)`: what one rank ran in one step, in the order in which its host ran it."""
+    """`Step(ops, transfers)`: what one rank ran in one step, in the order in which its host ran it.
 
-    def __init__(self, ops: Sequence[PlacedOp], transfers: Sequence[TimedTransfer] = ()) -> None:
-        self.ops, self.transfers = tuple(ops), tuple(transfers)
+    again: the op that came once more while micro-batches were in flight, and so ended it; None if none did.
+    """
+
+    def __init__(
+        self, ops: Sequence[PlacedOp], transfers: Sequence[TimedTransfer] = (), again: Op | None = None
+    ) -> None:
+        self.ops, self.transfers, self.again = tuple(ops), tuple(transfers), again
 
     @cached_property
     def start(self) -> float:
@@ -47,12 +52,18 @@ class Step:
         """Whether it is a step of an evaluation."""
         return all(placed.op.kind == "F" for placed in self.ops)
 
-    @property
-    def whole(self) -> bool:
-        """Whether each micro-batch that it has begun is finished, and the other way round; as far as one rank tells."""
-        begun = {placed.op[1:] for placed in self.ops if placed.op.kind == "F"}
-        finished = {placed.op[1:] for placed in self.ops if placed.op.kind in FINISHES}
-        return self.forward_only or begun == finished
+    @cached_property
+    def lack(self) -> str:
+        """What it lacks to be a whole one, as far as one rank tells; "" if nothing."""
+        if self.again:
+            return f"{self.again} comes twice in one step"
+        if self.forward_only:
+            return ""
+        begun = {placed.op[1:]: placed.op for placed in self.ops if placed.op.kind == "F"}
+        finished = {placed.op[1:]: placed.op for placed in self.ops if placed.op.kind in FINISHES}
+        lacks = [f"{op} has no backward" for key, op in begun.items() if key not in finished]
+        lacks += [f"{op} has no forward" for key, op in finished.items() if key not in begun]
+        return lacks[0] if lacks else ""
 
     def overlap(self, other: Step) -> float:
         """For how long both are under way; negative if one begins behind the other."""
@@ -62,13 +73,17 @@ class Step:
 def steps_of(ops: Iterable[TimedOp], transfers: Sequence[TimedTransfer], place: Callable[[Named], Op]) -> list[Step]:
     """The steps of a rank, from the first to the last. place: the op, with its stage."""
     runs: list[list[tuple[PlacedOp, float]]] = []
+    again: list[Op | None] = []
     seen: set[Op] = set()
     in_flight: set[tuple[int, int]] = set()
     for timed in sorted(ops, key=lambda timed: timed.mark):
         op = place(timed.op)
         begins = op.kind == "F" and op.micro_batch == 0 and not in_flight
         if not runs or begins or op in seen:
+            if runs and in_flight:
+                again[-1] = op
             runs.append([])
+            again.append(None)
             seen, in_flight = set(), set()
         seen.add(op)
         if op.kind == "F":
@@ -83,4 +98,6 @@ def steps_of(ops: Iterable[TimedOp], transfers: Sequence[TimedTransfer], place: 
         number = bisect_right(firsts, one.mark) - 1 if one.transfer.sends else bisect_left(lasts, one.mark)
         if 0 <= number < len(runs):
             sent[number].append(one)
-    return [Step([placed for placed, _ in run], mine) for run, mine in zip(runs, sent, strict=True)]
+    return [
+        Step([placed for placed, _ in run], mine, twice) for run, mine, twice in zip(runs, sent, again, strict=True)
+    ]

@@ -10,7 +10,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -91,6 +91,12 @@ def _open(path: Path) -> TextIO:
     if compressed:
         return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace")
     return path.open("rt", encoding="utf-8-sig", errors="replace")
+
+
+def distributed_info(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a trace says of its rank among others."""
+    found = about.get("distributedInfo")
+    return found if isinstance(found, dict) else {}
 
 
 class _Text:

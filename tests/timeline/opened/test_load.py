@@ -83,6 +83,7 @@ def test_of_several_steps_the_last_whole_one_is_shown_and_step_chooses(tmp_path)
                 same(step, true)
             assert opened.found is opened.steps[-1]
             assert any(f"{whole} whole steps; this is step {whole - 1}" in line for line in opened.said)
+            assert any(line.startswith("left out ") for line in opened.said) == bool(first or last)
             assert ge.load(folder, step=0) == opened.steps[0]
     with pytest.raises(ValueError, match=r"step is 9; the files have 2 steps, from 0 to 1"):
         ge.load(folder, step=9)
@@ -91,7 +92,7 @@ def test_of_several_steps_the_last_whole_one_is_shown_and_step_chooses(tmp_path)
 def test_a_step_that_is_not_whole_is_no_step(tmp_path):
     true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
     traces.save_all(tmp_path / "cut", true, cut=(0, 2))
-    with pytest.raises(ValueError, match=r"has no whole step: in the last one F\d@\d has no backward"):
+    with pytest.raises(ValueError, match=r"has no whole step: F\d@\d has no backward"):
         ge.load(tmp_path / "cut")
     for device in range(2):  # a rank has one micro-batch fewer than the other
         trace = traces.Trace(device, 2, [])
@@ -124,7 +125,8 @@ def test_of_replicas_one_is_drawn_and_replica_chooses(tmp_path):
             trace.save(tmp_path / f"{'abc'[k]}{number}.json")
     for number, step in enumerate(steps):
         same(ge.load(tmp_path, replica=number), step)
-    assert any("2 replicas of the pipeline are in the files; this is replica 0" in x for x in open_files(tmp_path).said)
+    assert "of ranks 0, 2, 4, replica 0 of 2; ops by" in open_files(tmp_path).said[0]
+    assert "replica 1 of 2" in ge.load(tmp_path, replica=1).name
     with pytest.raises(ValueError, match="replica is 2; the files have 2 replicas"):
         ge.load(tmp_path, replica=2)
     (tmp_path / "a0.json").unlink()
@@ -141,7 +143,10 @@ def test_ranks_that_share_stages_need_to_say_which_are_a_pipeline(tmp_path):
         trace.save(tmp_path / f"{rank}.json")
     with pytest.raises(ValueError, match=r"both have stage 0.*\n.*mesh_dim_names"):
         ge.load(tmp_path)
-    same(ge.load([tmp_path / "1.json", tmp_path / "3.json"]), true)
+    found = ge.load([tmp_path / "1.json", tmp_path / "3.json"])
+    same(found, true)
+    assert found.name.endswith("; ranks may be missing")
+    assert "of 4 that ran 2 are here, and no process group called mesh_pp says" in found.notes[-1]
     with pytest.raises(ValueError, match="no file has stage 0"):
         ge.load(tmp_path / "3.json")
 
@@ -198,8 +203,9 @@ def test_clocks_that_contradict_the_order_are_moved_and_told(tmp_path):
             (tmp_path / f"{number}").mkdir(exist_ok=True)
             trace.save(tmp_path / f"{number}" / f"{k}.json")
         opened = open_files(tmp_path / f"{number}")
-        told = [line for line in opened.said if line.startswith("clocks contradict the order: by them")]
-        assert bool(told) == bool(off)
+        told = [line for line in opened.doubts if line.startswith("clocks contradict the order: by them")]
+        assert bool(told) == bool(off) == opened.found.name.endswith("; clocks contradict the order")
+        assert set(told) <= set(opened.found.notes)
         same(opened.found, true)
         assert not told or "before" in told[0]
 
@@ -214,7 +220,7 @@ def test_times_that_no_clock_explains_are_told_and_left_as_they_are(tmp_path):
             spans = [span._replace(end=span.start + 1e3) for span in spans]
         traces.on_cpu(trace, spans)
         trace.save(tmp_path / f"{k}.json")
-    assert any("times contradict the order" in line for line in open_files(tmp_path).said)
+    assert any("times contradict the order" in line for line in open_files(tmp_path).doubts)
 
 
 def test_ops_that_overlap_on_a_rank_are_told(tmp_path):
@@ -223,7 +229,46 @@ def test_ops_that_overlap_on_a_rank_are_told(tmp_path):
         trace.add("user_annotation", f"PP:0{kind}0", number * 10, 9)
         trace.launch(number * 10 + 1, 1, "gemm", 100 + number * 50, 200 + number * 50)
     trace.save(tmp_path / "one.json")
-    assert any("on a rank ops overlap, for 33.3% of the step" in line for line in open_files(tmp_path).said)
+    found = ge.load(tmp_path)
+    assert found.name.endswith("; ops of a rank overlap")
+    assert found.notes[-1].startswith("ops of a rank overlap: for 33.3% of the step")
+
+
+def test_an_op_that_is_there_twice_is_told(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    spans = traces.later(true.row(0), 0)
+    for place, told in ((1, r"F1@0 comes twice in one step"), (3, r"F2@0 comes twice in one step")):
+        again = spans[place]._replace(start=spans[place].end, end=spans[place].end + 10)
+        rows = [[*spans[: place + 1], again, *spans[place + 1 :]], traces.later(true.row(1), 0)]
+        for k, row in enumerate(rows):
+            trace = traces.Trace(k, 2, [])
+            traces.on_cpu(trace, row)
+            trace.save(tmp_path / f"{k}.json")
+        with pytest.raises(ValueError, match=told):
+            ge.load(tmp_path)
+    trace.events += trace.events[:3]
+    trace.save(tmp_path / "1.json")
+    with pytest.raises(ValueError, match=r"1.json has “PP:1F0” twice, at the same time"):
+        ge.load(tmp_path)
+
+
+def test_a_rank_that_is_missing_shows_in_the_messages_of_its_neighbours(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    for k in range(2):
+        trace = traces.Trace(k, 3, [])
+        traces.on_gpu(trace, traces.later(true.row(k), 0), 3)
+        trace.save(tmp_path / f"{k}.json")
+    with pytest.raises(ValueError, match="no file has stage 2: give the profiles of all ranks of the pipeline"):
+        ge.load(tmp_path)
+
+
+def test_what_an_op_does_before_it_asks_for_its_message_is_no_work(tmp_path):
+    trace = traces.Trace(0, 1, [])
+    trace.add("user_annotation", "Forward 0", 0, 100)
+    for name, start in (("aten::empty", 1), ("c10d::recv_", 5), ("aten::linear", 80)):
+        trace.add("cpu_op", name, start, 10)
+    [span] = ge.load(trace.save(tmp_path / "rank0.json")).spans
+    assert span.end - span.start == pytest.approx(10e-6)
 
 
 def test_marks_without_anything_inside_stand_as_they_are_and_it_is_said(tmp_path):
@@ -342,7 +387,7 @@ def test_every_refusal_says_what_the_file_is(tmp_path):
     with pytest.raises(ValueError, match="is a folder, among other files"):
         ge.load([tmp_path, tmp_path / "a.json"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"empty has no file that ends in \.json, "):
+    with pytest.raises(ValueError, match="empty is an empty folder"):
         ge.load(tmp_path / "empty")
 
 
