@@ -92,6 +92,9 @@ SIMULATED = {
     "bubble, early recompute": lambda: plan(ge.gpipe(4, 8, "early")).bubble_fraction,
     "makespan, interleaved": lambda: plan(ge.interleaved(4, 8, 2)).makespan,
     "makespan, ZB-H1": lambda: plan(ge.zero_bubble(4, 8)).makespan,
+    "what ZB-H1 leaves of 1F1B's idle time": lambda: (
+        plan(ge.zero_bubble(4, 8)).idle(0) / plan(ge.one_f_one_b(4, 8)).idle(0)
+    ),
     "best M": lambda: best_M(4, 0.04, 3),
     "in flight at the peak, F-then-B": lambda: plan(ge.gpipe(4, 8)).peak_in_flight[2],
     "in flight at the peak, 1F1B": lambda: plan(ge.one_f_one_b(4, 8)).peak_in_flight[0],

@@ -26,6 +26,7 @@ class LayerSize(NamedTuple):
     output: int  # numbers handed on
     scores: int = 0  # of `stored`, the attention scores, which selective recompute drops
     scores_work: int = 0  # of `work`, what recomputes them
+    weightless: int = 0  # of `work`, products of two activations, which have no gradient of weights
     moved: int = 0  # numbers that pass between the layer's kernels besides the scores, mostly those stored
     shared: int = 0  # numbers that a tensor group must add up, in a forward and once more in a backward
     whole: int = 0  # of `stored`, what each of a tensor group holds all of, unless it cuts the sequence as well
@@ -126,6 +127,7 @@ def transformer(
         tokens * d,
         scores=scores,
         scores_work=0 if fused else attention,
+        weightless=attention,
         moved=stored + (tokens * 2 * inner if gated else 0),
         shared=2 * tokens * d,
         whole=4 * tokens * d,

@@ -7,7 +7,8 @@ up:
     B                 twice the first three, messages once more, gradients added up, and what is recomputed within it:
                       the attention scores, or every layer
     R                 F, where a whole stage is recomputed: it waits for no gradient, so it can hide in the bubble
-    I, W              halves of B, where a schedule splits it; what is recomputed belongs to I, adding up to W
+    I, W              where a schedule splits B: W has a product for each weight, half of traffic and messages, and what
+                      adds gradients up; I the rest, with all of attention, which has no weights, and what is recomputed
     pipeline          `simulate`: the same simulator that every lesson's charts come from
     replicas          an all-reduce of the gradients; ZeRO-1's two halves of it; ZeRO-2's first half in every
                       micro-batch; ZeRO-3's gathering of weights in every forward and backward besides. Work hides them
@@ -177,10 +178,10 @@ class Plan:
             return self._forward
         if kind == "B":
             return _sums(self._backward, self._again, shards.backward) if shards else _sums(self._backward, self._again)
-        halves = [(work - more) / 2 for work, more in zip(self._backward, added, strict=True)]
+        weights = _sums([stage.weights_backward for stage in self._stages.total], added)
         if kind == "I":
-            return _sums(halves, self._again)
-        return _sums(halves, added, shards.backward) if shards else _sums(halves, added)
+            return _sums(self._backward, [-seconds for seconds in weights], self._again)
+        return _sums(weights, shards.backward) if shards else weights
 
     @property
     def _link(self) -> float:

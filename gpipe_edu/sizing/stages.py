@@ -34,6 +34,7 @@ class LayerCosts(NamedTuple):
     scores: float  # of that, the attention scores
     parameters: float
     tied: float  # of the first layer's, those that it uses as well
+    weightless: float  # of the products' seconds, those of two activations
 
     @property
     def forward(self) -> float:
@@ -44,6 +45,13 @@ class LayerCosts(NamedTuple):
     def backward(self) -> float:
         """Seconds of a backward, without recompute: two products for each of the forward's, and twice its traffic."""
         return 2 * (self.products + self.traffic) + self.backward_messages
+
+    @property
+    def weights_backward(self) -> float:
+        """Seconds of what a schedule that splits the backward calls W: one product for each of the forward's that has
+        weights, half of the traffic, and half of the messages, since it gathers its input again. Attention has no
+        weights, so the gradients of its products belong to I."""
+        return self.products - self.weightless + self.traffic + self.backward_messages / 2
 
 
 class Stages(NamedTuple):
@@ -144,4 +152,5 @@ def _layer(job: Job, layer: LayerSize, entering: int, samples: int, group: Group
         scores=here * scores * job.activation,
         parameters=layer.parameters / tensor,
         tied=layer.tied / tensor,
+        weightless=costs.compute(here * layer.weightless / tensor, machine),
     )

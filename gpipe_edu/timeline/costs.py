@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from gpipe_edu.base.validate import NUMBER_OR_LIST, number, numbers, per_stage
+from gpipe_edu.base.validate import NUMBER_OR_LIST, number, numbers, per_stage, whole
 from gpipe_edu.schedule import Op, Schedule
 
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ UNITS: Final = ("", "s")
 class Costs:
     """Time per op kind: numbers, or one value per stage; in any unit you like, or in seconds if unit is "s".
 
-    R defaults to F, C to R + B, I and W to B / 2 (stage by stage). A message to another device costs link + send, and
-    no device is busy meanwhile: link is the time that it keeps its link busy, its bytes over the bandwidth; send is
-    the latency, from the end of an op, or from when its message has left the link, to its use there. Between two
-    devices there is a link in each direction, which carries one message at a time, in the order of sending.
+    R defaults to F, C to R + B, I and W to B / 2 (stage by stage): a toy's law, for layers that are all matrix, since
+    attention has no weights and so no W; `of_transformer` has a block's own. A message to another device costs link +
+    send, and no device is busy meanwhile: link is the time that it keeps its link busy, its bytes over the bandwidth;
+    send is the latency, from the end of an op, or from when its message has left the link, to its use there. Between
+    two devices there is a link in each direction, which carries one message at a time, in the order of sending.
 
     Raises TypeError for what is not a number or a list of numbers, ValueError for a negative or infinite one or an
     unknown unit.
@@ -59,6 +60,29 @@ class Costs:
             elif value is not None or kind in "FB":
                 # As a tuple, so that costs cannot change after they were checked.
                 object.__setattr__(self, kind, numbers(f"Costs {kind}", value, NUMBER_OR_LIST))
+
+    @classmethod
+    def of_transformer(
+        cls, width: int, tokens: int, *, matrices: int | None = None, causal: bool = False, **more: Any
+    ) -> Costs:
+        """F, I and W of a Transformer's block, in units of its forward: F = 1, B = 2 = I + W.
+
+        width: h, numbers per token; tokens: s, of a text. matrices: weights of the block's matrices; 12 h^2, those of
+        a plain block, unless given. causal: whether its attention leaves out what it masks, half of the square. more:
+        `send` and `link`, in the same unit.
+
+        Operations per token, with P weights: the matrices cost 2 P in F, 2 P in I and 2 P in W. Queries with keys and
+        weights with values are products of two activations: 4 s h in F, and twice that in I, nothing in W. With
+        P = 12 h^2 that is, per token and width, F 24 h + 4 s, I 24 h + 8 s, W 24 h (counted; Qi et al. 2023, arXiv
+        2401.10241, table 1, has W < F < I likewise).
+
+        Raises TypeError for what is no whole number, ValueError for one below 1.
+        """
+        h, s = whole("width", width, 1), whole("tokens", tokens, 1)
+        weights = 2 * (12 * h * h if matrices is None else whole("matrices", matrices, 1))
+        attention = 4 * s * h / (2 if causal else 1)
+        forward = weights + attention
+        return cls(F=1, B=2, I=(weights + 2 * attention) / forward, W=weights / forward, **more)
 
     def table(self, stages: int) -> dict[str, tuple[float, ...]]:
         """The cost of every kind on each of `stages` stages. Raises ValueError if a sequence has another length."""

@@ -88,6 +88,20 @@ def makespan_zero_bubble(K: int, M: int, F: float = 1, I: float = 1, W: float = 
     return M * (F + I + W) + (K - 1) * (F + I - W)
 
 
+def idle_left_by_zero_bubble(F: float = 1, I: float = 1, W: float = 1) -> float:  # noqa: E741
+    """Share of 1F1B's idle time that ZB-H1 leaves: (F+I-W) / (F+I+W), for any K and M >= K [Z, table 1].
+
+    A third if F = I = W; more where attention is long, which has no weights and so no W: see `Costs.of_transformer`.
+    Raises ValueError where W is longer than F or I, and the time has to be simulated.
+    """
+    _times(F=F, I=I, W=W)
+    if min(F, I) < W:
+        raise ValueError(f"the closed form of ZB-H1 holds for W <= F and W <= I, not for F={F}, I={I}, W={W}")
+    if not F + I + W:
+        raise ValueError("F, I and W are all 0, so there is no time to take a share of; give at least one time")
+    return (F + I - W) / (F + I + W)
+
+
 def makespan_interleaved(K: int, M: int, V: int, F: float = 1, B: float = 2) -> float:
     """Time of a step of interleaved 1F1B, V stages on each of K devices, M a multiple of K: the idle time over V.
 

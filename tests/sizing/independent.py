@@ -108,9 +108,11 @@ class Counted:
         for stage in range(len(self.stages)):
             forward, backward, again = self.forward(stage), self.backward(stage), self.again(stage)
             before, behind = self.waits(stage)
+            # Attention's products have no weights: their two gradients are both of inputs.
+            apart = sum(layer["weightless"] for layer in self.stages[stage])
             half = (backward - self.added(stage)) / 2
-            found |= {("F", stage): forward + before, ("R", stage): forward, ("I", stage): half + again}
-            found |= {("B", stage): backward + again + behind, ("W", stage): half + self.added(stage) + behind}
+            found |= {("F", stage): forward + before, ("R", stage): forward, ("I", stage): half + apart + again}
+            found |= {("B", stage): backward + again + behind, ("W", stage): half - apart + self.added(stage) + behind}
         return found
 
     def held_parameters(self, device):
@@ -250,6 +252,7 @@ def layer_costs(job, samples, tensor, sequence, context):
                 "stored": mine * (stored * size + exact),
                 "scores": scores * size,
                 "parameters": layer.parameters / tensor,
+                "weightless": mine * layer.weightless / tensor / machine.speed,
             }
         )
         entering = layer.output

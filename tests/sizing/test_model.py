@@ -134,7 +134,7 @@ def test_stored_scores_are_those_of_the_formula():
     assert 2 * plain.stored == 32 * TOKENS * D
     assert 2 * scores.stored == 32 * TOKENS * D + 5 * 6 * TOKENS**2
     assert 2 * scores.scores == 5 * 6 * TOKENS**2
-    assert scores.scores_work == 4 * TOKENS**2 * D
+    assert scores.scores_work == scores.weightless == plain.weightless == 4 * TOKENS**2 * D
     assert (plain.scores, plain.scores_work) == (0, 0)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpipe_edu as ge
-from gpipe_edu.sizing import STATES, BytesPerParameter, Job, Machine, Plan, mlp, transformer
+from gpipe_edu.sizing import STATES, BytesPerParameter, Job, Machine, Plan, mlp, presets, transformer
 from gpipe_edu.sizing.costs import OVERLAP
 from gpipe_edu.sizing.model import LayerSize, Model
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
@@ -377,3 +377,23 @@ def test_layers_that_nothing_shares_make_no_tensor_group():
 def test_more_stages_than_layers_are_refused():
     with pytest.raises(ValueError, match="2 layers cannot fill 3 stages"):
         Plan(Job(mlp([4, 4, 4]), 8, DEVICES), 1, 3, 1, "none")
+
+
+def test_long_texts_leave_zero_bubble_little_to_fill_its_gaps_with():
+    """Llama 3 8B at 131,072 tokens, eight stages of eight devices: attention has no weights, and so no W."""
+    job = presets.job(presets.model("llama3-8b", context=131072), 64, "h100", 64)
+    plan = Plan(job, 1, 8, 16, schedule="zero_bubble", tensor=8)
+    assert plan.step == pytest.approx(78.0, abs=0.1)
+    assert plan.bubble == pytest.approx(0.306, abs=0.001)
+    for k in range(8):
+        assert plan.costs.I[k] + plan.costs.W[k] == pytest.approx(plan.costs.B[k])
+
+
+def test_without_traffic_and_messages_an_op_takes_what_its_products_do():
+    model = transformer(8, 64, 256, 10)
+    block = model.layers[1]
+    plan = Plan(Job(model, 8, Machine(4, 1e12, 1e9)), 1, 4, 8, schedule="zero_bubble", balance=(3, 2, 2, 3))
+    costs = ge.Costs.of_transformer(64, 256)
+    for kind in "FIW":
+        expected = 2 * block.work / 1e9 * getattr(costs, kind)
+        assert getattr(plan.costs, kind)[1] == pytest.approx(expected)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu import Costs, Op
+from gpipe_edu import Costs, Op, formulas
 from gpipe_edu.schedule import KINDS
+from gpipe_edu.sizing import transformer
 from tests.each import each
 from tests.refusals import refusals
 
@@ -98,3 +99,39 @@ test_what_is_no_cost = refusals(
     (TypeError, "Costs F", given("F"), [{0: 5, 1: 7}, {5, 7}]),  # their order would be a guess
     (ValueError, "Costs B has [014] values, but there are 3 stages", simulated_with, [[], [1], [1, 2, 3, 4]]),
 )
+
+
+LLAMA_3 = {"8B": (4096, 14336, 8), "70B": (8192, 28672, 8), "405B": (16384, 53248, 8)}
+"""Width, hidden numbers, and heads of 128 numbers that have keys."""
+
+
+def test_a_transformers_costs_are_those_of_its_block():
+    """Against the layer that the planner counts, and the share of idle time that zero bubble leaves."""
+    left = {
+        ("8B", 8192, False): 49,
+        ("8B", 131072, False): 89,
+        ("8B", 8192, True): 42,
+        ("8B", 131072, True): 81,
+        ("70B", 8192, False): 42,
+        ("70B", 131072, False): 81,
+        ("405B", 8192, False): 39,
+        ("405B", 131072, False): 72,
+    }
+    for (name, tokens, causal), percent in left.items():
+        width, hidden, keys = LLAMA_3[name]
+        block = transformer(
+            1, width, tokens, 1, hidden=hidden, gated=True, heads=width // 128, shared_heads=keys
+        ).layers[1]
+        found = Costs.of_transformer(width, tokens, matrices=block.parameters - 2 * width, causal=causal)
+        assert (found.F, found.B) == (1, 2)
+        assert pytest.approx(2) == found.I + found.W
+        if not causal:
+            assert pytest.approx(1 - block.weightless / block.work) == found.W
+        assert round(100 * formulas.idle_left_by_zero_bubble(found.F, found.I, found.W)) == percent, (name, tokens)
+    plain = Costs.of_transformer(64, 32, send=0.5)
+    assert pytest.approx((24 * 64 + 8 * 32) / (24 * 64)) == plain.I / plain.W
+    assert pytest.approx((24 * 64 + 4 * 32) / (24 * 64)) == plain.F / plain.W
+    assert plain.send == 0.5
+    for wrong in ({"width": 0, "tokens": 1}, {"width": 8, "tokens": -1}, {"width": 8, "tokens": 8, "matrices": 0}):
+        with pytest.raises(ValueError, match="at least 1"):
+            Costs.of_transformer(**wrong)

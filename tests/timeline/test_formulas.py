@@ -1,6 +1,7 @@
 """Every closed form against a simulation, over a grid of sizes and costs."""
 
 import itertools
+import random
 
 import pytest
 
@@ -58,6 +59,22 @@ def test_the_makespan_of_zero_bubble_is_the_simulated_one_where_its_form_holds(u
 def test_the_form_of_zero_bubble_is_refused_where_m_is_below_k():
     with pytest.raises(ValueError, match=r"K=4, M=3.*simulate it instead"):
         formulas.makespan_zero_bubble(4, 3)
+
+
+def test_what_zero_bubble_leaves_of_idle_time_is_what_two_simulations_say():
+    draw = random.Random(3)
+    for _ in range(300):
+        W = draw.uniform(0, 3)
+        costs = {"F": W + draw.uniform(0, 3), "I": W + draw.uniform(0, 3), "W": W}
+        K = draw.randint(2, 6)
+        M = draw.randint(K, 12)
+        idle = [
+            ge.simulate(recipe(K, M), Costs(F=costs["F"], B=costs["I"] + W, I=costs["I"], W=W)).idle(0)
+            for recipe in (ge.zero_bubble, ge.one_f_one_b)
+        ]
+        assert idle[0] / idle[1] == pytest.approx(formulas.idle_left_by_zero_bubble(**costs), rel=1e-9)
+    with pytest.raises(ValueError, match="W <= F and W <= I, not for F=1, I=1, W=2"):
+        formulas.idle_left_by_zero_bubble(W=2)
 
 
 def test_the_form_of_zero_bubble_is_right_or_refused_for_unequal_costs():
