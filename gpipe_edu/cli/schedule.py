@@ -50,12 +50,12 @@ def find_schedule(what: str, partitions: int, micro_batches: int, layers: int | 
     try:
         with catch_warnings(record=True) as notes:
             simplefilter("always")
-            found_in_file = parse_any(path.read_text(encoding="utf-8"), name=path.stem)
+            written = parse_any(path.read_text(encoding="utf-8"), name=path.stem)
     except UnicodeDecodeError:
         raise ValueError(f"{what} is no text file; a schedule has a line per device, such as F0 F1 B1 B0") from None
     for note in notes:
         typer.echo(f"note: {note.message}", err=True)
-    return found_in_file
+    return written
 
 
 def check_targets(trace: Path | None, figure: Path | None, csv: Path | None = None) -> None:

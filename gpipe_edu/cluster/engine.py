@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from gpipe_edu.pytorch.guards import depends_on_something, what_it_means
 from gpipe_edu.pytorch.stage import Head
-from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.pipeline_csv import as_cells
 
 from .far_skips import FarSkips
 from .shared_clock import SharedClock
@@ -98,28 +99,14 @@ def _of_the_step(output: Any, target: Any) -> Tensor:
     raise NotImplementedError("the loss of a micro-batch is that of its head")
 
 
-_TORCH: Final = {"F": "F", "B": "B", "C": "B", "I": "I", "W": "W"}
-"""Our kinds in PyTorch's letters; a C is a backward whose stage recomputes, see `stage.py`."""
-
-
 def lower(schedule: Schedule) -> dict[int, list[Any]]:
-    """PyTorch's actions for each device of `schedule`, which becomes a rank.
+    """PyTorch's actions for each device of `schedule`, which becomes a rank. A C is a backward whose stage recomputes,
+    see `stage.py`.
 
     Raises ScheduleError for a schedule that can't run, ValueError for one with an R, which PyTorch's engine can't run.
     """
-    schedule.check()
-    for device, row in enumerate(schedule.rows):
-        early = next((op for op in row if op.kind == "R"), None)
-        if early is not None:
-            raise ValueError(
-                f"the schedule has {early} on device {device}: PyTorch's engine recomputes when the gradient is there, "
-                'not before. Take gpipe(K, M, recompute="late"), or --checkpoint always'
-            )
-    return {device: [_action(op) for op in row] for device, row in enumerate(schedule.rows)}
-
-
-def _action(op: Op) -> Any:
-    return Action.from_str(f"{op.stage}{_TORCH[op.kind]}{op.micro_batch}")
+    rows = as_cells(schedule.check().rows)
+    return {device: [Action.from_str(cell) for cell in row] for device, row in enumerate(rows)}
 
 
 K = TypeVar("K", bound=Hashable)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -41,6 +42,7 @@ show, task       the board; the level
 prove            search for the best makespan there is
 run              train with a whole board on every engine that is here
 share            the board as a string;  share STRING: open one
+csv FILE         write a whole board as PyTorch's pipeline CSV
 levels, next     all levels; the next one;  level KEY: that one
 help, quit       this list; leave (solved levels and unfinished boards are remembered)"""
 
@@ -91,7 +93,7 @@ class Game:
                 self.open("next")
             case "ready":
                 self.rows(self.state["ready"], "nothing")
-            case "take" | "hint" | "share":
+            case "take" | "hint" | "share" | "csv":
                 getattr(self, word)(rest)
             case "check" | "show" | "task" | "prove" | "run" | "levels":
                 getattr(self, word)()
@@ -217,6 +219,16 @@ class Game:
             self.open("open", text=text)
         else:
             self.console.print(self.ask("share")["share"], markup=False, soft_wrap=True)
+
+    def csv(self, file: str) -> None:
+        """Write a whole board to a file that trainers take."""
+        made = self.ask("csv")["csv"]
+        path = Path(file or made["file"])
+        try:
+            path.write_text(made["text"], encoding="utf-8")
+        except OSError as error:
+            raise ValueError(f"{str(path)!r} cannot be written ({error.strerror}); name another file") from error
+        self.say(f"wrote {path}")
 
     def levels(self) -> None:
         """All levels, and where progress is kept."""

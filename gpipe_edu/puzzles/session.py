@@ -137,7 +137,7 @@ class Session:
 
     def _csv(self) -> dict[str, Any]:
         if not self.board.position.complete:
-            raise ValueError(f"nothing to download yet: {self.board.score.reasons[0]}")
+            raise ValueError(f"nothing to write yet: {self.board.score.reasons[0]}")
         schedule, file = self.board.position.schedule, f"{self.board.level.key}.csv"
         text = schedule.to_csv()
         return {"csv": {"file": file, "text": text, "flags": torchtitan_flags(schedule.rows, file)}}

@@ -94,12 +94,12 @@ def read_clocks(clocks: Sequence[Sequence[tuple[int, int]]], name: str = "") -> 
 
     The backwards are autograd's there: all forwards in reverse. So `clock_cycles(M, K)` is `gpipe(K, M)`.
 
-    Raises ValueError or TypeError for what are no such pairs.
+    Raises ValueError for what are no such pairs, TypeError for what is no whole number in one.
     """
     forwards = []
     for number, cycle in enumerate(clocks):
-        for pair in cycle:
-            if isinstance(pair, str) or len(pair) != 2:
+        for pair in cycle if isinstance(cycle, (list, tuple)) else [cycle]:
+            if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
                 raise ValueError(
                     f"clocks[{number}] has {pair!r}; it must be a micro-batch and its partition, as (0, 1)"
                 )

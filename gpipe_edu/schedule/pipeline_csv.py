@@ -10,8 +10,8 @@ compute: those follow from the order of the ops, so they are left out here.
 
 from __future__ import annotations
 
-import csv
 import re
+import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -30,10 +30,10 @@ _TOGETHER: Final = {
 _BRACKETS: Final = re.compile(r"\(([^()]*)\)\s*(\w+)")
 _CELL_SHAPED: Final = re.compile(r"\d+[A-Z_]+\d+|\d+(?:UNSHARD|RESHARD|REDUCE_GRAD)|\d+[fiwb]\d+", re.ASCII)
 
-_OURS: Final = {
+_PYTORCHS: Final = {
     "F": "F",
     "B": "B",
-    "C": "B",  # whether a stage recomputes in its backward is the stage's business there
+    "C": "B",  # there it is not the schedule that says whether a stage recomputes
     "I": "I",
     "W": "W",
 }
@@ -77,25 +77,29 @@ def parse_csv(text: str) -> list[list[Op]]:
 def format_csv(rows: Sequence[Sequence[Op]]) -> str:
     """The inverse of `parse_csv`, without blank cells, for a schedule that can run; a C is written as B.
 
-    Raises ValueError for an R, for which the form has no letter.
+    Raises ValueError for an R, for which PyTorch has no letter.
     """
+    return "".join(",".join(row) + "\n" for row in as_cells(rows))
+
+
+def as_cells(rows: Sequence[Sequence[Op]]) -> list[list[str]]:
+    """Each op in PyTorch's letters, "0F3". Raises ValueError for an R."""
     for device, row in enumerate(rows):
         early = next((op for op in row if op.kind == "R"), None)
         if early is not None:
             raise ValueError(
-                f"the schedule has {early} on device {device}, but PyTorch's pipeline CSV has no letter for a "
-                'recompute of its own: its engine recomputes within the backward. Take gpipe(K, M, recompute="late"), '
-                "whose C is written as B, and let the stages recompute"
+                f"the schedule has {early} on device {device}, but PyTorch has no letter for a recompute of its own: "
+                "its engine recomputes when the gradient is there, not before. Take C in its place, as "
+                'gpipe(K, M, recompute="late") has it'
             )
-    return "".join(",".join(f"{op.stage}{_OURS[op.kind]}{op.micro_batch}" for op in row) + "\n" for row in rows)
+    return [[f"{op.stage}{_PYTORCHS[op.kind]}{op.micro_batch}" for op in row] for row in rows]
 
 
 ONE_STAGE_A_RANK: Final = "PipelineScheduleSingle"
 
 
 def torchtitan_flags(rows: Sequence[Sequence[Op]], file: str) -> str:
-    """The flags with which torchtitan (0.2 to the newest of 2026) runs these rows from `file`; "" if its ranks hold
-    other stages.
+    """The flags with which torchtitan 0.2 runs these rows from `file`; "" if its ranks hold other stages.
 
     The schedule it names besides says only how stages are dealt to ranks: one each, in a loop, or in a V.
     """
@@ -116,13 +120,13 @@ def torchtitan_flags(rows: Sequence[Sequence[Op]], file: str) -> str:
 def torchtitan_schedule(dealt: str, file: str) -> str:
     """Those of them that name the schedule; `dealt`: PyTorch's name of one with as many stages on the same ranks."""
     name = "--parallelism.pipeline_parallel_schedule"
-    return f"{name} {dealt} {name}_csv {file}"
+    return f"{name} {dealt} {name}_csv {shlex.quote(file)}"
 
 
 def _cells(line: str, number: int) -> Iterator[_Cell]:
     """The compute of one line; of an overlapping pair one op after the other, as one device runs them."""
-    for place, cell in enumerate(next(csv.reader([line])), start=1):
-        text = cell.strip()
+    for place, cell in enumerate(line.split(","), start=1):
+        text = cell.strip().strip('"').strip()  # a spreadsheet may put text into quotation marks
         for word in _words(text) if text else []:
             if compute := _COMPUTE.fullmatch(word):
                 yield _Cell(number, place, text, compute[2], int(compute[3]), int(compute[1]))

@@ -88,7 +88,7 @@ def test_a_whole_board_is_downloaded_as_csv_with_what_torchtitan_is_told(show):
     page = show("first-dependency")
     page.click("text=Share this board")
     page.click('[data-do="csv"]')
-    says(page, "nothing to download yet")
+    says(page, "nothing to write yet")
     typed(page, "F0@0 F0@1 F0@2 B0@2 B0@1 B0@0")
     says(page, "Solved")
     with page.expect_download() as saved:

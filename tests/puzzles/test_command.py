@@ -5,6 +5,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+import gpipe_edu as ge
 from gpipe_edu.cli import app, main
 from gpipe_edu.puzzles import LEVELS, SolvedLevels, share
 from tests.processes import printed
@@ -115,6 +116,14 @@ def test_share_and_open(play):
     assert "Level 4 of 11: One forward, one backward" in out
     assert "Solved with makespan 12, at par: you built 1F1B." in out
     assert "Solved" in play("check", arguments=["--share", text])
+
+
+def test_a_whole_board_is_written_as_csv(play, tmp_path):
+    file = tmp_path / "mine.csv"
+    out = play(f"csv {file}", " / ".join(SOLUTIONS["first-dependency"].splitlines()), f"csv {tmp_path}", f"csv {file}")
+    assert "No: nothing to write yet: still to be placed" in out
+    assert "cannot be written (Is a directory); name another file" in " ".join(out.split())
+    assert file.read_text() == ge.naive(3, 1).to_csv()
 
 
 def test_prove_and_run(play, monkeypatch):

@@ -92,7 +92,7 @@ def test_hint_share_open_prove_and_run():
 
 def test_a_whole_board_is_a_csv_and_an_unfinished_one_says_what_is_missing():
     session = Session("1f1b")
-    assert do(session, "csv")["message"].startswith("nothing to download yet: still to be placed")
+    assert do(session, "csv")["message"].startswith("nothing to write yet: still to be placed")
     session.do("type", text=SOLUTIONS["1f1b"])
     told = do(session, "csv")["csv"]
     assert ge.Schedule.parse(told["text"]) == session.board.position.schedule

@@ -83,4 +83,8 @@ def test_clock_cycles_are_gpipe(K, M):
 def test_clocks_that_cannot_be_read_or_run_are_refused():
     with pytest.raises(ValueError, match=r"clocks\[0\] has \(1, 2, 3\)"):
         read_clocks([[(1, 2, 3)]])
+    with pytest.raises(ValueError, match=r"clocks\[1\] has 5"):
+        read_clocks([[(0, 0)], [5]])
+    with pytest.raises(ValueError, match=r"clocks\[0\] has 5"):
+        read_clocks([5])
     assert read_clocks([[(0, 0)], [(1, 1), (1, 0)]]).problems()[0].op == Op("F", 0, 1)

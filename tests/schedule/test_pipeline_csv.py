@@ -141,6 +141,14 @@ def test_a_line_without_ops_between_others_is_a_rank_without_ops():
     assert Schedule.parse(",,\n0F0,0B0").problems()[0].message.startswith("device 0 has no ops")
 
 
+def test_what_a_spreadsheet_adds_is_no_mistake():
+    assert Schedule.parse('\ufeff"0F0" , "0B0",\r\n"1F0","1B0",,\r\n') == ge.naive(2, 1)
+
+
+def test_a_name_with_a_blank_is_one_word_of_torchtitans():
+    assert torchtitan_flags(ge.naive(2, 1).rows, "my plan.csv").endswith("_csv 'my plan.csv'")
+
+
 def test_the_written_form_stays_what_it_is():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
