@@ -167,7 +167,7 @@ def _letters(ranks: Sequence[Sequence[_Cell]]) -> dict[str, str]:
         warnings.warn(
             "The file has the letters of PyTorch before 2.6: its B is read as I, the input gradient, and BW as B, both "
             "gradients at once",
-            stacklevel=2,
+            stacklevel=4,  # who called Schedule.parse: each place that does is told once
         )
         return {"F": "F", "W": "W", "B": "I", "BW": "B"}
     return {letter: letter for letter in "FIWB"}

@@ -46,8 +46,9 @@ def test_a_file_is_read_as_what_it_runs(name, expected):
 
 
 def test_the_letters_of_old_releases_are_read_as_what_they_meant_and_said_aloud():
-    with pytest.warns(UserWarning, match="PyTorch before 2.6: its B is read as I"):
+    with pytest.warns(UserWarning, match="PyTorch before 2.6: its B is read as I") as told:
         assert read("letters_old") == read("letters_now")
+    assert told[0].filename == __file__
     with pytest.warns(UserWarning, match="BW as B"):
         assert str(Schedule.parse("0F0,0F1,0BW0,0B1,0W1,0SEND_F_RECV_B1")) == "F0 F1 B0 I1 W1"
 
