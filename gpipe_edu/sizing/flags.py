@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from gpipe_edu.base.words import join_words
 from gpipe_edu.schedule.pipeline_csv import ONE_STAGE_A_RANK, torchtitan_schedule
 from gpipe_edu.schedule.recipes import form_of
 
@@ -14,6 +15,8 @@ from .plan import Plan
 from .systems import full_name, systems
 
 MEGATRON, TORCHTITAN, DEEPSPEED = (full_name(system) for system in ("megatron", "torchtitan", "deepspeed"))
+
+CSV_FLAG: Final = "pipeline_parallel_schedule_csv"
 
 NONE: Final = "not there"
 
@@ -69,12 +72,31 @@ def command(plan: Plan) -> Command:
 
 def flags(plan: Plan) -> dict[str, list[Flag]]:
     """By system, what sets the plan's knobs."""
-    return {MEGATRON: _megatron(plan), TORCHTITAN: _torchtitan(plan), DEEPSPEED: _deepspeed(plan)}
+    return {full_name(system): found(plan) for system, found in _FLAGS.items()}
 
 
 def lacking(plan: Plan) -> dict[str, list[str]]:
     """By system, what of the plan it does not have; nothing where it can run it."""
     return {system: [flag.lacks for flag in found if flag.lacks] for system, found in flags(plan).items()}
+
+
+def runs_on(plan: Plan, system: str) -> bool:
+    """Whether that system, a key of `systems.toml`, has all that the plan wants."""
+    return not any(flag.lacks for flag in _FLAGS[system](plan))
+
+
+def where(plan: Plan) -> str:
+    """Which systems run the plan, in words, and what the others lack."""
+    runs, rest = [], []
+    for system, found in flags(plan).items():
+        lacks = [flag.lacks for flag in found if flag.lacks]
+        by_file = " by a file of its schedule" * any(CSV_FLAG in flag.text for flag in found)
+        if lacks:
+            rest.append(f"{system} lacks {join_words(lacks, last=' and ')}")
+        else:
+            runs.append(f"{system}{by_file}")
+    there = f"runs in {join_words(runs, last=' and ')}" if runs else "runs in none of them"
+    return "; ".join([there, *rest])
 
 
 def _batch(plan: Plan) -> int:
@@ -191,3 +213,9 @@ def _deepspeed(plan: Plan) -> list[Flag]:
         found[1:1] = [Flag("K", f"PipelineModule(num_stages={plan.K})")]
         found += [_schedule(plan, "as it is" if plan.recipe == "1f1b" else None)]
     return found
+
+
+_FLAGS: Final = {"megatron": _megatron, "torchtitan": _torchtitan, "deepspeed": _deepspeed}
+
+SYSTEMS: Final = tuple(_FLAGS)
+"""What a plan can be asked to run on."""

@@ -14,10 +14,11 @@ from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.view.measures import time_unit
 
-from .flags import lacking
+from .flags import SYSTEMS, lacking, runs_on, where
 from .job import Job
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
 from .stages import Counter
+from .systems import full_name
 
 if TYPE_CHECKING:
     from .page.explorer import PlanExplorer
@@ -45,6 +46,10 @@ V only where it saves more than `TIE`. So many samples have every size of micro-
 M is one."""
 
 
+ANY: Final = "any"
+"""Of the systems that could run a plan: none is asked for."""
+
+
 class SearchSpace(NamedTuple):
     """What a guide weighs besides every D, K and M: all that it knows, unless told to weigh less."""
 
@@ -55,9 +60,12 @@ class SearchSpace(NamedTuple):
     schedules: tuple[str, ...] = SCHEDULES
     V: tuple[int, ...] = (2, 4, 8)
     recompute: tuple[str, ...] = tuple(RECOMPUTES)
+    on: str = ANY  # a system that must have all that a plan wants
 
     def check(self) -> SearchSpace:
         """Return self. Raises ValueError for what is not known, and for nothing to weigh."""
+        if self.on not in (ANY, *SYSTEMS):
+            raise ValueError(f"on is {self.on!r}; it may be {', '.join((ANY, *SYSTEMS))}")
         known: dict[str, tuple[Any, ...]] = {"zero": ZERO, "schedules": SCHEDULES, "recompute": tuple(RECOMPUTES)}
         for name, values in self._asdict().items():
             if not values:
@@ -80,7 +88,7 @@ class SearchSpace(NamedTuple):
             f"Ways weighed: replicas, stages and micro-batches; ZeRO {_any(self.zero)}; {groups}; {cut}; "
             f"{_any(self.schedules)}{looped}; recompute {_any(self.recompute)}. Not weighed: expert parallelism, FP8, "
             "the host's memory."
-        )
+        ) + (f" Only what {full_name(self.on)} runs." if self.on != ANY else "")
 
 
 class Row(NamedTuple):
@@ -115,7 +123,8 @@ class Planner:
         self.plans = tuple(_plans(job, ways))
         if not self.plans:
             groups = product(ways.tensor, ways.context)
-            reasons = dict.fromkeys(_why_not(tensor, context, job) for tensor, context in groups)
+            reasons = list(filter(None, dict.fromkeys(_why_not(tensor, context, job) for tensor, context in groups)))
+            reasons += [f"{full_name(ways.on)} runs none of the rest (--on)"] if ways.on != ANY else []
             raise ValueError(f"no plan is left to weigh: {'; '.join(reasons)}")
 
     @cached_property
@@ -191,6 +200,14 @@ class Planner:
             if near and turned and (len(turned) == 1 or turned in ({"D", "K"}, {"D", "tensor"}, {"D", "context"})):
                 found.append(plan)
         return [Change(plan, effect(plan, best)) for plan in found]
+
+    def homes(self) -> list[tuple[Plan, str]]:
+        """The three fastest plans of different ways, each with what runs it, in words."""
+        found: list[Plan] = []
+        for plan in sorted(self.rows() + ([self.second] if self.second else []), key=lambda plan: plan.step):
+            if plan.fits and plan.knobs not in [other.knobs for other in found]:
+                found.append(plan)
+        return [(plan, where(plan)) for plan in found[:3]]
 
     def reason(self) -> str:
         """Why the best plan is the best, in a few sentences. Raises ValueError if nothing fits."""
@@ -508,7 +525,7 @@ def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
                         if K > 1 and layers < K * (V or form_of(schedule).stages):
                             continue
                         for zero, recompute, sequence in _rest(job, ways, D * context, tensor):
-                            yield Plan(
+                            plan = Plan(
                                 *(job, D, K, M, recompute),
                                 schedule=schedule,
                                 V=V,
@@ -518,6 +535,8 @@ def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
                                 context=context,
                                 counter=counter,
                             )
+                            if ways.on == ANY or runs_on(plan, ways.on):
+                                yield plan
 
 
 def _rest(job: Job, ways: SearchSpace, ranks: int, tensor: int) -> Iterator[tuple[int, str, bool]]:

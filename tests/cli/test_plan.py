@@ -153,6 +153,15 @@ def test_a_best_plan_that_no_system_runs_is_told_beside_it(run):
     assert "torchtitan (August 2026) lacks ZeRO-1" in " ".join(out[told:].split())
 
 
+def test_it_says_where_the_fastest_run_and_plans_for_one_system_alone(run):
+    asked = ["--model", "gpt2", "--devices", "4", "--batch", "64"]
+    _, out, _ = run(*asked)
+    homes = " ".join(out.partition("the fastest, and where they run")[2].split())
+    assert re.match(r"D=.*?: [\d.]+ m?s; runs in ", homes)
+    _, out, _ = run(*asked, "--on", "megatron")
+    assert " ".join(out.split()).endswith("Only what Megatron-LM (Megatron Core 0.19) runs.")
+
+
 def test_all_shows_every_plan(run):
     arguments = ("--model", "mlp", "--layers", "4", "--width", "64", "--batch", "8", "--devices", "2", "--zero", "0")
     rows = r"^\*? +\d+ +\d+ +\d+ +1 +0 "
@@ -278,6 +287,7 @@ def test_a_split_of_ones_own_stands_beside_the_best(run):
         (["--calibrate", "12 D=8 K=1 M=1"], "D is 8 and K is 1, but there are 4 devices"),
         (["--network", "-1"], "network is -"),
         (["--optimizer", "lion"], "optimizer is 'lion'; it must be one of sgd, momentum, rmsprop, adam, mixed-adam"),
+        (["--on", "slurm"], "on is 'slurm'; it may be any, megatron, torchtitan, deepspeed"),
         (["--schedule", "naive"], "schedules has 'naive'; it may have gpipe, 1f1b, interleaved"),
         (["--activation-bytes", "0"], "--activation-bytes"),
     ],

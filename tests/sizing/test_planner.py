@@ -6,10 +6,11 @@ from html import unescape
 import pytest
 
 from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, guide, mlp, presets, transformer
-from gpipe_edu.sizing.flags import lacking
+from gpipe_edu.sizing.flags import SYSTEMS, lacking, where
 from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
-from gpipe_edu.sizing.planner import LONG, TIE, bar, duration, size
+from gpipe_edu.sizing.planner import ANY, LONG, TIE, bar, duration, size
+from gpipe_edu.sizing.systems import full_name
 from tests.each import each
 
 MODEL = transformer(blocks=10, width=256, context=128, vocabulary=2000)
@@ -45,7 +46,7 @@ def test_scores_that_are_not_stored_are_not_recomputed(found):
 
 def test_of_equally_fast_plans_the_one_with_fewer_devices_is_best():
     # One layer does all the work, so no cut helps, and the mini-batch is one sample, so replicas don't either.
-    lopsided = MODEL._replace(layers=(*(layer._replace(work=0) for layer in MODEL.layers[:-1]), MODEL.layers[-1]))
+    lopsided = MODEL._replace(layers=(*(layer._replace(work=0, weightless=0) for layer in MODEL.layers[:-1]), MODEL.layers[-1]))
     best = Planner(
         Job(lopsided, 1, MACHINE._replace(memory=1e12, overhead=0, link=None)), SearchSpace(tensor=(1,))
     ).best
@@ -313,3 +314,35 @@ def test_plans_and_guides_show_themselves(found):
     poor = Planner(JOB._replace(machine=MACHINE._replace(memory=20e6)), PLAIN)
     assert poor.shortage() in str(poor).replace("\n", " ")
     assert all(f"cure: {cure}" in str(poor) for cure in poor.cures())
+
+
+def test_a_plan_that_has_to_run_somewhere_does_and_is_the_best_of_those():
+    job = Job(transformer(14, 64, 32, 500, heads=4, fused=False), 32, Machine(8, 1e9, 1e12, link=1e10, node=8))
+    free = Planner(job)
+    assert {ANY, *SYSTEMS} == {"any", "megatron", "torchtitan", "deepspeed"}
+    for system in SYSTEMS:
+        bound = Planner(job, SearchSpace(on=system))
+        assert {plan.knobs for plan in bound.plans} == {
+            plan.knobs for plan in free.plans if not lacking(plan)[full_name(system)]
+        }
+        assert bound.best.step >= free.best.step
+        assert str(bound.ways).endswith(f"Only what {full_name(system)} runs.")
+    with pytest.raises(ValueError, match="on is 'slurm'; it may be any, megatron, torchtitan, deepspeed"):
+        SearchSpace(on="slurm").check()
+    with pytest.raises(ValueError, match=r"no plan is left to weigh: torchtitan \(August 2026\) runs none of the rest"):
+        Planner(job, SearchSpace(on="torchtitan", zero=(1,), recompute=("none",), tensor=(1,), context=(1,)))
+
+
+def test_where_the_fastest_plans_run_is_what_their_flags_lack():
+    job = Job(transformer(14, 64, 32, 500, heads=4, fused=False), 32, Machine(8, 3e6, 1e12, link=1e10, node=8))
+    homes = Planner(job).homes()
+    assert 1 <= len(homes) <= 3
+    assert [plan.step for plan, _ in homes] == sorted(plan.step for plan, _ in homes)
+    for plan, words in homes:
+        runs, _, rest = words.partition("; ")
+        for system, lacks in lacking(plan).items():
+            assert (system in runs) == (not lacks)
+            assert (f"{system} lacks {' and '.join(lacks)}" in rest) == bool(lacks)
+    by_file = Plan(job, 1, 2, 8, schedule="zero_bubble")
+    assert where(by_file).startswith("runs in torchtitan (August 2026) by a file of its schedule; ")
+    assert where(Plan(job, 1, 2, 8, schedule="zero_bubble_v", recompute="stage")).startswith("runs in none of them; ")

@@ -31,10 +31,10 @@ from gpipe_edu.sizing import (
     size,
     transformer,
 )
-from gpipe_edu.sizing.flags import command, flags, lacking
+from gpipe_edu.sizing.flags import SYSTEMS, command, flags, lacking
 from gpipe_edu.sizing.hugging_face import Opened
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
-from gpipe_edu.sizing.planner import LIKELY, TIE, bar, effect
+from gpipe_edu.sizing.planner import ANY, LIKELY, TIE, bar, effect
 from gpipe_edu.sizing.presets import DEVICES, presets
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
@@ -112,6 +112,7 @@ def run(
     schedule: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(SCHEDULES)}.")] = None,
     virtual: Annotated[int | None, typer.Option(min=1, help="V: weigh only so many interleaved stages.")] = None,
     recompute: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(RECOMPUTES)}.")] = None,
+    on: Annotated[str, typer.Option(help=f"Weigh only what this system runs: {', '.join(SYSTEMS)}.")] = ANY,
     calibrate: Annotated[
         str | None, typer.Option(help='A step of yours and its plan: "12.3 D=8 K=1 M=8 zero=3" for 12.3 s.')
     ] = None,
@@ -167,7 +168,7 @@ def run(
         if calibrate is not None:
             seconds, knobs = measured_step(calibrate)
             job, factor = calibrated(job, seconds, **knobs)
-        chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None}
+        chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None} | {"on": on}
         guide = Planner(job, SearchSpace()._replace(**chosen))
         own_plan = mine and like.plan_like(mine, job)
     plans = list(guide.plans) if everything else guide.rows()
@@ -294,6 +295,10 @@ def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None
     console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if compare else ''}.", markup=False)
     console.print(guide.reason(), markup=False)
     _warn(console, guide)
+    if guide.job.model.tokens > 1:
+        console.print("\nthe fastest, and where they run", style="bold")
+        for plan, words in guide.homes():
+            console.print(f"  {plan.knobs}: {duration(plan.step)}; {words}.", markup=False)
     console.print()
     usable = guide.job.machine.usable
     held = {name: (count / usable, size(count)) for name, count in best.held.items()}
