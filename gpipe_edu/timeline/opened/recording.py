@@ -35,12 +35,13 @@ _ON_GPU: Final = frozenset(["kernel", "gpu_memcpy", "gpu_memset", "gpu_user_anno
 
 
 class TimedOp(NamedTuple):
-    """When an op worked; mark: when its mark began, as the host ran it. All in microseconds."""
+    """When an op worked; mark: when its mark began, as the host ran it, by this thread. Times in microseconds."""
 
     op: Named
     start: float
     end: float
     mark: float
+    thread: Any
 
 
 class TimedTransfer(NamedTuple):
@@ -57,6 +58,16 @@ class _Mark(NamedTuple):
     end: float
     thread: Any
     name: str
+
+
+class _Kernel(NamedTuple):
+    """message: whether it only sends or receives."""
+
+    correlation: int
+    start: float
+    end: float
+    message: bool
+    stream: Any
 
 
 class _Intervals:
@@ -91,7 +102,7 @@ class _Process:
         self.backwards: dict[Any, _Intervals] = defaultdict(_Intervals)
         self.receives: dict[Any, _Intervals] = defaultdict(_Intervals)
         self.launches: dict[int, tuple[float, Any]] = {}
-        self.kernels: list[tuple[int, float, float, bool]] = []  # correlation, start, end, whether it is a message
+        self.kernels: list[_Kernel] = []
 
 
 class Recording(NamedTuple):
@@ -128,7 +139,7 @@ def recordings(file: TraceFile) -> Iterator[Recording]:
     found.give_kernels(running)
     nccl = distributed_info(file.about).get("backend") == "nccl"
     for process in running:
-        yield _recording(process, gpu=found.gpu or nccl)
+        yield from _by_worker(process, _recording(process, gpu=found.gpu or nccl))
 
 
 class _Sorter:
@@ -136,7 +147,7 @@ class _Sorter:
 
     def __init__(self, processes: dict[Any, _Process]) -> None:
         self._processes = processes
-        self._kernels: list[tuple[int, float, float, bool, _Process | None]] = []
+        self._kernels: list[tuple[_Kernel, _Process | None]] = []
         self._last: _Process | None = None
         self._switches = 0
         self.gpu, self.count = False, 0
@@ -151,7 +162,8 @@ class _Sorter:
             self.gpu = True
             correlation = _correlation(event)
             if category == "kernel" and correlation is not None:
-                self._kernels.append((correlation, start, start + length, "nccl" in name.lower(), self._last))
+                kernel = _Kernel(correlation, start, start + length, "nccl" in name.lower(), thread)
+                self._kernels.append((kernel, self._last))
             return
         if category == "cpu_op":
             process = self._processes[event.get("pid")]
@@ -181,14 +193,14 @@ class _Sorter:
         kernel is of the rank among whose events it stands.
         """
         apart = self._switches <= len(running)
-        for correlation, start, end, message, last in self._kernels:
-            of = [process for process in running if correlation in process.launches]
+        for kernel, last in self._kernels:
+            of = [process for process in running if kernel.correlation in process.launches]
             if len(of) > 1:
                 if not apart or last not in of:
                     raise Unreadable("kernels-mixed", processes=len(running))
                 of = [last]
             for process in of:
-                process.kernels.append((correlation, start, end, message))
+                process.kernels.append(kernel)
 
 
 def _correlation(event: dict[str, Any]) -> int | None:
@@ -215,8 +227,20 @@ def _recording(process: _Process, gpu: bool) -> Recording:
         return Recording(list(_by_operations(process)), [], OPERATIONS, beside)
     if pair := next((mark.name for mark in process.marks if len(ops_of(mark.name)) > 1), None):
         raise Unreadable("no-operations-in-pair", pair=pair)
-    ops = [TimedOp(ops_of(mark.name)[0], mark.start, mark.end, mark.start) for mark in process.marks]
+    ops = [TimedOp(ops_of(mark.name)[0], mark.start, mark.end, mark.start, mark.thread) for mark in process.marks]
     return Recording(ops, [], MARKS, beside)
+
+
+def _by_worker(process: _Process, found: Recording) -> Iterator[Recording]:
+    """A recording for each thread that ran stages of its own: a process may play several devices."""
+    stages: dict[Any, set[int | None]] = defaultdict(set)
+    for op in found.ops:
+        stages[op.thread].add(op.op.stage)
+    if sum(map(len, stages.values())) > len(set[int | None]().union(*stages.values())):
+        yield found
+        return
+    for thread in stages:
+        yield found._replace(ops=[op for op in found.ops if op.thread == thread])
 
 
 def _by_operations(process: _Process) -> Iterator[TimedOp]:
@@ -225,7 +249,7 @@ def _by_operations(process: _Process) -> Iterator[TimedOp]:
         for op, start, end in _parts(mark, process.backwards[mark.thread]):
             asked = receives.within(start, end)
             inside = (asked and operations.within(asked[0], end)) or operations.within(start, end) or (end, end)
-            yield TimedOp(op, *inside, mark.start)
+            yield TimedOp(op, *inside, mark.start, mark.thread)
 
 
 def _parts(mark: _Mark, backwards: _Intervals) -> Iterator[tuple[Named, float, float]]:
@@ -255,27 +279,30 @@ def _by_kernels(process: _Process) -> Iterator[TimedOp]:
     for number, part in enumerate(parts):
         threads[part[3].thread].append(number)
     starts = {thread: [parts[number][1] for number in numbers] for thread, numbers in threads.items()}
-    for correlation, start, end, message in process.kernels:
-        if message:
-            continue
-        at, by = process.launches[correlation]
-        asked = [by] if by in threads else list(threads)
+    work = [kernel for kernel in process.kernels if not kernel.message]
+    # Where workers play several devices, autograd launches for all of them: then a kernel's stream tells whose it is.
+    worker_of = {kernel.stream: by for kernel in work if (by := process.launches[kernel.correlation][1]) in threads}
+    for kernel in work:
+        at, by = process.launches[kernel.correlation]
         within = [
             number
-            for thread in asked
+            for thread in ([by] if by in threads else threads)
             if (place := bisect_right(starts[thread], at) - 1) >= 0 and at < parts[number := threads[thread][place]][2]
         ]
         if len(within) > 1:
-            raise Unreadable("two-ops-at-once", one=parts[within[0]][3].name, other=parts[within[1]][3].name)
+            one, other = (parts[number][3].name for number in within[:2])
+            within = [number for number in within if parts[number][3].thread == worker_of.get(kernel.stream)]
+            if not within:
+                raise Unreadable("two-ops-at-once", one=one, other=other)
         for number in within:
-            first, last = found[number] or (start, end)
-            found[number] = min(first, start), max(last, end)
+            first, last = found[number] or (kernel.start, kernel.end)
+            found[number] = min(first, kernel.start), max(last, kernel.end)
     if not any(found):
         raise Unreadable("no-kernels", op=process.marks[0].name)
     before = min(start for start, _ in filter(None, found))
     for (op, _, _, mark), inside in zip(parts, found, strict=True):
         start, end = inside or (before, before)
-        yield TimedOp(op, start, end, mark.start)
+        yield TimedOp(op, start, end, mark.start, mark.thread)
         before = end
 
 
@@ -284,12 +311,12 @@ def _transfers(process: _Process) -> Iterator[TimedTransfer]:
     marks = sorted(process.transfers, key=lambda mark: mark.start)
     starts = [mark.start for mark in marks]
     found: dict[int, tuple[float, float]] = {}
-    for correlation, start, end, message in process.kernels:
-        at, _ = process.launches[correlation]
+    for kernel in process.kernels:
+        at, _ = process.launches[kernel.correlation]
         number = bisect_right(starts, at) - 1
-        if message and number >= 0 and at <= marks[number].end:
-            first, last = found.get(number, (start, end))
-            found[number] = min(first, start), max(last, end)
+        if kernel.message and number >= 0 and at <= marks[number].end:
+            first, last = found.get(number, (kernel.start, kernel.end))
+            found[number] = min(first, kernel.start), max(last, kernel.end)
     for number, (start, end) in sorted(found.items()):
         transfer = transfer_of(marks[number].name)
         if transfer is not None:

@@ -315,16 +315,28 @@ def test_pairs_that_run_as_one_are_cut_where_the_backward_begins(tmp_path):
         assert found == [("F0@0", 0, 8), ("F1@0", 11, 19), ("B0@0", 34, 42), ("B1@0", 50, 58)]
 
 
-def test_two_workers_of_one_process_have_their_own_ops_or_are_refused(tmp_path):
+def test_workers_of_one_process_are_devices_and_a_kernel_s_stream_tells_whose_it_is(tmp_path):
     trace = traces.Trace(0, 1, [], "nccl")
     for tid in (1, 2):
         trace.add("user_annotation", f"PP:{tid - 1}F0", 0, 20, tid)
-        trace.launch(5, tid, "gemm", 100 * tid, 100 * tid + 50)
+        trace.launch(5, tid, "gemm", 100 * tid, 100 * tid + 50, stream=tid)
+        trace.launch(6, 3, "by autograd's thread", 100 * tid + 50, 100 * tid + 70, stream=tid)
     found = ge.load(trace.save(tmp_path / "one.json"))
-    assert [(str(span.op), round(span.start * 1e6)) for span in found.spans] == [("F0@0", 0), ("F0@1", 100)]
+    assert [(span.device, str(span.op), round(span.start * 1e6), round(span.end * 1e6)) for span in found.spans] == [
+        (0, "F0@0", 0, 70),
+        (1, "F0@1", 100, 170),
+    ]
     trace.launch(5, 3, "gemm", 100, 150)
     with pytest.raises(ValueError, match="“PP:0F0” and “PP:1F0” ran at once, and which of them launched a kernel"):
         ge.load(trace.save(tmp_path / "one.json"))
+
+
+def test_a_rank_whose_backwards_run_in_another_thread_is_one_device(tmp_path):
+    trace = traces.Trace(0, 1, [])
+    for tid, (name, at) in enumerate((("PP:0F0", 0), ("PP:0B0", 50))):
+        trace.add("user_annotation", name, at, 20, tid)
+        trace.add("cpu_op", "aten::mm", at + 1, 10, tid)
+    assert ge.load(trace.save(tmp_path / "one.json")).devices == 1
 
 
 def test_a_step_that_only_evaluates_is_shown_if_there_is_no_other(tmp_path):
