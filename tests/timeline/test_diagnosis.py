@@ -1,0 +1,151 @@
+"""What is said of a measured step is what was put into it, and its figures are the simulator's."""
+
+import re
+
+import pytest
+
+import gpipe_edu as ge
+from gpipe_edu.schedule import Op
+from gpipe_edu.timeline import Span, Timeline, replay, step_with_fault
+from tests.recipes import small_schedules
+
+SCHEDULES = (ge.one_f_one_b(4, 8), ge.gpipe(5, 6))
+
+
+def sentences(diagnosis):
+    return re.split(r"(?<=\.) (?=[A-Z])", str(diagnosis))
+
+
+def test_the_bubble_of_a_plan_is_that_of_its_order():
+    for schedule in small_schedules():
+        step = ge.simulate(schedule, ge.Costs(F=1, B=3))
+        found = ge.diagnose(step)
+        assert found.bubble == pytest.approx(step.bubble_fraction)
+        assert found.planned_bubble == pytest.approx(step.bubble_fraction)
+        assert found.planned_makespan == pytest.approx(found.makespan) == pytest.approx(step.makespan)
+        assert found.spread == 0
+        assert not any(found.late.values())
+        assert "so it is the order and the costs that make it" in sentences(found)[0]
+
+
+def test_each_fault_is_found_where_it_is():
+    for seed in range(5):
+        for schedule in SCHEDULES:
+            K = schedule.devices
+            for rank in range(K):
+                found = ge.diagnose(step_with_fault(schedule, [4] * K, slow_rank=rank, seed=seed))
+                assert found.slowest_stage == rank
+                assert found.slower_by == pytest.approx(1.6, abs=0.1)
+                assert any(f"Stage {rank} is the slowest" in one.sentence for one in found.findings)
+                uneven = [4 + 3 * (k == rank) for k in range(K)]
+                found = ge.diagnose(step_with_fault(schedule, uneven, seed=seed), layers=uneven)
+                assert (found.slowest_stage, max(found.balance)) == (rank, -(-sum(uneven) // K))
+            for link in range(K - 1):
+                found = ge.diagnose(step_with_fault(schedule, [4] * K, slow_link=link, seed=seed))
+                assert set(max(found.late, key=found.late.get)) == {link, link + 1}
+                assert max(found.late.values()) == pytest.approx(4, abs=0.4)  # 8 times 0.5
+                [told] = [one.sentence for one in found.findings if "Messages are late" in one.sentence]
+                assert re.match(
+                    rf"Messages are late, most from device ({link} to {link + 1}|{link + 1} to {link}),", told
+                )
+
+
+def test_an_op_that_took_long_once_is_named():
+    slow = Op("F", 5, 0)
+    found = ge.diagnose(step_with_fault(ge.one_f_one_b(4, 8), [4] * 4, stumbles=slow, seed=1))
+    assert re.search(r"such as F5@0 with 3\.\d times its like's time", sentences(found)[0])
+
+
+def test_the_cut_and_its_step_are_those_of_balance_by_cost_and_the_simulator():
+    schedule, layers = ge.one_f_one_b(4, 8), [3, 5, 4, 4]
+    F, B = [3.0, 5.0, 8.0, 4.0], [6.0, 10.0, 17.0, 8.0]
+    found = ge.diagnose(ge.simulate(schedule, ge.Costs(F=F, B=B)), layers=layers)
+    of_layer = [k for k, count in enumerate(layers) for _ in range(count)]
+    assert found.balance == ge.balance_by_cost([(F[k] + B[k]) / layers[k] for k in of_layer], 4)
+    bounds = [sum(found.balance[:k]) for k in range(5)]
+    cut = [of_layer[bounds[k] : bounds[k + 1]] for k in range(4)]
+    costs = {name: [sum(of[k] / layers[k] for k in mine) for mine in cut] for name, of in (("F", F), ("B", B))}
+    assert found.balanced_makespan == pytest.approx(ge.simulate(schedule, ge.Costs(**costs)).makespan)
+    assert found.balanced_makespan < found.planned_makespan
+    [sentence] = [one.sentence for one in found.findings if "balance_by_cost" in one.sentence]
+    assert f"a cut into {', '.join(map(str, found.balance))} layers instead of 3, 5, 4, 4 as" in sentence
+
+
+def test_without_layers_stages_count_as_ten_each_and_even_ones_stay():
+    found = ge.diagnose(ge.simulate(ge.one_f_one_b(4, 8)))
+    assert found.balance == (10, 10, 10, 10)
+    assert found.balanced_makespan == found.planned_makespan
+    found = ge.diagnose(ge.simulate(ge.one_f_one_b(2, 8), ge.Costs(F=[1, 2], B=[2, 4])))
+    assert found.balance == (15, 5) or sum(found.balance) == 20
+    assert "each of today's stages taken for 10," in str(found)
+
+
+def test_a_shorter_schedule_is_one_at_these_costs_and_in_this_memory():
+    for schedule in (ge.gpipe(4, 8), ge.one_f_one_b(4, 8), ge.interleaved(2, 8, V=2), ge.breadth_first(2, 8, V=2)):
+        step = ge.simulate(schedule, ge.Costs(F=2, B=5))
+        found = ge.diagnose(step)
+        plan = ge.simulate(found.shorter, ge.Costs(F=2, B=5))
+        assert found.shorter_makespan == pytest.approx(plan.makespan)
+        assert plan.makespan < step.makespan
+        assert max(plan.peak_in_flight) <= max(step.peak_in_flight)
+        assert "if half of a backward is its weight gradient" in str(found)
+    for schedule in (ge.zero_bubble(4, 8), ge.gpipe(4, 8, "late"), ge.gpipe(1, 4)):
+        found = ge.diagnose(ge.simulate(schedule))
+        assert found.shorter is None
+        assert found.shorter_makespan == pytest.approx(found.planned_makespan)
+
+
+def test_the_sentences_are_three_at_most_and_what_gains_most_comes_first():
+    for seed in range(5):
+        for fault in ({"slow_rank": 2}, {"slow_link": 1}, {"waits_for_sends": 1}, {}):
+            step = step_with_fault(ge.one_f_one_b(4, 8), [4, 4, 4, 4], seed=seed, **fault)
+            found = ge.diagnose(step)
+            told = sentences(found)
+            assert 1 <= len(told) <= 3
+            gains = [one.gain for one in found.findings]
+            assert gains == sorted(gains, reverse=True)
+            assert all(gain >= 0.01 * step.makespan for gain in gains)
+            assert told[1:] == [one.sentence for one in found.findings[:2]]
+            assert re.search(r"\(one step of 8 micro-batches, in which like ops differ by 1\.\d%\)\.$", told[0])
+
+
+def test_several_steps_have_medians():
+    schedule = ge.one_f_one_b(3, 4)
+    steps = [replay(schedule, lambda op, f=factor: f, unit="s") for factor in (1.0, 2.0, 9.0)]
+    found = ge.diagnose(steps)
+    assert (found.steps, found.makespan) == (3, steps[1].makespan)
+    assert found.planned_makespan == pytest.approx(steps[1].makespan)
+    assert "3 steps of 4 micro-batches" in str(found)
+    assert ge.diagnose(steps[:1]) == ge.diagnose(steps[0])
+    with pytest.raises(ValueError, match="the steps run other ops, or in another order"):
+        ge.diagnose([steps[0], ge.simulate(ge.gpipe(3, 4))])
+
+
+def test_times_have_the_unit_of_the_step():
+    for scale, shown in ((1, "18 s"), (1e-3, "18 ms"), (1e-6, "18 µs"), (1e-8, "0.18 µs")):
+        step = ge.simulate(ge.one_f_one_b(2, 5), ge.Costs(F=scale, B=2 * scale, unit="s"))
+        assert f"of a step of {shown};" in str(ge.diagnose(step))
+    assert "of a step of 18;" in str(ge.diagnose(ge.simulate(ge.one_f_one_b(2, 5))))
+
+
+def test_a_step_that_only_evaluates_has_a_bubble_and_no_other_schedule():
+    spans = [span for span in ge.simulate(ge.gpipe(2, 3)).spans if span.op.kind == "F"]
+    found = ge.diagnose(Timeline(spans, 2))
+    assert found.bubble == pytest.approx(0.25)
+    assert found.shorter is None
+
+
+def test_what_cannot_be_diagnosed_is_said():
+    with pytest.raises(ValueError, match="no step was given"):
+        ge.diagnose([])
+    for given in ("profile.json", [ge.gpipe(2, 2)]):
+        with pytest.raises(TypeError, match=r"it must be a Timeline, such as ge\.load gives"):
+            ge.diagnose(given)
+    step = ge.simulate(ge.gpipe(2, 2))
+    with pytest.raises(ValueError, match="layers has 3 numbers; it must have one for each of the 2 stages"):
+        ge.diagnose(step, layers=[1, 2, 3])
+    with pytest.raises(ValueError, match=r"layers\[1\] is 0"):
+        ge.diagnose(step, layers=[1, 0])
+    drawn = Timeline([Span(0, Op("B", 0, 0), 0, 1), Span(0, Op("F", 0, 0), 1, 2)], 1, source="drawn")
+    with pytest.raises(ValueError, match="shows what cannot run"):
+        ge.diagnose(drawn)
