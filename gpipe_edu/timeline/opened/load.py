@@ -32,6 +32,9 @@ _BINARY: Final = {
     b"\x89PNG": "a picture",
     b"%PDF": "a PDF",
 }
+_JSON: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*[\]{])")
+"""How JSON of objects begins: lists of numbers are orders, of ops or of calls."""
+
 _MICROSECONDS: Final = 1e-6
 
 
@@ -111,7 +114,7 @@ def open_files(files: Files, *, step: int | None = None, replica: int | None = N
         try:
             schedule = read_orders(first.text, label)
         except ValueError as error:
-            raise ValueError(f"{first.file} is a text, but no order of ops: {error}") from None
+            raise ValueError(f"{first.file}, a text read as an order of ops: {error}") from None
         return Opened((*said, f"{first.file}: {_WHAT[_Order]}"), schedule)
     if isinstance(first, _Own):
         _expect_unset(first.file, step=step, replica=replica)
@@ -206,7 +209,7 @@ def _look(path: Path) -> _Content:
     head = _head(path)
     if not head.strip():
         raise _SomethingElseError(f"{path.name} is empty")
-    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+    if _JSON.match(head):
         return _json(path)
     if b"\0" not in head:
         try:

@@ -387,7 +387,7 @@ def test_every_refusal_says_what_the_file_is(tmp_path):
         ("a.sqlite", b"SQLite format 3\0", "a database of Nsight Systems"),
         ("a.bin", b"\x00\xff\x00", "a.bin is no text"),
         ("a.txt", "naïve".encode("latin-1"), "a.txt is no text"),
-        ("a.txt", b"hello there", "a.txt is a text, but no order of ops: line 1"),
+        ("a.txt", b"hello there", "a.txt, a text read as an order of ops: line 1"),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match="^" + told.replace(".", r"\.") if told.startswith("a.") else told):

@@ -166,7 +166,7 @@ def test_files_of_two_replicas_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("no json", "one.json is a text, but no order of ops"),
+        ("no json", "one.json, a text read as an order of ops"),
         ("[]", "one.json is a trace of 0 events"),
         ('{"traceEvents": 3}', "one.json is JSON of something else"),
         ('{"traceEvents": [{"ph": "X", "name": "aten::mm", "ts": 1, "dur": 1}]}', "named as an op of a pipeline"),
