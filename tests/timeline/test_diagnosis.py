@@ -89,6 +89,12 @@ def test_a_shorter_schedule_is_one_at_these_costs_and_in_this_memory():
         assert plan.makespan < step.makespan
         assert max(plan.peak_in_flight) <= max(step.peak_in_flight)
         assert "if half of a backward is its weight gradient" in str(found)
+    # Interleaved 1F1B would be the shortest of all here, and holds more than 1F1B.
+    found = ge.diagnose(ge.simulate(ge.one_f_one_b(4, 8), ge.Costs(F=3, B=2)))
+    assert found.shorter == ge.zero_bubble(4, 8)
+    half = ge.simulate(ge.interleaved(4, 8, V=2), ge.Costs(F=1.5, B=1))
+    assert half.makespan < found.shorter_makespan
+    assert max(half.peak_in_flight) > 2 * 4
     for schedule in (ge.zero_bubble(4, 8), ge.gpipe(4, 8, "late"), ge.gpipe(1, 4)):
         found = ge.diagnose(ge.simulate(schedule))
         assert found.shorter is None

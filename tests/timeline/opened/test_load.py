@@ -188,10 +188,14 @@ def test_messages_of_a_gpu_are_on_their_links(tmp_path):
     found = ge.load(traces.save_all(tmp_path, true, gpu=True))
     assert len(found.messages) == 2 * 2 * 4
     ends = {span.op: span.end for span in found.spans}
+    starts = {(span.op, span.device): span.start for span in found.spans}
     for message in found.messages:
         assert abs(message.source - message.target) == 1
         assert ends[message.op] - 1e-6 <= message.start <= message.end <= message.there
         assert isinstance(message, Message)
+        after = message.op._replace(stage=message.op.stage + message.target - message.source)
+        begun = starts[after, message.target] - 30e-6  # the receiver's kernel begins, behind the sender's
+        assert message.start == pytest.approx(begun, abs=1e-6)
 
 
 def test_clocks_that_contradict_the_order_are_moved_and_told(tmp_path):
@@ -208,6 +212,19 @@ def test_clocks_that_contradict_the_order_are_moved_and_told(tmp_path):
         assert set(told) <= set(opened.found.notes)
         same(opened.found, true)
         assert not told or "before" in told[0]
+
+
+def test_of_ranks_whose_clocks_are_hours_apart_the_steps_are_counted_from_the_last(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    for k in range(2):
+        trace = traces.Trace(k, 2, [])
+        for step in range(3 - k):  # rank 1 was profiled from the second step on
+            traces.on_cpu(trace, traces.later(true.row(k), (step + k) * 1e6 * (1 + 3 * step) + 3.6e9 * k))
+        trace.save(tmp_path / f"{k}.json")
+    opened = open_files(tmp_path)
+    assert len(opened.steps) == 2
+    for step in opened.steps:
+        same(step, true)
 
 
 def test_times_that_no_clock_explains_are_told_and_left_as_they_are(tmp_path):
@@ -353,6 +370,7 @@ def test_a_step_that_only_evaluates_is_shown_if_there_is_no_other(tmp_path):
         traces.on_cpu(trace, traces.later(ge.simulate(true).row(k), 0) + traces.later(spans[k], 1e9))
         trace.save(tmp_path / f"{k}.json")
     same(ge.load(tmp_path), ge.simulate(true))
+    assert open_files(tmp_path).said[-1] == "left out 1 step that is not whole: it only evaluates"
 
 
 def test_an_order_of_ops_is_a_schedule_and_our_own_trace_a_timeline(tmp_path):

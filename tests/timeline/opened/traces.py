@@ -62,6 +62,8 @@ def on_cpu(trace, rows, name=lambda op: f"PP:{op.stage}{op.kind}{op.micro_batch}
         if transfers:
             trace.add("cpu_op", "c10d::recv_", free, min(1, end - free))
             trace.add("user_annotation", "gloo:recv", free, start - free)
+            trace.add("cpu_op", "record_param_comms", free, min(1, end - free))
+            trace.add("cpu_op", "c10d::send", end - min(1, end - start), 900)  # waits for who receives
         trace.add("cpu_op", "aten::randperm", free, end - free, tid=2)  # of the loader's thread
         backward = op.kind in "BIW"
         outer = "autograd::engine::evaluate_function: AddmmBackward0" if backward else "aten::linear"
