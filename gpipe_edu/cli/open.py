@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
+from warnings import catch_warnings, simplefilter
 
 import typer
 from rich.console import Console
@@ -39,10 +40,12 @@ def run(
     with bad_arguments():
         check_targets(trace, figure)
         check_targets(html, None)
-        opened = open_files(files, step=step, replica=replica)
+        with catch_warnings(record=True) as notes:
+            simplefilter("always")
+            opened = open_files(files, step=step, replica=replica)
     for line in opened.said:
         console.print(line, markup=False)
-    for line in opened.doubts:
+    for line in (*opened.doubts, *(str(note.message) for note in notes)):
         console.print(line, style="bold yellow", markup=False)
     found = opened.found
     if isinstance(found, Schedule) and (problems := found.problems()):

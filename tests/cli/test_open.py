@@ -57,6 +57,18 @@ def test_an_order_of_ops_is_planned_or_said_why_it_cannot_run(run, tmp_path):
     assert "B0" in out
 
 
+def test_orders_of_others_are_opened_and_old_letters_said(run, tmp_path):
+    file = tmp_path / "order.csv"
+    file.write_text("0F0,0B0,0W0\n", encoding="utf-8")
+    code, out, err = run("open", str(file))
+    assert (code, err) == (0, "")
+    assert "the letters of PyTorch before 2.6: its B is read as I" in " ".join(out.split())
+    file.write_text("1 1 2 2 -2 -1 -2 -1\n1 1 2 2 -2 -1 -2 -1\n", encoding="utf-8")
+    code, out, _ = run("open", str(file))
+    assert code == 0
+    assert "2 devices, 4 stages, 2 micro-batches" in out
+
+
 def test_what_cannot_be_opened_is_one_message_without_a_traceback(run, tmp_path):
     file = tmp_path / "one.json"
     file.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": "aten::mm", "ts": 1, "dur": 1}]}))

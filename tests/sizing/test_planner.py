@@ -46,7 +46,9 @@ def test_scores_that_are_not_stored_are_not_recomputed(found):
 
 def test_of_equally_fast_plans_the_one_with_fewer_devices_is_best():
     # One layer does all the work, so no cut helps, and the mini-batch is one sample, so replicas don't either.
-    lopsided = MODEL._replace(layers=(*(layer._replace(work=0, weightless=0) for layer in MODEL.layers[:-1]), MODEL.layers[-1]))
+    lopsided = MODEL._replace(
+        layers=(*(layer._replace(work=0, weightless=0) for layer in MODEL.layers[:-1]), MODEL.layers[-1])
+    )
     best = Planner(
         Job(lopsided, 1, MACHINE._replace(memory=1e12, overhead=0, link=None)), SearchSpace(tensor=(1,))
     ).best

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from gpipe_edu.base.validate import whole
 from gpipe_edu.base.words import join_words, plural, shorten
 from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.reading import parse_any
 
 from .. import trace
 from ..timeline import Timeline
@@ -112,7 +113,7 @@ def open_files(files: Files, *, step: int | None = None, replica: int | None = N
     if isinstance(first, _Order):
         _expect_unset(first.file, step=step, replica=replica)
         try:
-            schedule = read_orders(first.text, label)
+            schedule = parse_any(first.text, label)
         except ValueError as error:
             raise ValueError(f"{first.file}, a text read as an order of ops: {error}") from None
         return Opened((*said, f"{first.file}: {_WHAT[_Order]}"), schedule)
@@ -122,11 +123,6 @@ def open_files(files: Files, *, step: int | None = None, replica: int | None = N
     if isinstance(first, _Trace):
         return _profiles([content for content in found if isinstance(content, _Trace)], label, step, replica, said)
     return _timers([content for content in found if isinstance(content, Timed)], label, step, replica, said)
-
-
-def read_orders(text: str, name: str) -> Schedule:
-    """The order of ops that is written in a text. Raises ScheduleError, a ValueError, for another text."""
-    return Schedule.parse(text, name=name)
 
 
 class _SomethingElseError(ValueError):
