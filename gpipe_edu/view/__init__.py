@@ -1,9 +1,9 @@
 """Pictures of schedules and timelines. Nothing is loaded here, so schedules don't wait for a plotting library.
 
 `layout.py` is the single layout of still pictures, a pure function from timelines to pixels; `svg.py` and `figures.py`
-paint it, `text.py` draws for terminals, `plots.py` has the plots of lessons. `palette.py` has all colours. A picture
-cannot ask the page that will show it, so `theme.py` reads which theme JupyterLab was set to; where JupyterLab follows
-the system's theme instead, pictures stay light.
+paint it, `text.py` draws for terminals, `plots.py` has the plots of lessons, `sliders.py` puts sliders over pictures.
+`palette.py` has all colours. A picture cannot ask the page that will show it, so `theme.py` reads which theme
+JupyterLab was set to; where JupyterLab follows the system's theme instead, pictures stay light.
 
 `gantt/` is the explorer: it turns timelines into a *spec*, plain numbers with every figure and dependency worked out,
 and `js/` draws it. `puzzle/` is the puzzle's page. Pages know no rule and no formula.
@@ -20,6 +20,7 @@ __all__ = [
     "plot_pieces",
     "plot_points",
     "plot_traffic",
+    "slide",
 ]
 
 
@@ -29,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from .curves import memory_curve
 
         return memory_curve
+    if name == "slide":
+        from .sliders import slide  # it loads anywidget
+
+        return slide
     if name in ("panels", "plot_bars", "plot_images", "plot_lines", "plot_pieces", "plot_points", "plot_traffic"):
         from . import plots
 

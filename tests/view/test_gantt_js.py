@@ -20,7 +20,7 @@ SOURCES = sorted(
     path for room in ("view", "puzzles/page", "sizing/page") for path in (PACKAGE / room / "js").glob("*.js")
 )
 PUZZLE = "puzzles/page/js/puzzle_host.js"
-SLIDERS = "sizing/page/js/sliders.js"
+SLIDERS = "view/js/sliders.js"
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the JavaScript tests cannot run")
 

@@ -1,22 +1,15 @@
-"""`PlanExplorer`, a plan with sliders in a notebook: how many devices, how fast their links, how large the mini-batch.
-
-The page says where its sliders stand, in one message, and waits for the answer, one trait: so no requests pile up while
-a search takes seconds, and a second view of the same widget shows what the first has asked.
-"""
+"""`PlanExplorer`, a plan with sliders: how many devices, how fast their links, how large the mini-batch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any, ClassVar, Final, NamedTuple
-
-import anywidget
-import traitlets
+from typing import Any, Final
 
 from gpipe_edu.sizing.job import Job
 from gpipe_edu.sizing.planner import MOST_DEVICES, Planner, duration
-from gpipe_edu.view.gantt.assets import asset, style, widget_module
 from gpipe_edu.view.palette import PAGE
+from gpipe_edu.view.sliders import Slider, Sliders
 
 from .picture import as_html
 
@@ -27,65 +20,39 @@ _TIMES: Final = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8)
 """Of the mini-batch that was given: others are another training."""
 
 
-class Slider(NamedTuple):
-    """What it turns, what it is called, its values, and each as a reader sees it."""
-
-    name: str
-    label: str
-    values: tuple[float, ...]
-    stops: tuple[str, ...]
-
-
-class PlanExplorer(anywidget.AnyWidget):
+class PlanExplorer(Sliders):
     """What `Planner.explore` returns; `guide` is the one that its sliders ask for."""
 
-    _esm: ClassVar[str] = widget_module("sizing/page/js/sliders.js")
-    _css: ClassVar[str] = style() + asset("sizing/page/js/sliders.css")
-
-    sliders = traitlets.List(traitlets.Dict()).tag(sync=True)
-    answer = traitlets.Dict().tag(sync=True)
-
     def __init__(self, guide: Planner) -> None:
-        self.guide, self._first, self._all = guide, guide.job, sliders_of(guide.job)
+        self.guide, self._first = guide, guide.job
+        sliders = sliders_of(guide.job)
         own = {"devices": guide.job.machine.devices, "link": _link(guide.job), "batch": guide.job.batch}
-        at = {name: values.index(own[name]) for name, _, values, _ in self._all}
-        super().__init__(
-            sliders=[{"name": each.name, "label": each.label, "stops": list(each.stops)} for each in self._all],
-            answer=self._answer(at),
-        )
-        self.on_msg(self._hear)
+        super().__init__(sliders, {name: values.index(own[name]) for name, _, values, _ in sliders})
 
-    def _hear(self, widget: object, content: Mapping[str, Any], buffers: object) -> None:
-        at = {each.name: int(content["wish"][each.name]) for each in self._all}
+    def draw(self, values: Mapping[str, float]) -> tuple[str, str]:
+        """The plan's picture, and its figures."""
+        job = self._job(values)
         try:
-            self.guide = Planner(self._job(at), self.guide.ways)
+            self.guide = self.guide if job == self.guide.job else Planner(job, self.guide.ways)
         except ValueError as error:  # no plan is left
-            self.answer = {"at": at, "html": f"<p>{escape(str(error))}</p>", "words": "No plan."}
-            return
-        self.answer = self._answer(at)
+            return f"<p>{escape(str(error))}</p>", "No plan."
+        best = self.guide.best
+        words = f"{duration(best.step)} a step, {best.mfu:.0%} MFU (planned)." if best else "Nothing fits."
+        return as_html(self.guide, PAGE, folded=True), words
 
-    def _job(self, at: Mapping[str, int]) -> Job:
-        values = {each.name: each.values[at[each.name]] for each in self._all}
+    def _job(self, values: Mapping[str, float]) -> Job:
         machine = self._first.machine._replace(devices=int(values["devices"]))
         if "link" in values:
             turned: dict[str, Any] = {_which(self._first): values["link"]}
             machine = machine._replace(**turned)
         return self._first._replace(machine=machine, batch=int(values["batch"]))
 
-    def _answer(self, at: Mapping[str, int]) -> dict[str, Any]:
-        best = self.guide.best
-        words = f"{duration(best.step)} a step, {best.mfu:.0%} MFU (planned)." if best else "Nothing fits."
-        return {"at": dict(at), "html": as_html(self.guide, PAGE, folded=True), "words": words}
+    def still(self) -> dict[str, Any]:
+        """The picture without sliders."""
+        return {"text/html": as_html(self.guide), "text/plain": repr(self)}
 
     def __repr__(self) -> str:
         return repr(self.guide)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        found = super()._repr_mimebundle_(**kwargs)
-        if found is None:
-            return None
-        data, metadata = found if isinstance(found, tuple) else (found, {})
-        return {**data, "text/html": as_html(self.guide), "text/plain": repr(self)}, metadata
 
 
 def sliders_of(job: Job) -> list[Slider]:

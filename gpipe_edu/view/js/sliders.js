@@ -1,9 +1,9 @@
 // Sliders over a picture: they tell what is wanted, and Python draws it. One wish at a time is on its way, and of those
 // made meanwhile only the last one follows, so that a slow answer piles nothing up.
 
-import { KEPT, LOST, SILENT } from "../../../view/js/kernel_notices.js";
-import { escape } from "../../../view/js/lettering.js";
-import { passOn } from "../../../view/js/pass_on.js";
+import { KEPT, LOST, SILENT } from "./kernel_notices.js";
+import { escape } from "./lettering.js";
+import { passOn } from "./pass_on.js";
 
 const LONG = 15_000; // milliseconds: a search may take long, and is no silence
 
