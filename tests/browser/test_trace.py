@@ -1,6 +1,7 @@
 """A trace opened in the page: chosen or dropped, drawn beside what is there, refused in a sentence if it is none."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -154,6 +155,23 @@ def test_a_file_that_is_dropped_on_the_chart_is_opened_and_the_page_stays(page_o
     page.wait_for_selector(".ge-panel:nth-of-type(2)")
     assert "dropped.json" in page.inner_text(".ge-opened")
     assert page.locator(".ge-drop").count() == 0
+
+
+def test_profiles_of_all_ranks_are_drawn_as_one_run(page_of, saved):
+    page = page_of(ge.gantt(PLAN))
+    files = [*(Path(__file__).parents[1] / "timeline" / "opened" / "files" / "kineto_gpu").iterdir()]
+    choose(page, *files)
+    page.wait_for_selector(".ge-opened:not([hidden])")
+    assert page.inner_text(".ge-title").startswith("2 files: ops by GPU kernels")
+    assert "bubble 20.0%" in page.inner_text(".ge-figures")
+    page.get_by_role("button", name="Close 2 files").click()
+    choose(page, saved / "plan.json", files[0])  # each by itself
+    page.wait_for_selector(".ge-panel:nth-of-type(2)")
+    assert "give the files of all of them" in page.inner_text(".ge-error")
+    (saved / "long.json").write_bytes(b" " * 5_000_000)
+    choose(page, *[saved / "long.json"] * 2)
+    page.wait_for_function("() => document.querySelector('.ge-error').innerText.includes('in a shell')")
+    assert "gpipe-edu open long.json long.json" in page.inner_text(".ge-error")
 
 
 def test_a_fourth_trace_is_not_drawn_and_says_why(page_of, saved):

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -259,3 +260,19 @@ def test_a_trace_that_the_reader_opened_is_sent_back_as_it_is_drawn_in_python(mo
     assert json.loads(beside["spec"])["figures"][0].endswith("µs")
     assert (refused["number"], refused["refused"].split(" cannot")[0]) == ("a-2", "mine.json begins as JSON but")
     assert chart.timelines == (ge.simulate(ge.gpipe(2, 2)),), "what a reader opens is not the chart's"
+
+
+def test_profiles_of_all_ranks_opened_together_are_one_run(monkeypatch, tmp_path):
+    chart = ge.gantt(ge.gpipe(2, 2))
+    heard = Heard(monkeypatch, chart)
+    files = sorted((Path(__file__).parents[1] / "timeline" / "opened" / "files" / "kineto_gpu").iterdir(), reverse=True)
+    mine = ge.simulate(ge.gpipe(2, 2)).save_trace(tmp_path / "mine.json")
+    for number, given in enumerate((files, files[1:], [mine, mine], [files[0], mine])):
+        names = [file.name for file in given]
+        sent = [memoryview(file.read_bytes()) for file in given]
+        chart._handle_custom_msg({"open": names, "beside": [], "number": number}, sent)
+    run, one, own, mixed = [said["opened"] for (said,) in heard]
+    assert json.loads(run["spec"])["name"] == "2 files: ops by GPU kernels"
+    assert json.loads(run["spec"])["figures"][1].startswith("bubble 20.0%")
+    assert "no file is of rank 1" in one["refused"]
+    assert (own, mixed) == ({"number": 2}, {"number": 3}), "each is to be drawn by itself"

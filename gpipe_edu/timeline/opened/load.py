@@ -20,7 +20,7 @@ from ..timeline import Timeline
 from .pp_timer import SECONDS, Timed, in_pipelines, looks_like_timer, read_timer
 from .ranks import Profile, Rank, Together, lacking, pipelines, rank_of, said_of, whole_steps
 from .recording import MARKS, Recording, Unreadable, recordings
-from .refusals import PROFILE, what_lacks
+from .refusals import PROFILE, NoRunError, what_lacks
 from .trace_file import BASE, TraceFile, distributed_info
 
 Files = Path | str | Iterable[Path | str]
@@ -120,12 +120,25 @@ def open_files(files: Files, *, step: int | None = None, replica: int | None = N
     if isinstance(first, _Own):
         _expect_unset(first.file, step=step, replica=replica)
         return Opened((*said, f"{first.file}: {_WHAT[_Own]}"), steps=(first.timeline,))
-    if isinstance(first, _Trace):
-        return _profiles([content for content in found if isinstance(content, _Trace)], label, step, replica, said)
-    return _timers([content for content in found if isinstance(content, Timed)], label, step, replica, said)
+    return _measured(found, label, step, replica, said)
 
 
-class _SomethingElseError(ValueError):
+def measured_run(paths: Sequence[Path]) -> Timeline | None:
+    """The last whole step that other programs have measured; None if a file holds something else.
+
+    Raises ValueError as `load` does for a run that a chart would show wrong.
+    """
+    try:
+        found = [_look(path) for path in paths]
+    except NoRunError:
+        return None
+    if any(isinstance(content, (_Order, _Own)) for content in found):
+        return None
+    label = found[0].file if len(found) == 1 else f"{len(found)} files"
+    return _measured(found, label, None, None, []).steps[-1]
+
+
+class _SomethingElseError(NoRunError):
     """A file of none of the kinds that can be opened. what: what it is, in words."""
 
     def __init__(self, what: str) -> None:
@@ -244,7 +257,8 @@ def _json(path: Path) -> _Content:
         listed = join_words((f"“{shorten(key, 40)}”" for key in about), most=3) or "nothing"
         raise _SomethingElseError(f"{path.name} is JSON of something else, an object with {listed}")
     if not found:
-        raise ValueError(what_lacks(path.name, lack.lack, **lack.words))
+        refused = NoRunError if lack.lack == "no-ops" else ValueError
+        raise refused(what_lacks(path.name, lack.lack, **lack.words))
     distributed = distributed_info(about)
     rank, pipeline = rank_of(path, distributed) if len(found) == 1 else (None, ())
     base, world = about.get(BASE, 0), distributed.get("world_size", 0)
@@ -256,6 +270,12 @@ def _json(path: Path) -> _Content:
         world if isinstance(world, int) else 0,
         found,
     )
+
+
+def _measured(found: Sequence[_Content], label: str, step: int | None, replica: int | None, said: list[str]) -> Opened:
+    if isinstance(found[0], _Trace):
+        return _profiles([content for content in found if isinstance(content, _Trace)], label, step, replica, said)
+    return _timers([content for content in found if isinstance(content, Timed)], label, step, replica, said)
 
 
 def _profiles(traces: Sequence[_Trace], label: str, step: int | None, replica: int | None, said: list[str]) -> Opened:

@@ -47,6 +47,10 @@ _LACKS: Final = {
 }
 
 
+class NoRunError(ValueError):
+    """A file that holds no run of a pipeline."""
+
+
 def what_lacks(name: str, lack: str, **words: object) -> str:
     """The refusal of the file `name`."""
     return f"{name} {_LACKS[lack].format_map(_Keeping(words))}"

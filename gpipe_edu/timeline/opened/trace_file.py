@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from .refusals import NoRunError
+
 _CHUNK: Final = 1 << 20
 _MOST: Final = 1 << 28
 """Characters of one value: an event has a few hundred, a whole trace in a list of traces some millions."""
@@ -25,7 +27,7 @@ _DECODE: Final = json.JSONDecoder(strict=False).raw_decode  # names of kernels h
 _BLANK: Final = re.compile(r"[\s,]*")
 
 
-class CutOffError(ValueError):
+class CutOffError(NoRunError):
     """A file that begins as JSON and cannot be read to its end."""
 
 

@@ -22,7 +22,7 @@ from gpipe_edu.view.notebook import summary, widget_bundle
 from gpipe_edu.view.svg import paint
 
 from .assets import style, widget_module
-from .page import explore, number, offer, open_trace, page, payload, refusal
+from .page import explore, number, offer, open_traces, page, payload, refusal
 from .settings import Settings
 from .spec import to_json
 
@@ -102,7 +102,7 @@ class Gantt(anywidget.AnyWidget):
         if "save" in content:
             self._save(content["save"])
         elif "open" in content:
-            self._open(content, buffers[0])
+            self._open(content, buffers)
         elif "ahead" in content:
             self._look_ahead(content)
 
@@ -114,10 +114,13 @@ class Gantt(anywidget.AnyWidget):
         except (ValueError, ImportError) as error:
             self.send({"refused": str(error)})
 
-    def _open(self, content: Mapping[str, Any], file: memoryview) -> None:
-        """Answer with the spec of a trace that the reader opened, or say why it can't be read."""
+    def _open(self, content: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
+        """Answer with the spec of what the reader opened, without one if several files are not one run, or say why it
+        can't be read."""
+        names = content["open"] if isinstance(content["open"], list) else [content["open"]]
         try:
-            answer = {"spec": to_json(open_trace(bytes(file), content["open"], content["beside"]))}
+            found = open_traces(list(zip(names, map(bytes, buffers), strict=True)), content["beside"])
+            answer = {"spec": to_json(found)} if found else {}
         except ValueError as error:
             answer = {"refused": str(error)}
         self.send({"opened": {"number": content["number"], **answer}})

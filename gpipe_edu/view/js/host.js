@@ -31,7 +31,7 @@ export function render({ model, el }) {
     },
     ahead: (wishes, round) => send({ ahead: wishes, round }),
     save: (kind) => send({ save: kind }) || app.refuse(LOST),
-    open: (message, content) => model.send(message, undefined, [content]),
+    open: (message, contents) => model.send(message, undefined, contents),
   };
   const data = JSON.parse(model.get("offer"));
   data.options = {

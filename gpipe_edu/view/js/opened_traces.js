@@ -1,5 +1,6 @@
-// Traces that the reader opened: chosen or dropped, read by the kernel, drawn under what is there. Their specs stay in
-// the page; the chart's author neither sees nor saves them. Without a kernel no trace can be read.
+// Traces that the reader opened: chosen or dropped, read by the kernel, drawn under what is there. Profiles of all ranks of
+// a pipeline, opened together, are one run. Their specs stay in the page; the chart's author neither sees nor saves them.
+// Without a kernel no trace can be read.
 
 import { KEPT, LOST, PATIENCE, SILENT } from "./kernel_notices.js";
 import { escape } from "./lettering.js";
@@ -21,30 +22,44 @@ export function createOpened(bar, zone, { mark, ask, base, on }) {
     if (!ask) return on.refuse(`This page has no kernel, and opening a trace needs one: in a notebook, ${inPython(files[0]?.name)}`);
     const refusals = [];
     const names = [];
-    for (const file of files) {
+    const draw = async (together) => {
       try {
-        const spec = await read(file);
+        const spec = await read(together);
+        if (!spec) return false;
         opened = opened.filter((each) => each.spec.unit === spec.unit);
-        if (opened.length === MOST_OPEN) throw new Error(`${file.name} is not drawn: ${MOST_OPEN} traces are open, so close one first`);
-        opened.push({ spec, file: file.name });
+        const [{ name }] = together;
+        if (opened.length === MOST_OPEN) throw new Error(`${name} is not drawn: ${MOST_OPEN} traces are open, so close one first`);
+        opened.push({ spec, file: name });
         names.push(spec.name);
       } catch (error) {
         refusals.push(error.message);
       }
-    }
+      return true;
+    };
+    if (files.length === 1 || !(await draw(files))) for (const file of files) await draw([file]);
     if (names.length) on.change(`${names.join(", ")} opened`);
     on.refuse(refusals.join(". "));
   }
 
-  /** The spec of a file. Throws an Error with a sentence, the kernel's own where it has read the file. */
-  async function read(file) {
-    if (file.size > MOST_MEGABYTES * 1e6) {
-      const size = Math.ceil(file.size / 1e6);
-      throw new Error(`${file.name} has ${size} MB, and a page can send the kernel ${MOST_MEGABYTES}; in Python: ${inPython(file.name)}`);
+  /**
+   * The spec of a file, or of the files of one run; null for several of which each is to be drawn by itself. Throws an Error
+   * with a sentence, the kernel's own where it has read the files.
+   */
+  async function read(files) {
+    const size = Math.ceil(files.reduce((sum, file) => sum + file.size, 0) / 1e6);
+    if (size > MOST_MEGABYTES) {
+      const [{ name }] = files;
+      const least = `${size} MB, and a page can send the kernel ${MOST_MEGABYTES}`;
+      if (files.length === 1) throw new Error(`${name} has ${least}; in Python: ${inPython(name)}`);
+      throw new Error(`${files.length} files have ${least}; in a shell: gpipe-edu open ${files.map((file) => file.name).join(" ")}`);
     }
-    const content = await file.arrayBuffer().catch(() => {
-      throw new Error(`${file.name} cannot be read; it may be a folder, or it has been moved or changed since`);
-    });
+    const contents = [];
+    for (const file of files) {
+      const content = await file.arrayBuffer().catch(() => {
+        throw new Error(`${file.name} cannot be read; it may be a folder, or it has been moved or changed since`);
+      });
+      contents.push(content);
+    }
     const number = `${mark}-${++asked}`;
     const beside = [...base(), ...opened.map(({ spec }) => spec)].map(({ unit, shown }) => ({ unit, shown }));
     const patience = setTimeout(() => on.refuse(SILENT), PATIENCE);
@@ -52,13 +67,13 @@ export function createOpened(bar, zone, { mark, ask, base, on }) {
       const answer = await new Promise((resolve) => {
         waiting.set(number, resolve);
         try {
-          ask({ open: file.name, beside, number }, content);
+          ask({ open: files.map((file) => file.name), beside, number }, contents);
         } catch {
           resolve({ refused: LOST });
         }
       });
       if (answer.refused) throw new Error(answer.refused);
-      return JSON.parse(answer.spec);
+      return answer.spec ? JSON.parse(answer.spec) : null;
     } finally {
       clearTimeout(patience);
       waiting.delete(number);

@@ -56,7 +56,7 @@ function saver() {
 function opener() {
   return (
     `<button type="button" class="ge-word" data-do="open" title="Draw a run that was saved as a Chrome trace" ${KEPT}>open trace …</button>` +
-    `<input type="file" accept=".json,application/json" multiple hidden data-open aria-label="Trace to open" ${KEPT}>`
+    `<input type="file" accept=".json,.gz,application/json,application/gzip" multiple hidden data-open aria-label="Trace to open" ${KEPT}>`
   );
 }
 
